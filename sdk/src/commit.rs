@@ -1,0 +1,72 @@
+//! The one message from producer to service: which chunks are complete, and which lengths became
+//! known late. Producer and service meet here, in [`crate::shm`] and in the id newtypes, and
+//! nowhere else.
+
+use crate::ids::{BufferId, ChunkId, WriterId};
+
+/// What a producer hands over: first all moves apply, then all patches.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct CommitRequest {
+    /// Complete chunks, in the order in which their writers returned them.
+    pub chunks_to_move: Vec<ChunkToMove>,
+    /// Late lengths for chunks that were moved before, or by this very request.
+    pub chunks_to_patch: Vec<ChunkToPatch>,
+}
+
+impl CommitRequest {
+    /// Whether there is nothing to commit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks_to_move.is_empty() && self.chunks_to_patch.is_empty()
+    }
+}
+
+/// A chunk of the shared memory that waits in state Complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkToMove {
+    /// Index of the page in the shared memory buffer.
+    pub page_index: u32,
+    /// Index of the chunk in its page.
+    pub chunk_index: u8,
+    /// The central buffer that the chunk goes to.
+    pub target_buffer: BufferId,
+}
+
+/// Late lengths for one chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkToPatch {
+    /// The writer that wrote the chunk.
+    pub writer_id: WriterId,
+    /// Which of its chunks.
+    pub chunk_id: ChunkId,
+    /// The central buffer that the chunk went to.
+    pub target_buffer: BufferId,
+    /// In the order in which the slots stand in the chunk.
+    pub patches: Vec<Patch>,
+    /// Whether lengths of this chunk are still missing after these.
+    pub has_more_patches: bool,
+}
+
+/// Four bytes that replace a length slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patch {
+    /// Distance of the slot from the start of the chunk's payload.
+    pub offset_bytes: u16,
+    /// The length as a redundant 4-byte varint; the first byte is never 0.
+    pub data: [u8; 4],
+}
+
+/// The service as a producer sees it.
+pub trait ServiceEndpoint: Send + Sync {
+    /// Takes over the chunks and patches of `request`. In process this copies the chunks into
+    /// their central buffers and frees them before it returns.
+    fn commit(&self, request: &CommitRequest);
+
+    /// Announces a writer and the buffer it writes to, so that its unfinished chunks can be
+    /// scraped.
+    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId);
+
+    /// Takes back [`ServiceEndpoint::register_writer`]; every chunk of the writer was committed
+    /// before.
+    fn unregister_writer(&self, writer_id: WriterId);
+}

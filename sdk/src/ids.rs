@@ -1,0 +1,30 @@
+//! Newtypes for the identifiers that cross the boundary between producer and service.
+
+/// One producer (a process, or an in-process stand-in for one) as the service numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProducerId(pub u16);
+
+/// One writer of a producer: 1 to [`WriterId::MAX`]; 0 is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WriterId(pub u16);
+
+impl WriterId {
+    /// The largest writer id: the shared-memory ABI reserves 15 bits.
+    pub const MAX: Self = Self(0x7fff);
+}
+
+/// Position of a chunk in what one writer wrote: starts at 0 and wraps at 2^32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkId(pub u32);
+
+impl ChunkId {
+    /// The id that follows this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+/// A central buffer of the service, unique across its sessions: 1 to 65535; 0 is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub u16);

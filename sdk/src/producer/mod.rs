@@ -1,0 +1,1 @@
+//! The producer side: from a packet to committed chunks.

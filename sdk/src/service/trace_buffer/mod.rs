@@ -1,0 +1,1 @@
+//! The central ring that receives chunks and hands back whole packets.

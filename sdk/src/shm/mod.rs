@@ -1,0 +1,3 @@
+//! Memory shared between a producer and the service.
+
+pub mod layout;
