@@ -321,7 +321,11 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.dropping.is_some() {
             return;
         }
-        if parent_depth >= MAX_DEPTH || !self.admits(tag.len() + SLOT_BYTES) {
+        if parent_depth >= MAX_DEPTH {
+            self.dropped_fields += 1;
+            return self.begin_dropped_message(parent_depth);
+        }
+        if !self.admits(tag.len() + SLOT_BYTES) {
             return self.begin_dropped_message(parent_depth);
         }
         self.write_split(tag.as_bytes());
