@@ -127,12 +127,8 @@ impl<'b, M: Writer> StaticBuffered<'b, M> {
     #[must_use]
     pub fn new(slice: &'b mut [u8]) -> Self {
         let capacity_bytes = slice.len();
-        let mut stream = StreamWriter::new(FixedSource::new(slice));
-        if capacity_bytes >= crate::MIN_RANGE_BYTES {
-            stream.next_range();
-        }
         Self {
-            stream,
+            stream: FixedSource::stream(slice),
             capacity_bytes,
             message_type: PhantomData,
         }

@@ -58,7 +58,7 @@ macro_rules! scalar {
         #[doc = concat!("Appends field number `FIELD` of protobuf type `", $proto, "`.")]
         #[inline]
         pub fn $method<const FIELD: u32>(&mut self, $v: $value) {
-            scalar!(@ $wire_type, self.stream, const { &Tag::new(FIELD, WireType::$wire_type) }, $encode);
+            scalar!(@ $wire_type, self.stream, const { Tag::new(FIELD, WireType::$wire_type) }, $encode);
         }
     };
     (@ Varint, $stream:expr, $tag:expr, $encoded:expr) => {
@@ -103,13 +103,13 @@ impl<'w> Message<'w> {
     #[inline]
     pub fn append_bytes<const FIELD: u32>(&mut self, value: &[u8]) {
         self.stream
-            .append_bytes(const { &length_delimited(FIELD) }, value);
+            .append_bytes(const { length_delimited(FIELD) }, value);
     }
 
     /// Appends one `bytes` or `string` field whose value is the concatenation of `pieces`.
     pub fn append_scattered_bytes<const FIELD: u32>(&mut self, pieces: &[&[u8]]) {
         self.stream
-            .append_bytes_split(const { &length_delimited(FIELD) }, pieces);
+            .append_bytes_split(const { length_delimited(FIELD) }, pieces);
     }
 
     /// Appends fields that are encoded already. The bytes are not looked at.
@@ -121,7 +121,7 @@ impl<'w> Message<'w> {
     #[inline]
     pub fn begin_nested<const FIELD: u32>(&mut self) -> Message<'_> {
         self.stream
-            .begin_message(const { &length_delimited(FIELD) }, self.depth);
+            .begin_message(const { length_delimited(FIELD) }, self.depth);
         Message {
             stream: &mut *self.stream,
             depth: self.depth + 1,

@@ -57,10 +57,12 @@ impl Tag {
         }
     }
 
+    #[inline(always)]
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
+    #[inline(always)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

@@ -4,54 +4,52 @@ use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::ptr;
 
-use super::source::{MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, Range, RangeSource};
+use super::StreamWriter;
+use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource};
 
 /// Memory for what does not fit.
 const SCRATCH_BYTES: usize = 64;
 
-/// Hands out the caller's slice; what does not fit goes nowhere, and is remembered.
-///
-/// Of a slice longer than [`MAX_RANGE_BYTES`], only that many bytes are used.
+/// Hands out nothing but scratch memory: the caller's slice is the range that its stream starts
+/// in. What does not fit goes nowhere, and is remembered.
 #[derive(Debug)]
 pub struct FixedSource<'b> {
-    /// Taken when it is handed out.
-    slice: Option<Range>,
     /// A leaked box, there as soon as something did not fit.
     scratch: *mut [u8; SCRATCH_BYTES],
-    borrow: PhantomData<&'b mut [u8]>,
+    slice: PhantomData<&'b mut [u8]>,
 }
 
 impl<'b> FixedSource<'b> {
-    /// A source for `slice`. One of fewer than [`MIN_RANGE_BYTES`] bytes is of no use: everything
-    /// overflows.
+    /// A stream that writes to `slice`. Of one that is longer than
+    /// [`MAX_RANGE_BYTES`](crate::MAX_RANGE_BYTES), only that many bytes are used.
+    #[inline]
     #[must_use]
-    pub fn new(slice: &'b mut [u8]) -> Self {
+    pub fn stream(slice: &'b mut [u8]) -> StreamWriter<Self> {
         let len = slice.len().min(MAX_RANGE_BYTES);
-        let usable = len >= MIN_RANGE_BYTES;
-        Self {
-            slice: usable.then(|| Range::new(slice.as_mut_ptr(), len)),
+        let range = slice[..len].as_mut_ptr_range();
+        let source = Self {
             scratch: ptr::null_mut(),
-            borrow: PhantomData,
-        }
+            slice: PhantomData,
+        };
+        StreamWriter::starting_in(source, range.start, range.end)
     }
 
     /// Whether something did not fit into the slice.
+    #[inline]
     #[must_use]
     pub const fn overflowed(&self) -> bool {
         !self.scratch.is_null()
     }
 }
 
-// SAFETY: the slice is borrowed for as long as the source lives, and handed out only once; the
-// scratch memory is freed by the source's drop.
+// SAFETY: the slice is borrowed for as long as the source lives, and is handed out only by
+// `stream`, together with the source; the scratch memory is freed by the source's drop.
 unsafe impl RangeSource for FixedSource<'_> {
     fn next_range(&mut self, _: Outgoing<'_>) -> Range {
-        self.slice.take().unwrap_or_else(|| {
-            if self.scratch.is_null() {
-                self.scratch = Box::into_raw(Box::new([0; SCRATCH_BYTES]));
-            }
-            Range::new(self.scratch.cast(), SCRATCH_BYTES)
-        })
+        if self.scratch.is_null() {
+            self.scratch = Box::into_raw(Box::new([0; SCRATCH_BYTES]));
+        }
+        Range::new(self.scratch.cast(), SCRATCH_BYTES)
     }
 }
 

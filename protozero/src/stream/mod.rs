@@ -95,10 +95,16 @@ impl<S: RangeSource> StreamWriter<S> {
     /// A stream without a range: the first write asks `source` for one.
     pub const fn new(source: S) -> Self {
         let nowhere = ptr::dangling_mut();
+        Self::starting_in(source, nowhere, nowhere)
+    }
+
+    /// A stream in a range that its source has handed out already.
+    #[inline(always)]
+    const fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
         Self {
-            cursor: nowhere,
-            end: nowhere,
-            begin: nowhere,
+            cursor: begin,
+            end,
+            begin,
             written_before: 0,
             slots: OpenSlots::new(),
             dropping: None,
@@ -117,6 +123,12 @@ impl<S: RangeSource> StreamWriter<S> {
         &mut self.source
     }
 
+    /// Allocates now what messages that cross ranges need otherwise at their first crossing: room
+    /// for 16 open messages.
+    pub fn reserve(&mut self) {
+        self.slots.reserve();
+    }
+
     /// Gives up the current range without asking for another one; the next write does.
     ///
     /// Messages that are still open end here.
@@ -128,8 +140,9 @@ impl<S: RangeSource> StreamWriter<S> {
     }
 
     /// Ends every message that is still open, for instance because its writer was leaked.
+    #[inline]
     pub fn end_messages(&mut self) {
-        self.close_down_to(0);
+        self.end_message(0);
     }
 
     /// Reserves a length slot outside any message. The slot is zeroed and contiguous.
@@ -230,7 +243,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn append_varint(&mut self, tag: &Tag, value: u64) {
+    pub(crate) fn append_varint(&mut self, tag: Tag, value: u64) {
         if self.available_bytes() < tag.len() + MAX_VARINT_BYTES {
             return self.append_varint_split(tag, value);
         }
@@ -250,7 +263,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn append_fixed<const N: usize>(&mut self, tag: &Tag, value: [u8; N]) {
+    pub(crate) fn append_fixed<const N: usize>(&mut self, tag: Tag, value: [u8; N]) {
         if self.available_bytes() < tag.len() + N {
             let mut field = [0; MAX_TAG_BYTES + 8];
             field[..tag.len()].copy_from_slice(tag.as_bytes());
@@ -262,7 +275,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn append_bytes(&mut self, tag: &Tag, value: &[u8]) {
+    pub(crate) fn append_bytes(&mut self, tag: Tag, value: &[u8]) {
         let len = value.len();
         if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
             return self.append_bytes_split(tag, &[value]);
@@ -275,7 +288,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// A length-delimited field of any size, its value in pieces.
     #[cold]
     #[inline(never)]
-    pub(crate) fn append_bytes_split(&mut self, tag: &Tag, pieces: &[&[u8]]) {
+    pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut length = [0; MAX_VARINT_BYTES];
         let length_len = encode_varint(len as u64, &mut length);
@@ -290,7 +303,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     #[cold]
     #[inline(never)]
-    fn append_varint_split(&mut self, tag: &Tag, value: u64) {
+    fn append_varint_split(&mut self, tag: Tag, value: u64) {
         let mut varint = [0; MAX_VARINT_BYTES];
         let len = encode_varint(value, &mut varint);
         let mut field = [0; MAX_TAG_BYTES + MAX_VARINT_BYTES];
@@ -301,7 +314,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     /// Opens a nested message in a message of depth `parent_depth`, whose depth is one more.
     #[inline(always)]
-    pub(crate) fn begin_message(&mut self, tag: &Tag, parent_depth: usize) {
+    pub(crate) fn begin_message(&mut self, tag: Tag, parent_depth: usize) {
         if parent_depth != self.slots.len()
             || parent_depth >= INLINE_DEPTH
             || self.available_bytes() < tag.len() + SLOT_BYTES
@@ -315,7 +328,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     #[cold]
     #[inline(never)]
-    fn begin_message_slow(&mut self, tag: &Tag, parent_depth: usize) {
+    fn begin_message_slow(&mut self, tag: Tag, parent_depth: usize) {
         // A leaked child of the same parent ends where its sibling begins.
         self.close_down_to(parent_depth);
         if self.dropping.is_some() {
@@ -503,10 +516,16 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             unsafe { self.cursor.cast::<[u8; 8]>().write(word.to_le_bytes()) };
             self.advance(len);
         } else {
-            let mut bytes = [0; MAX_VARINT_BYTES];
-            let len = encode_varint(value, &mut bytes);
-            self.put(&bytes[..len]);
+            self.put_long_varint(value);
         }
+    }
+
+    /// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
+    #[inline(never)]
+    fn put_long_varint(&mut self, value: u64) {
+        let mut bytes = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut bytes);
+        self.put(&bytes[..len]);
     }
 
     /// Moves the cursor over bytes for which there is room.

@@ -1,7 +1,6 @@
 //! The length slots of messages that are open: a stack, outermost message first.
 
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::source::SlotTarget;
@@ -23,19 +22,17 @@ pub(super) struct Elsewhere {
     pub(super) target: SlotTarget,
 }
 
-/// The stack. The slots below `first_here` lie in ranges that were given up and have an
-/// [`Elsewhere`]; the others lie in the current range, and only their payload address counts.
+/// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
+/// others lie in the current range, and only their payload address counts.
 pub(super) struct OpenSlots {
     /// First byte of each message's payload; the slot is the 4 bytes before.
     payloads: [*mut u8; INLINE_DEPTH],
-    /// Entries 0 to `min(first_here, INLINE_DEPTH)` are initialized.
-    elsewhere: [MaybeUninit<Elsewhere>; INLINE_DEPTH],
-    /// The slots from `INLINE_DEPTH` on.
-    spilled: Vec<(*mut u8, Elsewhere)>,
+    /// The payloads of the slots from `INLINE_DEPTH` on.
+    spilled_payloads: Vec<*mut u8>,
+    /// At most as many as there are open messages.
+    elsewhere: Vec<Elsewhere>,
     /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
-    /// At most the number of open messages.
-    first_here: usize,
 }
 
 /// A slot that was taken off the stack.
@@ -50,11 +47,15 @@ impl OpenSlots {
     pub(super) const fn new() -> Self {
         Self {
             payloads: [ptr::null_mut(); INLINE_DEPTH],
-            elsewhere: [const { MaybeUninit::uninit() }; INLINE_DEPTH],
-            spilled: Vec::new(),
+            spilled_payloads: Vec::new(),
+            elsewhere: Vec::new(),
             len: 0,
-            first_here: 0,
         }
+    }
+
+    /// Allocates what messages of inline depth need when they cross ranges.
+    pub(super) fn reserve(&mut self) {
+        self.elsewhere.reserve(INLINE_DEPTH);
     }
 
     #[inline(always)]
@@ -76,11 +77,7 @@ impl OpenSlots {
         if self.len < INLINE_DEPTH {
             self.push_inline(self.len, payload);
         } else {
-            let unused = Elsewhere {
-                position: 0,
-                target: SlotTarget::InPlace,
-            };
-            self.spilled.push((payload, unused));
+            self.spilled_payloads.push(payload);
             self.len += 1;
         }
     }
@@ -89,7 +86,7 @@ impl OpenSlots {
     /// returns its payload address.
     #[inline(always)]
     pub(super) fn pop_inline_here(&mut self, index: usize) -> Option<*mut u8> {
-        let takes = index < INLINE_DEPTH && index + 1 == self.len && index >= self.first_here;
+        let takes = index < INLINE_DEPTH && index + 1 == self.len && index >= self.elsewhere.len();
         takes.then(|| {
             self.len = index;
             self.payloads[index]
@@ -99,34 +96,26 @@ impl OpenSlots {
     #[cold]
     pub(super) fn pop(&mut self) -> Option<Popped> {
         let index = self.len.checked_sub(1)?;
-        let (payload, spilled) = if index < INLINE_DEPTH {
-            (self.payloads[index], None)
+        let payload = if index < INLINE_DEPTH {
+            self.payloads[index]
         } else {
-            let (payload, elsewhere) = self.spilled.pop()?;
-            (payload, Some(elsewhere))
+            self.spilled_payloads.pop()?
         };
         self.len = index;
-        if index >= self.first_here {
+        if index >= self.elsewhere.len() {
             return Some(Popped::Here(payload));
         }
-        self.first_here = index;
-        let elsewhere = spilled.unwrap_or_else(|| {
-            // SAFETY: `index` was below `first_here` and is inline, so the entry is initialized.
-            unsafe { self.elsewhere[index].assume_init() }
-        });
+        let elsewhere = self.elsewhere.pop()?;
         Some(Popped::Elsewhere(payload, elsewhere))
     }
 
     /// Stream position at which the payload of the outermost open message begins, for a current
     /// range that begins at `begin` and at stream position `begin_position`.
     pub(super) fn outermost_position(&self, begin: *mut u8, begin_position: u64) -> Option<u64> {
-        if self.len == 0 {
-            None
-        } else if self.first_here == 0 {
-            Some(begin_position + (self.payloads[0].addr() - begin.addr()) as u64)
-        } else {
-            // SAFETY: `first_here` is not 0, so entry 0 is initialized.
-            Some(unsafe { self.elsewhere[0].assume_init() }.position)
+        match self.elsewhere.first() {
+            _ if self.len == 0 => None,
+            Some(outermost) => Some(outermost.position),
+            None => Some(begin_position + (self.payloads[0].addr() - begin.addr()) as u64),
         }
     }
 
@@ -139,27 +128,17 @@ impl OpenSlots {
         begin_position: u64,
         mut target: impl FnMut(usize) -> SlotTarget,
     ) {
-        for index in self.first_here..self.len {
-            let spilled = index
-                .checked_sub(INLINE_DEPTH)
-                .map(|index| &mut self.spilled[index]);
-            let payload = match &spilled {
-                Some((payload, _)) => *payload,
+        for index in self.elsewhere.len()..self.len {
+            let payload = match index.checked_sub(INLINE_DEPTH) {
+                Some(spilled_index) => self.spilled_payloads[spilled_index],
                 None => self.payloads[index],
             };
             let payload_offset = payload.addr() - begin.addr();
-            let elsewhere = Elsewhere {
+            self.elsewhere.push(Elsewhere {
                 position: begin_position + payload_offset as u64,
                 target: target(payload_offset - SLOT_BYTES),
-            };
-            match spilled {
-                Some((_, slot)) => *slot = elsewhere,
-                None => {
-                    self.elsewhere[index].write(elsewhere);
-                }
-            }
+            });
         }
-        self.first_here = self.len;
     }
 
     /// Sets the stack aside: until [`OpenSlots::resume`], its length equals no depth, so nothing
@@ -178,7 +157,7 @@ impl core::fmt::Debug for OpenSlots {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("OpenSlots")
             .field("len", &self.len)
-            .field("first_here", &self.first_here)
+            .field("elsewhere", &self.elsewhere)
             .finish_non_exhaustive()
     }
 }
