@@ -1,1 +1,31 @@
-//! Under construction.
+//! Generates protozero writers and decoders from `.proto` files, for build scripts.
+//!
+//! The schema compiler is part of the crate: there is no `protoc` to install. A `build.rs` is
+//!
+//! ```no_run
+//! fn main() -> Result<(), protozero_codegen::Error> {
+//!     protozero_codegen::Config::new().include("protos").compile(&["protos/gpu.proto"])
+//! }
+//! ```
+//!
+//! and the program includes the code of a package by its name:
+//!
+//! ```ignore
+//! protozero::include_protos!("gpu");
+//! ```
+#![forbid(unsafe_code)]
+
+// In the order of the work: files, descriptors, model, source text.
+mod config; // what a build script says, and writing the files
+mod emit; // the model as Rust source
+mod error; // what can be wrong, where, and what to do
+mod extern_path; // types that somebody else has generated
+mod front_end; // files to descriptors
+mod names; // cases, keywords, collisions
+mod registry; // all declared types, and their Rust names
+mod resolve; // descriptors to model
+mod schema; // the model, all that the emitter sees
+mod source; // imports and positions, which the parser does not tell
+
+pub use config::{Config, GeneratedFile};
+pub use error::{Error, Location};

@@ -1,0 +1,258 @@
+//! Decoders: a getter for each field, and the enums that oneofs decode to.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::{Method, allow_unused, doc, field_title, ident, name_lints, named, path, scalar_type};
+use crate::names::escaped;
+use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
+
+const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
+
+/// The decoder of a message.
+pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
+    let name = ident(&message.decoder);
+    let title = doc(&format!("Decoder of `{}`.", message.proto_name));
+    let allow = allow_unused();
+    let receiver = quote! { self.decoder };
+    let getters = message
+        .fields
+        .iter()
+        .map(|field| getter(field, &receiver, at, Place::Inherent));
+    let oneofs = message.oneofs.iter().map(|oneof| oneof_getter(oneof, at));
+    let methods = getters.chain(oneofs).map(|method| method.inherent());
+    quote! {
+        #title
+        #[derive(Clone, Copy, Debug)]
+        #allow
+        pub struct #name<'a> {
+            decoder: ::protozero::Decoder<'a>,
+        }
+
+        #allow
+        impl<'a> #name<'a> {
+            /// A decoder of one encoded message; nothing is read until a field is asked for.
+            #[inline]
+            #[must_use]
+            pub fn new(bytes: &'a [u8]) -> Self {
+                Self { decoder: ::protozero::Decoder::new(bytes) }
+            }
+
+            #(#methods)*
+
+            /// All fields in the order of the bytes, also those that the schema does not know.
+            #[inline]
+            #[must_use]
+            pub fn fields(&self) -> ::protozero::Fields<'a> {
+                self.decoder.fields()
+            }
+
+            /// The untyped decoder, for fields that the schema does not know.
+            #[inline]
+            #[must_use]
+            pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
+                &self.decoder
+            }
+        }
+    }
+}
+
+/// Where a getter stands: what it may say about the lifetime of an iterator depends on that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Inherent,
+    Trait,
+}
+
+/// What reads a field. `receiver` is a `Decoder` or a reference to one.
+pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place: Place) -> Method {
+    let name = escaped(&field.base);
+    let getter = ident(&name);
+    let number = Literal::u32_unsuffixed(field.number);
+    let title = field_title(field);
+    let (what, returned, body, is_iterator_type) = match &field.shape {
+        Shape::Singular(value) => {
+            let value_type = value_type(value, at);
+            let marker = marker(value);
+            let convert =
+                convert(value, at).map(|convert| quote! { .map(|value| value.map(#convert)) });
+            let body = quote! { #receiver.last::<#marker>(#number) #convert };
+            let returned = quote! {
+                ::core::result::Result<
+                    ::core::option::Option<#value_type>,
+                    ::protozero::DecodeError,
+                >
+            };
+            ("The last value of field", returned, body, false)
+        }
+        Shape::Repeated(value) | Shape::Packed(value) => {
+            let marker = marker(value);
+            let repeated = quote! { #receiver.repeated::<#marker>(#number) };
+            match convert(value, at) {
+                Some(convert) => {
+                    let returned = iterator(&value_type(value, at), place);
+                    let body = quote! { #repeated.map(|value| value.map(#convert)) };
+                    ("The elements of field", returned, body, false)
+                }
+                None => {
+                    let returned = quote! { ::protozero::Repeated<'a, #marker> };
+                    ("The elements of field", returned, repeated, true)
+                }
+            }
+        }
+        Shape::Map { key, value } => {
+            let (key_type, value_type) =
+                (scalar_type(*key, &quote! { &'a }), value_type(value, at));
+            let returned = iterator(&quote! { (#key_type, #value_type) }, place);
+            let (key, value_marker) = (scalar_marker(*key), marker(value));
+            let value = match convert(value, at) {
+                Some(convert) => quote! { #convert(value) },
+                None => quote! { value },
+            };
+            let body = quote! {
+                #receiver.repeated::<::protozero::types::Bytes>(#number).map(|entry| {
+                    let entry = ::protozero::Decoder::new(entry?);
+                    let key = entry.last::<#key>(1)?.unwrap_or_default();
+                    let value = entry.last::<#value_marker>(2)?.unwrap_or_default();
+                    ::core::result::Result::Ok((key, #value))
+                })
+            };
+            ("The entries of field", returned, body, false)
+        }
+    };
+    let is_singular = matches!(field.shape, Shape::Singular(_));
+    let must_use = is_iterator_type.then(|| quote! { #[must_use] });
+    let lints = name_lints(&name);
+    Method {
+        doc: format!("{what} {title}.{}", if is_singular { ERRORS } else { "" }),
+        attributes: quote! { #lints #must_use },
+        signature: quote! { fn #getter(&self) -> #returned },
+        body,
+    }
+}
+
+/// An iterator over decoded values, or the error that ends it.
+fn iterator(item: &TokenStream, place: Place) -> TokenStream {
+    let iterator = quote! {
+        impl ::core::iter::Iterator<
+            Item = ::core::result::Result<#item, ::protozero::DecodeError>,
+        >
+    };
+    match place {
+        Place::Inherent => quote! { #iterator + use<'a> },
+        Place::Trait => iterator,
+    }
+}
+
+/// A getter that reads all members of a oneof in one pass.
+fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
+    let getter = ident(&oneof.getter);
+    let enum_path = path(&oneof.path, at);
+    let lifetime = oneof.borrows().then(|| quote! { <'a> });
+    let arms = oneof.members.iter().map(|member| {
+        let number = Literal::u32_unsuffixed(member.number);
+        let variant = ident(&member.variant);
+        let marker = marker(&member.value_type);
+        let decoded = quote! {
+            <#marker as ::protozero::types::FieldType>::from_field(field)?
+        };
+        let decoded = match convert(&member.value_type, at) {
+            Some(convert) => quote! { #convert(#decoded) },
+            None => decoded,
+        };
+        quote! { #number => #enum_path::#variant(#decoded), }
+    });
+    Method {
+        doc: format!(
+            "The member of oneof `{}` that was written last.{ERRORS}",
+            oneof.proto_name
+        ),
+        attributes: name_lints(&oneof.getter),
+        signature: quote! {
+            fn #getter(&self) -> ::core::result::Result<
+                ::core::option::Option<#enum_path #lifetime>,
+                ::protozero::DecodeError,
+            >
+        },
+        body: quote! {
+            let mut last = ::core::option::Option::None;
+            for field in self.decoder.fields() {
+                let field = field?;
+                last = ::core::option::Option::Some(match field.number {
+                    #(#arms)*
+                    _ => continue,
+                });
+            }
+            ::core::result::Result::Ok(last)
+        },
+    }
+}
+
+/// The enum that a oneof decodes to.
+pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
+    let name = ident(&oneof.ident);
+    let title = doc(&format!(
+        "The member of oneof `{}` that is set.",
+        oneof.proto_name
+    ));
+    let allow = allow_unused();
+    let lifetime = oneof.borrows().then(|| quote! { <'a> });
+    let variants = oneof.members.iter().map(|member| {
+        let OneofMember {
+            proto_name,
+            number,
+            variant,
+            value_type: value,
+        } = member;
+        let title = doc(&format!(
+            "Field `{proto_name}` ({number}, {}).",
+            named(value)
+        ));
+        let variant = ident(variant);
+        let value_type = value_type(value, at);
+        quote! { #title #variant(#value_type), }
+    });
+    quote! {
+        #title
+        #[derive(Clone, Copy, Debug)]
+        #allow
+        pub enum #name #lifetime { #(#variants)* }
+    }
+}
+
+/// The runtime's type that decodes a value.
+fn marker(value: &Type) -> TokenStream {
+    scalar_marker(match value {
+        Type::Scalar(scalar) => *scalar,
+        Type::Enum { .. } => Scalar::Int32,
+        Type::Message { .. } => Scalar::Bytes,
+    })
+}
+
+fn scalar_marker(scalar: Scalar) -> TokenStream {
+    let marker = format_ident!("{}", scalar.marker());
+    quote! { ::protozero::types::#marker }
+}
+
+/// The function from what the runtime decodes to what the getter returns, where they differ.
+fn convert(value: &Type, at: &[String]) -> Option<TokenStream> {
+    match value {
+        Type::Scalar(_) => None,
+        Type::Enum { path: item, .. } => Some(path(item, at)),
+        Type::Message { decoder, .. } => {
+            let decoder = path(decoder, at);
+            Some(quote! { #decoder::new })
+        }
+    }
+}
+
+fn value_type(value: &Type, at: &[String]) -> TokenStream {
+    match value {
+        Type::Scalar(scalar) => scalar_type(*scalar, &quote! { &'a }),
+        Type::Enum { path: item, .. } => path(item, at),
+        Type::Message { decoder, .. } => {
+            let decoder = path(decoder, at);
+            quote! { #decoder<'a> }
+        }
+    }
+}

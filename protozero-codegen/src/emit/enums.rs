@@ -1,0 +1,91 @@
+//! Enums: open ones, so that numbers the schema does not know survive.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+
+use super::{allow_unused, doc, ident};
+use crate::schema::Enum;
+
+/// A newtype with a constant for each value.
+pub(super) fn open_enum(item: &Enum) -> TokenStream {
+    let name = ident(&item.ident);
+    let title = doc(&format!(
+        "Enum `{}`; it may hold numbers without a name.",
+        item.proto_name
+    ));
+    let allow = allow_unused();
+    let constants = item.values.iter().map(|value| {
+        let constant = ident(&value.constant);
+        let number = Literal::i32_unsuffixed(value.number);
+        let title = doc(&format!("`{}` ({}).", value.proto_name, value.number));
+        quote! { #title pub const #constant: Self = Self(#number); }
+    });
+    let mut named = BTreeSet::new();
+    let arms = item
+        .values
+        .iter()
+        .filter(|value| named.insert(value.number))
+        .map(|value| {
+            let number = Literal::i32_unsuffixed(value.number);
+            let proto_name = &value.proto_name;
+            quote! { #number => ::core::option::Option::Some(#proto_name), }
+        });
+    // The default of an enum is its first value; in proto3 that is always 0.
+    let first = item.values.first().filter(|first| first.number != 0);
+    let derive_default = first.is_none().then(|| quote! { , Default });
+    let default = first.map(|first| {
+        let constant = ident(&first.constant);
+        quote! {
+            impl ::core::default::Default for #name {
+                fn default() -> Self {
+                    Self::#constant
+                }
+            }
+        }
+    });
+    quote! {
+        #title
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash #derive_default)]
+        #allow
+        pub struct #name(pub i32);
+
+        #allow
+        impl #name {
+            #(#constants)*
+
+            /// The name in the schema; of several with the same number, the first.
+            #[must_use]
+            pub fn name(self) -> ::core::option::Option<&'static str> {
+                match self.0 {
+                    #(#arms)*
+                    _ => ::core::option::Option::None,
+                }
+            }
+        }
+
+        #default
+
+        impl ::core::fmt::Debug for #name {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                match self.name() {
+                    ::core::option::Option::Some(name) => f.write_str(name),
+                    ::core::option::Option::None => ::core::fmt::Debug::fmt(&self.0, f),
+                }
+            }
+        }
+
+        impl ::core::convert::From<i32> for #name {
+            fn from(number: i32) -> Self {
+                Self(number)
+            }
+        }
+
+        impl ::core::convert::From<#name> for i32 {
+            fn from(value: #name) -> Self {
+                value.0
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Everything that can be wrong with a build script's input, each with its place and its remedy.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A place in a `.proto` file, printed as `file:line:column`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The file, as the build script or an include path spells it.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
+    }
+}
+
+/// Why no code was generated. Nothing has been written when it is returned, except after
+/// [`Error::Write`].
+///
+/// `Debug` prints the same text as `Display`: it is what Cargo shows when a build script's `main`
+/// returns the error.
+#[non_exhaustive]
+pub enum Error {
+    /// No output folder was set and `OUT_DIR` is not in the environment.
+    NoOutDir,
+    /// A file could not be read.
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A generated file could not be written.
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file is not UTF-8 text.
+    NotUtf8 {
+        /// Where the first wrong byte is.
+        at: Location,
+    },
+    /// A file given to `compile` lies in none of the include folders.
+    OutsideIncludes {
+        /// The file.
+        file: PathBuf,
+        /// The include folders.
+        includes: Vec<PathBuf>,
+    },
+    /// An imported file was not found.
+    MissingImport {
+        /// The path in the `import` statement.
+        at: Location,
+        /// That path.
+        import: String,
+        /// The include folders.
+        includes: Vec<PathBuf>,
+    },
+    /// Files import each other in a circle.
+    ImportCycle {
+        /// The `import` statement that closes the circle.
+        at: Location,
+        /// Import paths, each importing the next; the last is the first again.
+        cycle: Vec<String>,
+    },
+    /// A file declares an edition.
+    Edition {
+        /// The declaration.
+        at: Location,
+        /// The edition.
+        edition: String,
+    },
+    /// Brackets nest deeper than the parser is trusted with.
+    TooDeep {
+        /// The bracket that is one too many.
+        at: Location,
+        /// The limit.
+        max: usize,
+    },
+    /// The text is not a `.proto` file.
+    Syntax {
+        /// Where the parser stopped.
+        at: Location,
+        /// The line it stopped in.
+        text: String,
+        /// What the parser said.
+        message: String,
+    },
+    /// A field is a group.
+    Group {
+        /// The name of the group.
+        at: Location,
+        /// That name.
+        name: String,
+    },
+    /// A name has letters that protobuf does not allow.
+    Name {
+        /// The declaration.
+        at: Location,
+        /// The name.
+        name: String,
+    },
+    /// A field number is outside of what protobuf allows.
+    FieldNumber {
+        /// The number.
+        at: Location,
+        /// The field.
+        field: String,
+        /// Its number.
+        number: i64,
+    },
+    /// Two fields of a message have the same number.
+    DuplicateFieldNumber {
+        /// The number of the second field.
+        at: Location,
+        /// The second field.
+        field: String,
+        /// The number.
+        number: i64,
+        /// The field that has it already.
+        other: String,
+        /// The number of that field.
+        other_at: Location,
+    },
+    /// Two declarations of a scope have the same name.
+    DuplicateName {
+        /// The second declaration.
+        at: Location,
+        /// Their name, with its scope.
+        name: String,
+        /// The first declaration.
+        other_at: Location,
+    },
+    /// A type is not declared anywhere.
+    UnknownType {
+        /// Where it is named.
+        at: Location,
+        /// Its name, as written.
+        name: String,
+        /// The message or package that names it.
+        scope: String,
+    },
+    /// A type given to `extern_path`, or its Rust path, is malformed.
+    ExternPath {
+        /// The type or package.
+        proto: String,
+        /// The Rust path.
+        rust: String,
+    },
+    /// Anything else the parser objects to.
+    Schema {
+        /// The file.
+        file: PathBuf,
+        /// What the parser said.
+        message: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoOutDir => f.write_str(
+                "OUT_DIR is not set; call this from build.rs, or name a folder with `out_dir`",
+            ),
+            Error::Read { file, source } => {
+                write!(
+                    f,
+                    "{}: cannot be read: {source}; check the path, which is relative to the package's folder",
+                    file.display()
+                )
+            }
+            Error::Write { file, source } => {
+                write!(f, "{}: cannot be written: {source}", file.display())
+            }
+            Error::NotUtf8 { at } => {
+                write!(f, "{at}: not UTF-8; save the file in that encoding")
+            }
+            Error::OutsideIncludes { file, includes } => {
+                write!(
+                    f,
+                    "{}: lies in none of the include folders ({}); add its root with `include`",
+                    file.display(),
+                    list(includes)
+                )
+            }
+            Error::MissingImport {
+                at,
+                import,
+                includes,
+            } => write!(
+                f,
+                "{at}: cannot find the import \"{import}\" in the include folders ({}); add the folder that it is relative to with `include`",
+                list(includes)
+            ),
+            Error::ImportCycle { at, cycle } => write!(
+                f,
+                "{at}: import cycle: {}; move what they share into a file of its own",
+                cycle.join(" -> ")
+            ),
+            Error::Edition { at, edition } => write!(
+                f,
+                "{at}: edition \"{edition}\" is not supported; use `syntax = \"proto3\";` or \"proto2\""
+            ),
+            Error::TooDeep { at, max } => {
+                write!(
+                    f,
+                    "{at}: brackets nest deeper than {max} levels; flatten the schema"
+                )
+            }
+            Error::Syntax { at, text, message } => {
+                write!(f, "{at}: syntax error: {message}\n    {text}")
+            }
+            Error::Group { at, name } => write!(
+                f,
+                "{at}: groups are not supported; make `{name}` a nested message with a field of its type"
+            ),
+            Error::Name { at, name } => write!(
+                f,
+                "{at}: the name `{name}` has letters other than a-z, A-Z, 0-9 and _; rename it"
+            ),
+            Error::FieldNumber { at, field, number } => {
+                let why = match number {
+                    19_000..=19_999 => "is in 19000 to 19999, which protobuf keeps for itself",
+                    ..=0 => "is less than 1",
+                    _ => "is greater than 536870911",
+                };
+                write!(
+                    f,
+                    "{at}: the number {number} of field `{field}` {why}; choose another"
+                )
+            }
+            Error::DuplicateFieldNumber {
+                at,
+                field,
+                number,
+                other,
+                other_at,
+            } => write!(
+                f,
+                "{at}: field `{field}` has number {number}, which belongs to `{other}` ({other_at}); choose another"
+            ),
+            Error::DuplicateName { at, name, other_at } => {
+                write!(
+                    f,
+                    "{at}: `{name}` is declared already ({other_at}); rename one of them"
+                )
+            }
+            Error::UnknownType { at, name, scope } => {
+                let place = if scope.is_empty() {
+                    "the empty package"
+                } else {
+                    scope
+                };
+                write!(
+                    f,
+                    "{at}: type `{name}` is not known in {place}; check its spelling, or import the file that declares it"
+                )
+            }
+            Error::ExternPath { proto, rust } => write!(
+                f,
+                "extern_path(\"{proto}\", \"{rust}\"): expected a protobuf name that starts with a dot and an absolute Rust path, such as (\".perfetto.protos\", \"::tracezero::protos\")"
+            ),
+            Error::Schema { file, message } => write!(f, "{}: {message}", file.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Read { source, .. } | Error::Write { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+fn list(folders: &[PathBuf]) -> String {
+    if folders.is_empty() {
+        return "there are none".to_owned();
+    }
+    let folders: Vec<String> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    folders.join(", ")
+}

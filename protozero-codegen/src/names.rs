@@ -1,0 +1,114 @@
+//! Rust names for protobuf names: cases, keywords, and what to do when two of them meet.
+
+use std::collections::BTreeSet;
+
+/// `fooBar`, `FooBar`, `HTTPServer2` and `__foo` as `foo_bar`, `foo_bar`, `http_server2` and `foo`.
+pub(crate) fn snake_case(name: &str) -> String {
+    let words: Vec<String> = words(name)
+        .iter()
+        .map(|word| word.to_ascii_lowercase())
+        .collect();
+    legal(words.join("_"))
+}
+
+/// `foo_bar` and `HTTPServer` as `FooBar` and `HttpServer`.
+pub(crate) fn upper_camel_case(name: &str) -> String {
+    let capitalized = |word: &String| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
+    };
+    legal(words(name).iter().map(capitalized).collect())
+}
+
+/// `fooBar` as `FOO_BAR`.
+pub(crate) fn upper_snake_case(name: &str) -> String {
+    let words: Vec<String> = words(name)
+        .iter()
+        .map(|word| word.to_ascii_uppercase())
+        .collect();
+    legal(words.join("_"))
+}
+
+/// A name is cut at underscores, before a capital after a small letter, and before the last of
+/// several capitals when a small letter follows. A digit belongs to the letter before it.
+fn words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for part in name.split('_').filter(|part| !part.is_empty()) {
+        let characters: Vec<char> = part.chars().collect();
+        let mut word = String::new();
+        let mut after_small = false;
+        for (index, &character) in characters.iter().enumerate() {
+            let is_capital = character.is_ascii_uppercase();
+            let next_is_small = characters
+                .get(index + 1)
+                .is_some_and(char::is_ascii_lowercase);
+            let previous_is_capital = index > 0 && characters[index - 1].is_ascii_uppercase();
+            if is_capital && (after_small || (previous_is_capital && next_is_small)) {
+                words.push(std::mem::take(&mut word));
+            }
+            if character.is_ascii_alphabetic() {
+                after_small = !is_capital;
+            }
+            word.push(character);
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// An identifier may neither be empty nor start with a digit.
+fn legal(name: String) -> String {
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("_{name}")
+    } else {
+        name
+    }
+}
+
+/// Keywords that cannot even be raw identifiers.
+const NEVER_IDENTIFIERS: [&str; 5] = ["_", "Self", "crate", "self", "super"];
+
+/// Makes an identifier of a keyword: raw where Rust allows that, else with an underscore behind.
+pub(crate) fn escaped(name: &str) -> String {
+    if name == "_" {
+        return "__".to_owned();
+    }
+    if NEVER_IDENTIFIERS.contains(&name) {
+        return format!("{name}_");
+    }
+    if syn::parse_str::<syn::Ident>(name).is_err() || name == "gen" {
+        return format!("r#{name}");
+    }
+    name.to_owned()
+}
+
+/// The names that are taken in one scope.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Taken(BTreeSet<String>);
+
+impl Taken {
+    pub(crate) fn with(names: &[&str]) -> Self {
+        Taken(names.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    /// Takes all names of a set, or none of them.
+    pub(crate) fn claim_all(&mut self, names: &[String]) -> bool {
+        if names.iter().any(|name| self.0.contains(name)) {
+            return false;
+        }
+        self.0.extend(names.iter().cloned());
+        true
+    }
+
+    /// Takes the name; when it is taken already, the name with the first free of the numbers from
+    /// 2 behind it.
+    pub(crate) fn claim(&mut self, name: &str) -> String {
+        let numbered = (2_u32..).map(|number| format!("{name}{number}"));
+        for candidate in std::iter::once(name.to_owned()).chain(numbered) {
+            if self.0.insert(candidate.clone()) {
+                return candidate;
+            }
+        }
+        unreachable!("the numbers never end")
+    }
+}

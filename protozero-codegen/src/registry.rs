@@ -1,0 +1,392 @@
+//! All declared types of a run by name, and the Rust names given to them. Names depend on the
+//! schema alone, not on which unit shows a type: what one crate generates, another can refer to.
+
+use std::collections::BTreeMap;
+
+use protobuf::descriptor::field_descriptor_proto::{Label, Type as ProtoType};
+use protobuf::descriptor::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
+};
+
+use crate::names::{Taken, escaped, snake_case, upper_camel_case, upper_snake_case};
+
+/// Names are those of the schema, with the package and without a leading dot.
+#[derive(Debug)]
+pub(crate) struct Registry<'a> {
+    entries: BTreeMap<String, Entry<'a>>,
+    /// The Rust names that each package or message takes in its module.
+    scopes: BTreeMap<String, Taken>,
+    /// The extension traits of each scope, by the extended message.
+    extended: BTreeMap<(String, String), (String, String)>,
+}
+
+/// A message or an enum.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    declaration: Declaration<'a>,
+    pub(crate) package: &'a str,
+    /// Of the type declared in the package itself that this one is inside of, or is.
+    pub(crate) top_level: String,
+    pub(crate) is_proto3: bool,
+    /// The modules inside its package that it is in.
+    pub(crate) modules: Vec<String>,
+    /// Of a message: its writer.
+    pub(crate) ident: String,
+    /// Of a message; an enum has none.
+    pub(crate) decoder: String,
+    /// Of a message: the module for what it declares inside.
+    pub(crate) module: String,
+    /// Of a message: the base of each field's method names.
+    pub(crate) field_names: Vec<String>,
+    pub(crate) oneofs: Vec<OneofNames>,
+    /// Of a message: what its fields' methods are called.
+    methods: Taken,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Declaration<'a> {
+    Message(&'a DescriptorProto),
+    Enum,
+}
+
+#[derive(Debug)]
+pub(crate) struct OneofNames {
+    /// In the message's list of oneofs.
+    pub(crate) index: i32,
+    pub(crate) proto_name: String,
+    pub(crate) getter: String,
+    pub(crate) ident: String,
+}
+
+/// The names that fields of one scope may take in the traits of one extended message.
+#[derive(Debug)]
+pub(crate) struct Extended {
+    pub(crate) writer_trait: String,
+    pub(crate) decoder_trait: String,
+    methods: Taken,
+}
+
+impl Extended {
+    pub(crate) fn claim(&mut self, field: &FieldDescriptorProto) -> String {
+        claim_field(&mut self.methods, field, false)
+    }
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn message(&self) -> Option<&'a DescriptorProto> {
+        match self.declaration {
+            Declaration::Message(message) => Some(message),
+            Declaration::Enum => None,
+        }
+    }
+}
+
+/// What is declared directly in a package or in a message.
+#[derive(Default)]
+struct Scope<'a> {
+    messages: Vec<(&'a DescriptorProto, bool)>,
+    enums: Vec<(&'a EnumDescriptorProto, bool)>,
+    extensions: Vec<&'a FieldDescriptorProto>,
+}
+
+impl<'a> Scope<'a> {
+    fn add(
+        &mut self,
+        messages: &'a [DescriptorProto],
+        enums: &'a [EnumDescriptorProto],
+        extensions: &'a [FieldDescriptorProto],
+        is_proto3: bool,
+    ) {
+        self.messages
+            .extend(messages.iter().map(|message| (message, is_proto3)));
+        self.enums
+            .extend(enums.iter().map(|item| (item, is_proto3)));
+        self.extensions.extend(data_extensions(extensions));
+    }
+}
+
+impl<'a> Registry<'a> {
+    pub(crate) fn new(files: &'a [FileDescriptorProto]) -> Self {
+        let mut packages: BTreeMap<&str, Scope<'a>> = BTreeMap::new();
+        for file in files {
+            packages.entry(file.package()).or_default().add(
+                &file.message_type,
+                &file.enum_type,
+                &file.extension,
+                file.syntax() == "proto3",
+            );
+        }
+        let mut registry = Registry {
+            entries: BTreeMap::new(),
+            scopes: BTreeMap::new(),
+            extended: BTreeMap::new(),
+        };
+        for (package, scope) in packages {
+            registry.add_scope(package, package, &scope, Taken::default(), &[]);
+        }
+        registry
+    }
+
+    /// Names everything in a scope, then in the scopes inside it.
+    fn add_scope(
+        &mut self,
+        package: &'a str,
+        scope_name: &str,
+        scope: &Scope<'a>,
+        mut taken: Taken,
+        modules: &[String],
+    ) {
+        // The schema's own names come first, so that a derived name never displaces one.
+        let mut declared: Vec<(Entry<'a>, String)> = Vec::new();
+        let messages = scope
+            .messages
+            .iter()
+            .map(|&(it, syntax)| (it.name(), Some(it), syntax));
+        let enums = scope
+            .enums
+            .iter()
+            .map(|&(it, syntax)| (it.name(), None, syntax));
+        for (name, message, is_proto3) in messages.chain(enums) {
+            let full_name = join(scope_name, name);
+            let top_level = match self.entries.get(scope_name) {
+                Some(parent) if scope_name != package => parent.top_level.clone(),
+                _ => full_name.clone(),
+            };
+            let is_hidden = message.is_some_and(is_map_entry);
+            let ident = match is_hidden {
+                true => String::new(),
+                false => taken.claim(&escaped(&upper_camel_case(name))),
+            };
+            let entry = Entry {
+                declaration: message.map_or(Declaration::Enum, Declaration::Message),
+                package,
+                top_level,
+                is_proto3,
+                modules: modules.to_vec(),
+                ident,
+                decoder: String::new(),
+                module: String::new(),
+                field_names: Vec::new(),
+                oneofs: Vec::new(),
+                methods: Taken::default(),
+            };
+            declared.push((entry, full_name));
+        }
+        for (entry, _) in &mut declared {
+            if entry
+                .message()
+                .is_some_and(|message| !is_map_entry(message))
+            {
+                entry.decoder = taken.claim(&format!("{}Decoder", entry.ident));
+            }
+        }
+        let mut inner = Vec::new();
+        for (mut entry, full_name) in declared {
+            if let Some(message) = entry.message().filter(|message| !is_map_entry(message)) {
+                entry.module = taken.claim(&escaped(&snake_case(message.name())));
+                inner.push((
+                    full_name.clone(),
+                    message,
+                    entry.is_proto3,
+                    entry.module.clone(),
+                ));
+            }
+            self.entries.insert(full_name, entry);
+        }
+        for extension in &scope.extensions {
+            let extendee = type_name(extension.extendee());
+            let base = upper_camel_case(extendee.rsplit('.').next().unwrap_or_default());
+            self.extended
+                .entry((scope_name.to_owned(), extendee))
+                .or_insert_with(|| {
+                    (
+                        taken.claim(&format!("{base}Ext")),
+                        taken.claim(&format!("{base}DecoderExt")),
+                    )
+                });
+        }
+        self.scopes.insert(scope_name.to_owned(), taken);
+
+        for (name, message, is_proto3, module) in inner {
+            let mut scope = Scope::default();
+            scope.add(
+                &message.nested_type,
+                &message.enum_type,
+                &message.extension,
+                is_proto3,
+            );
+            let modules = [modules, &[module]].concat();
+            self.add_scope(package, &name, &scope, Taken::default(), &modules);
+            self.name_members(&name, message);
+        }
+    }
+
+    /// Names the fields and oneofs of a message, whose nested types have their names.
+    fn name_members(&mut self, name: &str, message: &DescriptorProto) {
+        let mut methods = Taken::with(&RESERVED_METHODS);
+        let field_names = message
+            .field
+            .iter()
+            .map(|field| claim_field(&mut methods, field, is_map(message, field)))
+            .collect();
+        let taken = self.scopes.entry(name.to_owned()).or_default();
+        let mut oneofs = Vec::new();
+        for (index, oneof) in (0_i32..).zip(&message.oneof_decl) {
+            // A proto3 optional field is the only member of an invisible oneof.
+            if !message
+                .field
+                .iter()
+                .any(|field| oneof_index(field) == Some(index))
+            {
+                continue;
+            }
+            let getter = snake_case(oneof.name());
+            let getter = methods.claim(&format!("{DECODER}{getter}"));
+            oneofs.push(OneofNames {
+                index,
+                proto_name: oneof.name().to_owned(),
+                getter: escaped(getter.trim_start_matches(DECODER)),
+                ident: taken.claim(&escaped(&upper_camel_case(oneof.name()))),
+            });
+        }
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.field_names = field_names;
+            entry.oneofs = oneofs;
+            entry.methods = methods;
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Entry<'a>> {
+        self.entries.get(name)
+    }
+
+    /// A type that a descriptor refers to.
+    ///
+    /// # Panics
+    ///
+    /// If it was not declared; the parser has found all that are referred to.
+    pub(crate) fn entry(&self, name: &str) -> &Entry<'a> {
+        self.entries
+            .get(name)
+            .expect("the parser has resolved every type")
+    }
+
+    /// The Rust names that are taken in the module of a package or message.
+    pub(crate) fn scope(&self, name: &str) -> Taken {
+        self.scopes.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The traits for what a scope adds to a message.
+    pub(crate) fn extended(&self, scope: &str, extendee: &str) -> Extended {
+        let key = (scope.to_owned(), extendee.to_owned());
+        let (writer_trait, decoder_trait) = self.extended.get(&key).cloned().unwrap_or_default();
+        let methods = self
+            .get(extendee)
+            .map(|entry| entry.methods.clone())
+            .unwrap_or_default();
+        Extended {
+            writer_trait,
+            decoder_trait,
+            methods,
+        }
+    }
+}
+
+// Methods of writers and decoders, and constants, live in different places; one set holds them all
+// under these prefixes.
+const WRITER: &str = "writer ";
+const DECODER: &str = "decoder ";
+const CONSTANT: &str = "constant ";
+
+/// Methods that every writer or decoder has.
+const RESERVED_METHODS: [&str; 4] = [
+    "writer as_message_mut",
+    "decoder new",
+    "decoder fields",
+    "decoder as_decoder",
+];
+
+/// Finds a base such that none of the names made of it is taken: the name in snake case, or else
+/// that with the number of the field.
+fn claim_field(taken: &mut Taken, field: &FieldDescriptorProto, is_map: bool) -> String {
+    let name = snake_case(field.name());
+    let name = if name == "_" {
+        "field".to_owned()
+    } else {
+        name
+    };
+    let numbered = format!("{name}_{}", field.number());
+    let underscored = (1..).map(|count| format!("{numbered}{}", "_".repeat(count)));
+    let mut candidates = [name, numbered.clone()].into_iter().chain(underscored);
+    loop {
+        if let Some(base) = candidates.next() {
+            if taken.claim_all(&derived_names(field, is_map, &base)) {
+                return base;
+            }
+        }
+    }
+}
+
+fn derived_names(field: &FieldDescriptorProto, is_map: bool, base: &str) -> Vec<String> {
+    let is_repeated = field.label() == Label::LABEL_REPEATED;
+    let prefixes: &[&str] = match field.type_() {
+        _ if is_map => &["add_"],
+        ProtoType::TYPE_MESSAGE if is_repeated => &["add_", "begin_"],
+        ProtoType::TYPE_MESSAGE => &["", "begin_"],
+        // The second one is for packed fields.
+        _ if is_repeated => &["add_", "set_"],
+        _ => &["set_"],
+    };
+    let mut names: Vec<String> = prefixes
+        .iter()
+        .map(|prefix| format!("{WRITER}{prefix}{base}"))
+        .collect();
+    names.push(format!("{DECODER}{base}"));
+    names.push(format!("{CONSTANT}{}", upper_snake_case(base)));
+    names
+}
+
+pub(crate) fn join(scope: &str, name: &str) -> String {
+    if scope.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{scope}.{name}")
+    }
+}
+
+/// A reference as descriptors hold it, without its leading dot.
+pub(crate) fn type_name(reference: &str) -> String {
+    reference.strip_prefix('.').unwrap_or(reference).to_owned()
+}
+
+/// Maps are repeated fields of a message made up by the parser.
+pub(crate) fn is_map_entry(message: &DescriptorProto) -> bool {
+    message.options.map_entry()
+}
+
+fn is_map(message: &DescriptorProto, field: &FieldDescriptorProto) -> bool {
+    let name = field.type_name().rsplit('.').next();
+    field.type_() == ProtoType::TYPE_MESSAGE
+        && message
+            .nested_type
+            .iter()
+            .any(|nested| is_map_entry(nested) && Some(nested.name()) == name)
+}
+
+/// The oneof that a field is written in, if it is.
+pub(crate) fn oneof_index(field: &FieldDescriptorProto) -> Option<i32> {
+    field.oneof_index.filter(|_| !field.proto3_optional())
+}
+
+/// Extensions other than custom options, which annotate a schema and are in no message.
+pub(crate) fn data_extensions(
+    extensions: &[FieldDescriptorProto],
+) -> impl Iterator<Item = &FieldDescriptorProto> {
+    extensions.iter().filter(|extension| {
+        let name = extension
+            .extendee()
+            .strip_prefix(".google.protobuf.")
+            .unwrap_or_default();
+        !name.ends_with("Options")
+    })
+}

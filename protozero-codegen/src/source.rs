@@ -1,0 +1,449 @@
+//! What the parser does not tell about a `.proto` file: where its declarations are, and what it
+//! imports before anything has been parsed.
+//!
+//! This is a scanner, not a parser. It never fails: on malformed text it finds fewer declarations,
+//! and leaves the objection to the parser.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+/// A place in a file; both start at 1, the column counts characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenKind {
+    /// Letters, digits and underscores; numbers too.
+    Word,
+    /// A string literal; the text is what stands between the quotes.
+    String,
+    /// One character of punctuation.
+    Symbol,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Token<'a> {
+    kind: TokenKind,
+    text: &'a str,
+    at: Position,
+}
+
+impl Token<'_> {
+    fn is_symbol(self, symbol: &str) -> bool {
+        self.kind == TokenKind::Symbol && self.text == symbol
+    }
+
+    fn is_word(self, word: &str) -> bool {
+        self.kind == TokenKind::Word && self.text == word
+    }
+}
+
+/// What kind of thing a [`Declaration`] declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    Enum,
+    Extend,
+    Oneof,
+    Group,
+    Service,
+    Field,
+    EnumValue,
+}
+
+/// A named thing in a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Declaration {
+    pub(crate) kind: Kind,
+    /// The message or package around it, without a leading dot; a oneof or an `extend` adds
+    /// nothing.
+    pub(crate) scope: String,
+    /// As written; for `extend` the name of the extended message.
+    pub(crate) name: String,
+    pub(crate) at: Position,
+    /// Of a field: its type as written.
+    pub(crate) type_name: Option<(String, Position)>,
+    /// Of a field: its number as written.
+    pub(crate) number: Option<(i64, Position)>,
+    /// Of a field in an `extend` block: the extended message, as written.
+    pub(crate) extendee: Option<String>,
+}
+
+/// An `import` statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Import {
+    pub(crate) path: String,
+    pub(crate) at: Position,
+}
+
+/// All that the scanner finds in one file.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    pub(crate) imports: Vec<Import>,
+    /// The text of an `edition = ".."` statement.
+    pub(crate) edition: Option<(String, Position)>,
+    pub(crate) declarations: Vec<Declaration>,
+    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`].
+    pub(crate) too_deep: Option<Position>,
+}
+
+/// The deepest nesting of brackets that is handed to the parser, which recurses at each level.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+impl Outline {
+    pub(crate) fn of(text: &str) -> Self {
+        let tokens: Vec<Token<'_>> = Tokens::new(text).collect();
+        let mut scanner = Scanner {
+            outline: Outline {
+                too_deep: first_too_deep(&tokens),
+                ..Outline::default()
+            },
+            package: String::new(),
+            blocks: Vec::new(),
+        };
+        let mut rest = tokens.as_slice();
+        while let Some((statement, end, after)) = split_statement(rest) {
+            scanner.statement(statement, end);
+            rest = after;
+        }
+        scanner.outline
+    }
+}
+
+fn first_too_deep(tokens: &[Token<'_>]) -> Option<Position> {
+    let mut depth = 0_usize;
+    for token in tokens
+        .iter()
+        .filter(|token| token.kind == TokenKind::Symbol)
+    {
+        match token.text {
+            "{" | "[" | "(" | "<" => depth += 1,
+            "}" | "]" | ")" | ">" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Some(token.at);
+        }
+    }
+    None
+}
+
+/// How a statement ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Semicolon,
+    OpenBlock,
+    CloseBlock,
+}
+
+/// Cuts the first statement off: its tokens without the end mark, the mark, and what follows.
+fn split_statement<'t, 'a>(
+    tokens: &'t [Token<'a>],
+) -> Option<(&'t [Token<'a>], End, &'t [Token<'a>])> {
+    // The value of an option may hold braces of its own, also inside a field's `[..]`.
+    let is_option = tokens.first().is_some_and(|token| token.is_word("option"));
+    let mut inside = 0_usize;
+    for (index, token) in tokens.iter().enumerate() {
+        if token.kind != TokenKind::Symbol {
+            continue;
+        }
+        let end = match token.text {
+            ";" if inside == 0 => End::Semicolon,
+            "{" if inside == 0 && !is_option => End::OpenBlock,
+            "}" if inside == 0 => End::CloseBlock,
+            "[" | "(" | "{" => {
+                inside += 1;
+                continue;
+            }
+            "]" | ")" | "}" => {
+                inside = inside.saturating_sub(1);
+                continue;
+            }
+            _ => continue,
+        };
+        return Some((&tokens[..index], end, &tokens[index + 1..]));
+    }
+    None
+}
+
+struct Block {
+    kind: Kind,
+    /// Of a message: its own name. Of an `extend`: the extended message.
+    name: String,
+}
+
+struct Scanner {
+    outline: Outline,
+    package: String,
+    blocks: Vec<Block>,
+}
+
+impl Scanner {
+    fn statement(&mut self, statement: &[Token<'_>], end: End) {
+        match end {
+            End::Semicolon if self.blocks.is_empty() => self.file_statement(statement),
+            End::Semicolon => self.member(statement),
+            End::OpenBlock => self.open_block(statement),
+            End::CloseBlock => {
+                self.blocks.pop();
+            }
+        }
+    }
+
+    fn scope(&self) -> String {
+        let messages = self
+            .blocks
+            .iter()
+            .filter(|block| matches!(block.kind, Kind::Message | Kind::Group))
+            .map(|block| block.name.as_str());
+        let parts: Vec<&str> = std::iter::once(self.package.as_str())
+            .filter(|package| !package.is_empty())
+            .chain(messages)
+            .collect();
+        parts.join(".")
+    }
+
+    fn declare(&mut self, kind: Kind, name: &str, at: Position) -> &mut Declaration {
+        let extendee = match self.blocks.last() {
+            Some(block) if block.kind == Kind::Extend => Some(block.name.clone()),
+            _ => None,
+        };
+        let declaration = Declaration {
+            kind,
+            scope: self.scope(),
+            name: name.to_owned(),
+            at,
+            type_name: None,
+            number: None,
+            extendee,
+        };
+        self.outline.declarations.push(declaration);
+        let last = self.outline.declarations.len() - 1;
+        &mut self.outline.declarations[last]
+    }
+
+    fn file_statement(&mut self, statement: &[Token<'_>]) {
+        match statement {
+            [head, rest @ ..] if head.is_word("import") => {
+                let literals = rest.iter().filter(|token| token.kind == TokenKind::String);
+                let path = literals.clone().map(|token| token.text).collect();
+                if let Some(first) = literals.clone().next() {
+                    self.outline.imports.push(Import { path, at: first.at });
+                }
+            }
+            [head, rest @ ..] if head.is_word("package") => {
+                self.package = rest.iter().map(|token| token.text).collect();
+            }
+            [head, equals, edition] if head.is_word("edition") && equals.is_symbol("=") => {
+                self.outline.edition = Some((edition.text.to_owned(), head.at));
+            }
+            _ => {}
+        }
+    }
+
+    fn open_block(&mut self, statement: &[Token<'_>]) {
+        let (kind, name) = match statement {
+            [head, name] if head.is_word("message") => (Kind::Message, name.text.to_owned()),
+            [head, name] if head.is_word("enum") => (Kind::Enum, name.text.to_owned()),
+            [head, name] if head.is_word("oneof") => (Kind::Oneof, name.text.to_owned()),
+            [head, name @ ..] if head.is_word("extend") && !name.is_empty() => {
+                (Kind::Extend, name.iter().map(|token| token.text).collect())
+            }
+            [group, name, equals, ..] | [_, group, name, equals, ..]
+                if group.is_word("group") && equals.is_symbol("=") =>
+            {
+                (Kind::Group, name.text.to_owned())
+            }
+            _ => (Kind::Service, String::new()),
+        };
+        let at = match kind {
+            Kind::Group => statement
+                .iter()
+                .position(|token| token.is_word("group"))
+                .and_then(|index| statement.get(index + 1))
+                .map(|token| token.at),
+            _ => statement.get(1).map(|token| token.at),
+        };
+        if let Some(at) = at {
+            self.declare(kind, &name, at);
+        }
+        self.blocks.push(Block { kind, name });
+    }
+
+    /// A statement inside a block that ends in a semicolon: a field, an enum's value, or neither.
+    fn member(&mut self, statement: &[Token<'_>]) {
+        let kind = match self.blocks.last().map(|block| block.kind) {
+            Some(Kind::Enum) => Kind::EnumValue,
+            Some(Kind::Message | Kind::Extend | Kind::Oneof | Kind::Group) => Kind::Field,
+            _ => return,
+        };
+        if statement.first().is_some_and(|head| head.is_word("option")) {
+            return;
+        }
+        let Some(equals) = statement.iter().position(|token| token.is_symbol("=")) else {
+            return;
+        };
+        let (left, right) = (&statement[..equals], &statement[equals + 1..]);
+        let Some((name, type_tokens)) = left.split_last() else {
+            return;
+        };
+        let number = match right {
+            [minus, digits, ..] if minus.is_symbol("-") => {
+                parse_integer(digits.text).map(|number| (-number, minus.at))
+            }
+            [digits, ..] => parse_integer(digits.text).map(|number| (number, digits.at)),
+            [] => None,
+        };
+        let type_name = field_type(type_tokens);
+        let declaration = self.declare(kind, name.text, name.at);
+        declaration.number = number;
+        if kind == Kind::Field {
+            declaration.type_name = type_name;
+        }
+    }
+}
+
+/// The type in front of a field's name, without its label.
+fn field_type(tokens: &[Token<'_>]) -> Option<(String, Position)> {
+    let is_label = |token: &Token<'_>| {
+        token.is_word("optional") || token.is_word("required") || token.is_word("repeated")
+    };
+    let tokens = match tokens {
+        // A lone label would be a type of that name.
+        [label, rest @ ..] if !rest.is_empty() && is_label(label) => rest,
+        all => all,
+    };
+    // Of a map only the value can name a type.
+    let tokens = match tokens {
+        [map, open, _key, comma, value @ .., close]
+            if map.is_word("map")
+                && open.is_symbol("<")
+                && comma.is_symbol(",")
+                && close.is_symbol(">") =>
+        {
+            value
+        }
+        all => all,
+    };
+    let at = tokens.first()?.at;
+    Some((tokens.iter().map(|token| token.text).collect(), at))
+}
+
+fn parse_integer(text: &str) -> Option<i64> {
+    if let Some(hexadecimal) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return i64::from_str_radix(hexadecimal, 16).ok();
+    }
+    match text.strip_prefix('0') {
+        Some(octal) if !octal.is_empty() => i64::from_str_radix(octal, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
+/// Cuts a text into tokens; comments and white space fall away.
+struct Tokens<'a> {
+    text: &'a str,
+    characters: Peekable<CharIndices<'a>>,
+    next_at: Position,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Self {
+        // A byte order mark counts as no column.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Tokens {
+            text,
+            characters: text.char_indices().peekable(),
+            next_at: Position { line: 1, column: 1 },
+        }
+    }
+
+    fn bump(&mut self) -> Option<(usize, char)> {
+        let (index, character) = self.characters.next()?;
+        if character == '\n' {
+            self.next_at.line += 1;
+            self.next_at.column = 1;
+        } else {
+            self.next_at.column += 1;
+        }
+        Some((index, character))
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.characters.peek().map(|&(_, character)| character)
+    }
+
+    /// Where the next character starts, or the end of the text.
+    fn offset(&mut self) -> usize {
+        let end = self.text.len();
+        self.characters.peek().map_or(end, |&(index, _)| index)
+    }
+
+    fn skip_line(&mut self) {
+        while let Some((_, character)) = self.bump() {
+            if character == '\n' {
+                break;
+            }
+        }
+    }
+
+    fn skip_block_comment(&mut self) {
+        let mut last = ' ';
+        while let Some((_, character)) = self.bump() {
+            if last == '*' && character == '/' {
+                break;
+            }
+            last = character;
+        }
+    }
+
+    /// The text up to the closing quote; an escaped quote does not close.
+    fn string(&mut self, start: usize, quote: char) -> &'a str {
+        while let Some((index, character)) = self.bump() {
+            if character == quote {
+                return &self.text[start..index];
+            }
+            if character == '\\' {
+                self.bump();
+            }
+        }
+        &self.text[start..]
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let at = self.next_at;
+            let (start, character) = self.bump()?;
+            let after = start + character.len_utf8();
+            let is_word = |character: char| character.is_alphanumeric() || character == '_';
+            let (kind, text) = match character {
+                _ if character.is_whitespace() => continue,
+                '/' if self.peek() == Some('/') => {
+                    self.skip_line();
+                    continue;
+                }
+                '/' if self.peek() == Some('*') => {
+                    self.bump();
+                    self.skip_block_comment();
+                    continue;
+                }
+                '"' | '\'' => (TokenKind::String, self.string(after, character)),
+                _ if is_word(character) => {
+                    while self.peek().is_some_and(is_word) {
+                        self.bump();
+                    }
+                    let end = self.offset();
+                    (TokenKind::Word, &self.text[start..end])
+                }
+                _ => (TokenKind::Symbol, &self.text[start..after]),
+            };
+            return Some(Token { kind, text, at });
+        }
+    }
+}

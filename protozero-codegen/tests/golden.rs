@@ -1,0 +1,44 @@
+//! Each folder in `fixtures/` holds a schema and the code that it must become. After a change that
+//! is meant, `BLESS=1 cargo test -p protozero-codegen --test golden` accepts the new code; the
+//! difference is then part of the review.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protozero_codegen::Config;
+
+fn fixture(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(case)
+}
+
+#[track_caller]
+fn assert_golden(case: &str, config: Config) {
+    let folder = fixture(case);
+    let files = config
+        .include(&folder)
+        .generate(&[folder.join("input.proto")])
+        .unwrap();
+    assert_eq!(files.len(), 1, "one package");
+    let expected = folder.join("expected.rs");
+    if env::var_os("BLESS").is_some() {
+        fs::write(&expected, &files[0].source).unwrap();
+    }
+    let expected = fs::read_to_string(&expected).unwrap_or_default();
+    let first = expected
+        .lines()
+        .zip(files[0].source.lines())
+        .position(|(old, new)| old != new);
+    assert!(
+        expected == files[0].source,
+        "{case}: differs from expected.rs, first in line {:?}; see the head of this file",
+        first.map(|index| index + 1),
+    );
+}
+
+#[test]
+fn messages_of_all_field_types_become_the_expected_code() {
+    assert_golden("basic", Config::new());
+}
