@@ -4,11 +4,21 @@ use std::collections::BTreeSet;
 
 /// `fooBar`, `FooBar`, `HTTPServer2` and `__foo` as `foo_bar`, `foo_bar`, `http_server2` and `foo`.
 pub(crate) fn snake_case(name: &str) -> String {
+    legal(snake_case_part(name))
+}
+
+/// A name in snake case that may only be a part of an identifier: `_1st` as `1st`, `__` as nothing.
+pub(crate) fn snake_case_part(name: &str) -> String {
     let words: Vec<String> = words(name)
         .iter()
         .map(|word| word.to_ascii_lowercase())
         .collect();
-    legal(words.join("_"))
+    words.join("_")
+}
+
+/// A part of identifiers as an identifier of its own.
+pub(crate) fn whole(part: &str) -> String {
+    escaped(&legal(part.to_owned()))
 }
 
 /// `foo_bar` and `HTTPServer` as `FooBar` and `HttpServer`.
@@ -54,6 +64,11 @@ fn words(name: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// A part of identifiers, in capitals, as the start of a constant's name.
+pub(crate) fn constant_prefix(part: &str) -> String {
+    legal(part.to_ascii_uppercase())
 }
 
 /// An identifier may neither be empty nor start with a digit.

@@ -8,7 +8,9 @@ use protobuf::descriptor::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
 };
 
-use crate::names::{Taken, escaped, snake_case, upper_camel_case, upper_snake_case};
+use crate::names::{
+    Taken, constant_prefix, escaped, snake_case, snake_case_part, upper_camel_case, whole,
+};
 
 /// Names are those of the schema, with the package and without a leading dot.
 #[derive(Debug)]
@@ -36,8 +38,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) decoder: String,
     /// Of a message: the module for what it declares inside.
     pub(crate) module: String,
-    /// Of a message: the base of each field's method names.
-    pub(crate) field_names: Vec<String>,
+    /// Of a message, in the order of its fields.
+    pub(crate) field_names: Vec<FieldNames>,
     pub(crate) oneofs: Vec<OneofNames>,
     /// Of a message: what its fields' methods are called.
     methods: Taken,
@@ -47,6 +49,14 @@ pub(crate) struct Entry<'a> {
 enum Declaration<'a> {
     Message(&'a DescriptorProto),
     Enum,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FieldNames {
+    /// What the writer's methods are called after their verb; a part of an identifier.
+    pub(crate) base: String,
+    /// The decoder's method.
+    pub(crate) getter: String,
 }
 
 #[derive(Debug)]
@@ -67,7 +77,7 @@ pub(crate) struct Extended {
 }
 
 impl Extended {
-    pub(crate) fn claim(&mut self, field: &FieldDescriptorProto) -> String {
+    pub(crate) fn claim(&mut self, field: &FieldDescriptorProto) -> FieldNames {
         claim_field(&mut self.methods, field, false)
     }
 }
@@ -240,12 +250,12 @@ impl<'a> Registry<'a> {
             {
                 continue;
             }
-            let getter = snake_case(oneof.name());
+            let getter = escaped(&snake_case(oneof.name()));
             let getter = methods.claim(&format!("{DECODER}{getter}"));
             oneofs.push(OneofNames {
                 index,
                 proto_name: oneof.name().to_owned(),
-                getter: escaped(getter.trim_start_matches(DECODER)),
+                getter: getter.trim_start_matches(DECODER).to_owned(),
                 ident: taken.claim(&escaped(&upper_camel_case(oneof.name()))),
             });
         }
@@ -306,28 +316,42 @@ const RESERVED_METHODS: [&str; 4] = [
     "decoder as_decoder",
 ];
 
-/// Finds a base such that none of the names made of it is taken: the name in snake case, or else
-/// that with the number of the field.
-fn claim_field(taken: &mut Taken, field: &FieldDescriptorProto, is_map: bool) -> String {
-    let name = snake_case(field.name());
-    let name = if name == "_" {
-        "field".to_owned()
-    } else {
-        name
+/// Names a field's methods by its name in snake case; where that is taken, by that with its number.
+fn claim_field(taken: &mut Taken, field: &FieldDescriptorProto, is_map: bool) -> FieldNames {
+    let name = match snake_case_part(field.name()).as_str() {
+        "" => "field".to_owned(),
+        name => name.to_owned(),
     };
-    let numbered = format!("{name}_{}", field.number());
-    let underscored = (1..).map(|count| format!("{numbered}{}", "_".repeat(count)));
-    let mut candidates = [name, numbered.clone()].into_iter().chain(underscored);
-    loop {
-        if let Some(base) = candidates.next() {
-            if taken.claim_all(&derived_names(field, is_map, &base)) {
-                return base;
-            }
-        }
+    let base = claim_base(taken, &name, field.number(), |base| {
+        writer_names(field, is_map, base)
+    });
+    let getter = claim_base(taken, &base, field.number(), |base| {
+        vec![format!("{DECODER}{}", whole(base))]
+    });
+    FieldNames {
+        base,
+        getter: whole(&getter),
     }
 }
 
-fn derived_names(field: &FieldDescriptorProto, is_map: bool, base: &str) -> Vec<String> {
+/// Takes all names that are made of one base: the name itself, or the first that is free of those
+/// with the number and more and more underscores behind it.
+fn claim_base(
+    taken: &mut Taken,
+    name: &str,
+    number: i32,
+    names: impl Fn(&str) -> Vec<String>,
+) -> String {
+    let mut base = name.to_owned();
+    let mut suffix = format!("_{number}");
+    while !taken.claim_all(&names(&base)) {
+        base = format!("{name}{suffix}");
+        suffix.push('_');
+    }
+    base
+}
+
+fn writer_names(field: &FieldDescriptorProto, is_map: bool, base: &str) -> Vec<String> {
     let is_repeated = field.label() == Label::LABEL_REPEATED;
     let prefixes: &[&str] = match field.type_() {
         _ if is_map => &["add_"],
@@ -337,13 +361,12 @@ fn derived_names(field: &FieldDescriptorProto, is_map: bool, base: &str) -> Vec<
         _ if is_repeated => &["add_", "set_"],
         _ => &["set_"],
     };
-    let mut names: Vec<String> = prefixes
-        .iter()
-        .map(|prefix| format!("{WRITER}{prefix}{base}"))
-        .collect();
-    names.push(format!("{DECODER}{base}"));
-    names.push(format!("{CONSTANT}{}", upper_snake_case(base)));
-    names
+    let method = |prefix: &&str| match *prefix {
+        "" => format!("{WRITER}{}", whole(base)),
+        prefix => format!("{WRITER}{prefix}{base}"),
+    };
+    let constant = format!("{CONSTANT}{}", constant_prefix(base));
+    prefixes.iter().map(method).chain([constant]).collect()
 }
 
 pub(crate) fn join(scope: &str, name: &str) -> String {

@@ -11,7 +11,8 @@ use protobuf::descriptor::{
 use crate::extern_path::ExternPaths;
 use crate::names::{Taken, escaped, snake_case, upper_camel_case, upper_snake_case};
 use crate::registry::{
-    Entry, Extended, Registry, data_extensions, is_map_entry, join, oneof_index, type_name,
+    Entry, Extended, FieldNames, Registry, data_extensions, is_map_entry, join, oneof_index,
+    type_name,
 };
 use crate::schema::{
     Enum, EnumValue, Extension, Field, Message, Module, Oneof, OneofGetter, OneofMember, Path,
@@ -241,7 +242,7 @@ impl<'a> UnitBuilder<'a> {
             .field
             .iter()
             .zip(&entry.field_names)
-            .map(|(field, base)| self.field(message, field, base.clone(), entry.is_proto3))
+            .map(|(field, names)| self.field(message, field, names, entry.is_proto3))
             .collect();
         let oneofs = entry
             .oneofs
@@ -297,7 +298,7 @@ impl<'a> UnitBuilder<'a> {
         &self,
         message: &DescriptorProto,
         field: &FieldDescriptorProto,
-        base: String,
+        names: &FieldNames,
         is_proto3: bool,
     ) -> Field {
         let oneof = oneof_index(field)
@@ -306,7 +307,8 @@ impl<'a> UnitBuilder<'a> {
         Field {
             proto_name: field.name().to_owned(),
             number: number(field),
-            base,
+            base: names.base.clone(),
+            getter: names.getter.clone(),
             shape: self.shape(field, is_proto3),
             oneof,
         }
@@ -406,10 +408,10 @@ impl<'a> UnitBuilder<'a> {
                 names.push(extended);
                 extensions.len() - 1
             });
-            let base = names[index].claim(field);
+            let field_names = names[index].claim(field);
             extensions[index]
                 .fields
-                .push(self.field(&nobody, field, base, is_proto3));
+                .push(self.field(&nobody, field, &field_names, is_proto3));
         }
         extensions
     }

@@ -38,8 +38,10 @@ pub(crate) struct Message {
 pub(crate) struct Field {
     pub(crate) proto_name: String,
     pub(crate) number: u32,
-    /// In snake case, unique in its message, not escaped.
+    /// What the writer's methods are called after their verb; a part of an identifier.
     pub(crate) base: String,
+    /// The decoder's method.
+    pub(crate) getter: String,
     pub(crate) shape: Shape,
     /// The schema's name of the oneof it belongs to.
     pub(crate) oneof: Option<String>,

@@ -1,10 +1,11 @@
 //! Decoders: a getter for each field, and the enums that oneofs decode to.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::{Method, allow_unused, doc, field_title, ident, name_lints, named, path, scalar_type};
-use crate::names::escaped;
+use super::{
+    Method, allow_unused, doc, field_title, ident, literal, name_lints, named, path, scalar_type,
+};
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
 const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
@@ -66,9 +67,8 @@ pub(super) enum Place {
 
 /// What reads a field. `receiver` is a `Decoder` or a reference to one.
 pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place: Place) -> Method {
-    let name = escaped(&field.base);
-    let getter = ident(&name);
-    let number = Literal::u32_unsuffixed(field.number);
+    let getter = ident(&field.getter);
+    let number = literal(field.number);
     let title = field_title(field);
     let (what, returned, body, is_iterator_type) = match &field.shape {
         Shape::Singular(value) => {
@@ -122,7 +122,7 @@ pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place
     };
     let is_singular = matches!(field.shape, Shape::Singular(_));
     let must_use = is_iterator_type.then(|| quote! { #[must_use] });
-    let lints = name_lints(&name);
+    let lints = name_lints(&field.getter);
     Method {
         doc: format!("{what} {title}.{}", if is_singular { ERRORS } else { "" }),
         attributes: quote! { #lints #must_use },
@@ -150,7 +150,7 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
     let enum_path = path(&oneof.path, at);
     let lifetime = oneof.borrows().then(|| quote! { <'a> });
     let arms = oneof.members.iter().map(|member| {
-        let number = Literal::u32_unsuffixed(member.number);
+        let number = literal(member.number);
         let variant = ident(&member.variant);
         let marker = marker(&member.value_type);
         let decoded = quote! {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{allow_unused, doc, ident};
+use super::{allow_unused, doc, ident, literal};
 use crate::schema::Enum;
 
 /// A newtype with a constant for each value.
@@ -18,7 +18,7 @@ pub(super) fn open_enum(item: &Enum) -> TokenStream {
     let allow = allow_unused();
     let constants = item.values.iter().map(|value| {
         let constant = ident(&value.constant);
-        let number = Literal::i32_unsuffixed(value.number);
+        let number = literal(value.number);
         let title = doc(&format!("`{}` ({}).", value.proto_name, value.number));
         quote! { #title pub const #constant: Self = Self(#number); }
     });
@@ -28,7 +28,7 @@ pub(super) fn open_enum(item: &Enum) -> TokenStream {
         .iter()
         .filter(|value| named.insert(value.number))
         .map(|value| {
-            let number = Literal::i32_unsuffixed(value.number);
+            let number = literal(value.number);
             let proto_name = &value.proto_name;
             quote! { #number => ::core::option::Option::Some(#proto_name), }
         });

@@ -3,8 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::{Method, allow_unused, doc, field_title, ident, name_lints, path, scalar_type};
-use crate::names::{escaped, upper_snake_case};
+use super::{
+    Method, allow_unused, doc, field_title, ident, literal, name_lints, path, scalar_type,
+};
+use crate::names::{constant_prefix, whole};
 use crate::schema::{Field, Message, Scalar, Shape, Type};
 
 /// The writer of a message.
@@ -59,7 +61,7 @@ pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
 
 /// The constant with a field's number.
 pub(super) fn number_constant(field: &Field, visibility: &TokenStream) -> TokenStream {
-    let name = format_ident!("{}_FIELD_NUMBER", upper_snake_case(&field.base));
+    let name = format_ident!("{}_FIELD_NUMBER", constant_prefix(&field.base));
     let Field {
         number, proto_name, ..
     } = field;
@@ -77,7 +79,7 @@ pub(super) fn methods(field: &Field, receiver: &TokenStream, at: &[String]) -> V
     };
     match &field.shape {
         Shape::Singular(Type::Message { writer: child, .. }) => {
-            writer.nested(&path(child, at), &escaped(&field.base))
+            writer.nested(&path(child, at), &whole(&field.base))
         }
         Shape::Repeated(Type::Message { writer: child, .. }) => {
             writer.nested(&path(child, at), &format!("add_{}", field.base))
@@ -273,8 +275,4 @@ fn argument_type(value: &Type, at: &[String]) -> TokenStream {
         Type::Enum { path: item, .. } => path(item, at),
         Type::Message { .. } => unreachable!("messages are written in place"),
     }
-}
-
-fn literal(number: u32) -> proc_macro2::Literal {
-    proc_macro2::Literal::u32_unsuffixed(number)
 }

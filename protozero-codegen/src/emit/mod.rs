@@ -5,7 +5,7 @@ mod enums;
 mod extension;
 mod message;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
 use crate::schema::{Field, Module, Path, Scalar, Shape, Type, Unit};
@@ -39,15 +39,18 @@ fn items(module: &Module) -> TokenStream {
         let name = ident(inner.path.last().map_or("", String::as_str));
         let doc = doc(&inner.doc);
         let allow = allow_unused();
+        // A package may well have a message of its own name.
+        let is_inception = at.last() == inner.path.last();
+        let inception = is_inception.then(|| quote! { #[allow(clippy::module_inception)] });
         let items = items(inner);
-        quote! { #doc #allow pub mod #name { #items } }
+        quote! { #doc #allow #inception pub mod #name { #items } }
     });
     quote! { #(#messages)* #(#enums)* #(#oneofs)* #(#extensions)* #(#modules)* }
 }
 
-/// A program rarely uses every field of a schema.
+/// A program rarely uses every field of a schema, and may include it in a private module.
 fn allow_unused() -> TokenStream {
-    quote! { #[allow(dead_code)] }
+    quote! { #[allow(dead_code, unreachable_pub)] }
 }
 
 /// A doc comment; each line of the text becomes one of its lines.
@@ -60,6 +63,23 @@ fn doc(text: &str) -> TokenStream {
         }
     });
     quote! { #(#[doc = #lines])* }
+}
+
+/// A number, with separators where it is long.
+fn literal(number: impl Into<i64>) -> Literal {
+    let number: i64 = number.into();
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('_');
+        }
+        text.push(digit);
+    }
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{text}")
+        .parse()
+        .expect("digits and separators are a literal")
 }
 
 /// An identifier from a name that was escaped already.
