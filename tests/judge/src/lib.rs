@@ -1,0 +1,3 @@
+//! x
+mod schema;
+pub use schema::{ExtraSchema, published, published_later};
