@@ -662,7 +662,7 @@ fn assert_rule(result: Result<Verdict, Vec<Problem>>, rule: Rule) {
 fn encoded(packets: &[TracePacket]) -> Vec<u8> {
     let mut trace = Trace::new();
     trace.packet = packets.to_vec();
-    trace.write_to_bytes().unwrap()
+    trace.write_to_bytes().expect("a trace encodes")
 }
 
 /// The service's introduction, a thread with a span, an instant and a counter, and a test packet.
@@ -671,13 +671,12 @@ fn good_trace() -> Vec<TracePacket> {
     config.set_duration_ms(500);
     let mut stats = TraceStats::new();
     stats.set_total_buffers(1);
+    let global_clocks = snapshot(&[
+        (BOOTTIME, 1_000_000, None, None),
+        (MONOTONIC, 900_000, None, None),
+    ]);
     let mut packets = vec![
-        with(packet(1), |p| {
-            p.set_clock_snapshot(snapshot(&[
-                (BOOTTIME, 1_000_000, None, None),
-                (MONOTONIC, 900_000, None, None),
-            ]))
-        }),
+        with(packet(1), |p| p.set_clock_snapshot(global_clocks)),
         with(packet(1), |p| p.set_trace_config(config)),
         with(packet(1), |p| p.set_trace_uuid(TraceUuid::new())),
         with(packet(1), |p| p.set_system_info(SystemInfo::new())),
@@ -721,7 +720,7 @@ fn with(mut packet: TracePacket, change: impl FnOnce(&mut TracePacket)) -> Trace
 
 fn packet(sequence_id: u32) -> TracePacket {
     with(TracePacket::new(), |p| {
-        p.set_trusted_packet_sequence_id(sequence_id)
+        p.set_trusted_packet_sequence_id(sequence_id);
     })
 }
 

@@ -3,33 +3,26 @@
 use std::collections::BTreeMap;
 
 use perfetto_protos::clock_snapshot::ClockSnapshot;
-use perfetto_protos::debug_annotation::DebugAnnotation;
-use perfetto_protos::debug_annotation::debug_annotation::{
-    Name_field as ArgumentName, Value as ArgumentValue,
-};
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_packet::trace_packet::{Data, SequenceFlags};
 use perfetto_protos::track_event::TrackEvent;
 use perfetto_protos::track_event::track_event::{
     Counter_value_field, Name_field, Source_location_field, Type,
 };
-use protobuf::rt::WireType;
-use protobuf::{CodedInputStream, Enum, Message};
+use protobuf::{CodedInputStream, Enum};
 
 use crate::clocks::{self, BOOTTIME, GlobalClocks};
+use crate::file::{Unreadable, next_packet};
 use crate::problem::Place;
 use crate::schema::Supplements;
 use crate::sequence::{IncrementalState, Sequence};
+use crate::texts::Texts;
 use crate::tracks::{self, CounterSample, Tracks};
 use crate::walk::walk;
 use crate::{Custom, Event, EventKind, ExtraSchema, Loss, Options, Problem, Rule, Value, Verdict};
 
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
-
-/// Field numbers that are read from the bytes themselves.
-const TRACE_PACKET: u32 = 1;
-const PREVIOUS_PACKET_DROPPED: u32 = 42;
 
 /// What the service says before any data.
 const PREAMBLE: [&str; 4] = [
@@ -456,119 +449,6 @@ impl Examiner<'_> {
             Err(self.problems)
         }
     }
-}
-
-/// The interned texts of a sequence. What is undefined has been objected to already.
-struct Texts<'a> {
-    sequence: &'a Sequence,
-}
-
-impl Texts<'_> {
-    fn of(&self, table: &str, iid: u64) -> Option<String> {
-        let entry = self.sequence.state.as_ref()?.interned(table, iid)?;
-        let text = ["name", "str", "body"]
-            .into_iter()
-            .find_map(|field| entry.get(field))?;
-        Some(text.as_str()?.to_owned())
-    }
-
-    fn location(&self, iid: u64) -> Option<perfetto_protos::source_location::SourceLocation> {
-        let entry = self
-            .sequence
-            .state
-            .as_ref()?
-            .interned("source_locations", iid)?;
-        let text = |field| entry.get(field).and_then(Value::as_str).map(str::to_owned);
-        let line = entry.get("line_number").and_then(Value::as_u64);
-        let mut location = perfetto_protos::source_location::SourceLocation::new();
-        location.iid = Some(iid);
-        location.file_name = text("file_name");
-        location.function_name = text("function_name");
-        location.line_number = line.and_then(|line| u32::try_from(line).ok());
-        Some(location)
-    }
-
-    fn argument(&self, argument: &DebugAnnotation) -> (String, Value) {
-        let name = match &argument.name_field {
-            Some(ArgumentName::Name(name)) => Some(name.clone()),
-            Some(ArgumentName::NameIid(iid)) => self.of("debug_annotation_names", *iid),
-            _ => None,
-        };
-        (name.unwrap_or_default(), self.argument_value(argument))
-    }
-
-    fn argument_value(&self, argument: &DebugAnnotation) -> Value {
-        match &argument.value {
-            Some(ArgumentValue::BoolValue(value)) => Value::Bool(*value),
-            Some(ArgumentValue::UintValue(value) | ArgumentValue::PointerValue(value)) => {
-                Value::Uint(*value)
-            }
-            Some(ArgumentValue::IntValue(value)) => Value::Int(*value),
-            Some(ArgumentValue::DoubleValue(value)) => Value::Double(*value),
-            Some(ArgumentValue::StringValue(text) | ArgumentValue::LegacyJsonValue(text)) => {
-                Value::Text(text.clone())
-            }
-            Some(ArgumentValue::StringValueIid(iid)) => Value::Text(
-                self.of("debug_annotation_string_values", *iid)
-                    .unwrap_or_default(),
-            ),
-            Some(ArgumentValue::NestedValue(nested)) => Value::of_message(nested),
-            _ if !argument.array_values.is_empty() => {
-                let items = argument.array_values.iter();
-                Value::Array(items.map(|item| self.argument_value(item)).collect())
-            }
-            _ => match &argument.proto_value {
-                Some(bytes) => Value::Bytes(bytes.clone()),
-                None => Value::Dict(
-                    argument
-                        .dict_entries
-                        .iter()
-                        .map(|entry| self.argument(entry))
-                        .collect(),
-                ),
-            },
-        }
-    }
-}
-
-enum Unreadable {
-    /// The rest of the trace can still be read.
-    Packet(String),
-    Trace(String),
-}
-
-/// The next packet and its reasons for a loss, a mask that the library's schema takes for a `bool`.
-fn next_packet(input: &mut CodedInputStream<'_>) -> Result<Option<(TracePacket, u64)>, Unreadable> {
-    let broken = |error: protobuf::Error| Unreadable::Trace(format!("the file: {error}"));
-    let Some(tag) = input.read_raw_tag_or_eof().map_err(broken)? else {
-        return Ok(None);
-    };
-    if tag != (TRACE_PACKET << 3 | WireType::LengthDelimited as u32) {
-        return Err(Unreadable::Trace(format!(
-            "the file: tag {tag:#x} begins no packet"
-        )));
-    }
-    let bytes = input.read_bytes().map_err(broken)?;
-    let packet = TracePacket::parse_from_bytes(&bytes)
-        .map_err(|error| Unreadable::Packet(format!("the packet: {error}")))?;
-    let reasons = last_varint(&bytes, PREVIOUS_PACKET_DROPPED)
-        .map_err(|error| Unreadable::Packet(format!("the packet: {error}")))?;
-    Ok(Some((packet, reasons.unwrap_or(0))))
-}
-
-/// The last value of a varint field, as protobuf's merging wants it.
-fn last_varint(message: &[u8], number: u32) -> protobuf::Result<Option<u64>> {
-    let mut input = CodedInputStream::from_bytes(message);
-    let mut last = None;
-    while let Some(tag) = input.read_raw_tag_or_eof()? {
-        let wire_type = WireType::new(tag & 7);
-        match wire_type {
-            Some(WireType::Varint) if tag >> 3 == number => last = Some(input.read_uint64()?),
-            Some(wire_type) => input.skip_field(wire_type)?,
-            None => {}
-        }
-    }
-    Ok(last)
 }
 
 fn is_flagged(packet: &TracePacket, flag: SequenceFlags) -> bool {

@@ -15,9 +15,11 @@
 
 mod clocks; // from a packet's timestamp to nanoseconds of the trace
 mod examiner; // goes through the packets in file order
+mod file; // the bytes, cut into packets
 mod problem; // what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
 mod sequence; // what earlier packets of a sequence defined
+mod texts; // what interned ids stand for
 mod tracks; // spans, counters and descriptors, once all packets are known
 mod value; // any message as a tree of plain values
 mod verdict; // the trace, resolved
