@@ -99,14 +99,15 @@ impl TraceBuffer {
             return;
         };
         let size_bytes = slot_size_bytes(reserved_bytes);
-        if size_bytes > self.ring.tail_bytes() {
-            if self.policy == FillPolicy::Discard {
-                self.intake = Intake::Sealed;
-                return self.discard(sequence, untrusted, payload, flags);
-            }
-            self.wrap();
+        let fits_before_end = size_bytes <= self.ring.tail_bytes();
+        if !fits_before_end && self.policy == FillPolicy::Discard {
+            self.intake = Intake::Sealed;
+            return self.discard(sequence, untrusted, payload, flags);
         }
         self.sequences[sequence].expect(chunk.id);
+        if !fits_before_end {
+            self.wrap();
+        }
         self.clear_ahead(size_bytes);
         self.sequences[sequence].expect_none();
         self.store(&chunk, consumed_bytes);
@@ -156,19 +157,19 @@ impl TraceBuffer {
             return Admission::Settled;
         }
         let grows = chunk.payload_bytes > slot.payload_bytes;
-        let is_front = self.sequences[chunk.sequence]
-            .front()
-            .is_some_and(|front| front.slot == present);
+        let front = self.sequences[chunk.sequence].front();
         // A drained slot may lie right before the write cursor, where its new packets would be
         // overwritten before anyone could read them. A discard buffer never gets there.
         if slot.is_incomplete
             && slot.is_drained()
             && chunk.is_complete
             && grows
-            && is_front
             && self.policy == FillPolicy::Ring
+            && let Some(front) = front.filter(|front| front.slot == present)
         {
             self.stats.chunks_relocated += 1;
+            // An empty copy may come to its end here before anyone has looked at what precedes it.
+            self.reach_front(chunk.sequence, front);
             self.release(chunk.sequence, present);
             return Admission::Store {
                 consumed_bytes: slot.payload_bytes,

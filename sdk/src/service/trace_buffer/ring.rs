@@ -290,6 +290,12 @@ impl Ring {
         &self.memory[fragment.start as usize..][..fragment.len_bytes as usize]
     }
 
+    /// The memory behind everything that was ever written.
+    #[cfg(test)]
+    pub(super) fn unused_memory(&self) -> &[u8] {
+        &self.memory[self.used_bytes as usize..]
+    }
+
     /// What the reader of a chunk would meet next.
     #[inline]
     pub(super) fn next_unread(&self, id: SlotId) -> Unread {

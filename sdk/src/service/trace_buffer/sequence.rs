@@ -48,7 +48,7 @@ pub(super) struct Sequence {
     pub(super) last_consumed: Option<ConsumedChunk>,
     /// Losses that the next packet reports.
     pending: LossMask,
-    /// Losses behind chunks that are yet to be read: the next packet of a chunk newer than
+    /// Losses behind chunks that are yet to be read: the next packet of a chunk not older than
     /// `last_consumed` reports them.
     pending_behind: LossMask,
     /// While room is made for an older chunk of this very sequence: its id.
@@ -185,11 +185,13 @@ impl Sequence {
         }
     }
 
-    /// Lets the losses behind older chunks come up if `id`, the oldest chunk, is behind them.
+    /// Lets the losses behind older chunks come up if `id`, the oldest chunk, is behind them: it
+    /// follows the newest consumed one, or is the rest of that.
     #[inline]
     pub(super) fn reach(&mut self, id: ChunkId) {
         if !self.pending_behind.is_empty()
-            && self.last_consumed.is_none_or(|last| is_newer(id, last.id))
+            && self.incoming.is_none()
+            && self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
         {
             self.pending |= std::mem::take(&mut self.pending_behind);
         }
@@ -197,8 +199,9 @@ impl Sequence {
 
     /// Notes a loss at or directly before the chunk `at`.
     pub(super) fn add_loss(&mut self, at: ChunkId, cause: LossMask) {
-        match self.incoming {
-            Some(incoming) if is_newer(at, incoming) => self.pending_behind |= cause,
+        let next_to_read = self.incoming.or(self.front().map(|front| front.id));
+        match next_to_read {
+            Some(next) if is_newer(at, next) => self.pending_behind |= cause,
             _ => self.pending |= cause,
         }
     }
