@@ -1,1 +1,370 @@
 //! The central ring that receives chunks and hands back whole packets.
+//!
+//! Each buffer of a trace has one. Chunks come in from any number of writers; what one writer of
+//! one producer wrote is a *sequence*. A chunk holds *fragments*: most are whole packets, but the
+//! first may be the end of a packet that an earlier chunk began, and the last may be the begin of
+//! one that a later chunk goes on with. The reader gets whole packets, in order inside each
+//! sequence and roughly in order of commit across them, and with each packet what was lost before
+//! it.
+//!
+//! ```text
+//!            sequence A: 7, 8, 9                sequence B: 4, 5
+//!                        |  |  |                            |  |
+//!                        |  |  +---------------+            |  |       order of ids
+//!                        |  +-------+          |            |  |
+//!                        +----------|----+     |            |  |
+//!                                   |    |     |     +------+  |
+//!                                   v    v     v     v         v
+//!   slots, oldest first:           A8   A7    A9    B4  (pad) B5       order in the buffer
+//!                                   |    |     |     |    |    |
+//!   memory: | A9 | B4 | pad | B5 |......| A8 |   A7    |
+//!                                ^      ^
+//!                                |      slots ahead: overwritten next, read first
+//!                                write cursor
+//! ```
+//!
+//! Three walks run over this picture:
+//!
+//! - **Writing** stores a chunk at the write cursor. What it covers is *evicted* first; if a chunk
+//!   does not fit before the end of the memory, the cursor goes back to the start. A
+//!   [`FillPolicy::Discard`] buffer stops for good there.
+//! - **Reading** visits the slots from the oldest to the newest. At each chunk it first consumes
+//!   what is older in the same sequence, wherever that lies. A packet that begins in the visited
+//!   chunk pulls its other fragments out of later ones. A sequence *stalls*, until the next read
+//!   cycle, at a packet whose lengths or continuations are still to come, and behind a chunk that
+//!   its writer has not finished.
+//! - **Evicting** is reading without stalls and without a reader: it must tell what was lost. A
+//!   chunk without fragments of other chunks' packets, the common case, is evicted by its
+//!   descriptor alone; its payload stays out of the cache.
+//!
+//! Chunks usually come in order. They do not when the service scrapes: it copies chunks out of the
+//! shared memory in whatever order they lie there, some while their writers still work on them.
+//! Such a chunk is *incomplete*; it comes again, either in place of the first copy or, if that was
+//! read already, at the write cursor (`commit.rs`). A scrape is over before anything is read, so
+//! an id that is missing between two chunks is a loss, and nobody waits for it.
+//!
+//! **Losses** show twice. The packet behind a loss carries a [`LossMask`] with the causes, once.
+//! And each sequence has an exact account of its packets, [`PacketCounts`].
+//!
+//! Nothing here trusts a chunk or a patch. Bad ones move counters; the memory is only ever read as
+//! fragments that were checked against the bounds of their chunk at the moment of reading.
+
+mod chunk;
+mod chunk_window;
+mod commit;
+mod evict;
+mod fragment;
+mod loss;
+mod packet_reader;
+mod reassembly;
+mod ring;
+mod sequence;
+mod sequence_table;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::commit::Patch;
+use crate::ids::{ChunkId, ProducerId, WriterId};
+use crate::shm::layout::ChunkFlags;
+
+pub use chunk::{ClientIdentity, UntrustedChunk};
+pub use loss::LossMask;
+pub use packet_reader::{Packet, Slices};
+pub use stats::{BufferStats, ChunkPayloadHistogram, PacketCounts};
+
+use packet_reader::ReadCycle;
+use ring::{Fragment, Ring};
+use sequence::Sequence;
+use sequence_table::SequenceTable;
+
+/// The size of a buffer is a multiple of this.
+const SIZE_GRANULE_BYTES: u64 = 4096;
+
+/// Bytes that a patch replaces.
+const PATCH_BYTES: usize = size_of::<[u8; 4]>();
+
+/// What a buffer does when it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FillPolicy {
+    /// Newer chunks overwrite the oldest ones.
+    Ring,
+    /// The first chunk that does not fit is refused, and so is every later one, read or not.
+    Discard,
+}
+
+/// Why there is no buffer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BufferError {
+    /// Offsets in a buffer have 32 bits. Ask for less than 4 GiB, or for several buffers.
+    TooLarge {
+        /// The size that was asked for.
+        size_bytes: u64,
+    },
+    /// The operating system has no room for the memory. Ask for less, or raise the limit of the
+    /// process's address space.
+    OutOfMemory {
+        /// The size that was asked for, rounded up.
+        size_bytes: u64,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for BufferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { size_bytes } => write!(
+                f,
+                "a trace buffer of {size_bytes} bytes is too large: the limit is 4 GiB minus 4 KiB"
+            ),
+            Self::OutOfMemory { size_bytes, .. } => {
+                write!(f, "no memory for a trace buffer of {size_bytes} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BufferError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::TooLarge { .. } => None,
+            Self::OutOfMemory { source, .. } => Some(source),
+        }
+    }
+}
+
+/// Whether a buffer takes chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intake {
+    Open,
+    /// A full [`FillPolicy::Discard`] buffer: chunks are refused, patches are taken.
+    Sealed,
+    /// A clone: chunks and patches are refused.
+    ReadOnly,
+}
+
+/// A central buffer of the service.
+///
+/// ```
+/// use tracezero::ids::{ChunkId, ProducerId, WriterId};
+/// use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
+/// use tracezero::shm::layout::ChunkFlags;
+///
+/// let mut buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring)?;
+/// buffer.commit_chunk(&UntrustedChunk {
+///     producer_id: ProducerId(1),
+///     client: ClientIdentity::default(),
+///     writer_id: WriterId(1),
+///     chunk_id: ChunkId(0),
+///     fragment_count: 2,
+///     flags: ChunkFlags::default(),
+///     complete: true,
+///     payload: b"\x03one\x03two",
+/// });
+///
+/// buffer.begin_read();
+/// while let Some(packet) = buffer.read_packet() {
+///     assert!(packet.loss().is_empty());
+///     assert_eq!(packet.len_bytes(), 3);
+/// }
+/// let counts = buffer.packet_counts(ProducerId(1), WriterId(1)).unwrap();
+/// assert_eq!((counts.read, counts.unread, counts.lost()), (2, 0, 0));
+/// # Ok::<(), tracezero::service::trace_buffer::BufferError>(())
+/// ```
+#[derive(Debug)]
+pub struct TraceBuffer {
+    ring: Ring,
+    policy: FillPolicy,
+    intake: Intake,
+    sequences: SequenceTable,
+    stats: BufferStats,
+    /// Where reading is; `None` after the buffer was written to.
+    cycle: Option<ReadCycle>,
+    /// Counts the calls of [`TraceBuffer::begin_read`].
+    read_cycles: u64,
+    /// The fragments of the packet that was put together last. Kept to be used again.
+    packet: Vec<Fragment>,
+}
+
+impl TraceBuffer {
+    /// An empty buffer of at least `size_bytes`: the size is rounded up to a multiple of 4096.
+    ///
+    /// The memory is a private anonymous mapping, so the operating system hands out a page when
+    /// the first chunk reaches it, zeroed and without a pass over it here, and takes all of it
+    /// back when the buffer goes.
+    ///
+    /// # Errors
+    ///
+    /// [`BufferError::TooLarge`] from 4 GiB on (after rounding), [`BufferError::OutOfMemory`] if
+    /// the operating system refuses.
+    pub fn new(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
+        let rounded = size_bytes
+            .max(1)
+            .checked_next_multiple_of(SIZE_GRANULE_BYTES);
+        let Some(rounded) = rounded.and_then(|rounded| u32::try_from(rounded).ok()) else {
+            return Err(BufferError::TooLarge { size_bytes });
+        };
+        let size_bytes = u64::from(rounded);
+        let ring =
+            Ring::new(rounded).map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
+        Ok(Self {
+            ring,
+            policy,
+            intake: Intake::Open,
+            sequences: SequenceTable::new(),
+            stats: BufferStats {
+                buffer_size: size_bytes,
+                ..BufferStats::default()
+            },
+            cycle: None,
+            read_cycles: 0,
+            packet: Vec::new(),
+        })
+    }
+
+    /// A copy that can be read but not written: it refuses chunks and patches, and counts them.
+    ///
+    /// It holds what is unread here. Statistics of reading start anew in it; the accounts of
+    /// packets go on, so packets that were read here count as read there, too.
+    ///
+    /// # Errors
+    ///
+    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
+    pub fn clone_read_only(&self) -> Result<Self, BufferError> {
+        let size_bytes = self.size_bytes();
+        let ring = self
+            .ring
+            .try_clone()
+            .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
+        Ok(Self {
+            ring,
+            policy: self.policy,
+            intake: Intake::ReadOnly,
+            sequences: self.sequences.clone(),
+            stats: BufferStats {
+                bytes_read: 0,
+                chunks_read: 0,
+                readaheads_succeeded: 0,
+                readaheads_failed: 0,
+                ..self.stats
+            },
+            cycle: None,
+            read_cycles: self.read_cycles,
+            packet: Vec::new(),
+        })
+    }
+
+    /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the
+    /// packet at the end of the chunk no longer waits for any.
+    ///
+    /// Returns false if the chunk is not in the buffer, or at the first patch that lies outside
+    /// of its fragments; the patches before that one stay applied.
+    pub fn patch_chunk(
+        &mut self,
+        producer_id: ProducerId,
+        writer_id: WriterId,
+        chunk_id: ChunkId,
+        patches: &[Patch],
+        has_more_patches: bool,
+    ) -> bool {
+        self.cycle = None;
+        let found = self
+            .sequences
+            .find(producer_id, writer_id)
+            .and_then(|sequence| self.sequences[sequence].find(chunk_id));
+        let Some(chunk) = found.filter(|_| self.intake != Intake::ReadOnly) else {
+            self.stats.patches_failed += 1;
+            return false;
+        };
+        for patch in patches {
+            let payload = self.ring.payload_mut(chunk.slot);
+            let offset = usize::from(patch.offset_bytes);
+            let Some(target) = payload.get_mut(offset..offset + PATCH_BYTES) else {
+                self.stats.patches_failed += 1;
+                return false;
+            };
+            target.copy_from_slice(&patch.data);
+            self.ring.slot_mut(chunk.slot).is_altered = true;
+        }
+        self.stats.patches_succeeded += patches.len() as u64;
+        if !has_more_patches {
+            let slot = self.ring.slot_mut(chunk.slot);
+            slot.flags = slot.flags.difference(ChunkFlags::NEEDS_PATCHING);
+        }
+        true
+    }
+
+    /// What happened in this buffer so far.
+    #[must_use]
+    pub fn stats(&self) -> &BufferStats {
+        &self.stats
+    }
+
+    /// How large the chunks of a writer were; `None` if none was ever taken.
+    #[must_use]
+    pub fn writer_histogram(
+        &self,
+        producer_id: ProducerId,
+        writer_id: WriterId,
+    ) -> Option<&ChunkPayloadHistogram> {
+        let sequence = self.sequences.find(producer_id, writer_id)?;
+        Some(&self.sequences[sequence].histogram).filter(|histogram| !histogram.is_empty())
+    }
+
+    /// The account of one writer's packets; `None` if the buffer was never given a chunk of it.
+    ///
+    /// An account is kept as long as the buffer, about 400 bytes for each writer ever seen.
+    #[must_use]
+    pub fn packet_counts(
+        &self,
+        producer_id: ProducerId,
+        writer_id: WriterId,
+    ) -> Option<PacketCounts> {
+        let sequence = self.sequences.find(producer_id, writer_id)?;
+        Some(self.counts_of(&self.sequences[sequence]))
+    }
+
+    /// The accounts of all writers, in the order in which their first chunks came.
+    pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
+        self.sequences.iter().map(|sequence| {
+            (
+                sequence.producer_id,
+                sequence.writer_id,
+                self.counts_of(sequence),
+            )
+        })
+    }
+
+    /// The account of a sequence, with what lies in the buffer. Takes a look at each chunk.
+    fn counts_of(&self, sequence: &Sequence) -> PacketCounts {
+        let unread = sequence
+            .chunks()
+            .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
+        PacketCounts {
+            unread: unread.sum(),
+            ..sequence.counts
+        }
+    }
+
+    /// The size after rounding up.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.ring.size_bytes())
+    }
+
+    /// How much of the memory was ever written to; never shrinks. What is behind was not touched.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        u64::from(self.ring.used_bytes())
+    }
+
+    /// Bytes between the write cursor and the end of the buffer.
+    #[must_use]
+    pub fn tail_bytes(&self) -> u64 {
+        u64::from(self.ring.tail_bytes())
+    }
+}

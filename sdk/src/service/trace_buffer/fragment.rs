@@ -1,0 +1,307 @@
+//! Splits the payload of a chunk into fragments: `[varint size][size bytes]`, back to back.
+//!
+//! Everything read here is untrusted. Whatever the bytes are, the outcome is a fragment that lies
+//! inside the payload, or the reason why there is none.
+
+use crate::shm::layout::ChunkFlags;
+
+/// Instead of a size: the writer gave up the packet that would have started or gone on here.
+const ABORTED_PACKET_SIZE: u64 = 0x0fff_ffff;
+
+/// A size header has at most this many bytes; a 64-bit varint needs no more.
+const SIZE_HEADER_BYTES_MAX: usize = 10;
+
+/// What stands at some offset of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// A fragment: its bytes are `start..end`.
+    Fragment { start: usize, end: usize },
+    /// The payload is used up.
+    End,
+    /// The mark of a packet that its writer gave up.
+    Aborted,
+    /// No size header, or a size that points past the payload.
+    Malformed,
+}
+
+/// What stands at `offset` of `payload`.
+#[inline]
+pub(super) fn token_at(payload: &[u8], offset: usize) -> Token {
+    if offset >= payload.len() {
+        return Token::End;
+    }
+    let Some((size, start)) = size_header_at(payload, offset) else {
+        return Token::Malformed;
+    };
+    if size == ABORTED_PACKET_SIZE {
+        return Token::Aborted;
+    }
+    let room = payload.len() - start;
+    match usize::try_from(size) {
+        Ok(size) if size <= room => Token::Fragment {
+            start,
+            end: start + size,
+        },
+        _ => Token::Malformed,
+    }
+}
+
+/// The varint at `offset`, and the offset behind it.
+#[inline]
+fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
+    // Headers of one to four bytes in one load and without a branch on their length, which
+    // alternates at random where packets of about 128 bytes meet.
+    if let Some(head) = payload[offset..].first_chunk::<4>() {
+        let head = u32::from_le_bytes(*head);
+        let ends = !head & 0x8080_8080;
+        if ends != 0 {
+            // The lowest byte without continuation bit is the last one of the varint.
+            let varint = head & (ends ^ (ends - 1));
+            let size = (varint & 0x7f)
+                | (varint & 0x7f00) >> 1
+                | (varint & 0x7f_0000) >> 2
+                | (varint & 0x7f00_0000) >> 3;
+            let len = ends.trailing_zeros() as usize / 8 + 1;
+            return Some((u64::from(size), offset + len));
+        }
+    }
+    long_size_header_at(payload, offset)
+}
+
+/// Headers of five bytes or more, and those that stand in the last three bytes of a payload.
+fn long_size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (i, &byte) in payload[offset..]
+        .iter()
+        .take(SIZE_HEADER_BYTES_MAX)
+        .enumerate()
+    {
+        // The tenth byte keeps one bit; what it shifts out is dropped, as varint readers do.
+        size |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            return Some((size, offset + i + 1));
+        }
+    }
+    None
+}
+
+/// Which part of a packet a fragment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FragmentKind {
+    /// All of it.
+    Whole,
+    /// Its begin; the next chunk goes on.
+    Begin,
+    /// A part that fills its chunk alone; neighbours on both sides.
+    Continue,
+    /// Its end; the chunk before had the rest.
+    End,
+}
+
+impl FragmentKind {
+    /// The kind of a fragment by its position. `is_first` means offset 0 of the payload: a reader
+    /// that resumes inside a chunk never mistakes a later fragment for a continuation.
+    #[inline]
+    pub(super) fn of(flags: ChunkFlags, is_first: bool, is_last: bool) -> Self {
+        let continues = is_first && flags.contains(ChunkFlags::FIRST_PACKET_CONTINUES);
+        let continued = is_last && flags.contains(ChunkFlags::LAST_PACKET_CONTINUES);
+        match (continues, continued) {
+            (false, false) => Self::Whole,
+            (false, true) => Self::Begin,
+            (true, true) => Self::Continue,
+            (true, false) => Self::End,
+        }
+    }
+
+    /// Whether a fragment of this kind and size stands for a packet in the account. A whole packet
+    /// without bytes is none: writers put such fillers at the end of a chunk.
+    #[inline]
+    pub(super) fn counts_as_packet(self, size_bytes: usize) -> bool {
+        match self {
+            Self::Whole => size_bytes != 0,
+            Self::Begin => true,
+            Self::Continue | Self::End => false,
+        }
+    }
+}
+
+/// How a scan over declared fragments ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScanEnd {
+    /// All declared fragments are there.
+    Complete,
+    /// At the mark of a packet that its writer gave up.
+    Aborted,
+    /// At bytes that are no fragment, or fewer fragments than declared.
+    Malformed,
+}
+
+/// Extent and content of the fragments that a chunk declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Bytes from the start of the payload to the end of the last good fragment.
+    pub(super) len_bytes: usize,
+    /// Fragments with at least one byte.
+    filled: usize,
+    /// Whether the first fragment has at least one byte.
+    first_filled: bool,
+    /// Whether the last fragment has at least one byte.
+    last_filled: bool,
+    /// Good fragments, empty ones too.
+    fragments: usize,
+    pub(super) end: ScanEnd,
+}
+
+impl Scan {
+    /// Walks over at most `declared` fragments of `payload`, from `offset`.
+    #[inline]
+    pub(super) fn new(payload: &[u8], offset: usize, declared: usize) -> Self {
+        let mut scan = Self {
+            len_bytes: offset,
+            filled: 0,
+            first_filled: false,
+            last_filled: false,
+            fragments: 0,
+            end: ScanEnd::Complete,
+        };
+        while scan.fragments < declared {
+            match token_at(payload, scan.len_bytes) {
+                Token::Fragment { start, end } => {
+                    scan.last_filled = start != end;
+                    scan.filled += usize::from(scan.last_filled);
+                    if scan.fragments == 0 {
+                        scan.first_filled = scan.last_filled;
+                    }
+                    scan.fragments += 1;
+                    scan.len_bytes = end;
+                }
+                Token::Aborted => {
+                    scan.end = ScanEnd::Aborted;
+                    break;
+                }
+                Token::End | Token::Malformed => {
+                    scan.end = ScanEnd::Malformed;
+                    break;
+                }
+            }
+        }
+        scan
+    }
+
+    /// Packets whose first fragment is among the scanned ones, for a scan that began at the start
+    /// of a payload with `flags`.
+    #[inline]
+    pub(super) fn packets(&self, flags: ChunkFlags) -> usize {
+        let is_continued = flags.contains(ChunkFlags::LAST_PACKET_CONTINUES);
+        if flags.contains(ChunkFlags::FIRST_PACKET_CONTINUES) && self.fragments != 0 {
+            let empty_begin = is_continued && self.fragments > 1 && !self.last_filled;
+            return self.filled - usize::from(self.first_filled) + usize::from(empty_begin);
+        }
+        let empty_begin = is_continued && self.fragments != 0 && !self.last_filled;
+        self.filled + usize::from(empty_begin)
+    }
+}
+
+/// Packets whose first fragment lies at or behind `offset` of `payload`; the second value tells
+/// whether the bytes from there on are nothing but fragments.
+pub(super) fn packets_from(payload: &[u8], offset: usize, flags: ChunkFlags) -> (usize, bool) {
+    let mut packets = 0;
+    let mut at = offset;
+    loop {
+        match token_at(payload, at) {
+            Token::Fragment { start, end } => {
+                let kind = FragmentKind::of(flags, at == 0, end == payload.len());
+                packets += usize::from(kind.counts_as_packet(end - start));
+                at = end;
+            }
+            Token::End => return (packets, true),
+            Token::Aborted | Token::Malformed => return (packets, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(start: usize, end: usize) -> Token {
+        Token::Fragment { start, end }
+    }
+
+    #[test]
+    fn size_headers_of_one_to_ten_bytes_are_accepted() {
+        for header_len in 1..=10 {
+            let mut payload = vec![0x80; header_len];
+            payload[0] |= 2;
+            payload[header_len - 1] &= 0x7f;
+            payload.extend(*b"ab");
+            assert_eq!(token_at(&payload, 0), fragment(header_len, header_len + 2));
+            payload.pop();
+            assert_eq!(token_at(&payload, 0), Token::Malformed);
+        }
+        let eleven = [
+            0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 7,
+        ];
+        assert_eq!(token_at(&eleven, 0), Token::Malformed);
+    }
+
+    #[test]
+    fn the_fast_header_reader_agrees_with_the_plain_one() {
+        for size in (0..1_u32 << 28).step_by(9973) {
+            let mut payload = [0; 8];
+            for len in 1..=4 {
+                if size >> (7 * len) != 0 {
+                    continue;
+                }
+                for (i, byte) in payload[..len].iter_mut().enumerate() {
+                    *byte = (size >> (7 * i)) as u8 & 0x7f | u8::from(i + 1 < len) << 7;
+                }
+                assert_eq!(size_header_at(&payload, 0), Some((u64::from(size), len)));
+                assert_eq!(
+                    long_size_header_at(&payload, 0),
+                    Some((u64::from(size), len))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_any_payload_is_malformed() {
+        let huge = [
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0,
+        ];
+        assert_eq!(token_at(&huge, 0), Token::Malformed);
+    }
+
+    #[test]
+    fn the_abort_mark_is_told_from_malformed_bytes() {
+        assert_eq!(token_at(&[0xff, 0xff, 0xff, 0x7f], 0), Token::Aborted);
+        assert_eq!(token_at(&[0xff, 0xff, 0xff, 0x7e], 0), Token::Malformed);
+        assert_eq!(token_at(&[0xff, 0xff, 0xff], 0), Token::Malformed);
+        assert_eq!(token_at(&[], 0), Token::End);
+    }
+
+    #[test]
+    fn the_summary_of_a_scan_counts_what_a_walk_counts() {
+        let first = ChunkFlags::FIRST_PACKET_CONTINUES;
+        let last = ChunkFlags::LAST_PACKET_CONTINUES;
+        let payloads: [&[u8]; 7] = [
+            &[],
+            &[0],
+            &[1, 7],
+            &[0, 0],
+            &[1, 7, 0],
+            &[0, 1, 7],
+            &[1, 7, 2, 7, 7],
+        ];
+        for payload in payloads {
+            for flags in [ChunkFlags::default(), first, last, first.union(last)] {
+                let declared = Scan::new(payload, 0, usize::MAX).fragments;
+                let scan = Scan::new(payload, 0, declared);
+                assert_eq!(scan.end, ScanEnd::Complete);
+                let walked = packets_from(payload, 0, flags);
+                assert_eq!((scan.packets(flags), true), walked, "{payload:?} {flags:?}");
+            }
+        }
+    }
+}

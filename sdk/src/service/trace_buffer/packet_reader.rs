@@ -1,0 +1,301 @@
+//! Reads packets: the walk over the buffer, and inside it the walk over a sequence.
+
+use std::iter::FusedIterator;
+
+use crate::ids::{ProducerId, WriterId};
+
+use super::fragment::FragmentKind;
+use super::reassembly::{Cause, Reassembly};
+use super::ring::{Fragment, Ring, SlotId, Unread};
+use super::sequence::{QueuedChunk, SequenceIndex};
+use super::{ClientIdentity, LossMask, TraceBuffer};
+
+/// What packets are taken out of their chunks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// For a reader, who waits for what may still come.
+    Read,
+    /// To make room, now.
+    Evict,
+}
+
+/// How far a read cycle has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadCycle {
+    /// The slot that is being visited.
+    visited: SlotId,
+    /// Behind the last slot to visit.
+    end: SlotId,
+}
+
+/// What came of a fragment.
+enum Taken {
+    /// A packet; it is in `TraceBuffer::packet`.
+    Packet,
+    /// The fragment was consumed without one.
+    Nothing,
+    /// Its packet may come later: the sequence waits for it.
+    Stalled,
+}
+
+impl TraceBuffer {
+    /// Starts a read cycle at the oldest chunk. Sequences that had to wait get another try.
+    pub fn begin_read(&mut self) {
+        self.read_cycles += 1;
+        self.cycle = Some(ReadCycle {
+            visited: self.ring.first(),
+            end: self.ring.end(),
+        });
+    }
+
+    /// The next packet of this read cycle.
+    ///
+    /// Returns `None` at its end, and if the buffer was written to since
+    /// [`begin_read`](Self::begin_read): then start another cycle, which goes on where this one
+    /// stopped.
+    pub fn read_packet(&mut self) -> Option<Packet<'_>> {
+        let sequence = self.advance()?;
+        let sequence = &mut self.sequences[sequence];
+        Some(Packet {
+            ring: &self.ring,
+            fragments: &self.packet,
+            producer_id: sequence.producer_id,
+            writer_id: sequence.writer_id,
+            client: sequence.client,
+            loss: sequence.take_losses(),
+        })
+    }
+
+    /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
+    fn advance(&mut self) -> Option<SequenceIndex> {
+        let mut cycle = self.cycle?;
+        while cycle.visited != cycle.end {
+            if let Some(sequence) = self.ring.slot(cycle.visited).sequence
+                && self.sequences[sequence].stalled_in_cycle != self.read_cycles
+                && self.next_packet(sequence, cycle.visited, Purpose::Read)
+            {
+                self.cycle = Some(cycle);
+                return Some(sequence);
+            }
+            cycle.visited = cycle.visited.next();
+        }
+        self.cycle = Some(cycle);
+        None
+    }
+
+    /// Walks over a sequence, from its oldest chunk up to the one in the slot `last`, until there
+    /// is a packet in `self.packet`; returns whether there is. What was passed is consumed, and
+    /// chunks that have nothing left are released.
+    pub(super) fn next_packet(
+        &mut self,
+        sequence: SequenceIndex,
+        last: SlotId,
+        purpose: Purpose,
+    ) -> bool {
+        while let Some(front) = self.sequences[sequence].front() {
+            self.reach_front(sequence, front);
+            match self.ring.next_unread(front.slot) {
+                Unread::Fragment(fragment) => {
+                    match self.take_fragment(sequence, front, fragment, purpose) {
+                        Taken::Packet => return true,
+                        Taken::Nothing => {}
+                        Taken::Stalled => return false,
+                    }
+                }
+                Unread::Nothing | Unread::Corrupted
+                    if purpose == Purpose::Read && self.ring.slot(front.slot).is_incomplete =>
+                {
+                    self.sequences[sequence].stalled_in_cycle = self.read_cycles;
+                    return false;
+                }
+                unread => {
+                    if matches!(unread, Unread::Corrupted) {
+                        self.sequences[sequence].add_loss(front.id, LossMask::CHUNK_CORRUPTED);
+                    }
+                    self.leave_front(sequence, front);
+                    if front.slot == last {
+                        return false;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Deals with the next unread fragment of a sequence.
+    #[inline]
+    fn take_fragment(
+        &mut self,
+        sequence: SequenceIndex,
+        front: QueuedChunk,
+        fragment: Fragment,
+        purpose: Purpose,
+    ) -> Taken {
+        match fragment.kind {
+            FragmentKind::Whole => {
+                self.consume(&fragment, purpose);
+                if !fragment.counts_as_packet() {
+                    return Taken::Nothing;
+                }
+                self.packet.clear();
+                self.packet.push(fragment);
+            }
+            FragmentKind::Continue | FragmentKind::End => {
+                self.consume(&fragment, purpose);
+                self.sequences[sequence].add_loss(front.id, LossMask::ORPHAN_CONTINUATION);
+                return Taken::Nothing;
+            }
+            FragmentKind::Begin => match self.reassemble(sequence, fragment, purpose) {
+                Reassembly::Done => {}
+                Reassembly::NotYet => {
+                    let sequence = &mut self.sequences[sequence];
+                    match purpose {
+                        Purpose::Read => {
+                            sequence.stalled_in_cycle = self.read_cycles;
+                            return Taken::Stalled;
+                        }
+                        Purpose::Evict => {
+                            sequence.counts.overwritten += 1;
+                            sequence.add_loss(front.id, LossMask::OVERWRITE);
+                            return Taken::Nothing;
+                        }
+                    }
+                }
+                Reassembly::Lost(cause) => {
+                    let sequence = &mut self.sequences[sequence];
+                    sequence.add_loss(front.id, cause.mask());
+                    let counts = &mut sequence.counts;
+                    *match cause {
+                        Cause::Gap => &mut counts.gap,
+                        Cause::Corrupted => &mut counts.corrupted,
+                        Cause::BrokenChain => &mut counts.broken_chain,
+                        Cause::Aborted => &mut counts.aborted,
+                    } += 1;
+                    return Taken::Nothing;
+                }
+            },
+        }
+        let counts = &mut self.sequences[sequence].counts;
+        match purpose {
+            Purpose::Read => counts.read += 1,
+            Purpose::Evict => counts.overwritten += 1,
+        }
+        Taken::Packet
+    }
+
+    /// To be called before the oldest chunk of a sequence is consumed.
+    #[inline]
+    pub(super) fn reach_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        let sequence = &mut self.sequences[sequence];
+        sequence.reach(front.id);
+        let slot = self.ring.slot_mut(front.slot);
+        if !slot.is_gap_checked {
+            slot.is_gap_checked = true;
+            sequence.check_gap(front.id);
+        }
+    }
+
+    /// Releases the oldest chunk of a sequence, of which nothing more can be consumed.
+    #[inline]
+    pub(super) fn leave_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        let slot = self.ring.slot(front.slot);
+        if slot.is_aborted {
+            self.sequences[sequence].add_loss(front.id, LossMask::WRITER_ABORT);
+        }
+        // Only in a chunk that a patch destroyed.
+        self.sequences[sequence].counts.corrupted += u64::from(slot.unread_packets);
+        self.release(sequence, front.slot);
+    }
+
+    /// Consumes a fragment.
+    #[inline]
+    pub(super) fn consume(&mut self, fragment: &Fragment, purpose: Purpose) {
+        if let Some(size_bytes) = self.ring.consume(fragment) {
+            let (chunks, bytes) = match purpose {
+                Purpose::Read => (&mut self.stats.chunks_read, &mut self.stats.bytes_read),
+                Purpose::Evict => (
+                    &mut self.stats.chunks_overwritten,
+                    &mut self.stats.bytes_overwritten,
+                ),
+            };
+            *chunks += 1;
+            *bytes += u64::from(size_bytes);
+        }
+    }
+}
+
+/// A whole packet, still in the memory of the buffer: one slice of bytes for each fragment.
+///
+/// The bytes are what the writer wrote; whether they are a valid message was not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    ring: &'a Ring,
+    fragments: &'a [Fragment],
+    producer_id: ProducerId,
+    writer_id: WriterId,
+    client: ClientIdentity,
+    loss: LossMask,
+}
+
+impl<'a> Packet<'a> {
+    /// The bytes, in order. No slice is empty; a packet without bytes has none.
+    #[must_use]
+    pub fn slices(&self) -> Slices<'a> {
+        Slices {
+            ring: self.ring,
+            fragments: self.fragments.iter(),
+        }
+    }
+
+    /// How many bytes the packet has.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.fragments
+            .iter()
+            .map(|fragment| fragment.len_bytes as usize)
+            .sum()
+    }
+
+    /// The producer of the packet.
+    #[must_use]
+    pub fn producer_id(&self) -> ProducerId {
+        self.producer_id
+    }
+
+    /// The writer of the packet.
+    #[must_use]
+    pub fn writer_id(&self) -> WriterId {
+        self.writer_id
+    }
+
+    /// Who the producer is.
+    #[must_use]
+    pub fn client(&self) -> ClientIdentity {
+        self.client
+    }
+
+    /// What was lost between the packet that came before in this sequence and this one.
+    #[must_use]
+    pub fn loss(&self) -> LossMask {
+        self.loss
+    }
+}
+
+/// The slices of a [`Packet`].
+#[derive(Clone, Debug)]
+pub struct Slices<'a> {
+    ring: &'a Ring,
+    fragments: std::slice::Iter<'a, Fragment>,
+}
+
+impl<'a> Iterator for Slices<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let fragment = self.fragments.find(|fragment| fragment.len_bytes != 0)?;
+        Some(self.ring.bytes(fragment))
+    }
+}
+
+impl FusedIterator for Slices<'_> {}

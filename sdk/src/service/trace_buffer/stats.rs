@@ -1,0 +1,147 @@
+//! What the buffer counts: the statistics that go into a trace, and the exact account of packets.
+
+/// Counters of one buffer: the fields of `TraceStats.BufferStats`, under their names.
+///
+/// Sizes are those of slots: a chunk occupies its payload and 16 bytes, rounded up to 16.
+/// `chunks_*` and `bytes_*` do not balance by design: chunks without fragments are written and
+/// never read, and a chunk that grows after it was read is read twice. What balances is
+/// [`PacketCounts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferStats {
+    /// Size of the buffer.
+    pub buffer_size: u64,
+    /// Bytes of all chunks stored.
+    pub bytes_written: u64,
+    /// Chunks stored; a chunk that moves is stored again.
+    pub chunks_written: u64,
+    /// Bytes of the chunks that were evicted with unread fragments.
+    pub bytes_overwritten: u64,
+    /// Chunks that were evicted with unread fragments.
+    pub chunks_overwritten: u64,
+    /// Bytes of the chunks whose last unread fragment was delivered.
+    pub bytes_read: u64,
+    /// Chunks whose last unread fragment was delivered.
+    pub chunks_read: u64,
+    /// Bytes that became padding because a new chunk covered a part of an old slot.
+    pub padding_bytes_written: u64,
+    /// Bytes of the padding that new chunks met, including slots emptied by reading.
+    pub padding_bytes_cleared: u64,
+    /// Chunks that grew in place when they were committed again.
+    pub chunks_rewritten: u64,
+    /// Chunks that moved to the write cursor when they were committed again.
+    pub chunks_relocated: u64,
+    /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, and
+    /// chunks that came after their place in the sequence was already read or evicted. The latter
+    /// are mostly duplicates: no measure of loss.
+    pub chunks_discarded: u64,
+    /// Chunks that arrived after a newer one of their sequence.
+    pub chunks_committed_out_of_order: u64,
+    /// How often the write cursor went back to the start.
+    pub write_wrap_count: u64,
+    /// Patches applied.
+    pub patches_succeeded: u64,
+    /// Calls with a patch that could not be applied.
+    pub patches_failed: u64,
+    /// Packets put together from several chunks, whether for a reader or at eviction.
+    pub readaheads_succeeded: u64,
+    /// Attempts to put a packet together that did not succeed (yet).
+    pub readaheads_failed: u64,
+    /// Chunks that broke the protocol: too large, not made of fragments, or in contradiction to
+    /// what was committed under their id before.
+    pub abi_violations: u64,
+    /// Marks of packets that writers gave up.
+    pub trace_writer_packet_loss: u64,
+}
+
+/// What became of the packets of one sequence.
+///
+/// A packet is counted by its first fragment: one that begins in a chunk which the buffer was
+/// given. For a writer whose chunks are complete and committed once each,
+/// `packets committed = read + lost() + unread`, exactly and at any time.
+///
+/// Outside of this account are packets of which the buffer saw no first fragment: those that a
+/// writer gave up before it wrote any byte of them, and those in chunks that were never committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PacketCounts {
+    /// Delivered to the reader.
+    pub read: u64,
+    /// Still in the buffer, readable or waiting for the rest of them.
+    pub unread: u64,
+    /// Evicted by newer data before they were read.
+    pub overwritten: u64,
+    /// In chunks refused: by a full buffer, for their size, or because they came too late.
+    pub discarded: u64,
+    /// Begun, but chunks are missing where they should go on.
+    pub gap: u64,
+    /// Begun, but not continued by the chunk that follows.
+    pub broken_chain: u64,
+    /// Begun, then given up by the writer.
+    pub aborted: u64,
+    /// Unreadable because a patch destroyed the size of a fragment.
+    pub corrupted: u64,
+}
+
+impl PacketCounts {
+    /// Packets that the reader will never see.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.overwritten
+            + self.discarded
+            + self.gap
+            + self.broken_chain
+            + self.aborted
+            + self.corrupted
+    }
+
+    /// All packets that were ever committed.
+    #[must_use]
+    pub const fn committed(&self) -> u64 {
+        self.read + self.unread + self.lost()
+    }
+}
+
+/// How large the chunks of one writer were: `TraceStats.WriterStats`.
+///
+/// Every commit counts, also of chunks that come again or too late; chunks refused for their size
+/// or by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkPayloadHistogram {
+    counts: [u64; Self::BUCKETS],
+    sums_bytes: [u64; Self::BUCKETS],
+}
+
+impl ChunkPayloadHistogram {
+    /// Number of buckets: one per bound, and one for everything larger.
+    pub const BUCKETS: usize = Self::BOUNDS_BYTES.len() + 1;
+
+    /// The largest size that belongs to each bucket but the last.
+    pub const BOUNDS_BYTES: [u16; 10] = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 12288, 16384];
+
+    #[inline]
+    pub(super) fn add(&mut self, size_bytes: u16) {
+        // Counting is branch-free: the sizes of a busy writer's chunks follow no pattern.
+        let bucket: usize = Self::BOUNDS_BYTES
+            .iter()
+            .map(|&bound| usize::from(size_bytes > bound))
+            .sum();
+        self.counts[bucket] += 1;
+        self.sums_bytes[bucket] += u64::from(size_bytes);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.iter().all(|&count| count == 0)
+    }
+
+    /// Chunks per bucket.
+    #[must_use]
+    pub const fn counts(&self) -> &[u64; Self::BUCKETS] {
+        &self.counts
+    }
+
+    /// Total payload of the chunks per bucket, in bytes.
+    #[must_use]
+    pub const fn sums_bytes(&self) -> &[u64; Self::BUCKETS] {
+        &self.sums_bytes
+    }
+}
