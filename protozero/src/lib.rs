@@ -1,1 +1,76 @@
-//! Under construction.
+//! Append-only protobuf writers that put bytes straight into memory somebody else provides, and a
+//! zero-copy decoder.
+//!
+//! A generated writer (see `protozero-codegen`) is a borrow of a [`StreamWriter`]: a setter encodes
+//! its field at the stream's cursor, a nested message borrows its parent until it ends, and lengths
+//! are filled in when messages end. Nothing is collected first, so writing neither allocates nor
+//! copies; a setter cannot fail. Memory comes in ranges from a [`RangeSource`]: a growing heap
+//! ([`HeapBuffered`]), one fixed slice ([`StaticBuffered`]), or chunks of shared memory.
+//!
+//! ```
+//! use protozero::{Decoder, HeapBuffered, types};
+//!
+//! let mut buffer = HeapBuffered::<protozero::Message>::new();
+//! let mut message = buffer.message();
+//! message.append_int32::<2>(42);
+//! {
+//!     let mut nested = message.begin_nested::<3>();
+//!     nested.append_string::<1>("foo");
+//! } // the nested message ends here, and its length is filled in
+//! drop(message);
+//!
+//! let bytes = buffer.to_vec();
+//! assert_eq!(bytes, b"\x10\x2a\x1a\x05\x0a\x03foo");
+//! let decoder = Decoder::new(&bytes);
+//! assert_eq!(decoder.last::<types::Int32>(2)?, Some(42));
+//! # Ok::<(), protozero::DecodeError>(())
+//! ```
+//!
+//! Misuse that other runtimes catch late, or never, does not compile:
+//!
+//! ```compile_fail
+//! # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
+//! let mut message = buffer.message();
+//! let mut nested = message.begin_nested::<3>();
+//! message.append_int32::<2>(42); // the parent, while its child is open
+//! nested.append_string::<1>("foo");
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+// In the order of a byte's journey: a setter, a message, the stream, a range of memory.
+mod message; // typed appends and nesting
+mod packed; // packed repeated fields
+mod stream; // the cursor, open length slots, and where ranges come from (all unsafe code)
+mod wire; // tags, varints, zigzag: pure functions
+// Ready-made buffers, and the way back.
+mod buffered; // a root message with its memory
+mod decoder; // fields of encoded bytes
+mod error; // what the decoder objects to
+pub mod types; // one marker per protobuf type, for typed decoding
+
+pub use buffered::{HeapBuffered, Overflow, StaticBuffered};
+pub use decoder::{Decoder, Field, Fields, Repeated, Value};
+pub use error::DecodeError;
+pub use message::{Message, Writer};
+pub use stream::{
+    FixedSource, HeapSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES, MIN_RANGE_BYTES,
+    Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
+};
+pub use wire::{WireType, redundant_varint};
+
+/// Includes what `protozero-codegen` generated for a package in `build.rs`.
+///
+/// The argument is the name of the package as the schema spells it (`"perfetto.protos"`), or
+/// `"_"` for files without a package.
+///
+/// ```ignore
+/// protozero::include_protos!("gpu");
+/// ```
+#[macro_export]
+macro_rules! include_protos {
+    ($package:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $package, ".rs"));
+    };
+}

@@ -1,0 +1,278 @@
+//! Reads the fields of encoded bytes: zero copy, no allocation, no recursion, no panic.
+
+use crate::error::DecodeError;
+use crate::types::FieldType;
+use crate::wire::{MAX_FIELD_NUMBER, MAX_VARINT_BYTES};
+
+/// One field as it stands on the wire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field<'a> {
+    /// Field number, 1 to 2^29-1.
+    pub number: u32,
+    /// The value, by wire type.
+    pub value: Value<'a>,
+}
+
+/// A value, by wire type. Its meaning depends on the schema; see [`types`](crate::types).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A varint.
+    Varint(u64),
+    /// 8 bytes, little-endian.
+    Fixed64(u64),
+    /// 4 bytes, little-endian.
+    Fixed32(u32),
+    /// The payload of a length-delimited field.
+    Bytes(&'a [u8]),
+}
+
+/// A message that is looked at in place.
+///
+/// Nothing is checked or indexed in advance: each call scans the bytes, and reports what is wrong
+/// with them. To look at many fields of a large message, go over [`Decoder::fields`] once.
+///
+/// ```
+/// use protozero::{DecodeError, Decoder, types};
+///
+/// let decoder = Decoder::new(b"\x08\x2a\x12\x03foo\x08\x2b");
+/// assert_eq!(decoder.last::<types::Uint32>(1)?, Some(43));
+/// assert_eq!(decoder.last::<types::Str>(2)?, Some("foo"));
+/// assert_eq!(decoder.last::<types::Uint32>(3)?, None);
+/// let all: Result<Vec<u32>, DecodeError> = decoder.repeated::<types::Uint32>(1).collect();
+/// assert_eq!(all?, [42, 43]);
+/// # Ok::<(), DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder of one message.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The encoded message.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// All fields, in the order in which they were written.
+    #[must_use]
+    pub const fn fields(&self) -> Fields<'a> {
+        Fields {
+            bytes: self.bytes,
+            offset: 0,
+        }
+    }
+
+    /// The value of a singular field; the last one, if it was written several times.
+    ///
+    /// # Errors
+    ///
+    /// If the message is malformed anywhere, or the field has the wrong wire type.
+    pub fn last<T: FieldType>(&self, number: u32) -> Result<Option<T::Value<'a>>, DecodeError> {
+        let mut last = None;
+        for field in self.fields() {
+            let field = field?;
+            if field.number == number {
+                last = Some(field);
+            }
+        }
+        last.map(T::from_field).transpose()
+    }
+
+    /// The values of a repeated field, packed or not, in any mixture.
+    #[must_use]
+    pub fn repeated<T: FieldType>(&self, number: u32) -> Repeated<'a, T> {
+        Repeated {
+            fields: self.fields(),
+            number,
+            packed: &[],
+            field_type: core::marker::PhantomData,
+        }
+    }
+}
+
+/// Iterator over the fields of a message. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    bytes: &'a [u8],
+    /// At most the length of `bytes`.
+    offset: usize,
+}
+
+impl<'a> Fields<'a> {
+    /// Bytes read so far: where the next field begins.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        self.offset
+    }
+
+    fn read_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
+        loop {
+            let start = self.offset;
+            let mut rest = &self.bytes[start..];
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            let (number, wire_type) = take_tag(&mut rest, start)?;
+            let value = match wire_type {
+                0 => Some(Value::Varint(take_varint(&mut rest, start)?)),
+                1 => Some(Value::Fixed64(u64::from_le_bytes(take_array(
+                    &mut rest, start,
+                )?))),
+                2 => Some(Value::Bytes(take_delimited(&mut rest, start)?)),
+                3 => {
+                    skip_group(&mut rest, start, number)?;
+                    None
+                }
+                5 => Some(Value::Fixed32(u32::from_le_bytes(take_array(
+                    &mut rest, start,
+                )?))),
+                _ => return Err(DecodeError::InvalidTag { offset: start }),
+            };
+            self.offset = self.bytes.len() - rest.len();
+            if let Some(value) = value {
+                return Ok(Some(Field { number, value }));
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let field = self.read_field().transpose();
+        if let Some(Err(_)) = field {
+            self.offset = self.bytes.len();
+        }
+        field
+    }
+}
+
+/// Iterator over the values of a repeated field. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Repeated<'a, T> {
+    fields: Fields<'a>,
+    number: u32,
+    /// What is left of the packed field that is being read.
+    packed: &'a [u8],
+    field_type: core::marker::PhantomData<fn() -> T>,
+}
+
+impl<'a, T: FieldType> Iterator for Repeated<'a, T> {
+    type Item = Result<T::Value<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let value = self.read_value().transpose();
+        if let Some(Err(_)) = value {
+            self.packed = &[];
+            self.fields.offset = self.fields.bytes.len();
+        }
+        value
+    }
+}
+
+impl<'a, T: FieldType> Repeated<'a, T> {
+    fn read_value(&mut self) -> Result<Option<T::Value<'a>>, DecodeError> {
+        loop {
+            if !self.packed.is_empty() {
+                let malformed = DecodeError::MalformedPacked { field: self.number };
+                let value = T::take_packed(&mut self.packed).ok_or(malformed)?;
+                return T::from_field(Field {
+                    number: self.number,
+                    value,
+                })
+                .map(Some);
+            }
+            let Some(field) = self.fields.next().transpose()? else {
+                return Ok(None);
+            };
+            match field.value {
+                _ if field.number != self.number => {}
+                Value::Bytes(payload) if T::PACKABLE => self.packed = payload,
+                _ => return T::from_field(field).map(Some),
+            }
+        }
+    }
+}
+
+/// Takes a varint of at most 64 bits from the front of `rest`.
+#[inline]
+pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, DecodeError> {
+    let mut value = 0;
+    for (index, &byte) in rest.iter().take(MAX_VARINT_BYTES).enumerate() {
+        // The tenth byte holds the topmost bit alone.
+        if index == MAX_VARINT_BYTES - 1 && byte > 1 {
+            return Err(DecodeError::VarintTooLong { offset });
+        }
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *rest = &rest[index + 1..];
+            return Ok(value);
+        }
+    }
+    Err(DecodeError::Truncated { offset })
+}
+
+/// Takes a tag: field number and wire type.
+fn take_tag(rest: &mut &[u8], offset: usize) -> Result<(u32, u8), DecodeError> {
+    let tag = take_varint(rest, offset)?;
+    let number = tag >> 3;
+    if number == 0 || number > u64::from(MAX_FIELD_NUMBER) {
+        return Err(DecodeError::InvalidTag { offset });
+    }
+    Ok((number as u32, tag as u8 & 7))
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8], len: u64, offset: usize) -> Result<&'a [u8], DecodeError> {
+    let truncated = DecodeError::Truncated { offset };
+    let len = usize::try_from(len).map_err(|_| truncated)?;
+    let (taken, left) = rest.split_at_checked(len).ok_or(truncated)?;
+    *rest = left;
+    Ok(taken)
+}
+
+fn take_delimited<'a>(rest: &mut &'a [u8], offset: usize) -> Result<&'a [u8], DecodeError> {
+    let len = take_varint(rest, offset)?;
+    take_bytes(rest, len, offset)
+}
+
+pub(crate) fn take_array<const N: usize>(
+    rest: &mut &[u8],
+    offset: usize,
+) -> Result<[u8; N], DecodeError> {
+    let (taken, left) = rest
+        .split_first_chunk()
+        .ok_or(DecodeError::Truncated { offset })?;
+    *rest = left;
+    Ok(*taken)
+}
+
+/// Skips what follows the start tag of group `number`, up to and with its end tag. Groups of other
+/// numbers may be nested in it to any depth: only those of the same number need to be counted,
+/// because a well-formed message closes the others first.
+fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), DecodeError> {
+    let mut open = 1_usize;
+    while open > 0 {
+        if rest.is_empty() {
+            return Err(DecodeError::Truncated { offset });
+        }
+        let (inner_number, wire_type) = take_tag(rest, offset)?;
+        match wire_type {
+            0 => drop(take_varint(rest, offset)?),
+            1 => drop(take_array::<8>(rest, offset)?),
+            2 => drop(take_delimited(rest, offset)?),
+            3 => open += usize::from(inner_number == number),
+            4 => open -= usize::from(inner_number == number),
+            5 => drop(take_array::<4>(rest, offset)?),
+            _ => return Err(DecodeError::InvalidTag { offset }),
+        }
+    }
+    Ok(())
+}

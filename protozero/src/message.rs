@@ -1,0 +1,147 @@
+//! Messages: typed appends, and nesting by borrowing.
+
+use crate::stream::{RangeSource, StreamWriter};
+use crate::wire::{Tag, WireType, zigzag32, zigzag64};
+
+/// A protobuf message that is being written.
+///
+/// Generated writers are thin wrappers of it; by itself it serves schemas known only by number.
+/// A nested message borrows its parent, and ends when it is dropped: only then can the parent be
+/// written to again. A nested message that is leaked instead of dropped takes what its parent
+/// writes next, until the parent begins another message or ends; the stream stays well-formed.
+///
+/// Appending cannot fail. What happens when memory runs out is up to the
+/// [`RangeSource`]; see [`MAX_DEPTH`](crate::MAX_DEPTH) and
+/// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES) for the two limits of the format.
+#[derive(Debug)]
+pub struct Message<'w> {
+    stream: &'w mut StreamWriter<dyn RangeSource + 'w>,
+    /// 0 for the root, which has no length; else 1 + the number of the message's slot.
+    depth: usize,
+}
+
+/// A type that writes one kind of message: generated writers, and [`Message`] itself.
+pub trait Writer {
+    /// This writer, for a message that lives for `'w`.
+    type At<'w>: Writer;
+
+    /// Full name of the message in its schema, for instance `perfetto.protos.TracePacket`.
+    const NAME: &'static str;
+
+    /// Makes a writer of an untyped message.
+    fn from_message(message: Message<'_>) -> Self::At<'_>;
+}
+
+impl Writer for Message<'_> {
+    type At<'w> = Message<'w>;
+    const NAME: &'static str = "";
+
+    fn from_message(message: Message<'_>) -> Message<'_> {
+        message
+    }
+}
+
+impl<S: RangeSource> StreamWriter<S> {
+    /// Begins a message at the top level of the stream.
+    #[inline]
+    pub fn message(&mut self) -> Message<'_> {
+        Message {
+            stream: self,
+            depth: 0,
+        }
+    }
+}
+
+/// Declares the append method of one scalar type.
+macro_rules! scalar {
+    ($method:ident, $proto:literal, $value:ty, $wire_type:ident, |$v:ident| $encode:expr) => {
+        #[doc = concat!("Appends field number `FIELD` of protobuf type `", $proto, "`.")]
+        #[inline]
+        pub fn $method<const FIELD: u32>(&mut self, $v: $value) {
+            scalar!(@ $wire_type, self.stream, const { Tag::new(FIELD, WireType::$wire_type) }, $encode);
+        }
+    };
+    (@ Varint, $stream:expr, $tag:expr, $encoded:expr) => {
+        $stream.append_varint($tag, $encoded)
+    };
+    (@ Fixed32, $stream:expr, $tag:expr, $encoded:expr) => {
+        $stream.append_fixed($tag, $encoded)
+    };
+    (@ Fixed64, $stream:expr, $tag:expr, $encoded:expr) => {
+        $stream.append_fixed($tag, $encoded)
+    };
+}
+
+impl<'w> Message<'w> {
+    // A negative value of a signed type or an enum is always 10 bytes: it is sign-extended first.
+    scalar!(append_int32, "int32", i32, Varint, |v| i64::from(v) as u64);
+    scalar!(append_int64, "int64", i64, Varint, |v| v as u64);
+    scalar!(append_uint32, "uint32", u32, Varint, |v| u64::from(v));
+    scalar!(append_uint64, "uint64", u64, Varint, |v| v);
+    scalar!(append_sint32, "sint32", i32, Varint, |v| u64::from(
+        zigzag32(v)
+    ));
+    scalar!(append_sint64, "sint64", i64, Varint, |v| zigzag64(v));
+    scalar!(append_bool, "bool", bool, Varint, |v| u64::from(v));
+    scalar!(append_enum, "enum", i32, Varint, |v| i64::from(v) as u64);
+    scalar!(append_fixed32, "fixed32", u32, Fixed32, |v| v.to_le_bytes());
+    scalar!(append_fixed64, "fixed64", u64, Fixed64, |v| v.to_le_bytes());
+    scalar!(append_sfixed32, "sfixed32", i32, Fixed32, |v| v
+        .to_le_bytes());
+    scalar!(append_sfixed64, "sfixed64", i64, Fixed64, |v| v
+        .to_le_bytes());
+    scalar!(append_float, "float", f32, Fixed32, |v| v.to_le_bytes());
+    scalar!(append_double, "double", f64, Fixed64, |v| v.to_le_bytes());
+
+    /// Appends field number `FIELD` of protobuf type `string`.
+    #[inline]
+    pub fn append_string<const FIELD: u32>(&mut self, value: &str) {
+        self.append_bytes::<FIELD>(value.as_bytes());
+    }
+
+    /// Appends field number `FIELD` of protobuf type `bytes`.
+    #[inline]
+    pub fn append_bytes<const FIELD: u32>(&mut self, value: &[u8]) {
+        self.stream
+            .append_bytes(const { length_delimited(FIELD) }, value);
+    }
+
+    /// Appends one `bytes` or `string` field whose value is the concatenation of `pieces`.
+    pub fn append_scattered_bytes<const FIELD: u32>(&mut self, pieces: &[&[u8]]) {
+        self.stream
+            .append_bytes_split(const { length_delimited(FIELD) }, pieces);
+    }
+
+    /// Appends fields that are encoded already. The bytes are not looked at.
+    pub fn append_raw(&mut self, fields: &[u8]) {
+        self.stream.append_raw(fields);
+    }
+
+    /// Begins a nested message as field number `FIELD`. It ends when it is dropped.
+    #[inline]
+    pub fn begin_nested<const FIELD: u32>(&mut self) -> Message<'_> {
+        self.stream
+            .begin_message(const { length_delimited(FIELD) }, self.depth);
+        Message {
+            stream: &mut *self.stream,
+            depth: self.depth + 1,
+        }
+    }
+
+    /// The stream, for the elements of a packed field.
+    #[inline(always)]
+    pub(crate) fn stream(&mut self) -> &mut StreamWriter<dyn RangeSource + 'w> {
+        self.stream
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.stream.end_message(self.depth);
+    }
+}
+
+const fn length_delimited(field: u32) -> Tag {
+    Tag::new(field, WireType::LengthDelimited)
+}

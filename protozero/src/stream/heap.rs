@@ -1,0 +1,117 @@
+//! A source that grows on the heap.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use super::source::{MIN_RANGE_BYTES, Outgoing, Range, RangeSource};
+
+/// Hands out heap blocks of doubling size, and keeps all of them until it is cleared.
+#[derive(Debug)]
+pub struct HeapSource {
+    blocks: Vec<Block>,
+    /// A block kept from before the last clearing, for the next range.
+    cached: Option<Block>,
+    first_block_bytes: usize,
+}
+
+/// Largest block that is allocated, in bytes.
+const MAX_BLOCK_BYTES: usize = 128 * 1024;
+
+impl HeapSource {
+    /// A source whose first block has `first_block_bytes` bytes (at least 4); the following ones
+    /// double, up to 128 KiB. Nothing is allocated yet.
+    #[must_use]
+    pub const fn new(first_block_bytes: usize) -> Self {
+        let first_block_bytes = if first_block_bytes < MIN_RANGE_BYTES {
+            MIN_RANGE_BYTES
+        } else {
+            first_block_bytes
+        };
+        Self {
+            blocks: Vec::new(),
+            cached: None,
+            first_block_bytes,
+        }
+    }
+
+    /// What was written so far, in order, given how much of the last block was used.
+    ///
+    /// `last_used_bytes` must be what the stream reports as used in its current range.
+    pub(crate) fn slices(&self, last_used_bytes: usize) -> impl Iterator<Item = &[u8]> {
+        let last = self.blocks.len().saturating_sub(1);
+        self.blocks.iter().enumerate().map(move |(index, block)| {
+            let used = if index == last {
+                last_used_bytes
+            } else {
+                block.used_bytes
+            };
+            &block.as_slice()[..used]
+        })
+    }
+
+    /// Drops all blocks but the first. The stream must have released its range.
+    pub(crate) fn clear(&mut self) {
+        self.cached = self.blocks.drain(..).next().or(self.cached.take());
+    }
+}
+
+// SAFETY: a block stays allocated until the source is cleared, which only buffers of this crate
+// can do, after they released the range, or is dropped, which a stream does together with itself.
+unsafe impl RangeSource for HeapSource {
+    fn next_range(&mut self, outgoing: Outgoing<'_>) -> Range {
+        let next_bytes = match self.blocks.last_mut() {
+            Some(last) => {
+                last.used_bytes = outgoing.used_bytes();
+                (last.len * 2).min(MAX_BLOCK_BYTES.max(self.first_block_bytes))
+            }
+            None => self.first_block_bytes,
+        };
+        let block = self.cached.take().unwrap_or_else(|| Block::new(next_bytes));
+        let range = Range::new(block.begin.as_ptr(), block.len);
+        self.blocks.push(block);
+        range
+    }
+}
+
+/// Heap memory, held as a raw pointer: a `Box` would claim to be the only way to its bytes while
+/// the stream writes to them.
+#[derive(Debug)]
+struct Block {
+    /// Start of a leaked `Box<[u8]>` of `len` bytes.
+    begin: NonNull<u8>,
+    len: usize,
+    /// Meaningful once the stream went on to another block; at most `len`.
+    used_bytes: usize,
+}
+
+// SAFETY: a block is owned memory, nothing in it is tied to a thread.
+unsafe impl Send for Block {}
+// SAFETY: through a shared reference, a block can only be read.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(len: usize) -> Self {
+        let memory = Box::leak(alloc::vec![0; len].into_boxed_slice());
+        Self {
+            begin: NonNull::from(memory).cast(),
+            len,
+            used_bytes: 0,
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        // SAFETY: the memory is initialized (zeroed at first) and stays allocated as long as the
+        // block; the stream that writes to it is borrowed for as long as the slice.
+        unsafe { slice::from_raw_parts(self.begin.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let memory = ptr::slice_from_raw_parts_mut(self.begin.as_ptr(), self.len);
+        // SAFETY: `new` leaked a box of exactly this pointer and length.
+        drop(unsafe { Box::from_raw(memory) });
+    }
+}

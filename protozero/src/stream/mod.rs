@@ -1,0 +1,560 @@
+//! The scattered stream writer: a cursor in the current range of memory, and what is needed to
+//! move on to the next one.
+//!
+//! ```text
+//!            begin            cursor              end
+//!              v                v                  v
+//! current      [ written bytes  |  free            ]      earlier ranges: written_before bytes
+//!                  ^
+//!                  a length slot: 4 bytes that the end of a message fills in
+//! ```
+//!
+//! Everything is counted in *stream positions*: bytes written so far, without the bytes that were
+//! left unused at the end of a range. A message's length is the distance of two positions, so it
+//! stays right however the message is cut.
+//!
+//! All unsafe code of this crate is in this module. Its invariants, numbered for the safety
+//! arguments below:
+//!
+//! 1. `begin <= cursor <= end`, and all three point into, or to the end of, one range that is valid
+//!    for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal and
+//!    never accessed.
+//! 2. A payload address of a slot in the current range lies in `begin + 4 ..= cursor`.
+//! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
+//!    bytes that are still valid for writes (promised by [`RangeSource`]).
+
+#![allow(unsafe_code)] // The fence: raw writes at the cursor are what this crate exists for.
+
+mod fixed;
+mod heap;
+mod slots;
+mod source;
+
+use alloc::boxed::Box;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use crate::wire::{
+    MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
+    redundant_varint, spread_varint,
+};
+pub use fixed::FixedSource;
+pub use heap::HeapSource;
+pub use slots::MAX_DEPTH;
+use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Popped};
+pub use source::{
+    MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, PatchId, Range, RangeSource, SlotTarget,
+};
+
+/// Largest nested message whose content is kept in full, in bytes: 128 MiB.
+///
+/// The wire form of a length slot ends at 2^28 - 1. Sizes are looked at once per range, so the
+/// limit leaves room for one range of the largest size ([`MAX_RANGE_BYTES`]). A field that would
+/// carry an enclosing message over the limit is dropped, whole, and counted by
+/// [`StreamWriter::dropped_fields`].
+pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
+
+/// Memory that takes the content of dropped messages.
+const SCRATCH_BYTES: usize = 256;
+
+/// Appends bytes to ranges of memory that its source provides.
+///
+/// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
+/// [`StaticBuffered`](crate::StaticBuffered); it is the place to start from for a source of one's
+/// own.
+pub struct StreamWriter<S: ?Sized> {
+    cursor: *mut u8,
+    end: *mut u8,
+    begin: *mut u8,
+    /// Stream position of `begin`.
+    written_before: u64,
+    slots: OpenSlots,
+    dropping: Option<Box<Dropping>>,
+    dropped_fields: u64,
+    source: S,
+}
+
+/// A message is being dropped: the cursor runs in scratch memory until it ends.
+struct Dropping {
+    /// Depth of the message that the dropped one is nested in.
+    parent_depth: usize,
+    /// Where to go on after it.
+    cursor: *mut u8,
+    end: *mut u8,
+    begin: *mut u8,
+    written_before: u64,
+    suspended_slots: usize,
+    scratch: [u8; SCRATCH_BYTES],
+}
+
+// SAFETY: the pointers lead to memory that only this stream writes to (invariant 1), wherever the
+// stream lives; the source is `Send` by itself.
+unsafe impl<S: Send + ?Sized> Send for StreamWriter<S> {}
+
+impl<S: RangeSource> StreamWriter<S> {
+    /// A stream without a range: the first write asks `source` for one.
+    pub const fn new(source: S) -> Self {
+        let nowhere = ptr::dangling_mut();
+        Self::starting_in(source, nowhere, nowhere)
+    }
+
+    /// A stream in a range that its source has handed out already.
+    #[inline(always)]
+    const fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
+        Self {
+            cursor: begin,
+            end,
+            begin,
+            written_before: 0,
+            slots: OpenSlots::new(),
+            dropping: None,
+            dropped_fields: 0,
+            source,
+        }
+    }
+
+    /// The source of ranges.
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The source of ranges.
+    pub const fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    /// Allocates now what messages that cross ranges need otherwise at their first crossing: room
+    /// for 16 open messages.
+    pub fn reserve(&mut self) {
+        self.slots.reserve();
+    }
+
+    /// Gives up the current range without asking for another one; the next write does.
+    ///
+    /// Messages that are still open end here.
+    pub fn release_range(&mut self) {
+        self.end_messages();
+        self.written_before += self.used_bytes() as u64;
+        let nowhere = ptr::dangling_mut();
+        (self.begin, self.cursor, self.end) = (nowhere, nowhere, nowhere);
+    }
+
+    /// Ends every message that is still open, for instance because its writer was leaked.
+    #[inline]
+    pub fn end_messages(&mut self) {
+        self.end_message(0);
+    }
+
+    /// Reserves a length slot outside any message. The slot is zeroed and contiguous.
+    ///
+    /// Close it with [`StreamWriter::close_slot`], unless the range was given up before: slots of
+    /// this kind are known to their owner alone.
+    pub fn append_slot(&mut self) {
+        if self.available_bytes() < SLOT_BYTES {
+            self.next_range();
+        }
+        // SAFETY: there is room for a slot: checked above, and ranges have at least 4 bytes
+        // (invariant 1).
+        unsafe { ptr::write_bytes(self.cursor, 0, SLOT_BYTES) };
+        self.advance(SLOT_BYTES);
+    }
+
+    /// Fills in the slot whose payload begins `payload_offset` bytes after the start of the current
+    /// range. A payload of at most `compact_max` bytes moves left, so that its length takes one
+    /// byte. Returns the size of the payload.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room for a slot before `payload_offset`, it lies behind the cursor, or
+    /// `compact_max` exceeds 127.
+    pub fn close_slot(&mut self, payload_offset: usize, compact_max: usize) -> usize {
+        assert!((SLOT_BYTES..=self.used_bytes()).contains(&payload_offset));
+        assert!(compact_max <= MAX_COMPACT_BYTES);
+        // SAFETY: the offset is at most `used_bytes`, so the address stays in the range.
+        let payload = unsafe { self.begin.add(payload_offset) };
+        self.fill_slot_here(payload, compact_max)
+    }
+}
+
+impl<S: RangeSource + ?Sized> StreamWriter<S> {
+    /// Bytes written to the current range.
+    #[inline(always)]
+    pub fn used_bytes(&self) -> usize {
+        self.cursor.addr() - self.begin.addr()
+    }
+
+    /// Bytes left in the current range.
+    #[inline(always)]
+    pub fn available_bytes(&self) -> usize {
+        self.end.addr() - self.cursor.addr()
+    }
+
+    /// The stream position: bytes written so far, over all ranges.
+    pub fn written_bytes(&self) -> u64 {
+        match &self.dropping {
+            None => self.written_before + self.used_bytes() as u64,
+            Some(saved) => saved.written_before + (saved.cursor.addr() - saved.begin.addr()) as u64,
+        }
+    }
+
+    /// Fields that were dropped because of [`MAX_DEPTH`] or [`MAX_MESSAGE_BYTES`]. A dropped
+    /// message counts once, with everything in it.
+    pub fn dropped_fields(&self) -> u64 {
+        self.dropped_fields
+    }
+
+    /// Gives up the current range and takes the next one.
+    #[cold]
+    #[inline(never)]
+    pub fn next_range(&mut self) {
+        if self.dropping.is_some() {
+            // Nobody reads scratch memory, and no open slot lies there.
+            self.cursor = self.begin;
+            return;
+        }
+        let used_bytes = self.used_bytes();
+        let outgoing = Outgoing::new(self.begin, used_bytes, self.written_before, &mut self.slots);
+        let range = self.source.next_range(outgoing);
+        self.written_before += used_bytes as u64;
+        self.begin = range.begin;
+        self.cursor = range.begin;
+        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation.
+        self.end = unsafe { range.begin.add(range.len) };
+    }
+
+    /// Appends bytes as they are, over as many ranges as it takes.
+    #[inline]
+    pub fn append_raw(&mut self, bytes: &[u8]) {
+        if bytes.len() <= self.available_bytes() {
+            self.put(bytes);
+        } else if self.admits(bytes.len()) {
+            self.write_split(bytes);
+        }
+    }
+
+    /// Appends a field of which tag and value together have at most 15 bytes, near the end of a
+    /// range.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn append_short_split(&mut self, field: &[u8]) {
+        if self.admits(field.len()) {
+            self.write_split(field);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn append_varint(&mut self, tag: Tag, value: u64) {
+        if self.available_bytes() < tag.len() + MAX_VARINT_BYTES {
+            return self.append_varint_split(tag, value);
+        }
+        self.put(tag.as_bytes());
+        self.put_varint(value);
+    }
+
+    /// A varint without a tag, as in packed fields.
+    #[inline(always)]
+    pub(crate) fn append_bare_varint(&mut self, value: u64) {
+        if self.available_bytes() < MAX_VARINT_BYTES {
+            let mut bytes = [0; MAX_VARINT_BYTES];
+            let len = encode_varint(value, &mut bytes);
+            return self.append_short_split(&bytes[..len]);
+        }
+        self.put_varint(value);
+    }
+
+    #[inline(always)]
+    pub(crate) fn append_fixed<const N: usize>(&mut self, tag: Tag, value: [u8; N]) {
+        if self.available_bytes() < tag.len() + N {
+            let mut field = [0; MAX_TAG_BYTES + 8];
+            field[..tag.len()].copy_from_slice(tag.as_bytes());
+            field[tag.len()..tag.len() + N].copy_from_slice(&value);
+            return self.append_short_split(&field[..tag.len() + N]);
+        }
+        self.put(tag.as_bytes());
+        self.put(&value);
+    }
+
+    #[inline(always)]
+    pub(crate) fn append_bytes(&mut self, tag: Tag, value: &[u8]) {
+        let len = value.len();
+        if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
+            return self.append_bytes_split(tag, &[value]);
+        }
+        self.put(tag.as_bytes());
+        self.put(&[len as u8]);
+        self.put(value);
+    }
+
+    /// A length-delimited field of any size, its value in pieces.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut length = [0; MAX_VARINT_BYTES];
+        let length_len = encode_varint(len as u64, &mut length);
+        if self.admits(tag.len() + length_len + len) {
+            self.write_split(tag.as_bytes());
+            self.write_split(&length[..length_len]);
+            for piece in pieces {
+                self.write_split(piece);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_varint_split(&mut self, tag: Tag, value: u64) {
+        let mut varint = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut varint);
+        let mut field = [0; MAX_TAG_BYTES + MAX_VARINT_BYTES];
+        field[..tag.len()].copy_from_slice(tag.as_bytes());
+        field[tag.len()..tag.len() + len].copy_from_slice(&varint[..len]);
+        self.append_short_split(&field[..tag.len() + len]);
+    }
+
+    /// Opens a nested message in a message of depth `parent_depth`, whose depth is one more.
+    #[inline(always)]
+    pub(crate) fn begin_message(&mut self, tag: Tag, parent_depth: usize) {
+        if parent_depth != self.slots.len()
+            || parent_depth >= INLINE_DEPTH
+            || self.available_bytes() < tag.len() + SLOT_BYTES
+        {
+            return self.begin_message_slow(tag, parent_depth);
+        }
+        self.put(tag.as_bytes());
+        self.advance(SLOT_BYTES);
+        self.slots.push_inline(parent_depth, self.cursor);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_message_slow(&mut self, tag: Tag, parent_depth: usize) {
+        // A leaked child of the same parent ends where its sibling begins.
+        self.close_down_to(parent_depth);
+        if self.dropping.is_some() {
+            return;
+        }
+        if parent_depth >= MAX_DEPTH {
+            self.dropped_fields += 1;
+            return self.begin_dropped_message(parent_depth);
+        }
+        if !self.admits(tag.len() + SLOT_BYTES) {
+            return self.begin_dropped_message(parent_depth);
+        }
+        self.write_split(tag.as_bytes());
+        if self.available_bytes() < SLOT_BYTES {
+            self.next_range();
+        }
+        self.advance(SLOT_BYTES);
+        self.slots.push(self.cursor);
+    }
+
+    /// Opens a message whose content leads nowhere.
+    fn begin_dropped_message(&mut self, parent_depth: usize) {
+        let mut dropping = Box::new(Dropping {
+            parent_depth,
+            cursor: self.cursor,
+            end: self.end,
+            begin: self.begin,
+            written_before: self.written_before,
+            suspended_slots: self.slots.suspend(),
+            scratch: [0; SCRATCH_BYTES],
+        });
+        self.begin = dropping.scratch.as_mut_ptr();
+        self.cursor = self.begin;
+        // SAFETY: this is the end of the scratch memory, which the box keeps in place.
+        self.end = unsafe { self.begin.add(SCRATCH_BYTES) };
+        self.dropping = Some(dropping);
+    }
+
+    /// Ends the message of this depth, and every deeper one that is still open.
+    #[inline(always)]
+    pub(crate) fn end_message(&mut self, depth: usize) {
+        let Some(index) = depth.checked_sub(1) else {
+            if self.slots.len() != 0 {
+                self.close_down_to(0);
+            }
+            return;
+        };
+        match self.slots.pop_inline_here(index) {
+            Some(payload) => {
+                self.fill_slot_here(payload, MAX_COMPACT_BYTES);
+            }
+            None => self.close_down_to(index),
+        }
+    }
+
+    /// Ends messages, innermost first, until `depth` of them are open.
+    #[cold]
+    #[inline(never)]
+    fn close_down_to(&mut self, depth: usize) {
+        if let Some(dropping) = &self.dropping {
+            if depth > dropping.parent_depth {
+                // Nested in the dropped message.
+                return;
+            }
+            (self.begin, self.cursor, self.end) = (dropping.begin, dropping.cursor, dropping.end);
+            self.written_before = dropping.written_before;
+            self.slots.resume(dropping.suspended_slots);
+            self.dropping = None;
+        }
+        while self.slots.len() > depth {
+            match self.slots.pop() {
+                Some(Popped::Here(payload)) => {
+                    self.fill_slot_here(payload, MAX_COMPACT_BYTES);
+                }
+                Some(Popped::Elsewhere(payload, Elsewhere { position, target })) => {
+                    let length = redundant_varint((self.written_bytes() - position) as u32);
+                    match target {
+                        // SAFETY: the 4 bytes before the payload are still valid (invariant 3).
+                        SlotTarget::InPlace => unsafe { write_before(payload, length) },
+                        SlotTarget::Patch(patch) => self.source.patch(patch, length),
+                        SlotTarget::Discard => {}
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Fills in the slot before `payload`, which lies in the current range. A payload of at most
+    /// `compact_max` bytes (at most 127) moves left by 3, so that its length takes one byte.
+    #[inline(always)]
+    fn fill_slot_here(&mut self, payload: *mut u8, compact_max: usize) -> usize {
+        debug_assert!(payload.addr() >= self.begin.addr() + SLOT_BYTES);
+        let len = self.cursor.addr() - payload.addr();
+        if len <= compact_max {
+            // SAFETY: the slot before `payload` is in the range (invariant 2).
+            let slot = unsafe { payload.sub(SLOT_BYTES) };
+            // SAFETY: as above; `len` is at most 127.
+            unsafe { slot.write(len as u8) };
+            // SAFETY: the second byte of the slot is in the range, too.
+            let moved = unsafe { slot.add(1) };
+            self.move_left(payload, moved, len);
+            // SAFETY: `moved + len` is 3 bytes before the cursor.
+            self.cursor = unsafe { moved.add(len) };
+        } else {
+            // SAFETY: the slot before `payload` is in the range (invariant 2).
+            unsafe { write_before(payload, redundant_varint(len as u32)) };
+        }
+        len
+    }
+
+    /// Moves `len` bytes from `from` to `to`, 3 bytes further left; `from + len` is the cursor.
+    #[inline(always)]
+    fn move_left(&self, from: *mut u8, to: *mut u8, len: usize) {
+        const BLOCK: usize = 16;
+        if self.available_bytes() < BLOCK {
+            // SAFETY: both stretches lie in the current range.
+            unsafe { ptr::copy(from, to, len) };
+            return;
+        }
+        // Whole blocks are faster than a call for the exact number of bytes. What a block moves
+        // beyond the payload is free space.
+        let mut moved = 0;
+        while moved < len {
+            // SAFETY: `moved` is below `len`, so the address is before the cursor.
+            let block_from = unsafe { from.add(moved) };
+            // SAFETY: as above, further left.
+            let block_to = unsafe { to.add(moved) };
+            // SAFETY: a block beyond the cursor still ends in the range: it has room for one.
+            let block = unsafe { block_from.cast::<[MaybeUninit<u8>; BLOCK]>().read() };
+            // SAFETY: as above; the bytes of the next block, 13 further on, are not touched.
+            unsafe { block_to.cast::<[MaybeUninit<u8>; BLOCK]>().write(block) };
+            moved += BLOCK;
+        }
+    }
+
+    /// Whether a field of `len` bytes may be appended: no enclosing message gets too long.
+    fn admits(&mut self, len: usize) -> bool {
+        if self.dropping.is_some() {
+            return true;
+        }
+        let position = self.written_bytes();
+        let message_begin = self
+            .slots
+            .outermost_position(self.begin, self.written_before)
+            .unwrap_or(position);
+        let admitted = position - message_begin + len as u64 <= MAX_MESSAGE_BYTES;
+        self.dropped_fields += u64::from(!admitted);
+        admitted
+    }
+
+    /// Fills each range to its last byte before it asks for the next one.
+    fn write_split(&mut self, mut bytes: &[u8]) {
+        loop {
+            let (now, later) = bytes.split_at(bytes.len().min(self.available_bytes()));
+            self.put(now);
+            if later.is_empty() {
+                return;
+            }
+            bytes = later;
+            self.next_range();
+        }
+    }
+
+    /// Copies bytes to the cursor. There must be room for them.
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.available_bytes());
+        // SAFETY: callers have checked the room (invariant 1); `bytes` cannot overlap a range,
+        // which only this stream accesses.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor, bytes.len()) };
+        self.advance(bytes.len());
+    }
+
+    /// Encodes a varint at the cursor. There must be room for the longest one.
+    #[inline(always)]
+    fn put_varint(&mut self, value: u64) {
+        debug_assert!(self.available_bytes() >= MAX_VARINT_BYTES);
+        if value < 0x80 {
+            self.put(&[value as u8]);
+        } else if value < 1 << 56 {
+            let (word, len) = spread_varint(value);
+            // All 8 bytes are stored, whatever the length: the room is there.
+            // SAFETY: callers have checked for more than 8 bytes of room (invariant 1).
+            unsafe { self.cursor.cast::<[u8; 8]>().write(word.to_le_bytes()) };
+            self.advance(len);
+        } else {
+            self.put_long_varint(value);
+        }
+    }
+
+    /// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
+    #[inline(never)]
+    fn put_long_varint(&mut self, value: u64) {
+        let mut bytes = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut bytes);
+        self.put(&bytes[..len]);
+    }
+
+    /// Moves the cursor over bytes for which there is room.
+    #[inline(always)]
+    fn advance(&mut self, len: usize) {
+        debug_assert!(len <= self.available_bytes());
+        // SAFETY: callers have checked the room, so this stays within the range (invariant 1).
+        self.cursor = unsafe { self.cursor.add(len) };
+    }
+}
+
+/// Writes a length to the slot before `payload`.
+///
+/// # Safety
+///
+/// The 4 bytes before `payload` must be valid for writes.
+#[inline(always)]
+unsafe fn write_before(payload: *mut u8, length: [u8; SLOT_BYTES]) {
+    // SAFETY: promised by the caller.
+    let slot = unsafe { payload.sub(SLOT_BYTES) };
+    // SAFETY: promised by the caller; an array of bytes has no alignment.
+    unsafe { slot.cast::<[u8; SLOT_BYTES]>().write(length) };
+}
+
+impl<S: ?Sized> core::fmt::Debug for StreamWriter<S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("StreamWriter")
+            .field("written_before", &self.written_before)
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
+}

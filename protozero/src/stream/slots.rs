@@ -1,0 +1,163 @@
+//! The length slots of messages that are open: a stack, outermost message first.
+
+use alloc::vec::Vec;
+use core::ptr;
+
+use super::source::SlotTarget;
+use crate::wire::SLOT_BYTES;
+
+/// Messages that can be open at once before the stack spills to the heap.
+pub(super) const INLINE_DEPTH: usize = 16;
+
+/// Messages that can be open at once at all. A deeper one is dropped with all its content, and
+/// counted by [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields).
+pub const MAX_DEPTH: usize = 1 << 14;
+
+/// What is left of a slot whose range was given up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Elsewhere {
+    /// Stream position at which the message's payload begins.
+    pub(super) position: u64,
+    /// What to do with its length.
+    pub(super) target: SlotTarget,
+}
+
+/// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
+/// others lie in the current range, and only their payload address counts.
+pub(super) struct OpenSlots {
+    /// First byte of each message's payload; the slot is the 4 bytes before.
+    payloads: [*mut u8; INLINE_DEPTH],
+    /// The payloads of the slots from `INLINE_DEPTH` on.
+    spilled_payloads: Vec<*mut u8>,
+    /// At most as many as there are open messages.
+    elsewhere: Vec<Elsewhere>,
+    /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
+    len: usize,
+}
+
+/// A slot that was taken off the stack.
+pub(super) enum Popped {
+    /// In the current range, with this payload address.
+    Here(*mut u8),
+    /// In a range that was given up, where it had this payload address.
+    Elsewhere(*mut u8, Elsewhere),
+}
+
+impl OpenSlots {
+    pub(super) const fn new() -> Self {
+        Self {
+            payloads: [ptr::null_mut(); INLINE_DEPTH],
+            spilled_payloads: Vec::new(),
+            elsewhere: Vec::new(),
+            len: 0,
+        }
+    }
+
+    /// Allocates what messages of inline depth need when they cross ranges.
+    pub(super) fn reserve(&mut self) {
+        self.elsewhere.reserve(INLINE_DEPTH);
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Pushes a slot of the current range as number `depth`, which is `len` and inline.
+    #[inline(always)]
+    pub(super) fn push_inline(&mut self, depth: usize, payload: *mut u8) {
+        debug_assert!(depth == self.len);
+        self.payloads[depth] = payload;
+        self.len = depth + 1;
+    }
+
+    #[cold]
+    pub(super) fn push(&mut self, payload: *mut u8) {
+        debug_assert!(self.len < MAX_DEPTH);
+        if self.len < INLINE_DEPTH {
+            self.push_inline(self.len, payload);
+        } else {
+            self.spilled_payloads.push(payload);
+            self.len += 1;
+        }
+    }
+
+    /// Takes the innermost slot if it has the number `index`, is inline and in the current range;
+    /// returns its payload address.
+    #[inline(always)]
+    pub(super) fn pop_inline_here(&mut self, index: usize) -> Option<*mut u8> {
+        let takes = index < INLINE_DEPTH && index + 1 == self.len && index >= self.elsewhere.len();
+        takes.then(|| {
+            self.len = index;
+            self.payloads[index]
+        })
+    }
+
+    #[cold]
+    pub(super) fn pop(&mut self) -> Option<Popped> {
+        let index = self.len.checked_sub(1)?;
+        let payload = if index < INLINE_DEPTH {
+            self.payloads[index]
+        } else {
+            self.spilled_payloads.pop()?
+        };
+        self.len = index;
+        if index >= self.elsewhere.len() {
+            return Some(Popped::Here(payload));
+        }
+        let elsewhere = self.elsewhere.pop()?;
+        Some(Popped::Elsewhere(payload, elsewhere))
+    }
+
+    /// Stream position at which the payload of the outermost open message begins, for a current
+    /// range that begins at `begin` and at stream position `begin_position`.
+    pub(super) fn outermost_position(&self, begin: *mut u8, begin_position: u64) -> Option<u64> {
+        match self.elsewhere.first() {
+            _ if self.len == 0 => None,
+            Some(outermost) => Some(outermost.position),
+            None => Some(begin_position + (self.payloads[0].addr() - begin.addr()) as u64),
+        }
+    }
+
+    /// Gives up the current range, which begins at `begin` and at stream position
+    /// `begin_position`: every open slot is elsewhere from now on. A target is asked for each slot
+    /// that was in this range, from the outermost message inwards, with the slot's offset.
+    pub(super) fn leave_range(
+        &mut self,
+        begin: *mut u8,
+        begin_position: u64,
+        mut target: impl FnMut(usize) -> SlotTarget,
+    ) {
+        for index in self.elsewhere.len()..self.len {
+            let payload = match index.checked_sub(INLINE_DEPTH) {
+                Some(spilled_index) => self.spilled_payloads[spilled_index],
+                None => self.payloads[index],
+            };
+            let payload_offset = payload.addr() - begin.addr();
+            self.elsewhere.push(Elsewhere {
+                position: begin_position + payload_offset as u64,
+                target: target(payload_offset - SLOT_BYTES),
+            });
+        }
+    }
+
+    /// Sets the stack aside: until [`OpenSlots::resume`], its length equals no depth, so nothing
+    /// can be pushed or popped on the fast paths. Returns what to give to `resume`.
+    pub(super) fn suspend(&mut self) -> usize {
+        core::mem::replace(&mut self.len, usize::MAX)
+    }
+
+    /// Takes back [`OpenSlots::suspend`].
+    pub(super) fn resume(&mut self, len: usize) {
+        self.len = len;
+    }
+}
+
+impl core::fmt::Debug for OpenSlots {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("OpenSlots")
+            .field("len", &self.len)
+            .field("elsewhere", &self.elsewhere)
+            .finish_non_exhaustive()
+    }
+}
