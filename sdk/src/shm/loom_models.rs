@@ -1,5 +1,9 @@
 //! Models of every hand-over, run under all interleavings that loom finds:
 //! `RUSTFLAGS="--cfg loom" cargo test -p tracezero --lib --release loom`.
+//!
+//! Loom notices that a load conflicts with an exchange only if the exchange came first when it ran
+//! the model for the first time. So each model writes on its main thread, which runs first, and
+//! reads on another.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,16 +15,6 @@ const FIRST: ChunkPlace = ChunkPlace {
     page_index: 0,
     chunk_index: 0,
 };
-
-/// Loom explores with at most this many forced switches between threads; that finds all races
-/// that need few of them, in seconds.
-const PREEMPTIONS_MAX: usize = 3;
-
-fn model(body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS_MAX);
-    builder.check(body);
-}
 
 fn one_page() -> (ProducerMemory, ServiceMemory) {
     shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap()
@@ -43,7 +37,7 @@ fn packet(chunk: &mut WritableChunk, bytes: &[u8]) {
 
 #[test]
 fn writers_that_partition_and_take_at_once_get_different_chunks() {
-    model(|| {
+    loom::model(|| {
         let (producer, _service) = one_page();
         let writers: Vec<_> = (1..=2)
             .map(|writer_id| {
@@ -66,7 +60,7 @@ fn writers_that_partition_and_take_at_once_get_different_chunks() {
 
 #[test]
 fn one_of_two_writers_gets_the_only_chunk() {
-    model(|| {
+    loom::model(|| {
         let (producer, _service) = one_page();
         let rival = producer.clone();
         let other = thread::spawn(move || take(&rival, PageLayout::One, 1).is_some());
@@ -77,41 +71,59 @@ fn one_of_two_writers_gets_the_only_chunk() {
 
 #[test]
 fn a_chunk_goes_round_between_writer_and_service_without_a_race() {
-    model(|| {
+    loom::model(|| {
         let (producer, service) = one_page();
-        let writer = thread::spawn(move || {
-            let mut written = 0;
-            for writer_id in 1..=2 {
-                if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
-                    packet(&mut chunk, &[writer_id as u8; 3]);
-                    let _ = chunk.complete();
-                    written += 1;
+        let reader = thread::spawn(move || {
+            let mut read = 0;
+            for _ in 0..2 {
+                if let Ok(chunk) = service.acquire_for_reading(FIRST) {
+                    let writer_id = chunk.writer_id().0;
+                    assert_eq!(chunk.chunk_id().0, u32::from(writer_id));
+                    assert_eq!(chunk.packets().count(), 1);
+                    assert_eq!(chunk.payload()[0], 3);
+                    assert_eq!(chunk.payload()[1..4], [writer_id as u8; 3]);
+                    chunk.free().unwrap();
+                    read += 1;
                 }
             }
-            written
+            read
         });
-        let mut read = 0;
-        for _ in 0..2 {
-            if let Ok(chunk) = service.acquire_for_reading(FIRST) {
-                let writer_id = chunk.writer_id().0;
-                assert_eq!(chunk.chunk_id().0, u32::from(writer_id));
-                assert_eq!(chunk.packets().count(), 1);
-                assert_eq!(chunk.payload()[0], 3);
-                assert_eq!(chunk.payload()[1..4], [writer_id as u8; 3]);
-                chunk.free().unwrap();
-                read += 1;
+        let mut written = 0;
+        for writer_id in 1..=2 {
+            if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
+                packet(&mut chunk, &[writer_id as u8; 3]);
+                let _ = chunk.complete();
+                written += 1;
             }
         }
-        let written = writer.join().unwrap();
-        let is_free = service.page_word(0).unwrap().is_free();
+        let read = reader.join().unwrap();
         assert!(written >= 1 && read <= written);
-        assert_eq!(is_free, read == written);
+        assert_eq!(producer.page_word(0).unwrap().is_free(), read == written);
+    });
+}
+
+#[test]
+fn the_next_writer_writes_after_the_reader_has_read() {
+    loom::model(|| {
+        let (producer, service) = one_page();
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        packet(&mut chunk, b"old");
+        let place = chunk.complete();
+        let writer = thread::spawn(move || {
+            if let Some(mut chunk) = take(&producer, PageLayout::One, 2) {
+                packet(&mut chunk, b"new");
+            }
+        });
+        let chunk = service.acquire_for_reading(place).unwrap();
+        assert_eq!(chunk.payload()[..4], *b"\x03old");
+        chunk.free().unwrap();
+        writer.join().unwrap();
     });
 }
 
 #[test]
 fn freeing_and_taking_on_one_page_lose_no_move() {
-    model(|| {
+    loom::model(|| {
         let (producer, service) = one_page();
         let first = take(&producer, PageLayout::Two, 1).unwrap().complete();
         let second = take(&producer, PageLayout::Two, 2).unwrap().complete();
@@ -130,7 +142,7 @@ fn freeing_and_taking_on_one_page_lose_no_move() {
 
 #[test]
 fn only_one_of_two_readers_gets_a_complete_chunk() {
-    model(|| {
+    loom::model(|| {
         let (producer, service) = one_page();
         let place = take(&producer, PageLayout::One, 1).unwrap().complete();
         let service = Arc::new(service);
@@ -146,53 +158,52 @@ fn only_one_of_two_readers_gets_a_complete_chunk() {
 
 #[test]
 fn a_scrape_beside_the_writer_sees_whole_packets_without_a_race() {
-    model(|| {
+    loom::model(|| {
         let (producer, mut service) = one_page();
-        let writer = thread::spawn(move || {
-            let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-            packet(&mut chunk, b"one");
-            chunk.publish_finished();
-            packet(&mut chunk, b"two");
-            chunk.publish_finished();
-            let _ = chunk.complete();
+        let scraper = thread::spawn(move || {
+            let mut payload = Vec::new();
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
+                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (1, 1));
+                let whole = b"\x03one\x03two\0";
+                let finished_bytes = match (scraped.is_complete, scraped.packets.count()) {
+                    (false, 2) => 4,
+                    (false, 3) => 8,
+                    (true, 3) => 9,
+                    other => panic!("{other:?} was never published"),
+                };
+                assert_eq!(payload[..finished_bytes], whole[..finished_bytes]);
+                assert!(payload[finished_bytes..].iter().all(|byte| *byte == 0));
+            }
         });
-        let mut payload = Vec::new();
-        if let Some(scraped) = service.scrape(FIRST, &mut payload) {
-            assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (1, 1));
-            let whole = b"\x03one\x03two\0";
-            let finished_bytes = match (scraped.is_complete, scraped.packets.count()) {
-                (false, 2) => 4,
-                (false, 3) => 8,
-                (true, 3) => 9,
-                other => panic!("{other:?} was never published"),
-            };
-            assert_eq!(payload[..finished_bytes], whole[..finished_bytes]);
-            assert!(payload[finished_bytes..].iter().all(|byte| *byte == 0));
-        }
-        writer.join().unwrap();
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        packet(&mut chunk, b"one");
+        chunk.publish_finished();
+        packet(&mut chunk, b"two");
+        chunk.publish_finished();
+        let _ = chunk.complete();
+        scraper.join().unwrap();
     });
 }
 
 #[test]
 fn a_scrape_after_a_free_never_mixes_two_writers() {
-    model(|| {
+    loom::model(|| {
         let (producer, mut service) = one_page();
         let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
         packet(&mut chunk, b"old");
         packet(&mut chunk, b"old");
         let _ = chunk.complete();
-        let writer = thread::spawn(move || {
-            if let Some(mut chunk) = take(&producer, PageLayout::One, 2) {
-                packet(&mut chunk, b"new");
-                chunk.publish_finished();
+        service.acquire_for_reading(FIRST).unwrap().free().unwrap();
+        let scraper = thread::spawn(move || {
+            let mut payload = Vec::new();
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
+                assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
+                assert_eq!(payload[..5], *b"\x03new\0");
             }
         });
-        service.acquire_for_reading(FIRST).unwrap().free().unwrap();
-        let mut payload = Vec::new();
-        if let Some(scraped) = service.scrape(FIRST, &mut payload) {
-            assert_eq!((scraped.writer_id.0, scraped.chunk_id.0), (2, 2));
-            assert_eq!(payload[..5], *b"\x03new\0");
-        }
-        writer.join().unwrap();
+        let mut chunk = take(&producer, PageLayout::One, 2).unwrap();
+        packet(&mut chunk, b"new");
+        chunk.publish_finished();
+        scraper.join().unwrap();
     });
 }
