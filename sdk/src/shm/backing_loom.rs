@@ -1,0 +1,115 @@
+//! Twin of `backing.rs` for model tests: headers are loom's atomics, kept beside the memory, and
+//! the first bytes of each page are watched for data races.
+#![allow(unsafe_code)] // As its twin.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use loom::cell::UnsafeCell;
+use memmap2::{MmapMut, MmapRaw};
+
+use super::layout::{ChunkHeader, PAGE_SIZE_MIN_BYTES, PageLayout};
+use super::sync::AtomicU32;
+
+/// Bytes of each page that are watched: enough for the first chunk's header and some payload.
+const WATCHED_BYTES: usize = 64;
+
+/// Zeroed memory of pages of the smallest size.
+#[derive(Debug)]
+pub(super) struct Backing {
+    map: MmapRaw,
+    page_words: Vec<AtomicU32>,
+    chunk_headers: BTreeMap<usize, ChunkHeader>,
+    watches: Vec<UnsafeCell<()>>,
+}
+
+impl Backing {
+    pub(super) fn zeroed(size_bytes: usize) -> io::Result<Self> {
+        let pages = size_bytes / PAGE_SIZE_MIN_BYTES;
+        let mut chunk_headers = BTreeMap::new();
+        for page in 0..pages {
+            for layout in PageLayout::ALL {
+                for chunk in 0..layout.chunk_count() {
+                    let offset_bytes = page * PAGE_SIZE_MIN_BYTES
+                        + layout.chunk_offset_bytes(PAGE_SIZE_MIN_BYTES, chunk);
+                    chunk_headers
+                        .entry(offset_bytes)
+                        .or_insert_with(ChunkHeader::zeroed);
+                }
+            }
+        }
+        Ok(Self {
+            map: MmapRaw::from(MmapMut::map_anon(size_bytes)?),
+            page_words: (0..pages).map(|_| AtomicU32::new(0)).collect(),
+            chunk_headers,
+            watches: (0..pages * WATCHED_BYTES)
+                .map(|_| UnsafeCell::new(()))
+                .collect(),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// As its twin.
+    pub(super) unsafe fn page_word(&self, offset_bytes: usize) -> &AtomicU32 {
+        &self.page_words[offset_bytes / PAGE_SIZE_MIN_BYTES]
+    }
+
+    /// # Safety
+    ///
+    /// As its twin.
+    pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
+        &self.chunk_headers[&offset_bytes]
+    }
+
+    /// # Safety
+    ///
+    /// As its twin.
+    pub(super) unsafe fn address(&self, offset_bytes: usize) -> *mut u8 {
+        // SAFETY: the offset is within the mapping.
+        unsafe { self.map.as_mut_ptr().add(offset_bytes) }
+    }
+
+    /// # Safety
+    ///
+    /// As its twin; loom checks that no write is concurrent with the call.
+    pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
+        self.watches(offset_bytes, len)
+            .for_each(|watch| watch.with(|_| ()));
+        // SAFETY: the offset is inside the mapping.
+        let start = unsafe { self.address(offset_bytes) };
+        // SAFETY: inside the mapping; loom runs one thread at a time.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// # Safety
+    ///
+    /// As its twin; loom checks that no access is concurrent with the call.
+    pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
+        self.watches(offset_bytes, bytes.len())
+            .for_each(|watch| watch.with_mut(|_| ()));
+        // SAFETY: the offset is inside the mapping.
+        let start = unsafe { self.address(offset_bytes) };
+        // SAFETY: inside the mapping; loom runs one thread at a time.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
+    }
+
+    /// # Safety
+    ///
+    /// As its twin; loom checks that no access is concurrent with the call.
+    pub(super) unsafe fn shift(&self, from_bytes: usize, to_bytes: usize, len: usize) {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { self.read(from_bytes, len) }.to_vec();
+        // SAFETY: as the caller promises.
+        unsafe { self.write(to_bytes, &bytes) }
+    }
+
+    fn watches(&self, offset_bytes: usize, len: usize) -> impl Iterator<Item = &UnsafeCell<()>> {
+        (offset_bytes..offset_bytes + len)
+            .filter(|offset| offset % PAGE_SIZE_MIN_BYTES < WATCHED_BYTES)
+            .map(|offset| {
+                let page = offset / PAGE_SIZE_MIN_BYTES;
+                &self.watches[page * WATCHED_BYTES + offset % PAGE_SIZE_MIN_BYTES]
+            })
+    }
+}

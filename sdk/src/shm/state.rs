@@ -1,0 +1,444 @@
+//! The page word: what state each chunk of a page is in, and the moves between states.
+//!
+//! Values and legal moves are pure functions of [`PageWord`]; [`move_chunk`] and its siblings
+//! apply them to memory. The word is where ownership of a chunk's bytes changes hands, so each of
+//! them is an acquire-release operation on it: the one who takes a chunk sees all that the one who
+//! gave it away did.
+
+use super::layout::{CHUNKS_PER_PAGE_MAX, PageLayout};
+use super::sync::{AtomicU32, Ordering};
+
+/// How often a lost race for a page word is run again. Each loss means that somebody else moved a
+/// chunk of the same page, so honest peers never get near; the limit is for hostile ones.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// State of one chunk. The discriminants are the two bits in the page word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChunkState {
+    /// Nobody's.
+    Free = 0,
+    /// A writer's.
+    BeingWritten = 1,
+    /// The service's.
+    BeingRead = 2,
+    /// Waiting for the service.
+    Complete = 3,
+}
+
+impl ChunkState {
+    const fn from_bits(bits: u32) -> Self {
+        match bits & PageWord::STATE_MASK {
+            0 => Self::Free,
+            1 => Self::BeingWritten,
+            2 => Self::BeingRead,
+            _ => Self::Complete,
+        }
+    }
+}
+
+/// A move that hands a chunk over. The first move, Free to BeingWritten, is
+/// [`PageWord::with_first_free_taken`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkMove {
+    /// BeingWritten to Complete, by the chunk's writer.
+    Complete,
+    /// Complete to BeingRead, by the service.
+    AcquireForReading,
+    /// BeingRead to Free, by the service. Freeing the last chunk in use frees the page, layout
+    /// and all.
+    Free,
+}
+
+impl ChunkMove {
+    const fn from(self) -> ChunkState {
+        match self {
+            Self::Complete => ChunkState::BeingWritten,
+            Self::AcquireForReading => ChunkState::Complete,
+            Self::Free => ChunkState::BeingRead,
+        }
+    }
+
+    const fn to(self) -> ChunkState {
+        match self {
+            Self::Complete => ChunkState::Complete,
+            Self::AcquireForReading => ChunkState::BeingRead,
+            Self::Free => ChunkState::Free,
+        }
+    }
+}
+
+/// Why a chunk could not be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// The page is not in the memory, or has no chunk with this index.
+    NoSuchChunk,
+    /// The chunk is in another state than the one that this move starts from.
+    WrongState(ChunkState),
+    /// The page word changed under every attempt, which only a hostile peer brings about.
+    Contended,
+}
+
+impl std::fmt::Display for MoveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoSuchChunk => f.write_str("there is no such chunk in the shared memory buffer"),
+            Self::WrongState(state) => write!(f, "the chunk is in state {state:?}"),
+            Self::Contended => write!(f, "the page word kept changing, {ATTEMPTS_MAX} times"),
+        }
+    }
+}
+
+impl std::error::Error for MoveError {}
+
+/// The first word of a page.
+///
+/// ```text
+///  31 30  28 27 26                                  3 2 1 0
+/// +--+------+-----+-----   -   -   -   -   -   ---+---+---+
+/// |0 |layout| s13 | s12           ...             |s1 |s0 |
+/// +--+------+-----+-----   -   -   -   -   -   ---+---+---+
+/// ```
+///
+/// All zero is a free page without a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageWord(u32);
+
+impl PageWord {
+    /// A free page, not partitioned.
+    pub const FREE: Self = Self(0);
+
+    const LAYOUT_SHIFT: u32 = 28;
+    const LAYOUT_MASK: u32 = 0x7;
+    const ALL_STATES_MASK: u32 = 0x0fff_ffff;
+    const STATE_MASK: u32 = 0x3;
+    const STATE_BITS: u32 = 2;
+
+    /// The word with these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The word's bits.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// A page that was just partitioned: every chunk is Free.
+    #[must_use]
+    pub const fn partitioned(layout: PageLayout) -> Self {
+        Self((layout.code() as u32) << Self::LAYOUT_SHIFT)
+    }
+
+    /// The page's layout; `None` if it is not partitioned, or the code is a reserved one.
+    #[must_use]
+    pub const fn layout(self) -> Option<PageLayout> {
+        PageLayout::from_code(((self.0 >> Self::LAYOUT_SHIFT) & Self::LAYOUT_MASK) as u8)
+    }
+
+    /// Number of chunks, 0 if the page is not partitioned.
+    #[must_use]
+    pub const fn chunk_count(self) -> u8 {
+        match self.layout() {
+            Some(layout) => layout.chunk_count(),
+            None => 0,
+        }
+    }
+
+    /// State of chunk `chunk_index`; `None` if the layout has no such chunk.
+    #[must_use]
+    pub const fn chunk_state(self, chunk_index: u8) -> Option<ChunkState> {
+        if chunk_index < self.chunk_count() {
+            Some(ChunkState::from_bits(self.0 >> state_shift(chunk_index)))
+        } else {
+            None
+        }
+    }
+
+    /// Whether no chunk is in use: the page may be partitioned anew.
+    #[must_use]
+    pub const fn is_free(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the page is partitioned and each of its chunks is Complete.
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        let chunk_count = self.chunk_count() as u32;
+        let all_complete = (1 << (chunk_count * Self::STATE_BITS)) - 1;
+        chunk_count > 0 && self.0 & Self::ALL_STATES_MASK == all_complete
+    }
+
+    /// Bit `i` is set if chunk `i` exists and is Free.
+    #[must_use]
+    pub const fn free_mask(self) -> u16 {
+        self.chunks_mask() & !self.used_mask()
+    }
+
+    /// Bit `i` is set if chunk `i` exists and is not Free.
+    #[must_use]
+    pub const fn used_mask(self) -> u16 {
+        let mut mask = 0;
+        let mut chunk_index = 0;
+        while chunk_index < self.chunk_count() {
+            if (self.0 >> state_shift(chunk_index)) & Self::STATE_MASK != 0 {
+                mask |= 1 << chunk_index;
+            }
+            chunk_index += 1;
+        }
+        mask
+    }
+
+    const fn chunks_mask(self) -> u16 {
+        ((1_u32 << self.chunk_count()) - 1) as u16
+    }
+
+    /// Takes the first Free chunk for writing, after dividing the page by `layout` if it is not
+    /// partitioned. Returns the word and the chunk's index, or `None` if no chunk is Free.
+    #[must_use]
+    pub const fn with_first_free_taken(self, layout: PageLayout) -> Option<(Self, u8)> {
+        let word = if self.is_free() {
+            Self::partitioned(layout)
+        } else {
+            self
+        };
+        let free_mask = word.free_mask();
+        if free_mask == 0 {
+            return None;
+        }
+        let chunk_index = free_mask.trailing_zeros() as u8;
+        Some((
+            word.with_state(chunk_index, ChunkState::BeingWritten),
+            chunk_index,
+        ))
+    }
+
+    /// The word after a move of chunk `chunk_index`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such chunk, or it is in another state than the move starts from.
+    pub const fn moved(self, chunk_index: u8, chunk_move: ChunkMove) -> Result<Self, MoveError> {
+        let Some(state) = self.chunk_state(chunk_index) else {
+            return Err(MoveError::NoSuchChunk);
+        };
+        if state as u8 != chunk_move.from() as u8 {
+            return Err(MoveError::WrongState(state));
+        }
+        let word = self.with_state(chunk_index, chunk_move.to());
+        if word.0 & Self::ALL_STATES_MASK == 0 {
+            return Ok(Self::FREE);
+        }
+        Ok(word)
+    }
+
+    const fn with_state(self, chunk_index: u8, state: ChunkState) -> Self {
+        let shift = state_shift(chunk_index);
+        Self(self.0 & !(Self::STATE_MASK << shift) | (state as u32) << shift)
+    }
+}
+
+const fn state_shift(chunk_index: u8) -> u32 {
+    debug_assert!(chunk_index < CHUNKS_PER_PAGE_MAX);
+    chunk_index as u32 * PageWord::STATE_BITS
+}
+
+/// Reads the word for whoever then looks into chunk headers: acquire pairs with the release of
+/// every move, so a chunk that is seen in a state is seen with what was written before it got
+/// there.
+pub(super) fn load(word: &AtomicU32) -> PageWord {
+    PageWord(word.load(Ordering::Acquire))
+}
+
+/// Reads the word as a hint that nothing else is concluded from; needs no partner.
+pub(super) fn load_hint(word: &AtomicU32) -> PageWord {
+    PageWord(word.load(Ordering::Relaxed))
+}
+
+/// Takes the first Free chunk of a page for writing, and partitions the page if need be: one
+/// exchange for both. Returns the chunk's layout and index, or `None` if no chunk is Free.
+pub(super) fn take_free_chunk(word: &AtomicU32, layout: PageLayout) -> Option<(PageLayout, u8)> {
+    let mut seen = load(word);
+    for _ in 0..ATTEMPTS_MAX {
+        let (taken, chunk_index) = seen.with_first_free_taken(layout)?;
+        match exchange(word, seen, taken) {
+            Ok(()) => return Some((taken.layout()?, chunk_index)),
+            Err(now) => seen = now,
+        }
+    }
+    None
+}
+
+/// Moves chunk `chunk_index` for the party that owns it, or, with
+/// [`ChunkMove::AcquireForReading`], for the one that wants to. Returns the layout that the page
+/// has, or, after its last chunk was freed, had.
+pub(super) fn move_chunk(
+    word: &AtomicU32,
+    chunk_index: u8,
+    chunk_move: ChunkMove,
+) -> Result<PageLayout, MoveError> {
+    let mut seen = load(word);
+    for _ in 0..ATTEMPTS_MAX {
+        let moved = seen.moved(chunk_index, chunk_move)?;
+        match exchange(word, seen, moved) {
+            Ok(()) => return seen.layout().ok_or(MoveError::NoSuchChunk),
+            Err(now) => seen = now,
+        }
+    }
+    Err(MoveError::Contended)
+}
+
+/// Completes a chunk that its caller is writing, without fail and in one step: BeingWritten turns
+/// into Complete by setting a bit, and nobody else may touch the chunk's bits before.
+pub(super) fn complete(word: &AtomicU32, chunk_index: u8) {
+    let complete = (ChunkState::Complete as u32) << state_shift(chunk_index);
+    // Release pairs with the acquire of `move_chunk` (for reading) and `load` (for scraping).
+    let before = PageWord(word.fetch_or(complete, Ordering::AcqRel));
+    debug_assert_eq!(
+        before.chunk_state(chunk_index),
+        Some(ChunkState::BeingWritten)
+    );
+}
+
+fn exchange(word: &AtomicU32, seen: PageWord, next: PageWord) -> Result<(), PageWord> {
+    // Acquire pairs with the release of the move before: its owner is done with the chunk.
+    // Release hands this owner's writes to the next. On failure the word is only looked at.
+    match word.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ok(()),
+        Err(now) => Err(PageWord(now)),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const STATES: [ChunkState; 4] = [
+        ChunkState::Free,
+        ChunkState::BeingWritten,
+        ChunkState::BeingRead,
+        ChunkState::Complete,
+    ];
+    const MOVES: [ChunkMove; 3] = [
+        ChunkMove::Complete,
+        ChunkMove::AcquireForReading,
+        ChunkMove::Free,
+    ];
+
+    #[test]
+    fn zero_is_a_free_page_without_chunks() {
+        let word = PageWord::FREE;
+        assert_eq!(word.bits(), 0);
+        assert!(word.is_free() && !word.is_complete());
+        assert_eq!((word.free_mask(), word.used_mask()), (0, 0));
+        assert_eq!((word.layout(), word.chunk_count()), (None, 0));
+        assert_eq!(word.chunk_state(0), None);
+    }
+
+    #[test]
+    fn a_partitioned_page_has_each_chunk_free_and_is_not_free_itself() {
+        let masks = [0x1, 0x3, 0xf, 0x7f, 0x3fff];
+        for (layout, mask) in PageLayout::ALL.into_iter().zip(masks) {
+            let word = PageWord::partitioned(layout);
+            assert_eq!(word.layout(), Some(layout));
+            assert_eq!((word.free_mask(), word.used_mask()), (mask, 0));
+            assert!(!word.is_free() && !word.is_complete());
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_page_with_one_chunk_are_those_of_the_abi() {
+        let (word, _) = PageWord::FREE
+            .with_first_free_taken(PageLayout::One)
+            .unwrap();
+        assert_eq!(word.bits(), 0x1000_0001);
+        let word = word.moved(0, ChunkMove::Complete).unwrap();
+        assert_eq!(word.bits(), 0x1000_0003);
+        let word = word.moved(0, ChunkMove::AcquireForReading).unwrap();
+        assert_eq!(word.bits(), 0x1000_0002);
+        let word = word.moved(0, ChunkMove::Free).unwrap();
+        assert_eq!(word, PageWord::FREE);
+    }
+
+    #[test]
+    fn a_page_is_complete_when_each_chunk_is() {
+        let complete_words = [
+            0x1000_0003,
+            0x2000_000f,
+            0x3000_00ff,
+            0x4000_3fff,
+            0x5fff_ffff,
+        ];
+        for (layout, bits) in PageLayout::ALL.into_iter().zip(complete_words) {
+            let mut word = PageWord::FREE;
+            while let Some((taken, _)) = word.with_first_free_taken(layout) {
+                word = taken;
+            }
+            for chunk_index in 0..layout.chunk_count() {
+                assert!(!word.is_complete());
+                word = word.moved(chunk_index, ChunkMove::Complete).unwrap();
+            }
+            assert!(word.is_complete());
+            assert_eq!(word.bits(), bits);
+        }
+    }
+
+    #[test]
+    fn a_page_in_use_keeps_its_layout() {
+        let (word, first) = PageWord::FREE
+            .with_first_free_taken(PageLayout::Two)
+            .unwrap();
+        let (word, second) = word.with_first_free_taken(PageLayout::Fourteen).unwrap();
+        assert_eq!(word.layout(), Some(PageLayout::Two));
+        assert_eq!((first, second), (0, 1));
+        assert_eq!(word.with_first_free_taken(PageLayout::Fourteen), None);
+    }
+
+    #[test]
+    fn a_move_starts_from_one_state_only() {
+        for state in STATES {
+            for chunk_move in MOVES {
+                // Chunk 0 keeps the page in use, so that freeing chunk 1 does not free the page.
+                let word = PageWord::partitioned(PageLayout::Two)
+                    .with_state(0, ChunkState::BeingWritten)
+                    .with_state(1, state);
+                let moved = word.moved(1, chunk_move);
+                if state == chunk_move.from() {
+                    let moved = moved.unwrap();
+                    assert_eq!(moved.chunk_state(1), Some(chunk_move.to()));
+                    assert_eq!(moved.chunk_state(0), Some(ChunkState::BeingWritten));
+                } else {
+                    assert_eq!(moved, Err(MoveError::WrongState(state)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_beyond_the_layout_or_of_a_reserved_layout_does_not_exist() {
+        let word = PageWord::partitioned(PageLayout::Four);
+        for chunk_index in [4, 13, 14, 255] {
+            assert_eq!(
+                word.moved(chunk_index, ChunkMove::Complete),
+                Err(MoveError::NoSuchChunk)
+            );
+        }
+        for code in [6, 7] {
+            let word = PageWord::from_bits(code << 28 | 0x3);
+            assert_eq!(word.moved(0, ChunkMove::Free), Err(MoveError::NoSuchChunk));
+            assert_eq!(word.with_first_free_taken(PageLayout::One), None);
+        }
+    }
+
+    #[test]
+    fn completing_changes_the_one_chunk() {
+        let word = AtomicU32::new(0x5555_5555);
+        complete(&word, 13);
+        assert_eq!(load(&word).bits(), 0x5d55_5555);
+        complete(&word, 0);
+        assert_eq!(load(&word).bits(), 0x5d55_5557);
+    }
+}

@@ -1,0 +1,490 @@
+//! The memory through both sides: scenarios of the ABI, golden bytes, scraping.
+
+use super::layout::{CHUNK_HEADER_SIZE_BYTES, PAGE_HEADER_SIZE_BYTES};
+use super::*;
+use crate::ids::{ChunkId, WriterId};
+
+const PAGE_SIZES_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
+
+fn memory(page_size_bytes: usize, pages: usize) -> (ProducerMemory, ServiceMemory) {
+    shared_memory(Geometry::new(pages * page_size_bytes, page_size_bytes).unwrap()).unwrap()
+}
+
+fn chunk_of(writer_id: u16, chunk_id: u32) -> NewChunk {
+    NewChunk {
+        writer_id: WriterId(writer_id),
+        chunk_id: ChunkId(chunk_id),
+        flags: ChunkFlags::NONE,
+    }
+}
+
+fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
+    ChunkPlace {
+        page_index,
+        chunk_index,
+    }
+}
+
+/// Opens a fragment and fills in its first bytes.
+#[allow(unsafe_code)]
+fn begin(chunk: &mut WritableChunk, bytes: &[u8]) {
+    let range = chunk.open_fragment().expect("room for a fragment");
+    assert!(bytes.len() <= range.len);
+    // SAFETY: the fragment is open, and the bytes fit.
+    unsafe {
+        range
+            .start
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+    }
+}
+
+/// Writes a whole packet.
+fn packet(chunk: &mut WritableChunk, bytes: &[u8]) {
+    begin(chunk, bytes);
+    chunk.close_fragment(bytes.len());
+}
+
+#[test]
+fn a_page_is_divided_when_its_first_chunk_is_taken_and_then_keeps_its_layout() {
+    for page_size_bytes in PAGE_SIZES_BYTES {
+        let (producer, _service) = memory(page_size_bytes, 14);
+        let masks = [0x1, 0x3, 0xf, 0x7f, 0x3fff];
+        for (page_index, (layout, mask)) in (0..).zip(PageLayout::ALL.into_iter().zip(masks)) {
+            let first = producer
+                .acquire_for_writing(page_index, layout, chunk_of(1, 0))
+                .unwrap();
+            assert_eq!(first.place(), place(page_index, 0));
+            let word = producer.page_word(page_index).unwrap();
+            assert_eq!((word.free_mask(), word.used_mask()), (mask & !1, 1));
+            for chunk_index in 1..layout.chunk_count() {
+                let other_layout = PageLayout::Four;
+                let next = producer
+                    .acquire_for_writing(page_index, other_layout, chunk_of(1, 1))
+                    .unwrap();
+                assert_eq!(next.place(), place(page_index, chunk_index));
+                assert_eq!(next.payload_size_bytes(), first.payload_size_bytes());
+            }
+            assert!(!producer.seems_free(page_index));
+            assert!(
+                producer
+                    .acquire_for_writing(page_index, layout, chunk_of(1, 2))
+                    .is_none()
+            );
+            assert_eq!(
+                producer.page_word(page_index).unwrap().layout(),
+                Some(layout)
+            );
+        }
+        assert_eq!(producer.page_word(5), Some(PageWord::FREE));
+    }
+}
+
+#[test]
+fn chunks_go_round_and_the_last_one_frees_the_page() {
+    for page_size_bytes in PAGE_SIZES_BYTES {
+        let (producer, service) = memory(page_size_bytes, 2);
+        for layout in PageLayout::ALL {
+            let chunk_count = layout.chunk_count();
+            let writables: Vec<_> = (0..chunk_count)
+                .map(|_| {
+                    producer
+                        .acquire_for_writing(1, layout, chunk_of(7, 0))
+                        .unwrap()
+                })
+                .collect();
+            let word = || service.page_word(1).unwrap();
+            for (chunk_index, writable) in (0..).zip(writables) {
+                assert!(!word().is_complete());
+                assert_eq!(
+                    word().chunk_state(chunk_index),
+                    Some(ChunkState::BeingWritten)
+                );
+                assert_eq!(
+                    service.acquire_for_reading(place(1, chunk_index)).err(),
+                    Some(MoveError::WrongState(ChunkState::BeingWritten))
+                );
+                assert_eq!(writable.complete(), place(1, chunk_index));
+                assert_eq!(word().chunk_state(chunk_index), Some(ChunkState::Complete));
+            }
+            assert!(word().is_complete());
+            let readables: Vec<_> = (0..chunk_count)
+                .map(|chunk_index| service.acquire_for_reading(place(1, chunk_index)).unwrap())
+                .collect();
+            for (chunk_index, readable) in (0..).zip(readables) {
+                assert!(!word().is_free());
+                assert_eq!(word().chunk_state(chunk_index), Some(ChunkState::BeingRead));
+                assert_eq!(readable.writer_id(), WriterId(7));
+                readable.free().unwrap();
+            }
+            assert_eq!(word(), PageWord::FREE);
+        }
+    }
+}
+
+#[test]
+fn a_place_outside_the_memory_or_the_layout_is_refused() {
+    let (producer, mut service) = memory(4096, 1);
+    let _chunk = producer.acquire_for_writing(0, PageLayout::Two, chunk_of(1, 0));
+    let outside = [place(1, 0), place(u32::MAX, 0), place(0, 2), place(0, 255)];
+    for outside in outside {
+        assert_eq!(
+            service.acquire_for_reading(outside).err(),
+            Some(MoveError::NoSuchChunk)
+        );
+        assert_eq!(service.scrape(outside, &mut Vec::new()), None);
+    }
+    assert!(
+        producer
+            .acquire_for_writing(1, PageLayout::One, chunk_of(1, 0))
+            .is_none()
+    );
+}
+
+#[test]
+fn a_header_is_read_as_it_was_written_and_is_zero_after_the_chunk_was_freed() {
+    let (producer, service) = memory(4096, 1);
+    for (writer_id, chunk_id, flags) in [(1, 0, 0), (0x7fff, u32::MAX, 0x3f), (300, 1 << 31, 1)] {
+        let header = NewChunk {
+            writer_id: WriterId(writer_id),
+            chunk_id: ChunkId(chunk_id),
+            flags: ChunkFlags::from_bits(flags),
+        };
+        let chunk = producer
+            .acquire_for_writing(0, PageLayout::Seven, header)
+            .unwrap();
+        assert_eq!(chunk.chunk_id(), header.chunk_id);
+        let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+        assert_eq!(chunk.writer_id(), header.writer_id);
+        assert_eq!(chunk.chunk_id(), header.chunk_id);
+        assert_eq!(chunk.packets(), PacketsWord::new(0, header.flags));
+        chunk.free().unwrap();
+        assert_eq!(page_bytes(&service, 0)[..16], [0; 16]);
+    }
+}
+
+#[test]
+fn counting_and_flagging_show_in_the_packets_word() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    packet(&mut chunk, b"one");
+    assert_eq!(chunk.packets(), PacketsWord::new(1, ChunkFlags::NONE));
+    begin(&mut chunk, b"two");
+    assert_eq!(chunk.packets().count(), 2);
+    chunk.set_needs_patching();
+    assert_eq!(
+        chunk.packets(),
+        PacketsWord::new(2, ChunkFlags::NEEDS_PATCHING)
+    );
+    chunk.close_continuing_fragment(3);
+    let both = ChunkFlags::NEEDS_PATCHING.union(ChunkFlags::LAST_PACKET_CONTINUES);
+    assert_eq!(chunk.packets(), PacketsWord::new(2, both));
+    assert!(chunk.open_fragment().is_none());
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    assert_eq!(chunk.packets(), PacketsWord::new(2, both));
+    assert_eq!(chunk.payload()[..11], *b"\x03one\x83\x80\x80\x00two");
+}
+
+/// The bytes of a page, through the service's eyes, while no chunk of it is being written.
+#[allow(unsafe_code)]
+fn page_bytes(service: &ServiceMemory, page_index: usize) -> Vec<u8> {
+    let page_size_bytes = service.geometry().page_size_bytes();
+    // SAFETY: within the mapping, and nobody writes during the test's call.
+    unsafe {
+        service
+            .mapping
+            .backing
+            .read(page_index * page_size_bytes, page_size_bytes)
+    }
+    .to_vec()
+}
+
+#[test]
+fn a_published_packet_and_its_empty_follower_have_the_golden_bytes() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    packet(
+        &mut chunk,
+        &[
+            0xb8, 0x05, 0x01, 0xa2, 0x38, 0x05, 0x0a, 0x03, 0x66, 0x6f, 0x6f,
+        ],
+    );
+    chunk.publish_finished();
+    chunk.publish_finished();
+    let _ = chunk.complete();
+    let page = page_bytes(&service, 0);
+    assert_eq!(page[..8], [0x03, 0, 0, 0x10, 0, 0, 0, 0]);
+    assert_eq!(page[8..16], [0, 0, 0, 0, 0x01, 0, 0x02, 0]);
+    assert_eq!(
+        page[16..29],
+        [
+            0x0b, 0xb8, 0x05, 0x01, 0xa2, 0x38, 0x05, 0x0a, 0x03, 0x66, 0x6f, 0x6f, 0
+        ]
+    );
+}
+
+#[test]
+fn an_abandoned_fragment_has_the_size_that_no_fragment_has_and_nothing_follows_it() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    packet(&mut chunk, b"good");
+    begin(&mut chunk, b"lost");
+    chunk.abandon_fragment();
+    assert!(!chunk.has_room_for_packet());
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    assert_eq!(chunk.packets(), PacketsWord::new(2, ChunkFlags::NONE));
+    assert_eq!(chunk.payload()[..9], *b"\x04good\xff\xff\xff\x7f");
+}
+
+#[test]
+fn a_fragment_of_127_bytes_keeps_four_bytes_of_size_and_a_continuation_does_always() {
+    let (producer, service) = memory(4096, 1);
+    let mut whole = producer
+        .acquire_for_writing(0, PageLayout::Two, chunk_of(1, 0))
+        .unwrap();
+    packet(&mut whole, &[b'x'; 126]);
+    packet(&mut whole, &[b'y'; 127]);
+    packet(&mut whole, b"");
+    let whole = service.acquire_for_reading(whole.complete()).unwrap();
+    assert_eq!(whole.payload()[..2], [126, b'x']);
+    assert_eq!(whole.payload()[127..132], [0xff, 0x80, 0x80, 0, b'y']);
+    assert_eq!(whole.payload()[127 + 131], 0);
+
+    let header = NewChunk {
+        flags: ChunkFlags::FIRST_PACKET_CONTINUES,
+        ..chunk_of(1, 1)
+    };
+    let mut continued = producer
+        .acquire_for_writing(0, PageLayout::Two, header)
+        .unwrap();
+    packet(&mut continued, b"rest");
+    packet(&mut continued, b"next");
+    let continued = service.acquire_for_reading(continued.complete()).unwrap();
+    assert_eq!(continued.payload()[..13], *b"\x84\x80\x80\x00rest\x04next");
+}
+
+#[test]
+fn a_packet_that_fills_the_chunk_is_not_published_ahead() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    let room = chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
+    packet(&mut chunk, &vec![1; room]);
+    assert_eq!(chunk.free_bytes(), 0);
+    chunk.publish_finished();
+    assert_eq!(chunk.packets().count(), 1);
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    assert_eq!(chunk.packets().count(), 1);
+}
+
+#[test]
+fn a_chunk_takes_1022_packets_and_its_count_ends_at_1023() {
+    let (producer, service) = memory(65536, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    let mut packets = 0;
+    while chunk.has_room_for_packet() {
+        packet(&mut chunk, b"p");
+        chunk.publish_finished();
+        packets += 1;
+        assert_eq!(chunk.packets().count(), packets + 1);
+    }
+    assert_eq!(packets, PACKETS_PER_CHUNK_MAX);
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    assert_eq!(chunk.packets().count(), 1023);
+    assert_eq!(chunk.payload()[2 * 1022], 0);
+}
+
+#[test]
+fn a_packet_begins_only_where_twelve_bytes_are_free() {
+    let (producer, _service) = memory(4096, 1);
+    for (free_bytes, has_room) in [(12, true), (11, false)] {
+        let mut chunk = producer
+            .acquire_for_writing(0, PageLayout::Fourteen, chunk_of(1, 0))
+            .unwrap();
+        let len = chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES - free_bytes;
+        packet(&mut chunk, &vec![1; len]);
+        assert_eq!(chunk.free_bytes(), free_bytes);
+        assert_eq!(chunk.has_room_for_packet(), has_room);
+        assert_eq!(chunk.open_fragment().is_some(), has_room);
+    }
+}
+
+#[test]
+fn a_taken_chunk_still_holds_what_an_earlier_use_left_behind() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    packet(&mut chunk, b"stale");
+    service
+        .acquire_for_reading(chunk.complete())
+        .unwrap()
+        .free()
+        .unwrap();
+    let chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(2, 0))
+        .unwrap();
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    assert_eq!(chunk.packets().count(), 0);
+    assert_eq!(chunk.payload()[..6], *b"\x05stale");
+}
+
+#[test]
+fn dropping_a_readable_chunk_frees_it() {
+    let (producer, service) = memory(4096, 1);
+    let chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    drop(service.acquire_for_reading(chunk.complete()).unwrap());
+    assert_eq!(service.page_word(0), Some(PageWord::FREE));
+}
+
+#[test]
+fn a_scrape_sees_finished_packets_only() {
+    let (producer, mut service) = memory(4096, 1);
+    let mut payload = vec![0xee; 10];
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::Four, chunk_of(3, 9))
+        .unwrap();
+    let place = chunk.place();
+    assert_eq!(service.scrape(place, &mut payload), None);
+    begin(&mut chunk, b"one");
+    assert_eq!(service.scrape(place, &mut payload), None);
+    chunk.close_fragment(3);
+    assert_eq!(service.scrape(place, &mut payload), None);
+    chunk.publish_finished();
+    let scraped = service.scrape(place, &mut payload).unwrap();
+    assert_eq!(
+        scraped,
+        ScrapedChunk {
+            writer_id: WriterId(3),
+            chunk_id: ChunkId(9),
+            packets: PacketsWord::new(2, ChunkFlags::NONE),
+            is_complete: false,
+        }
+    );
+    assert_eq!(payload.len(), chunk.payload_size_bytes());
+    assert_eq!(payload[..5], *b"\x03one\0");
+
+    begin(&mut chunk, b"second");
+    let again = service.scrape(place, &mut payload).unwrap();
+    assert_eq!(again, scraped);
+    assert_eq!(payload[..5], *b"\x03one\0");
+    chunk.close_continuing_fragment(6);
+    let again = service.scrape(place, &mut payload).unwrap();
+    assert_eq!(again.packets.flags(), ChunkFlags::LAST_PACKET_CONTINUES);
+    assert_eq!(payload[4..], vec![0; payload.len() - 4]);
+    assert_eq!(
+        producer.page_word(0).unwrap().chunk_state(0),
+        Some(ChunkState::BeingWritten)
+    );
+}
+
+#[test]
+fn a_scrape_sees_all_of_a_complete_chunk_and_leaves_it_complete() {
+    let (producer, mut service) = memory(4096, 1);
+    let mut payload = Vec::new();
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(3, 0))
+        .unwrap();
+    packet(&mut chunk, b"one");
+    packet(&mut chunk, &[7; 200]);
+    begin(&mut chunk, b"lost");
+    let place = chunk.complete();
+    let scraped = service.scrape(place, &mut payload).unwrap();
+    assert!(scraped.is_complete);
+    assert_eq!(scraped.packets.count(), 3);
+    assert_eq!(payload[..4], *b"\x03one");
+    assert_eq!(payload[4..8], [0xc8, 0x81, 0x80, 0]);
+    assert_eq!(payload[208..213], [0xff, 0xff, 0xff, 0x7f, 0]);
+    let readable = service.acquire_for_reading(place).unwrap();
+    assert_eq!(readable.payload()[..212], payload[..212]);
+    readable.free().unwrap();
+    assert_eq!(service.scrape(place, &mut payload), None);
+}
+
+#[test]
+fn a_size_that_leads_out_of_the_payload_ends_the_scrape() {
+    let (producer, mut service) = memory(4096, 1);
+    let place = place(0, 0);
+    for size in [[0xff, 0xff, 0xff, 0x7e], [0xff; 4], [0xf0, 0x9f, 0x80, 0]] {
+        let mut chunk = producer
+            .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+            .unwrap();
+        packet(&mut chunk, b"hostile");
+        let _ = chunk.complete();
+        overwrite(
+            &service,
+            PAGE_HEADER_SIZE_BYTES + CHUNK_HEADER_SIZE_BYTES,
+            &size,
+        );
+        let mut payload = Vec::new();
+        assert!(service.scrape(place, &mut payload).is_some());
+        assert_eq!(payload[..4], size);
+        assert_eq!(payload[4..], vec![0; 4076]);
+        service.acquire_for_reading(place).unwrap().free().unwrap();
+    }
+}
+
+/// What a hostile producer does.
+#[allow(unsafe_code)]
+fn overwrite(service: &ServiceMemory, offset_bytes: usize, bytes: &[u8]) {
+    // SAFETY: payload of a chunk without a handle, and nobody reads it meanwhile.
+    unsafe { service.mapping.backing.write(offset_bytes, bytes) }
+}
+
+#[test]
+fn the_memory_outlives_either_side_as_long_as_a_chunk_is_held() {
+    let (producer, service) = memory(4096, 1);
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
+        .unwrap();
+    drop((producer, service));
+    packet(&mut chunk, b"into the void");
+    assert_eq!(chunk.packets().count(), 1);
+    let _ = chunk.complete();
+}
+
+#[test]
+fn threads_that_take_and_free_chunks_of_few_pages_never_share_one() {
+    let (producer, service) = memory(4096, 2);
+    let service = &service;
+    std::thread::scope(|scope| {
+        for writer_id in 1..=4_u16 {
+            let producer = producer.clone();
+            scope.spawn(move || {
+                let mut taken = 0;
+                for chunk_id in 0..20_000_u32 {
+                    let page_index = chunk_id % 2;
+                    let header = chunk_of(writer_id, chunk_id);
+                    let layout = PageLayout::ALL[chunk_id as usize % 5];
+                    let Some(mut chunk) = producer.acquire_for_writing(page_index, layout, header)
+                    else {
+                        continue;
+                    };
+                    let text = [writer_id.to_le_bytes(), (chunk_id as u16).to_le_bytes()].concat();
+                    packet(&mut chunk, &text);
+                    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+                    assert_eq!(chunk.writer_id(), WriterId(writer_id));
+                    assert_eq!(chunk.chunk_id(), ChunkId(chunk_id));
+                    assert_eq!(chunk.packets().count(), 1);
+                    assert_eq!(chunk.payload()[1..5], text[..]);
+                    chunk.free().unwrap();
+                    taken += 1;
+                }
+                assert!(taken > 0);
+            });
+        }
+    });
+    for page_index in 0..2 {
+        assert_eq!(service.page_word(page_index), Some(PageWord::FREE));
+    }
+}
