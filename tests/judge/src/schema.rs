@@ -17,11 +17,7 @@ use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 const TRACE_PACKET: &str = "perfetto.protos.TracePacket";
 const TRACK_EVENT: &str = "perfetto.protos.TrackEvent";
 
-/// The published schema as descriptors: the library's files, and the file of later additions.
-///
-/// # Panics
-///
-/// If the file of additions does not parse.
+/// The published schema as the library has it: the files that a trace is described by.
 #[must_use]
 pub fn published() -> Vec<FileDescriptorProto> {
     let mut files: Vec<FileDescriptorProto> = Vec::new();
@@ -208,25 +204,18 @@ fn parse(path: &Path, includes: &[PathBuf]) -> FileDescriptorSet {
     } else {
         folder
     };
-    let mut set = protobuf_parse::Parser::new()
+    let parsed = protobuf_parse::Parser::new()
         .pure()
         .includes(includes)
         .include(folder)
         .include(package_dir().join("../../sdk"))
         .input(path)
-        .file_descriptor_set()
+        .parse_and_typecheck()
         .unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
-    // The parser promises no order.
-    let name = path
-        .file_name()
-        .expect("a file has a name")
-        .to_string_lossy();
-    let own = set
-        .file
-        .iter()
-        .position(|f| f.name().ends_with(name.as_ref()));
-    let own = set.file.remove(own.expect("the parser returns its input"));
-    set.file.push(own);
+    let own_name = parsed.relative_paths[0].to_string();
+    let mut set = FileDescriptorSet::new();
+    set.file = parsed.file_descriptors;
+    set.file.sort_by_key(|file| file.name() == own_name);
     set
 }
 
