@@ -1,7 +1,57 @@
-//! Tracing SDK in pure Rust.
+//! Tracing for Rust in pure Rust: spans, counters and packets of your own schema, written into
+//! traces that Perfetto's viewer and tools open.
+//!
+//! ```
+//! use tracezero::{Session, counter, instant, span};
+//!
+//! # let directory = std::env::temp_dir().join(format!("tracezero-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&directory).expect("a temporary directory");
+//! # let path = directory.join("app.pftrace");
+//! # let path = path.to_str().expect("UTF-8");
+//! # let _ = "app.pftrace";
+//! let session = Session::to_file(path)?;
+//! {
+//!     let _span = span!("io", "read_file", path = "Cargo.toml", bytes = 1234_u64);
+//!     counter!("io", "open_files", 3);
+//! }
+//! instant!("app", "done");
+//! println!("{}", session.finish()?); // 4 events, 1234 bytes, 0 lost: app.pftrace
+//! # std::fs::remove_dir_all(&directory).expect("removed");
+//! # Ok::<(), tracezero::Error>(())
+//! ```
+//!
+//! Nothing needs to be set up first, and threads need no care: what they wrote is in the trace when
+//! the session finishes. While no session runs, a trace point costs one relaxed load. Nothing that
+//! is lost is lost silently: it is counted, marked in the trace, and listed by the [`Report`].
+//!
+//! # What happens to an event
+//!
+//! The macro writes it through a generated writer ([`protos`]) into a chunk of memory that its
+//! thread has to itself ([`producer`], [`shm`]). A full chunk is committed ([`commit`]) to the
+//! service, which copies it into a ring ([`service`]) and frees it. A session
+//! ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and writes the trace.
 
-pub mod commit;
-pub mod ids;
-pub mod producer;
-pub mod service;
-pub mod shm;
+// What users call.
+mod consumer; // configurations, sessions, reports
+mod data_source; // packets with a schema of one's own
+mod error; // what can go wrong at start and end
+pub mod track_event; // span!, instant!, counter!
+// A byte's journey.
+pub mod commit; // the message between the two
+pub mod producer; // writers of each thread, chunks, the arbiter
+mod runtime;
+pub mod service; // the central buffers and the reading back
+pub mod shm; // memory between producer and service // producer and service of one process, put together
+// What everybody uses.
+pub mod clock; // the trace clock
+pub mod ids; // who is who
+pub mod protos; // the generated schema
+
+pub use consumer::{
+    BufferConfig, ConfigError, DataSourceConfig, FillPolicy, InMemorySession, Losses, Report,
+    Session, TraceConfig,
+};
+pub use data_source::{DataSource, TraceContext};
+pub use error::Error;
+pub use producer::{BufferExhaustedPolicy, DataSourceState};
+pub use track_event::{ArgValue, CounterValue, Span};

@@ -1,0 +1,11 @@
+//! The consumer's side: what to record, the session that records it, and where the trace goes.
+
+mod config; // what to record
+mod report; // what became of it
+mod session; // the handle that applications hold
+mod trace_file; // batches of packets into a file, by a thread of its own
+
+pub(crate) use config::ResolvedConfig;
+pub use config::{BufferConfig, ConfigError, DataSourceConfig, FillPolicy, TraceConfig};
+pub use report::{Losses, Report};
+pub use session::{InMemorySession, Session};

@@ -1,0 +1,126 @@
+//! What became of everything that was traced.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The account of a finished session. Printed, it is one line:
+/// `4 events, 214 bytes, 0 lost: app.pftrace`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Events and custom packets in the trace, without descriptors and packets of the service.
+    pub events: u64,
+    /// Size of the whole trace.
+    pub bytes: u64,
+    /// Packets that writers of this process began.
+    pub packets_begun: u64,
+    /// Packets of theirs that are in the trace.
+    pub packets_read: u64,
+    /// Packets that are not, by cause.
+    pub losses: Losses,
+    /// Where the trace was written to; `None` if it stayed in memory.
+    pub path: Option<PathBuf>,
+}
+
+/// Packets that did not reach the trace, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Writers found no free chunk of shared memory.
+    pub dropped: u64,
+    /// A ring ran full and overwrote them before they were read.
+    pub overwritten: u64,
+    /// A discarding buffer was full.
+    pub discarded: u64,
+    /// Begun in the buffer, then given up by their writer for lack of shared memory.
+    pub aborted: u64,
+    /// Their middle or end is missing, or their bytes are damaged.
+    pub corrupted: u64,
+    /// Not finished when the session ended.
+    pub unfinished: u64,
+    /// Traced from within tracing itself, for instance by a `Drop` or an allocator while a packet
+    /// was open. These never became packets, so they are not part of `packets_begun`.
+    pub nested: u64,
+}
+
+impl Losses {
+    /// Packets lost, over all causes.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.of_packets_begun() + self.nested
+    }
+
+    /// Packets lost of those that were begun.
+    #[must_use]
+    pub const fn of_packets_begun(&self) -> u64 {
+        self.dropped
+            + self.overwritten
+            + self.discarded
+            + self.aborted
+            + self.corrupted
+            + self.unfinished
+    }
+
+    fn by_cause(&self) -> [(u64, &'static str); 7] {
+        [
+            (self.dropped, "dropped: shared memory full"),
+            (self.overwritten, "overwritten in a ring"),
+            (self.discarded, "discarded: buffer full"),
+            (self.aborted, "aborted: shared memory full"),
+            (self.corrupted, "corrupted"),
+            (self.unfinished, "unfinished"),
+            (self.nested, "traced within tracing"),
+        ]
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lost", self.total())?;
+        let mut separator = " (";
+        for (count, cause) in self.by_cause() {
+            if count > 0 {
+                write!(f, "{separator}{count} {cause}")?;
+                separator = ", ";
+            }
+        }
+        f.write_str(if separator == ", " { ")" } else { "" })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { events, bytes, .. } = self;
+        write!(f, "{events} events, {bytes} bytes, {}", self.losses)?;
+        match &self.path {
+            Some(path) => write!(f, ": {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_prints_as_one_line_with_the_causes_of_losses() {
+        let mut report = Report {
+            events: 4,
+            bytes: 214,
+            path: Some("app.pftrace".into()),
+            ..Report::default()
+        };
+        assert_eq!(
+            report.to_string(),
+            "4 events, 214 bytes, 0 lost: app.pftrace"
+        );
+        report.losses.overwritten = 10;
+        report.losses.nested = 2;
+        report.path = None;
+        assert_eq!(
+            report.to_string(),
+            "4 events, 214 bytes, 12 lost (10 overwritten in a ring, 2 traced within tracing)"
+        );
+    }
+}

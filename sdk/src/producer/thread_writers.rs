@@ -1,0 +1,150 @@
+//! The writers of each thread: one for every data source and session that records it.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::data_sources::{self, DataSourceState, SLOTS};
+use super::trace_writer::TraceWriter;
+use crate::runtime;
+use crate::track_event::EventSequence;
+
+thread_local! {
+    static WRITERS: RefCell<ThreadWriters> = const { RefCell::new(ThreadWriters::new()) };
+}
+
+/// Trace points that were reached while their thread was tracing already, or was ending.
+static NESTED: AtomicU64 = AtomicU64::new(0);
+
+/// What a thread writes with for one data source in one session.
+pub(crate) struct Instance {
+    /// The generation that began with the session.
+    pub(crate) generation: u64,
+    pub(crate) writer: TraceWriter,
+    /// Used by the track-event macros.
+    pub(crate) events: EventSequence,
+}
+
+struct ThreadWriters {
+    /// The generation that `instances` belongs to.
+    generation: u64,
+    /// By [`DataSourceState::instance_index`].
+    instances: Vec<Option<Box<Instance>>>,
+}
+
+/// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
+/// already: a trace point inside a trace point, in a formatter or an allocator for instance.
+#[inline]
+pub(crate) fn with_instances(
+    data_source: &'static DataSourceState,
+    mask: u32,
+    mut trace: impl FnMut(&mut Instance),
+) {
+    let generation = data_sources::generation();
+    let traced = WRITERS.try_with(|writers| {
+        let Ok(mut writers) = writers.try_borrow_mut() else {
+            return false;
+        };
+        if writers.generation != generation {
+            writers.leave_ended_sessions(generation);
+        }
+        let mut slots = mask;
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            if let Some(instance) = writers.instance(data_source, slot) {
+                trace(instance);
+            }
+        }
+        true
+    });
+    if !matches!(traced, Ok(true)) {
+        note_nested();
+    }
+}
+
+#[cold]
+fn note_nested() {
+    // Relaxed: a count, ordered with nothing.
+    NESTED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Trace points dropped so far because they were nested in others.
+pub(crate) fn nested_count() -> u64 {
+    // Relaxed: as in `note_nested`.
+    NESTED.load(Ordering::Relaxed)
+}
+
+/// Commits what this thread wrote for the session in `slot`, which has stopped.
+pub(crate) fn leave_session(slot: usize) {
+    // A thread that is tracing, or ending, commits by itself later.
+    let _ = WRITERS.try_with(|writers| {
+        if let Ok(mut writers) = writers.try_borrow_mut() {
+            writers
+                .instances
+                .iter_mut()
+                .skip(slot)
+                .step_by(SLOTS)
+                .for_each(|instance| *instance = None);
+        }
+    });
+}
+
+impl ThreadWriters {
+    const fn new() -> Self {
+        Self {
+            generation: 0,
+            instances: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn instance(
+        &mut self,
+        data_source: &'static DataSourceState,
+        slot: usize,
+    ) -> Option<&mut Instance> {
+        let index = data_source.instance_index(slot);
+        if !matches!(self.instances.get(index), Some(Some(_))) {
+            self.create_instance(data_source, slot, index);
+        }
+        self.instances.get_mut(index)?.as_deref_mut()
+    }
+
+    #[cold]
+    fn create_instance(
+        &mut self,
+        data_source: &'static DataSourceState,
+        slot: usize,
+        index: usize,
+    ) {
+        let Some(target) = data_sources::target(data_source, slot) else {
+            return;
+        };
+        let Some(writer) = runtime::create_writer(target.buffer_id, target.exhausted_policy) else {
+            return;
+        };
+        if self.instances.len() <= index {
+            self.instances.resize_with(index + 1, || None);
+        }
+        self.instances[index] = Some(Box::new(Instance {
+            generation: target.generation,
+            writer,
+            events: EventSequence::new(),
+        }));
+    }
+
+    /// Drops the writers of sessions that have ended, which commits what they hold.
+    #[cold]
+    fn leave_ended_sessions(&mut self, generation: u64) {
+        let generations: [Option<u64>; SLOTS] = std::array::from_fn(data_sources::slot_generation);
+        for (index, instance) in self.instances.iter_mut().enumerate() {
+            let ended = instance
+                .as_ref()
+                .is_some_and(|instance| Some(instance.generation) != generations[index % SLOTS]);
+            if ended {
+                *instance = None;
+            }
+        }
+        self.generation = generation;
+    }
+}

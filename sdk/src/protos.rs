@@ -1,0 +1,6 @@
+//! Writers and decoders of the packets that this SDK writes, generated from `protos/`.
+//!
+//! Field names and numbers are the published ones, so any tool that opens Perfetto traces reads
+//! the result.
+
+protozero::include_protos!("perfetto.protos");
