@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::{
-    Method, allow_unused, doc, field_title, ident, literal, name_lints, named, path, scalar_type,
+    Method, allow_unused, doc, field_title, ident, literal, many_lines, name_lints, named, path,
+    scalar_type,
 };
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
@@ -167,7 +168,12 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
             "The member of oneof `{}` that was written last.{ERRORS}",
             oneof.proto_name
         ),
-        attributes: name_lints(&oneof.getter),
+        attributes: {
+            // An arm takes up to ten lines.
+            let many_lines = many_lines(oneof.members.len() * 10);
+            let lints = name_lints(&oneof.getter);
+            quote! { #lints #many_lines }
+        },
         signature: quote! {
             fn #getter(&self) -> ::core::result::Result<
                 ::core::option::Option<#enum_path #lifetime>,

@@ -212,3 +212,11 @@ fn name_lints(name: &str) -> TokenStream {
         TokenStream::new()
     }
 }
+
+/// The attribute for a function with a line for each of many values.
+fn many_lines(lines: usize) -> TokenStream {
+    if lines < 90 {
+        return TokenStream::new();
+    }
+    quote! { #[allow(clippy::too_many_lines)] }
+}
