@@ -11,9 +11,9 @@ fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
         .join("diagnostics")
         .join(test);
     drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder).expect("the folder can be written");
     for (name, text) in files {
-        fs::write(folder.join(name), text).unwrap();
+        fs::write(folder.join(name), text).expect("the folder can be written");
     }
     folder
 }
@@ -26,7 +26,7 @@ fn assert_error(test: &str, files: &[(&str, &str)], expected: &str) {
     let error = Config::new()
         .include(&folder)
         .generate(&[folder.join("a.proto")])
-        .unwrap_err();
+        .expect_err("a wrong schema");
     let text = error
         .to_string()
         .replace(&format!("{}/", folder.display()), "");

@@ -15,7 +15,7 @@ const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
 pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.decoder);
     let title = doc(&format!("Decoder of `{}`.", message.proto_name));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let receiver = quote! { self.decoder };
     let getters = message
         .fields
@@ -201,7 +201,7 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
         "The member of oneof `{}` that is set.",
         oneof.proto_name
     ));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let lifetime = oneof.borrows().then(|| quote! { <'a> });
     let variants = oneof.members.iter().map(|member| {
         let OneofMember {

@@ -9,13 +9,13 @@ use super::{allow_unused, doc, ident, literal, many_lines};
 use crate::schema::Enum;
 
 /// A newtype with a constant for each value.
-pub(super) fn open_enum(item: &Enum) -> TokenStream {
+pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
     let name = ident(&item.ident);
     let title = doc(&format!(
         "Enum `{}`; it may hold numbers without a name.",
         item.proto_name
     ));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let constants = item.values.iter().map(|value| {
         let constant = ident(&value.constant);
         let number = literal(value.number);
