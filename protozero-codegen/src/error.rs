@@ -128,8 +128,22 @@ pub enum Error {
         number: i64,
         /// The field that has it already.
         other: String,
-        /// The number of that field.
-        other_at: Location,
+        /// The line of that field.
+        other_line: u32,
+    },
+    /// The keys of a map have a type that keys cannot have.
+    MapKey {
+        /// The type.
+        at: Location,
+        /// That type.
+        key: String,
+    },
+    /// An enum has no values.
+    EmptyEnum {
+        /// Its name.
+        at: Location,
+        /// That name.
+        name: String,
     },
     /// Two declarations of a scope have the same name.
     DuplicateName {
@@ -137,10 +151,23 @@ pub enum Error {
         at: Location,
         /// Their name, with its scope.
         name: String,
-        /// The first declaration.
-        other_at: Location,
+        /// The line of the first declaration.
+        other_line: u32,
     },
-    /// A type is not declared anywhere.
+    /// Two fields of a message have the same name in JSON.
+    JsonNameClash {
+        /// The second field.
+        at: Location,
+        /// Its name.
+        field: String,
+        /// The name in JSON.
+        json_name: String,
+        /// The first field.
+        other: String,
+        /// The line of the first field.
+        other_line: u32,
+    },
+    /// A type is not declared, or not imported.
     UnknownType {
         /// Where it is named.
         at: Location,
@@ -217,7 +244,18 @@ impl fmt::Display for Error {
                 )
             }
             Error::Syntax { at, text, message } => {
-                write!(f, "{at}: syntax error: {message}\n    {text}")
+                write!(f, "{at}: syntax error: {message}")?;
+                if text.is_empty() {
+                    return Ok(());
+                }
+                let column = usize::try_from(at.column).unwrap_or(usize::MAX);
+                // Tabs before the place are kept, so that both lines are indented alike.
+                let indent: String = text
+                    .chars()
+                    .take(column.saturating_sub(1))
+                    .map(|character| if character == '\t' { '\t' } else { ' ' })
+                    .collect();
+                write!(f, "\n{text}\n{indent}^")
             }
             Error::Group { at, name } => write!(
                 f,
@@ -243,17 +281,41 @@ impl fmt::Display for Error {
                 field,
                 number,
                 other,
-                other_at,
+                other_line,
             } => write!(
                 f,
-                "{at}: field `{field}` has number {number}, which belongs to `{other}` ({other_at}); choose another"
+                "{at}: field `{field}` has number {number}, which belongs to `{other}` (line {other_line}); choose another"
             ),
-            Error::DuplicateName { at, name, other_at } => {
+            Error::MapKey { at, key } => write!(
+                f,
+                "{at}: `{key}` cannot be the key of a map; use bool, string or a type of integers"
+            ),
+            Error::EmptyEnum { at, name } => {
                 write!(
                     f,
-                    "{at}: `{name}` is declared already ({other_at}); rename one of them"
+                    "{at}: enum `{name}` has no values; declare one with number 0"
                 )
             }
+            Error::DuplicateName {
+                at,
+                name,
+                other_line,
+            } => {
+                write!(
+                    f,
+                    "{at}: `{name}` is declared already (line {other_line}); rename one of them"
+                )
+            }
+            Error::JsonNameClash {
+                at,
+                field,
+                json_name,
+                other,
+                other_line,
+            } => write!(
+                f,
+                "{at}: field `{field}` is \"{json_name}\" in JSON, as `{other}` is (line {other_line}); rename one of them"
+            ),
             Error::UnknownType { at, name, scope } => {
                 let place = if scope.is_empty() {
                     "the empty package"

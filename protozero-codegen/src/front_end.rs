@@ -42,6 +42,12 @@ const BUILT_IN: [&str; 12] = [
 const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
 const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
 
+/// The types that the keys of a map may have.
+const MAP_KEYS: [&str; 12] = [
+    "bool", "fixed32", "fixed64", "int32", "int64", "sfixed32", "sfixed64", "sint32", "sint64",
+    "string", "uint32", "uint64",
+];
+
 pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Error> {
     let includes: Vec<PathBuf> = includes
         .iter()
@@ -114,7 +120,7 @@ impl Source {
         let index = usize::try_from(number)
             .unwrap_or(usize::MAX)
             .saturating_sub(1);
-        self.text.lines().nth(index).unwrap_or_default().trim()
+        self.text.lines().nth(index).unwrap_or_default().trim_end()
     }
 }
 
@@ -284,20 +290,40 @@ fn objection(graph: &ImportGraph, messages: &[String]) -> Error {
         (Some(source), Some(at)) => Error::Syntax {
             at: source.location(at),
             text: source.line(at.line).to_owned(),
+            message: reworded(cause),
+        },
+        (source, None) => {
+            let file = source.or(graph.sources.last());
+            let known = file.and_then(|source| {
+                unknown_type(source, cause)
+                    .or_else(|| not_imported(source, cause))
+                    .or_else(|| json_name_clash(source, cause))
+            });
+            known.unwrap_or_else(|| Error::Schema {
+                file: file.map(|source| source.path.clone()).unwrap_or_default(),
+                message: cause.to_owned(),
+            })
+        }
+        (None, Some(_)) => Error::Schema {
+            file: PathBuf::new(),
             message: cause.to_owned(),
         },
-        (Some(source), None) => unknown_type(source, cause).unwrap_or_else(|| Error::Schema {
-            file: source.path.clone(),
-            message: cause.to_owned(),
-        }),
-        (None, _) => Error::Schema {
-            file: graph
-                .sources
-                .last()
-                .map(|source| source.path.clone())
-                .unwrap_or_default(),
-            message: cause.to_owned(),
-        },
+    }
+}
+
+/// What the parser says about malformed text, where that needs explaining.
+fn reworded(cause: &str) -> String {
+    match cause {
+        "incorrect input" | "Incorrect input" => "this is not expected here".to_owned(),
+        "label required" => {
+            "a field of proto2 starts with `optional`, `required` or `repeated`".to_owned()
+        }
+        "integer overflow" => "the number is too large".to_owned(),
+        other => {
+            let mut characters = other.chars();
+            let first = characters.next().map(|first| first.to_ascii_lowercase());
+            first.into_iter().chain(characters).collect()
+        }
     }
 }
 
@@ -312,22 +338,24 @@ fn unknown_type(source: &Source, cause: &str) -> Option<Error> {
         // An absolute name, which has no scope.
         None => (rest.strip_prefix(": ")?, None),
     };
-    let in_scope =
-        |declaration: &&Declaration| scope.is_none_or(|scope| declaration.scope == scope);
-    let declaration = source
-        .outline
-        .declarations
-        .iter()
-        .filter(in_scope)
-        .find_map(|declaration| {
-            let type_name = declaration
-                .type_name
-                .as_ref()
-                .filter(|(written, _)| written == name);
-            let extended = (declaration.kind == Kind::Extend && declaration.name == name)
-                .then_some(declaration.at);
-            Some((declaration, type_name.map(|&(_, at)| at).or(extended)?))
-        });
+    let names_it = |declaration: &Declaration| {
+        let written = declaration
+            .type_name
+            .as_ref()
+            .filter(|(written, _)| written == name);
+        let extended = declaration.kind == Kind::Extend && declaration.name == name;
+        written
+            .map(|&(_, at)| at)
+            .or(extended.then_some(declaration.at))
+    };
+    let candidates = || {
+        let all = source.outline.declarations.iter();
+        all.filter_map(|declaration| Some((declaration, names_it(declaration)?)))
+    };
+    // The scope of what is inside of an `extend` block is not always what the parser says.
+    let declaration = candidates()
+        .find(|(declaration, _)| scope.is_none_or(|scope| declaration.scope == scope))
+        .or_else(|| candidates().next());
     let (scope, at) = match declaration {
         Some((declaration, at)) => (declaration.scope.clone(), at),
         None => (
@@ -342,63 +370,177 @@ fn unknown_type(source: &Source, cause: &str) -> Option<Error> {
     })
 }
 
+/// A type that exists, but in a file that this one does not import.
+fn not_imported(source: &Source, cause: &str) -> Option<Error> {
+    let (_, rest) = cause.split_once(" `.")?;
+    let (full_name, _) = rest.split_once("` not found in files")?;
+    let declaration = source.outline.declarations.iter().find_map(|declaration| {
+        let (written, at) = declaration.type_name.as_ref()?;
+        let written = written.trim_start_matches('.');
+        let names_it = full_name == written || full_name.ends_with(&format!(".{written}"));
+        names_it.then_some((declaration, *at))
+    });
+    let (declaration, at) = declaration?;
+    Some(Error::UnknownType {
+        at: source.location(at),
+        name: full_name.to_owned(),
+        scope: declaration.scope.clone(),
+    })
+}
+
+/// Two fields whose names become the same name in JSON; the parser names one of the two.
+fn json_name_clash(source: &Source, cause: &str) -> Option<Error> {
+    let name = cause
+        .strip_prefix("Non-unique field name: `")?
+        .strip_suffix('`')?;
+    let fields = source
+        .outline
+        .declarations
+        .iter()
+        .filter(|it| it.kind == Kind::Field);
+    let mut seen: BTreeMap<(&str, String), &Declaration> = BTreeMap::new();
+    for field in fields {
+        let json_name = json_name(&field.name);
+        let first = seen.insert((&field.scope, json_name.clone()), field);
+        if let Some(other) = first.filter(|other| other.name == name || field.name == name) {
+            return Some(Error::JsonNameClash {
+                at: source.location(field.at),
+                field: field.name.clone(),
+                json_name,
+                other: other.name.clone(),
+                other_line: other.at.line,
+            });
+        }
+    }
+    None
+}
+
+/// Underscores fall away and the letters behind them become capitals.
+fn json_name(name: &str) -> String {
+    let mut after_underscore = false;
+    let mut json_name = String::new();
+    for character in name.chars() {
+        if character == '_' {
+            after_underscore = true;
+        } else if std::mem::take(&mut after_underscore) {
+            json_name.push(character.to_ascii_uppercase());
+        } else {
+            json_name.push(character);
+        }
+    }
+    json_name
+}
+
 fn check_declarations(source: &Source) -> Result<(), Error> {
-    let mut names: BTreeMap<(&str, &str), &Declaration> = BTreeMap::new();
-    let mut numbers: BTreeMap<(&str, Option<&str>, i64), (&Declaration, Position)> =
-        BTreeMap::new();
+    let mut names = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
     for declaration in &source.outline.declarations {
-        check_name(source, declaration)?;
-        if matches!(declaration.kind, Kind::Message | Kind::Enum | Kind::Field) {
-            let key = (declaration.scope.as_str(), declaration.name.as_str());
-            if let Some(other) = names.insert(key, declaration) {
-                return Err(Error::DuplicateName {
+        check_name(source, declaration, &mut names)?;
+        match declaration.kind {
+            Kind::Group => {
+                return Err(Error::Group {
                     at: source.location(declaration.at),
-                    name: qualified(declaration),
-                    other_at: source.location(other.at),
+                    name: declaration.name.clone(),
                 });
             }
-        }
-        let Some((number, at)) = declaration
-            .number
-            .filter(|_| declaration.kind == Kind::Field)
-        else {
-            continue;
-        };
-        if !FIELD_NUMBERS.contains(&number) || RESERVED_FIELD_NUMBERS.contains(&number) {
-            return Err(Error::FieldNumber {
-                at: source.location(at),
-                field: declaration.name.clone(),
-                number,
-            });
-        }
-        let key = (
-            declaration.scope.as_str(),
-            declaration.extendee.as_deref(),
-            number,
-        );
-        if let Some((other, other_at)) = numbers.insert(key, (declaration, at)) {
-            return Err(Error::DuplicateFieldNumber {
-                at: source.location(at),
-                field: declaration.name.clone(),
-                number,
-                other: other.name.clone(),
-                other_at: source.location(other_at),
-            });
+            Kind::Enum => check_enum(source, declaration)?,
+            Kind::Field => {
+                check_number(source, declaration, &mut numbers)?;
+                check_map_key(source, declaration)?;
+            }
+            _ => {}
         }
     }
     Ok(())
 }
 
-fn check_name(source: &Source, declaration: &Declaration) -> Result<(), Error> {
-    let (at, name) = (source.location(declaration.at), declaration.name.clone());
-    if declaration.kind == Kind::Group {
-        return Err(Error::Group { at, name });
-    }
+fn check_name<'s>(
+    source: &'s Source,
+    declaration: &'s Declaration,
+    names: &mut BTreeMap<(&'s str, &'s str), &'s Declaration>,
+) -> Result<(), Error> {
+    let Declaration {
+        kind, scope, name, ..
+    } = declaration;
+    let at = source.location(declaration.at);
     let allowed = |character: char| character.is_ascii_alphanumeric() || "_.".contains(character);
     if !name.chars().all(allowed) {
-        return Err(Error::Name { at, name });
+        return Err(Error::Name {
+            at,
+            name: name.clone(),
+        });
     }
-    Ok(())
+    if !matches!(kind, Kind::Message | Kind::Enum | Kind::Field) {
+        return Ok(());
+    }
+    match names.insert((scope, name), declaration) {
+        None => Ok(()),
+        Some(other) => Err(Error::DuplicateName {
+            at,
+            name: qualified(declaration),
+            other_line: other.at.line,
+        }),
+    }
+}
+
+fn check_enum(source: &Source, declaration: &Declaration) -> Result<(), Error> {
+    let Declaration { scope, name, .. } = declaration;
+    let has_values = source.outline.declarations.iter().any(|value| {
+        value.kind == Kind::EnumValue && value.scope == *scope && value.owner.as_ref() == Some(name)
+    });
+    if has_values {
+        return Ok(());
+    }
+    Err(Error::EmptyEnum {
+        at: source.location(declaration.at),
+        name: name.clone(),
+    })
+}
+
+/// The number of a field and where it is, by scope and extended message.
+type Numbers<'s> = BTreeMap<(&'s str, Option<&'s str>, i64), (&'s Declaration, Position)>;
+
+fn check_number<'s>(
+    source: &Source,
+    declaration: &'s Declaration,
+    numbers: &mut Numbers<'s>,
+) -> Result<(), Error> {
+    let Some((number, at)) = declaration.number else {
+        return Ok(());
+    };
+    let field = declaration.name.clone();
+    if !FIELD_NUMBERS.contains(&number) || RESERVED_FIELD_NUMBERS.contains(&number) {
+        return Err(Error::FieldNumber {
+            at: source.location(at),
+            field,
+            number,
+        });
+    }
+    let key = (
+        declaration.scope.as_str(),
+        declaration.owner.as_deref(),
+        number,
+    );
+    match numbers.insert(key, (declaration, at)) {
+        None => Ok(()),
+        Some((other, other_at)) => Err(Error::DuplicateFieldNumber {
+            at: source.location(at),
+            field,
+            number,
+            other: other.name.clone(),
+            other_line: other_at.line,
+        }),
+    }
+}
+
+fn check_map_key(source: &Source, declaration: &Declaration) -> Result<(), Error> {
+    match &declaration.map_key {
+        Some((key, at)) if !MAP_KEYS.contains(&key.as_str()) => Err(Error::MapKey {
+            at: source.location(*at),
+            key: key.clone(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn qualified(declaration: &Declaration) -> String {

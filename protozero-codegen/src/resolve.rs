@@ -112,7 +112,7 @@ impl<'a> UnitBuilder<'a> {
                     pending.push(join(file.package(), name));
                 }
             }
-            for field in data_extensions(&file.extension) {
+            for field in self.file_extensions(file) {
                 pending.push(type_name(field.extendee()));
                 pending.push(type_name(field.type_name()));
             }
@@ -132,6 +132,20 @@ impl<'a> UnitBuilder<'a> {
         }
     }
 
+    /// What a file adds to messages outside of its own ones, unless that is generated elsewhere.
+    fn file_extensions<'f>(
+        &self,
+        file: &'f FileDescriptorProto,
+    ) -> impl Iterator<Item = &'f FieldDescriptorProto> + use<'f> {
+        let is_extern = self.extern_paths.find(file.package()).is_some();
+        let fields = if is_extern {
+            &[]
+        } else {
+            file.extension.as_slice()
+        };
+        data_extensions(fields)
+    }
+
     fn place_packages(&mut self, files: &[&FileDescriptorProto]) {
         let own_names = self.registry.scope(self.package);
         let mut taken = BTreeMap::from([(Vec::new(), own_names)]);
@@ -146,7 +160,7 @@ impl<'a> UnitBuilder<'a> {
         packages.extend(
             files
                 .iter()
-                .filter(|file| data_extensions(&file.extension).next().is_some())
+                .filter(|file| self.file_extensions(file).next().is_some())
                 .map(|file| file.package()),
         );
         self.package_modules
@@ -179,7 +193,8 @@ impl<'a> UnitBuilder<'a> {
             let module = root.descend(path, file.package());
             self.fill(module, file.package(), &file.message_type, &file.enum_type);
             let is_proto3 = file.syntax() == "proto3";
-            let extensions = self.extensions(file.package(), &file.extension, is_proto3);
+            let fields = self.file_extensions(file);
+            let extensions = self.extensions(file.package(), fields, is_proto3);
             module.add_extensions(extensions);
         }
         Unit {
@@ -209,7 +224,7 @@ impl<'a> UnitBuilder<'a> {
                 continue;
             };
             let mut nested = Module {
-                path: [module.path.as_slice(), &[entry.module.clone()]].concat(),
+                path: [module.path.as_slice(), std::slice::from_ref(&entry.module)].concat(),
                 doc: format!("What `{name}` declares inside."),
                 ..Module::default()
             };
@@ -218,7 +233,8 @@ impl<'a> UnitBuilder<'a> {
                 .push(self.message(&name, entry, message, &nested.path));
             nested.oneofs = self.oneofs(&name, entry, message);
             self.fill(&mut nested, &name, &message.nested_type, &message.enum_type);
-            nested.extensions = self.extensions(&name, &message.extension, entry.is_proto3);
+            let fields = data_extensions(&message.extension);
+            nested.extensions = self.extensions(&name, fields, entry.is_proto3);
             if !nested.is_empty() {
                 module.modules.push(nested);
             }
@@ -383,13 +399,13 @@ impl<'a> UnitBuilder<'a> {
     fn extensions(
         &self,
         scope: &str,
-        fields: &[FieldDescriptorProto],
+        fields: impl Iterator<Item = &'a FieldDescriptorProto>,
         is_proto3: bool,
     ) -> Vec<Extension> {
         let mut extensions: Vec<Extension> = Vec::new();
         let mut names: Vec<Extended> = Vec::new();
         let nobody = DescriptorProto::default();
-        for field in data_extensions(fields) {
+        for field in fields {
             let extendee = type_name(field.extendee());
             let index = extensions
                 .iter()

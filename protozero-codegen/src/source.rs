@@ -68,8 +68,10 @@ pub(crate) struct Declaration {
     pub(crate) type_name: Option<(String, Position)>,
     /// Of a field: its number as written.
     pub(crate) number: Option<(i64, Position)>,
-    /// Of a field in an `extend` block: the extended message, as written.
-    pub(crate) extendee: Option<String>,
+    /// Of a map field: the type of its keys.
+    pub(crate) map_key: Option<(String, Position)>,
+    /// Of what an `enum` or `extend` block holds: that enum, or the extended message as written.
+    pub(crate) owner: Option<String>,
 }
 
 /// An `import` statement.
@@ -207,8 +209,10 @@ impl Scanner {
     }
 
     fn declare(&mut self, kind: Kind, name: &str, at: Position) -> &mut Declaration {
-        let extendee = match self.blocks.last() {
-            Some(block) if block.kind == Kind::Extend => Some(block.name.clone()),
+        let owner = match self.blocks.last() {
+            Some(block) if matches!(block.kind, Kind::Enum | Kind::Extend) => {
+                Some(block.name.clone())
+            }
             _ => None,
         };
         let declaration = Declaration {
@@ -218,7 +222,8 @@ impl Scanner {
             at,
             type_name: None,
             number: None,
-            extendee,
+            map_key: None,
+            owner,
         };
         self.outline.declarations.push(declaration);
         let last = self.outline.declarations.len() - 1;
@@ -297,37 +302,42 @@ impl Scanner {
             [digits, ..] => parse_integer(digits.text).map(|number| (number, digits.at)),
             [] => None,
         };
-        let type_name = field_type(type_tokens);
+        let (value_type, map_key) = split_map(without_label(type_tokens));
         let declaration = self.declare(kind, name.text, name.at);
         declaration.number = number;
         if kind == Kind::Field {
-            declaration.type_name = type_name;
+            declaration.type_name = joined(value_type);
+            declaration.map_key = map_key.map(|key| (key.text.to_owned(), key.at));
         }
     }
 }
 
-/// The type in front of a field's name, without its label.
-fn field_type(tokens: &[Token<'_>]) -> Option<(String, Position)> {
+fn without_label<'t, 'a>(tokens: &'t [Token<'a>]) -> &'t [Token<'a>] {
     let is_label = |token: &Token<'_>| {
         token.is_word("optional") || token.is_word("required") || token.is_word("repeated")
     };
-    let tokens = match tokens {
+    match tokens {
         // A lone label would be a type of that name.
         [label, rest @ ..] if !rest.is_empty() && is_label(label) => rest,
         all => all,
-    };
-    // Of a map only the value can name a type.
-    let tokens = match tokens {
-        [map, open, _key, comma, value @ .., close]
-            if map.is_word("map")
-                && open.is_symbol("<")
-                && comma.is_symbol(",")
-                && close.is_symbol(">") =>
+    }
+}
+
+/// The type of a map's values and of its keys; of any other type that type alone.
+fn split_map<'t, 'a>(tokens: &'t [Token<'a>]) -> (&'t [Token<'a>], Option<Token<'a>>) {
+    match tokens {
+        [map, open, key @ .., close]
+            if map.is_word("map") && open.is_symbol("<") && close.is_symbol(">") =>
         {
-            value
+            let comma = key.iter().position(|token| token.is_symbol(","));
+            let (key, value) = key.split_at(comma.unwrap_or(key.len()));
+            (value.get(1..).unwrap_or_default(), key.first().copied())
         }
-        all => all,
-    };
+        all => (all, None),
+    }
+}
+
+fn joined(tokens: &[Token<'_>]) -> Option<(String, Position)> {
     let at = tokens.first()?.at;
     Some((tokens.iter().map(|token| token.text).collect(), at))
 }

@@ -20,11 +20,11 @@ fn assert_golden(case: &str, config: Config) {
     let files = config
         .include(&folder)
         .generate(&[folder.join("input.proto")])
-        .unwrap();
+        .expect("the schema compiles");
     assert_eq!(files.len(), 1, "one package");
     let expected = folder.join("expected.rs");
     if env::var_os("BLESS").is_some() {
-        fs::write(&expected, &files[0].source).unwrap();
+        fs::write(&expected, &files[0].source).expect("the schema compiles");
     }
     let expected = fs::read_to_string(&expected).unwrap_or_default();
     let first = expected
@@ -41,4 +41,19 @@ fn assert_golden(case: &str, config: Config) {
 #[test]
 fn messages_of_all_field_types_become_the_expected_code() {
     assert_golden("basic", Config::new());
+}
+
+#[test]
+fn names_that_rust_or_the_generator_uses_are_changed() {
+    assert_golden("names", Config::new());
+}
+
+#[test]
+fn other_packages_become_modules() {
+    assert_golden("packages", Config::new());
+}
+
+#[test]
+fn extensions_become_traits() {
+    assert_golden("extensions", Config::new());
 }

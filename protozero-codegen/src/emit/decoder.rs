@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::{
-    Method, allow_unused, doc, field_title, ident, literal, name_lints, named, path, scalar_type,
+    Method, allow_unused, doc, field_title, ident, literal, many_lines, name_lints, named, path,
+    scalar_type,
 };
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
@@ -14,7 +15,7 @@ const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
 pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.decoder);
     let title = doc(&format!("Decoder of `{}`.", message.proto_name));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let receiver = quote! { self.decoder };
     let getters = message
         .fields
@@ -167,7 +168,12 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
             "The member of oneof `{}` that was written last.{ERRORS}",
             oneof.proto_name
         ),
-        attributes: name_lints(&oneof.getter),
+        attributes: {
+            // An arm takes up to ten lines.
+            let many_lines = many_lines(oneof.members.len() * 10);
+            let lints = name_lints(&oneof.getter);
+            quote! { #lints #many_lines }
+        },
         signature: quote! {
             fn #getter(&self) -> ::core::result::Result<
                 ::core::option::Option<#enum_path #lifetime>,
@@ -195,7 +201,7 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
         "The member of oneof `{}` that is set.",
         oneof.proto_name
     ));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let lifetime = oneof.borrows().then(|| quote! { <'a> });
     let variants = oneof.members.iter().map(|member| {
         let OneofMember {

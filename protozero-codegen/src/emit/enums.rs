@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{allow_unused, doc, ident, literal};
+use super::{allow_unused, doc, ident, literal, many_lines};
 use crate::schema::Enum;
 
 /// A newtype with a constant for each value.
-pub(super) fn open_enum(item: &Enum) -> TokenStream {
+pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
     let name = ident(&item.ident);
     let title = doc(&format!(
         "Enum `{}`; it may hold numbers without a name.",
         item.proto_name
     ));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let constants = item.values.iter().map(|value| {
         let constant = ident(&value.constant);
         let number = literal(value.number);
@@ -32,6 +32,7 @@ pub(super) fn open_enum(item: &Enum) -> TokenStream {
             let proto_name = &value.proto_name;
             quote! { #number => ::core::option::Option::Some(#proto_name), }
         });
+    let many_lines = many_lines(item.values.len());
     // The default of an enum is its first value; in proto3 that is always 0.
     let first = item.values.first().filter(|first| first.number != 0);
     let derive_default = first.is_none().then(|| quote! { , Default });
@@ -56,6 +57,7 @@ pub(super) fn open_enum(item: &Enum) -> TokenStream {
             #(#constants)*
 
             /// The name in the schema; of several with the same number, the first.
+            #many_lines
             #[must_use]
             pub fn name(self) -> ::core::option::Option<&'static str> {
                 match self.0 {

@@ -19,7 +19,7 @@ pub(super) fn traits(extension: &Extension, at: &[String]) -> TokenStream {
     );
     let writer_title = doc(&format!("Writes extension fields of `{extendee}`."));
     let decoder_title = doc(&format!("Reads extension fields of `{extendee}`."));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let constants = fields
         .iter()
         .map(|field| message::number_constant(field, &TokenStream::new()));

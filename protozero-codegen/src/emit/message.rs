@@ -14,7 +14,7 @@ pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.writer);
     let proto_name = &message.proto_name;
     let title = doc(&format!("Writer of `{proto_name}`."));
-    let allow = allow_unused();
+    let allow = allow_unused(at);
     let public = quote! { pub };
     let constants = message
         .fields

@@ -24,7 +24,7 @@ pub(crate) fn file(unit: &Unit) -> String {
 /// The items of a module, each usable under any lints of the file that includes it.
 fn items(module: &Module) -> TokenStream {
     let at = module.path.as_slice();
-    let enums = module.enums.iter().map(enums::open_enum);
+    let enums = module.enums.iter().map(|item| enums::open_enum(item, at));
     let messages = module.messages.iter().map(|item| {
         let writer = message::writer(item, at);
         let decoder = decoder::decoder(item, at);
@@ -38,7 +38,7 @@ fn items(module: &Module) -> TokenStream {
     let modules = module.modules.iter().map(|inner| {
         let name = ident(inner.path.last().map_or("", String::as_str));
         let doc = doc(&inner.doc);
-        let allow = allow_unused();
+        let allow = allow_unused(at);
         // A package may well have a message of its own name.
         let is_inception = at.last() == inner.path.last();
         let inception = is_inception.then(|| quote! { #[allow(clippy::module_inception)] });
@@ -48,8 +48,12 @@ fn items(module: &Module) -> TokenStream {
     quote! { #(#messages)* #(#enums)* #(#oneofs)* #(#extensions)* #(#modules)* }
 }
 
-/// A program rarely uses every field of a schema, and may include it in a private module.
-fn allow_unused() -> TokenStream {
+/// A program rarely uses every field of a schema, and may include it in a private module. What is
+/// said of a module covers all that is inside.
+fn allow_unused(at: &[String]) -> TokenStream {
+    if !at.is_empty() {
+        return TokenStream::new();
+    }
     quote! { #[allow(dead_code, unreachable_pub)] }
 }
 
@@ -211,4 +215,12 @@ fn name_lints(name: &str) -> TokenStream {
     } else {
         TokenStream::new()
     }
+}
+
+/// The attribute for a function with a line for each of many values.
+fn many_lines(lines: usize) -> TokenStream {
+    if lines < 90 {
+        return TokenStream::new();
+    }
+    quote! { #[allow(clippy::too_many_lines)] }
 }

@@ -1,0 +1,511 @@
+//! Every way a schema or a build script can be wrong: the exact text, with its place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protozero_codegen::{Config, Error};
+
+/// A folder of its own for a test, with the given files.
+fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("diagnostics")
+        .join(test);
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).expect("the folder can be written");
+    for (name, text) in files {
+        fs::write(folder.join(name), text).expect("the folder can be written");
+    }
+    folder
+}
+
+/// Compiles `a.proto` among the given files and compares the error's text, in which the folder is
+/// left out.
+#[track_caller]
+fn assert_error(test: &str, files: &[(&str, &str)], expected: &str) {
+    let folder = folder(test, files);
+    let error = Config::new()
+        .include(&folder)
+        .generate(&[folder.join("a.proto")])
+        .expect_err("a wrong schema");
+    let text = error
+        .to_string()
+        .replace(&format!("{}/", folder.display()), "");
+    let text = text.replace(&folder.display().to_string(), "FOLDER");
+    assert_eq!(text, expected);
+    assert_eq!(
+        format!("{error:?}"),
+        error.to_string(),
+        "what Cargo shows is the same"
+    );
+}
+
+#[test]
+fn syntax_error() {
+    assert_error(
+        "syntax_error",
+        &[(
+            "a.proto",
+            "syntax = \"proto3\";\nmessage A {\n  int32 = 1;\n}\n",
+        )],
+        "a.proto:3:9: syntax error: expecting identifier\n  int32 = 1;\n        ^",
+    );
+}
+
+#[test]
+fn missing_brace() {
+    assert_error(
+        "missing_brace",
+        &[(
+            "a.proto",
+            "syntax = \"proto3\";\nmessage A {\n  int32 a = 1;\n",
+        )],
+        "a.proto:4:1: syntax error: unexpected end of input",
+    );
+}
+
+#[test]
+fn missing_label_in_proto2() {
+    assert_error(
+        "missing_label",
+        &[("a.proto", "message A {\n  int32 a = 1;\n}\n")],
+        "a.proto:2:3: syntax error: a field of proto2 starts with `optional`, `required` or `repeated`\n  int32 a = 1;\n  ^",
+    );
+}
+
+#[test]
+fn unclosed_string() {
+    assert_error(
+        "unclosed_string",
+        &[("a.proto", "syntax = \"proto3;\nmessage A {}\n")],
+        "a.proto:1:8: syntax error: this is not expected here\nsyntax = \"proto3;\n       ^",
+    );
+}
+
+#[test]
+fn missing_file() {
+    assert_error(
+        "missing_file",
+        &[],
+        "a.proto: cannot be read: No such file or directory (os error 2); check the path, which is relative to the package's folder",
+    );
+}
+
+#[test]
+fn missing_import() {
+    assert_error(
+        "missing_import",
+        &[(
+            "a.proto",
+            "// import \"no.proto\";\nsyntax = \"proto3\";\n/* import \"no.proto\"; */\noption java_package = \"import \\\"no.proto\\\";\";\nimport \"lost/b.proto\";\n",
+        )],
+        "a.proto:5:8: cannot find the import \"lost/b.proto\" in the include folders (FOLDER); add the folder that it is relative to with `include`",
+    );
+}
+
+#[test]
+fn import_cycle() {
+    assert_error(
+        "import_cycle",
+        &[
+            ("a.proto", "import \"b.proto\";"),
+            ("b.proto", "import \"c.proto\";"),
+            (
+                "c.proto",
+                "syntax = \"proto2\";\n  import public \"b.proto\";",
+            ),
+        ],
+        "c.proto:2:17: import cycle: b.proto -> c.proto -> b.proto; move what they share into a file of its own",
+    );
+}
+
+#[test]
+fn a_file_that_imports_itself() {
+    assert_error(
+        "import_self",
+        &[("a.proto", "import \"a.proto\";")],
+        "a.proto:1:8: import cycle: a.proto -> a.proto; move what they share into a file of its own",
+    );
+}
+
+#[test]
+fn edition() {
+    assert_error(
+        "edition",
+        &[("a.proto", "edition = \"2023\";\nmessage A {}\n")],
+        "a.proto:1:1: edition \"2023\" is not supported; use `syntax = \"proto3\";` or \"proto2\"",
+    );
+}
+
+#[test]
+fn group() {
+    assert_error(
+        "group",
+        &[(
+            "a.proto",
+            "message A {\n  optional group Inner = 1 {\n    optional int32 x = 1;\n  }\n}\n",
+        )],
+        "a.proto:2:18: groups are not supported; make `Inner` a nested message with a field of its type",
+    );
+}
+
+#[test]
+fn group_in_oneof() {
+    assert_error(
+        "group_in_oneof",
+        &[(
+            "a.proto",
+            "message A {\n  oneof x { group Inner = 1 {\n    optional int32 x = 1;\n  } }\n}\n",
+        )],
+        "a.proto:2:19: groups are not supported; make `Inner` a nested message with a field of its type",
+    );
+}
+
+#[test]
+fn field_number_zero() {
+    assert_error(
+        "number_zero",
+        &[("a.proto", "message A {\n  optional int32 a = 0;\n}\n")],
+        "a.proto:2:22: the number 0 of field `a` is less than 1; choose another",
+    );
+}
+
+#[test]
+fn field_number_reserved_for_protobuf() {
+    assert_error(
+        "number_19000",
+        &[("a.proto", "message A {\n  optional int32 a = 19500;\n}\n")],
+        "a.proto:2:22: the number 19500 of field `a` is in 19000 to 19999, which protobuf keeps for itself; choose another",
+    );
+}
+
+#[test]
+fn field_number_too_large() {
+    assert_error(
+        "number_large",
+        &[(
+            "a.proto",
+            "message A {\n  optional int32 a = 0x20000000;\n}\n",
+        )],
+        "a.proto:2:22: the number 536870912 of field `a` is greater than 536870911; choose another",
+    );
+}
+
+#[test]
+fn field_number_negative() {
+    assert_error(
+        "number_negative",
+        &[("a.proto", "message A {\n  optional int32 a = -1;\n}\n")],
+        "a.proto:2:22: syntax error: this is not expected here\n  optional int32 a = -1;\n                     ^",
+    );
+}
+
+#[test]
+fn field_number_that_overflows() {
+    assert_error(
+        "number_overflow",
+        &[(
+            "a.proto",
+            "message A {\n  optional int32 a = 99999999999;\n}\n",
+        )],
+        "a.proto:2:22: syntax error: the number is too large\n  optional int32 a = 99999999999;\n                     ^",
+    );
+}
+
+#[test]
+fn duplicate_field_number() {
+    assert_error(
+        "duplicate_number",
+        &[(
+            "a.proto",
+            "package p;\nmessage A {\n  optional int32 a = 1;\n  oneof o {\n    int32 b = 1;\n  }\n}\n",
+        )],
+        "a.proto:5:15: field `b` has number 1, which belongs to `a` (line 3); choose another",
+    );
+}
+
+#[test]
+fn duplicate_extension_number() {
+    assert_error(
+        "duplicate_extension",
+        &[(
+            "a.proto",
+            "message A { extensions 5; }\nextend A { optional int32 a = 5; }\nextend A { optional int32 b = 5; }",
+        )],
+        "a.proto:3:31: field `b` has number 5, which belongs to `a` (line 2); choose another",
+    );
+}
+
+#[test]
+fn duplicate_field_name() {
+    assert_error(
+        "duplicate_name",
+        &[(
+            "a.proto",
+            "message A {\n  optional int32 a = 1;\n  optional int32 a = 2;\n}\n",
+        )],
+        "a.proto:3:18: `A.a` is declared already (line 2); rename one of them",
+    );
+}
+
+#[test]
+fn duplicate_message() {
+    assert_error(
+        "duplicate_message",
+        &[("a.proto", "package p;\nmessage A {}\nmessage A {}\n")],
+        "a.proto:3:9: `p.A` is declared already (line 2); rename one of them",
+    );
+}
+
+#[test]
+fn json_name_clash() {
+    assert_error(
+        "json_name_clash",
+        &[(
+            "a.proto",
+            "message A {\n  optional int32 foo_bar = 1;\n  optional int32 fooBar = 2;\n}\n",
+        )],
+        "a.proto:3:18: field `fooBar` is \"fooBar\" in JSON, as `foo_bar` is (line 2); rename one of them",
+    );
+}
+
+#[test]
+fn unknown_type() {
+    assert_error(
+        "unknown_type",
+        &[(
+            "a.proto",
+            "package p.q;\nmessage A {\n  message B {\n    repeated Lost b = 1;\n  }\n}\n",
+        )],
+        "a.proto:4:14: type `Lost` is not known in p.q.A.B; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn unknown_absolute_type() {
+    assert_error(
+        "unknown_absolute_type",
+        &[("a.proto", "message A {\n  optional .p.Lost b = 1;\n}\n")],
+        "a.proto:2:12: type `.p.Lost` is not known in A; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn unknown_type_of_a_map() {
+    assert_error(
+        "unknown_map_type",
+        &[(
+            "a.proto",
+            "syntax = \"proto3\";\nmessage A {\n  map<string, q.Lost> b = 1;\n}\n",
+        )],
+        "a.proto:3:15: type `q.Lost` is not known in A; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn unknown_extendee() {
+    assert_error(
+        "unknown_extendee",
+        &[("a.proto", "extend Lost { optional int32 a = 1; }\n")],
+        "a.proto:1:8: type `Lost` is not known in the empty package; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn type_of_a_file_that_is_not_imported() {
+    assert_error(
+        "not_imported",
+        &[
+            (
+                "a.proto",
+                "import \"b.proto\";\nmessage A {\n  optional C c = 1;\n}\n",
+            ),
+            ("b.proto", "import \"c.proto\";"),
+            ("c.proto", "message C {}"),
+        ],
+        "a.proto:3:12: type `C` is not known in A; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn enum_extended_like_a_message() {
+    assert_error(
+        "enum_extended",
+        &[(
+            "a.proto",
+            "enum E { A = 0; }\nextend E { optional int32 x = 1; }",
+        )],
+        "a.proto: Message `.E` not found in files: a.proto",
+    );
+}
+
+#[test]
+fn letters_outside_of_ascii() {
+    assert_error(
+        "letters",
+        &[("a.proto", "message Größe {}\n")],
+        "a.proto:1:11: syntax error: while parsing message body, expecting char `{`\nmessage Größe {}\n          ^",
+    );
+}
+
+#[test]
+fn brackets_too_deep() {
+    let text = "message A {".repeat(100) + &"}".repeat(100);
+    assert_error(
+        "too_deep",
+        &[("a.proto", &text)],
+        "a.proto:1:715: brackets nest deeper than 64 levels; flatten the schema",
+    );
+}
+
+#[test]
+fn map_with_a_message_key() {
+    assert_error(
+        "map_key",
+        &[("a.proto", "message B {}\nmessage A { map<B, B> m = 1; }")],
+        "a.proto:2:17: `B` cannot be the key of a map; use bool, string or a type of integers",
+    );
+}
+#[test]
+fn map_with_a_float_key() {
+    assert_error(
+        "map_float",
+        &[(
+            "a.proto",
+            "message B {}\nmessage A { map<float, B> m = 1; }",
+        )],
+        "a.proto:2:17: `float` cannot be the key of a map; use bool, string or a type of integers",
+    );
+}
+#[test]
+fn empty_enum() {
+    assert_error(
+        "empty_enum",
+        &[("a.proto", "enum E {}\nmessage A { optional E e = 1; }")],
+        "a.proto:1:6: enum `E` has no values; declare one with number 0",
+    );
+}
+#[test]
+fn unknown_type_inside_an_extension() {
+    assert_error(
+        "unknown_in_extension",
+        &[(
+            "a.proto",
+            "message A { extensions 5; }\nmessage W {\n  extend A { optional Lost a = 5; }\n}\n",
+        )],
+        "a.proto:3:23: type `Lost` is not known in W; check its spelling, or import the file that declares it",
+    );
+}
+
+#[test]
+fn name_that_starts_with_a_letter_outside_of_ascii() {
+    assert_error(
+        "letter",
+        &[("a.proto", "message é {}\n")],
+        "a.proto:1:9: the name `é` has letters other than a-z, A-Z, 0-9 and _; rename it",
+    );
+}
+
+#[test]
+fn unknown_option() {
+    assert_error(
+        "unknown_option",
+        &[(
+            "a.proto",
+            "message A { optional int32 e = 1 [(lost) = 1]; }",
+        )],
+        "a.proto: extension not found: lost",
+    );
+}
+
+#[test]
+fn text_that_is_not_utf8() {
+    let folder = folder("not_utf8", &[]);
+    let file = folder.join("a.proto");
+    fs::write(&file, b"// caf\xc3\xa9\n// caf\xe9").unwrap();
+    let error = Config::new()
+        .include(&folder)
+        .generate(&[&file])
+        .unwrap_err();
+    let expected = format!(
+        "{}:2:7: not UTF-8; save the file in that encoding",
+        file.display()
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn file_outside_of_the_include_folders() {
+    let error = Config::new()
+        .include("./protos/")
+        .generate(&["other/a.proto"])
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "other/a.proto: lies in none of the include folders (protos); add its root with `include`"
+    );
+}
+
+#[test]
+fn no_include_folder() {
+    let error = Config::new().generate(&["protos/a.proto"]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "protos/a.proto: lies in none of the include folders (there are none); add its root with `include`"
+    );
+}
+
+#[test]
+fn malformed_extern_path() {
+    for (proto, rust) in [("p", "::p"), (".", "::p"), (".p", "p"), (".p", "::p q")] {
+        let error = Config::new()
+            .extern_path(proto, rust)
+            .generate(&["a.proto"])
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "extern_path(\"{proto}\", \"{rust}\"): expected a protobuf name that starts with a \
+                 dot and an absolute Rust path, such as (\".perfetto.protos\", \
+                 \"::tracezero::protos\")"
+            )
+        );
+    }
+}
+
+#[test]
+fn error_writes_nothing() {
+    let folder = folder(
+        "writes_nothing",
+        &[
+            ("a.proto", "package a; message A {}"),
+            ("b.proto", "package b; message B {"),
+        ],
+    );
+    let out_dir = folder.join("out");
+    fs::create_dir(&out_dir).unwrap();
+    let files = [folder.join("a.proto"), folder.join("b.proto")];
+    let error = Config::new()
+        .include(&folder)
+        .out_dir(&out_dir)
+        .compile(&files)
+        .unwrap_err();
+    assert!(matches!(error, Error::Syntax { .. }), "{error}");
+    assert_eq!(fs::read_dir(&out_dir).unwrap().count(), 0);
+}
+
+#[test]
+fn out_dir_that_does_not_exist() {
+    let folder = folder("no_out_dir", &[("a.proto", "package a; message A {}")]);
+    let out_dir = folder.join("lost");
+    let file = folder.join("a.proto");
+    let error = Config::new()
+        .include(&folder)
+        .out_dir(&out_dir)
+        .compile(&[file])
+        .unwrap_err();
+    let expected = format!(
+        "{}: cannot be written: No such file or directory (os error 2)",
+        out_dir.join("a.rs").display()
+    );
+    assert_eq!(error.to_string(), expected);
+}
