@@ -56,6 +56,9 @@ impl TraceBuffer {
     pub fn read_packet(&mut self) -> Option<Packet<'_>> {
         let sequence = self.advance()?;
         let sequence = &mut self.sequences[sequence];
+        if let Some(last) = self.packet.last() {
+            self.ring.warm_up_behind(last);
+        }
         Some(Packet {
             ring: &self.ring,
             fragments: &self.packet,

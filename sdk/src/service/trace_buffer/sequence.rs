@@ -111,8 +111,8 @@ impl Sequence {
     /// The chunk with this id. Does not depend on how many there are: where no id is missing, its
     /// position follows from the newest one's.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
-        let newest = self.back()?;
-        if is_newer(id, newest.id) {
+        let (oldest, newest) = (self.front()?, self.back()?);
+        if is_newer(oldest.id, id) || is_newer(id, newest.id) {
             return None;
         }
         let behind = newest.id.0.wrapping_sub(id.0) as usize;
