@@ -13,7 +13,11 @@
 //! ```
 //!
 //! The table holds the slots in buffer order, which starts behind the write cursor with the oldest
-//! and ends before it with the newest.
+//! and ends before it with the newest. A descriptor takes 32 bytes, about one percent of a usual
+//! chunk. Chunks without fragments are the limit: the descriptors of nothing but those take up to
+//! four times the memory they describe.
+
+use std::fmt;
 
 use memmap2::MmapMut;
 
@@ -373,12 +377,18 @@ pub(super) enum Covered {
 /// A double-ended queue of slots in which an id leads straight to its slot.
 ///
 /// `slots.len()` is zero or a power of two, so that ids and places wrap together.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct SlotTable {
     slots: Vec<Slot>,
     first: SlotId,
     /// Behind the last one.
     end: SlotId,
+}
+
+impl fmt::Debug for SlotTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} slots", self.len())
+    }
 }
 
 impl Default for SlotTable {
