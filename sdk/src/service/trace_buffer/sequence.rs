@@ -154,13 +154,20 @@ impl Sequence {
             consumed.payload_bytes,
             !consumed.was_incomplete,
         );
-        // A chunk that was evicted before an older one arrived stays ahead of it.
-        if self
-            .last_consumed
-            .is_none_or(|last| !is_newer(last.id, consumed.id))
-        {
-            self.last_consumed = Some(consumed);
+        if let Some(last) = self.last_consumed {
+            if is_newer(last.id, consumed.id) {
+                // Evicted before an older one arrived, it stays ahead of that.
+                return;
+            }
+            if let Some(incoming) = self.incoming
+                && is_newer(consumed.id, incoming)
+                && is_newer(incoming, last.id.next())
+            {
+                // The last moment at which what precedes the chunk to come is known.
+                self.add_loss(incoming, LossMask::READ_GAP);
+            }
         }
+        self.last_consumed = Some(consumed);
     }
 
     /// Looks at what precedes the oldest chunk, which starts to be consumed now. Each chunk needs

@@ -556,36 +556,41 @@ fn a_packet_that_may_miss_a_part_waits_for_the_unfinished_chunk_between() {
 #[test]
 fn losses_wait_for_the_packets_behind_them_when_an_older_chunk_evicts_newer_ones() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
-    for chunk_id in [2, 3] {
+    buffer.commit_chunk(&whole_packets(0, b"\x01a\x01a"));
+    assert_eq!(
+        losses_of_first_writer(&mut buffer),
+        [LossMask::NONE, LossMask::NONE]
+    );
+    for chunk_id in [3, 4] {
         buffer.commit_chunk(&whole_packets(chunk_id, b"\x01b\x01c"));
     }
-    // Chunk 1 comes last and takes the place of both.
+    // One packet of 2998 bytes. Chunk 1 is missing; chunk 2 takes the place of 3 and 4.
     let mut payload = vec![b'_'; 3000];
-    // The size of the one packet, 2998.
     payload[..2].copy_from_slice(&[0xb6, 0x17]);
     let large = UntrustedChunk {
         fragment_count: 1,
-        ..whole_packets(9, &payload)
+        ..whole_packets(2, &payload)
     };
     buffer.commit_chunk(&UntrustedChunk {
         writer_id: WriterId(2),
         ..large
     });
-    buffer.commit_chunk(&UntrustedChunk {
-        chunk_id: ChunkId(1),
-        ..large
-    });
-    buffer.commit_chunk(&whole_packets(4, b"\x01d\x01e"));
-    buffer.begin_read();
+    buffer.commit_chunk(&large);
+    buffer.commit_chunk(&whole_packets(5, b"\x01d\x01e"));
+    assert_eq!(
+        losses_of_first_writer(&mut buffer),
+        [LossMask::READ_GAP, LossMask::OVERWRITE, LossMask::NONE]
+    );
+    assert_eq!((counts(&buffer).read, counts(&buffer).overwritten), (5, 4));
+}
+
+fn losses_of_first_writer(buffer: &mut TraceBuffer) -> Vec<LossMask> {
     let mut losses = Vec::new();
+    buffer.begin_read();
     while let Some(packet) = buffer.read_packet() {
         if packet.writer_id() == WriterId(1) {
             losses.push(packet.loss());
         }
     }
-    assert_eq!(
-        losses,
-        [LossMask::NONE, LossMask::OVERWRITE, LossMask::NONE]
-    );
-    assert_eq!((counts(&buffer).read, counts(&buffer).overwritten), (3, 4));
+    losses
 }
