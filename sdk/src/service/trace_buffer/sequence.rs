@@ -174,16 +174,13 @@ impl Sequence {
     /// this once.
     #[inline]
     pub(super) fn check_gap(&mut self, id: ChunkId) {
-        let predecessor = match (self.incoming, self.last_consumed) {
-            // The chunk that will stand before this one is about to be stored.
-            (Some(incoming), Some(last))
-                if is_newer(id, incoming) && is_newer(incoming, last.id) =>
-            {
-                incoming
-            }
-            (Some(incoming), None) if is_newer(id, incoming) => incoming,
-            (_, Some(last)) => last.id,
-            (_, None) => return,
+        let last = self.last_consumed.map(|last| last.id);
+        // The chunk that is about to be stored may belong between.
+        let incoming = self.incoming.filter(|&incoming| {
+            is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
+        });
+        let Some(predecessor) = incoming.or(last) else {
+            return;
         };
         // An older id is no gap: a chunk that was consumed while it was incomplete comes back, or
         // newer ones were evicted before it arrived.
@@ -282,6 +279,19 @@ mod tests {
         }
         for id in [u32::MAX - 1, 2, 3, 5, 8, 10, 1 << 31] {
             assert!(sequence.find(ChunkId(id)).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_chunk_that_is_about_to_be_stored_fills_its_gap() {
+        for (evicted, lost_behind) in [(3, LossMask::NONE), (4, LossMask::READ_GAP)] {
+            let mut sequence = sequence(&[evicted]);
+            sequence.expect(ChunkId(2));
+            sequence.check_gap(ChunkId(evicted));
+            assert_eq!(
+                (sequence.pending, sequence.pending_behind),
+                (LossMask::NONE, lost_behind)
+            );
         }
     }
 }
