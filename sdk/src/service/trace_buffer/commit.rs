@@ -6,7 +6,7 @@ use crate::shm::layout::ChunkFlags;
 use super::fragment::{self, Scan, ScanEnd};
 use super::ring::{Slot, SlotId, slot_size_bytes};
 use super::sequence::{ConsumedChunk, QueuedChunk, SequenceIndex, is_newer};
-use super::{FillPolicy, Intake, TraceBuffer, UntrustedChunk};
+use super::{FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
 /// The flags that may be added to a chunk when it comes again, but not removed.
 const ABI_FLAGS: ChunkFlags = ChunkFlags::FIRST_PACKET_CONTINUES
@@ -39,6 +39,20 @@ enum Admission {
     Settled,
 }
 
+/// How many fragments may be taken, and the flags that hold for them.
+#[inline]
+fn visible_fragments(untrusted: &UntrustedChunk<'_>) -> (usize, ChunkFlags) {
+    // Widened at once: for 16-bit arithmetic the compiler loads a word over several fields that the
+    // caller has just stored, and waits for all earlier stores, those of the last chunk included.
+    let declared = usize::from(untrusted.fragment_count);
+    if untrusted.complete || declared == 0 {
+        return (declared, untrusted.flags);
+    }
+    // The last fragment may still change, and these flags speak of it alone.
+    const OF_LAST: ChunkFlags = ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
+    (declared - 1, untrusted.flags.difference(OF_LAST))
+}
+
 impl TraceBuffer {
     /// Copies a chunk into the buffer. Ends the read cycle, if there is one.
     ///
@@ -46,15 +60,8 @@ impl TraceBuffer {
     /// with it, in [`TraceBuffer::packet_counts`].
     pub fn commit_chunk(&mut self, untrusted: &UntrustedChunk<'_>) {
         self.cycle = None;
-        let mut flags = untrusted.flags;
-        let mut declared = untrusted.fragment_count;
-        if !untrusted.complete && declared > 0 {
-            // The last fragment may still change, and these flags speak of it alone.
-            declared -= 1;
-            flags = flags
-                .difference(ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING));
-        }
-        let scan = Scan::new(untrusted.payload, 0, usize::from(declared));
+        let (declared, flags) = visible_fragments(untrusted);
+        let scan = Scan::new(untrusted.payload, 0, declared);
         let payload = &untrusted.payload[..scan.len_bytes];
         let sequence = self
             .sequences
@@ -128,7 +135,7 @@ impl TraceBuffer {
                 consumed_bytes = last.payload_bytes;
             } else {
                 if is_last && chunk.is_complete && chunk.is_aborted {
-                    sequence.add_loss(chunk.id, super::LossMask::WRITER_ABORT);
+                    sequence.add_loss(chunk.id, LossMask::WRITER_ABORT);
                 }
                 self.discard(chunk.sequence, untrusted, chunk.payload, chunk.flags);
                 return Admission::Settled;

@@ -1,5 +1,6 @@
 //! Reads packets: the walk over the buffer, and inside it the walk over a sequence.
 
+use std::fmt;
 use std::iter::FusedIterator;
 
 use crate::ids::{ProducerId, WriterId};
@@ -56,6 +57,9 @@ impl TraceBuffer {
     pub fn read_packet(&mut self) -> Option<Packet<'_>> {
         let sequence = self.advance()?;
         let sequence = &mut self.sequences[sequence];
+        if let Some(last) = self.packet.last() {
+            self.ring.warm_up_behind(last);
+        }
         Some(Packet {
             ring: &self.ring,
             fragments: &self.packet,
@@ -227,7 +231,7 @@ impl TraceBuffer {
 /// A whole packet, still in the memory of the buffer: one slice of bytes for each fragment.
 ///
 /// The bytes are what the writer wrote; whether they are a valid message was not looked at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Packet<'a> {
     ring: &'a Ring,
     fragments: &'a [Fragment],
@@ -281,8 +285,20 @@ impl<'a> Packet<'a> {
     }
 }
 
+impl fmt::Debug for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packet")
+            .field("producer_id", &self.producer_id)
+            .field("writer_id", &self.writer_id)
+            .field("client", &self.client)
+            .field("loss", &self.loss)
+            .field("slices", &self.slices())
+            .finish()
+    }
+}
+
 /// The slices of a [`Packet`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Slices<'a> {
     ring: &'a Ring,
     fragments: std::slice::Iter<'a, Fragment>,
@@ -299,3 +315,9 @@ impl<'a> Iterator for Slices<'a> {
 }
 
 impl FusedIterator for Slices<'_> {}
+
+impl fmt::Debug for Slices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}

@@ -1,10 +1,12 @@
 //! Puts a packet together from fragments in several chunks.
 
+use crate::shm::layout::ChunkFlags;
+
+use super::fragment::FragmentKind;
 use super::packet_reader::Purpose;
 use super::ring::{Fragment, Unread};
 use super::sequence::SequenceIndex;
 use super::{LossMask, TraceBuffer};
-use crate::shm::layout::ChunkFlags;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,18 +92,19 @@ impl TraceBuffer {
                 return Reassembly::Lost(Cause::Gap);
             }
             match self.ring.next_unread(chunk.slot) {
-                Unread::Fragment(fragment) => {
-                    use super::fragment::FragmentKind::{Begin, Continue, End, Whole};
-                    match fragment.kind {
-                        Continue => self.packet.push(fragment),
-                        End => {
-                            self.packet.push(fragment);
-                            return Reassembly::Done;
-                        }
-                        Whole | Begin if is_aborted => return Reassembly::Lost(Cause::Aborted),
-                        Whole | Begin => return Reassembly::Lost(Cause::BrokenChain),
+                Unread::Fragment(fragment) => match fragment.kind {
+                    FragmentKind::Continue => self.packet.push(fragment),
+                    FragmentKind::End => {
+                        self.packet.push(fragment);
+                        return Reassembly::Done;
                     }
-                }
+                    FragmentKind::Whole | FragmentKind::Begin if is_aborted => {
+                        return Reassembly::Lost(Cause::Aborted);
+                    }
+                    FragmentKind::Whole | FragmentKind::Begin => {
+                        return Reassembly::Lost(Cause::BrokenChain);
+                    }
+                },
                 Unread::Corrupted => return Reassembly::Lost(Cause::Corrupted),
                 // The continuation may be the very fragment that was left out.
                 Unread::Nothing if slot.is_incomplete => return Reassembly::NotYet,

@@ -111,8 +111,8 @@ impl Sequence {
     /// The chunk with this id. Does not depend on how many there are: where no id is missing, its
     /// position follows from the newest one's.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
-        let newest = self.back()?;
-        if is_newer(id, newest.id) {
+        let (oldest, newest) = (self.front()?, self.back()?);
+        if is_newer(oldest.id, id) || is_newer(id, newest.id) {
             return None;
         }
         let behind = newest.id.0.wrapping_sub(id.0) as usize;
@@ -154,29 +154,33 @@ impl Sequence {
             consumed.payload_bytes,
             !consumed.was_incomplete,
         );
-        // A chunk that was evicted before an older one arrived stays ahead of it.
-        if self
-            .last_consumed
-            .is_none_or(|last| !is_newer(last.id, consumed.id))
-        {
-            self.last_consumed = Some(consumed);
+        if let Some(last) = self.last_consumed {
+            if is_newer(last.id, consumed.id) {
+                // Evicted before an older one arrived, it stays ahead of that.
+                return;
+            }
+            if let Some(incoming) = self.incoming
+                && is_newer(consumed.id, incoming)
+                && is_newer(incoming, last.id.next())
+            {
+                // The last moment at which what precedes the chunk to come is known.
+                self.add_loss(incoming, LossMask::READ_GAP);
+            }
         }
+        self.last_consumed = Some(consumed);
     }
 
     /// Looks at what precedes the oldest chunk, which starts to be consumed now. Each chunk needs
     /// this once.
     #[inline]
     pub(super) fn check_gap(&mut self, id: ChunkId) {
-        let predecessor = match (self.incoming, self.last_consumed) {
-            // The chunk that will stand before this one is about to be stored.
-            (Some(incoming), Some(last))
-                if is_newer(id, incoming) && is_newer(incoming, last.id) =>
-            {
-                incoming
-            }
-            (Some(incoming), None) if is_newer(id, incoming) => incoming,
-            (_, Some(last)) => last.id,
-            (_, None) => return,
+        let last = self.last_consumed.map(|last| last.id);
+        // The chunk that is about to be stored may belong between.
+        let incoming = self.incoming.filter(|&incoming| {
+            is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
+        });
+        let Some(predecessor) = incoming.or(last) else {
+            return;
         };
         // An older id is no gap: a chunk that was consumed while it was incomplete comes back, or
         // newer ones were evicted before it arrived.
@@ -275,6 +279,19 @@ mod tests {
         }
         for id in [u32::MAX - 1, 2, 3, 5, 8, 10, 1 << 31] {
             assert!(sequence.find(ChunkId(id)).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_chunk_that_is_about_to_be_stored_fills_its_gap() {
+        for (evicted, lost_behind) in [(3, LossMask::NONE), (4, LossMask::READ_GAP)] {
+            let mut sequence = sequence(&[evicted]);
+            sequence.expect(ChunkId(2));
+            sequence.check_gap(ChunkId(evicted));
+            assert_eq!(
+                (sequence.pending, sequence.pending_behind),
+                (LossMask::NONE, lost_behind)
+            );
         }
     }
 }

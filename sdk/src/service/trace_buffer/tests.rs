@@ -552,3 +552,47 @@ fn a_packet_that_may_miss_a_part_waits_for_the_unfinished_chunk_between() {
         Some(b"abc".to_vec())
     );
 }
+
+#[test]
+fn losses_wait_for_the_packets_behind_them_when_an_older_chunk_evicts_newer_ones() {
+    // One packet of 2998 bytes.
+    let mut payload = vec![b'_'; 3000];
+    payload[..2].copy_from_slice(&[0xb6, 0x17]);
+    let large = |writer, chunk_id| UntrustedChunk {
+        writer_id: WriterId(writer),
+        fragment_count: 1,
+        ..whole_packets(chunk_id, &payload)
+    };
+    for newer_ones_lie_in_the_tail in [false, true] {
+        let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+        buffer.commit_chunk(&whole_packets(0, b"\x01a\x01a"));
+        assert_eq!(losses_of_first_writer(&mut buffer), [LossMask::NONE; 2]);
+        if newer_ones_lie_in_the_tail {
+            buffer.commit_chunk(&large(2, 0));
+        }
+        for chunk_id in [3, 4] {
+            buffer.commit_chunk(&whole_packets(chunk_id, b"\x01b\x01c"));
+        }
+        buffer.commit_chunk(&large(2, 1));
+        assert_eq!(counts(&buffer).unread, 4);
+        // Chunk 1 is missing; chunk 2 drives 3 and 4 out.
+        buffer.commit_chunk(&large(1, 2));
+        buffer.commit_chunk(&whole_packets(5, b"\x01d\x01e"));
+        assert_eq!(
+            losses_of_first_writer(&mut buffer),
+            [LossMask::READ_GAP, LossMask::OVERWRITE, LossMask::NONE]
+        );
+        assert_eq!((counts(&buffer).read, counts(&buffer).overwritten), (5, 4));
+    }
+}
+
+fn losses_of_first_writer(buffer: &mut TraceBuffer) -> Vec<LossMask> {
+    let mut losses = Vec::new();
+    buffer.begin_read();
+    while let Some(packet) = buffer.read_packet() {
+        if packet.writer_id() == WriterId(1) {
+            losses.push(packet.loss());
+        }
+    }
+    losses
+}
