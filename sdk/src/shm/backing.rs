@@ -95,18 +95,4 @@ impl Backing {
         // elsewhere: a slice of the mapping would be an access by somebody else.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
-
-    /// Moves `len` bytes from `from_bytes` to `to_bytes`.
-    ///
-    /// # Safety
-    ///
-    /// Both stretches are payload inside the mapping, and nobody else accesses them meanwhile.
-    pub(super) unsafe fn shift(&self, from_bytes: usize, to_bytes: usize, len: usize) {
-        // SAFETY: the offset is inside the mapping.
-        let from = unsafe { self.address(from_bytes) };
-        // SAFETY: the offset is inside the mapping.
-        let to = unsafe { self.address(to_bytes) };
-        // SAFETY: both are valid by B1 and exclusive by the caller's promise; they may overlap.
-        unsafe { std::ptr::copy(from, to, len) }
-    }
 }

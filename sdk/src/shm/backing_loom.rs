@@ -94,16 +94,6 @@ impl Backing {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 
-    /// # Safety
-    ///
-    /// As its twin; loom checks that no access is concurrent with the call.
-    pub(super) unsafe fn shift(&self, from_bytes: usize, to_bytes: usize, len: usize) {
-        // SAFETY: as the caller promises.
-        let bytes = unsafe { self.read(from_bytes, len) }.to_vec();
-        // SAFETY: as the caller promises.
-        unsafe { self.write(to_bytes, &bytes) }
-    }
-
     fn watches(&self, offset_bytes: usize, len: usize) -> impl Iterator<Item = &UnsafeCell<()>> {
         (offset_bytes..offset_bytes + len)
             .filter(|offset| offset % PAGE_SIZE_MIN_BYTES < WATCHED_BYTES)

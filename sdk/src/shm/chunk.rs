@@ -5,21 +5,22 @@
 //! [`ChunkPlace`] names it.
 //!
 //! ```text
-//!  0         4          6         8                           closed_bytes
+//!  0         4          6         8                                 finished_bytes
 //! +----------+----------+---------+------+----------+------+---+------+- - - - - - - - -
 //! | chunk id |writer id | packets | size | fragment | size |   | size | open fragment...
 //! +----------+----------+---------+------+----------+------+---+------+- - - - - - - - -
-//!                                 |<-- finished, never written  -->|  |<- a FragmentRange
-//!                                 |    again before it is free     |
+//!                                 |<------ finished, not written again ----->|<--- writable range
 //! ```
 //!
-//! The writable chunk itself keeps the fragments in order: it writes every fragment's size, and
-//! raises the packet count only over fragments that are finished. That makes scraping sound
-//! whatever the writer writes into the ranges that it gets.
+//! The writable chunk itself keeps account of the fragments: it knows where the finished ones end,
+//! by the same sizes that a scraper will walk along, and raises the packet count only over finished
+//! ones. So a scraper never gets to bytes that may still change, whatever a writer writes.
 #![allow(unsafe_code)] // Payload is raw memory; `backing.rs` makes the addresses.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+
+use protozero::redundant_varint;
 
 use super::layout::{ChunkFlags, ChunkHeader, ChunkPlace, PacketsWord};
 use super::memory::{ChunkExtent, Mapping, NewChunk};
@@ -37,15 +38,12 @@ pub const PACKETS_PER_CHUNK_MAX: u16 = PacketsWord::COUNT_MAX - 1;
 /// With fewer free bytes than these no packet begins in a chunk.
 pub const PACKET_ROOM_MIN_BYTES: usize = FRAGMENT_SIZE_BYTES + 8;
 
-/// Fragments shorter than this get a size of one byte when they are closed.
-const COMPACT_BELOW_BYTES: usize = 127;
-
-/// Memory of an open fragment, from behind its size to the end of the chunk.
+/// Memory at the end of a chunk that its writer may fill.
 ///
-/// It may be read and written by whoever holds the chunk, until the fragment is closed or
-/// abandoned or the chunk is gone.
+/// Whoever holds the chunk may read and write it, up to these limits: nothing before the end of
+/// the finished fragments any more, and nothing once the chunk is gone.
 #[derive(Clone, Copy, Debug)]
-pub struct FragmentRange {
+pub struct WritableRange {
     /// First byte.
     pub start: *mut u8,
     /// Number of bytes.
@@ -60,8 +58,9 @@ pub struct FragmentRange {
 /// Invariants:
 /// - (W1) The chunk is BeingWritten and this is its only handle.
 /// - (W2) `packets` is what the header's packets word says: nobody else stores there.
-/// - (W3) `closed_bytes` is at most the payload's size. Payload before it consists of finished
-///   fragments, each with the size that this handle wrote, and is not written again.
+/// - (W3) `finished_bytes` is at most the payload's size. Payload before it consists of finished
+///   fragments: walking the sizes that stand there ends exactly at `finished_bytes`. It is not
+///   written again; that is the condition on which [`WritableRange`]s are given out.
 /// - (W4) The count covers finished fragments, and then at most one more: the open one, or one
 ///   yet to come if `published`.
 #[derive(Debug)]
@@ -72,11 +71,11 @@ pub struct WritableChunk {
     extent: ChunkExtent,
     chunk_id: ChunkId,
     packets: PacketsWord,
-    closed_bytes: usize,
-    /// Whether a fragment is open, its size at `closed_bytes`.
+    finished_bytes: usize,
+    /// Whether a fragment is open, its size at `finished_bytes`.
     is_open: bool,
     /// Whether the count is ahead of the fragments that were opened, by one.
-    /// Then no fragment is open, and `closed_bytes` is below the payload's size.
+    /// Then no fragment is open, and `finished_bytes` is below the payload's size.
     published: bool,
 }
 
@@ -97,7 +96,7 @@ impl WritableChunk {
             extent,
             chunk_id: header.chunk_id,
             packets: PacketsWord::default(),
-            closed_bytes: 0,
+            finished_bytes: 0,
             is_open: false,
             published: false,
         };
@@ -128,38 +127,67 @@ impl WritableChunk {
     }
 
     /// Size of the payload.
+    #[inline]
     #[must_use]
     pub fn payload_size_bytes(&self) -> usize {
         self.extent.payload_size_bytes()
     }
 
     /// Bytes behind the last closed fragment.
+    #[inline]
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        self.payload_size_bytes() - self.closed_bytes
+        self.payload_size_bytes() - self.finished_bytes
     }
 
-    /// Distance of an open fragment's first byte from the start of the payload.
+    /// Whether a fragment is open.
+    #[inline]
     #[must_use]
-    pub fn open_fragment_offset_bytes(&self) -> usize {
-        self.closed_bytes + FRAGMENT_SIZE_BYTES
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
-    /// Whether another packet may begin in this chunk.
+    /// Whether the open fragment is the first of the chunk and goes on with an earlier packet.
+    #[must_use]
+    pub fn continues_packet(&self) -> bool {
+        self.finished_bytes == 0 && self.has_flag(ChunkFlags::FIRST_PACKET_CONTINUES)
+    }
+
+    /// Whether a packet may begin in this chunk.
+    #[inline]
     #[must_use]
     pub fn has_room_for_packet(&self) -> bool {
-        let packets = self.packets.count() - u16::from(self.published);
         !self.is_open
-            && packets < PACKETS_PER_CHUNK_MAX
+            && self.packets.count() - u16::from(self.published) < PACKETS_PER_CHUNK_MAX
             && self.free_bytes() >= PACKET_ROOM_MIN_BYTES
     }
 
-    /// Opens the next fragment: counts it and reserves its size. Returns the memory that it may
-    /// fill, or `None` if one is open already or there is no room
-    /// ([`WritableChunk::has_room_for_packet`]).
-    pub fn open_fragment(&mut self) -> Option<FragmentRange> {
+    /// The memory from the end of the finished fragments on; behind its size, if the open
+    /// fragment continues a packet.
+    #[must_use]
+    pub fn writable_range(&self) -> WritableRange {
+        let skipped_bytes = if self.is_open && self.continues_packet() {
+            FRAGMENT_SIZE_BYTES
+        } else {
+            0
+        };
+        let start_bytes = self.start_bytes() + skipped_bytes;
+        WritableRange {
+            // SAFETY: `finished_bytes` is within the payload (W3), and a fragment that is open has
+            // room for its size.
+            start: unsafe { self.mapping.backing.address(start_bytes) },
+            len: self.free_bytes() - skipped_bytes,
+        }
+    }
+
+    /// Opens the first fragment of a packet and counts it. Its size is for the caller to write,
+    /// at the start of the writable range, before [`WritableChunk::end_fragment`].
+    ///
+    /// Returns whether there is room for it ([`WritableChunk::has_room_for_packet`]).
+    #[inline]
+    pub fn begin_fragment(&mut self) -> bool {
         if !self.has_room_for_packet() {
-            return None;
+            return false;
         }
         if self.published {
             self.published = false;
@@ -167,48 +195,41 @@ impl WritableChunk {
             self.count_one_more();
         }
         self.is_open = true;
-        self.write(&[0; FRAGMENT_SIZE_BYTES]);
-        let start_bytes = self.extent.payload_offset_bytes() + self.open_fragment_offset_bytes();
-        Some(FragmentRange {
-            // SAFETY: room for the size and more was checked, so the address is in the payload.
-            start: unsafe { self.mapping.backing.address(start_bytes) },
-            len: self.free_bytes() - FRAGMENT_SIZE_BYTES,
-        })
+        true
     }
 
-    /// Closes the open fragment, of which `len` bytes were filled, as the last of its packet. If
-    /// it is short and the first of its packet too, its size takes one byte.
-    pub fn close_fragment(&mut self, len: usize) {
-        let Some(len) = self.checked_len(len) else {
-            return;
-        };
-        let continues = self.closed_bytes == 0
-            && self
-                .packets
-                .flags()
-                .contains(ChunkFlags::FIRST_PACKET_CONTINUES);
-        if len < COMPACT_BELOW_BYTES && !continues {
-            let size_at = self.extent.payload_offset_bytes() + self.closed_bytes;
-            let (from, to) = (size_at + FRAGMENT_SIZE_BYTES, size_at + 1);
-            // SAFETY: both stretches lie in the payload behind `closed_bytes`, where only the
-            // holder of this handle reads or writes (W1, W3), and that is the caller.
-            unsafe { self.mapping.backing.shift(from, to, len) };
-            self.write(&[len as u8]);
-            self.closed_bytes += 1 + len;
-        } else {
-            self.write(&redundant_varint(len as u32));
-            self.closed_bytes += FRAGMENT_SIZE_BYTES + len;
+    /// Opens the first fragment of a new chunk as one that goes on with the packet of the chunk
+    /// before, and reserves its size.
+    pub fn begin_continuation(&mut self) {
+        if self.packets.count() == 0 {
+            self.set_flag(ChunkFlags::FIRST_PACKET_CONTINUES);
+            self.begin_fragment();
+            self.write(&[0; FRAGMENT_SIZE_BYTES]);
         }
-        self.is_open = false;
+    }
+
+    /// Finishes the open fragment, by the size that stands at its start.
+    #[inline]
+    pub fn end_fragment(&mut self) {
+        if self.is_open {
+            let end_bytes = self.end_of_fragment();
+            debug_assert!(end_bytes <= self.payload_size_bytes());
+            self.finished_bytes = end_bytes.min(self.payload_size_bytes());
+            self.is_open = false;
+        }
+    }
+
+    /// Finishes the open fragment, of which `len` bytes were filled, as the end of a packet that
+    /// came from the chunk before.
+    pub fn end_continuation(&mut self, len: usize) {
+        self.write_size(len);
+        self.end_fragment();
     }
 
     /// Closes the open fragment, of which `len` bytes were filled, as one whose packet continues
     /// in the writer's next chunk. No further fragment fits.
-    pub fn close_continuing_fragment(&mut self, len: usize) {
-        let Some(len) = self.checked_len(len) else {
-            return;
-        };
-        self.write(&redundant_varint(len as u32));
+    pub fn end_continuing(&mut self, len: usize) {
+        self.write_size(len);
         self.set_flag(ChunkFlags::LAST_PACKET_CONTINUES);
         self.seal();
     }
@@ -230,6 +251,7 @@ impl WritableChunk {
     /// Lets a scraper see the last finished packet. It skips the last one that is counted, so the
     /// count goes ahead by one; the next fragment takes it over, or an empty one at the end.
     /// Without effect while a fragment is open or if no byte is free.
+    #[inline]
     pub fn publish_finished(&mut self) {
         if !self.is_open && !self.published && self.free_bytes() > 0 {
             self.count_one_more();
@@ -251,27 +273,60 @@ impl WritableChunk {
         self.place
     }
 
-    /// Fills the open fragment from its start, under the eyes of the model checker.
-    #[cfg(all(test, loom))]
-    pub(super) fn write_watched(&mut self, bytes: &[u8]) {
-        let start_bytes = self.extent.payload_offset_bytes() + self.open_fragment_offset_bytes();
-        // SAFETY: the models open a fragment before, and write less than fits.
-        unsafe { self.mapping.backing.write(start_bytes, bytes) }
+    /// Writes a whole packet as a trace writer would, under the eyes of the model checker.
+    #[cfg(test)]
+    pub(super) fn append_packet(&mut self, bytes: &[u8]) {
+        assert!(self.begin_fragment());
+        if bytes.len() < 127 {
+            self.write(&[&[bytes.len() as u8], bytes].concat());
+        } else {
+            self.fill_fragment(bytes);
+        }
+        self.end_fragment();
     }
 
-    /// `len` if a fragment is open; no more than there is room for, so that W3 holds.
-    fn checked_len(&self, len: usize) -> Option<usize> {
-        let room = self.free_bytes().checked_sub(FRAGMENT_SIZE_BYTES)?;
+    /// Writes a size of four bytes, and the open fragment's first bytes.
+    #[cfg(test)]
+    pub(super) fn fill_fragment(&mut self, bytes: &[u8]) {
+        self.write(&[&redundant_varint(bytes.len() as u32), bytes].concat());
+    }
+
+    /// Where the open fragment ends, by its size.
+    #[inline]
+    fn end_of_fragment(&self) -> usize {
+        let len = FRAGMENT_SIZE_BYTES.min(self.free_bytes());
+        // SAFETY: the bytes lie in the payload. Whoever holds this handle is the only one to write
+        // them (W1), and does not do so during this call.
+        let size = unsafe { self.mapping.backing.read(self.start_bytes(), len) };
+        match *size {
+            [byte, ..] if byte < 0x80 => self.finished_bytes + 1 + usize::from(byte),
+            [a, b, c, d] => {
+                let size = u32::from(a & 0x7f)
+                    | u32::from(b & 0x7f) << 7
+                    | u32::from(c & 0x7f) << 14
+                    | u32::from(d & 0x7f) << 21;
+                self.finished_bytes + FRAGMENT_SIZE_BYTES + size as usize
+            }
+            _ => self.payload_size_bytes(),
+        }
+    }
+
+    /// Writes the open fragment's size, no more than there is room for (W3).
+    fn write_size(&mut self, len: usize) {
+        let room = self.free_bytes().saturating_sub(FRAGMENT_SIZE_BYTES);
         debug_assert!(self.is_open && len <= room);
-        self.is_open.then_some(len.min(room))
+        if self.is_open {
+            self.write(&redundant_varint(len.min(room) as u32));
+        }
     }
 
     /// Declares the whole payload finished.
     fn seal(&mut self) {
-        self.closed_bytes = self.payload_size_bytes();
+        self.finished_bytes = self.payload_size_bytes();
         self.is_open = false;
     }
 
+    #[inline]
     fn count_one_more(&mut self) {
         let (count, flags) = (self.packets.count(), self.packets.flags());
         self.store_packets(PacketsWord::new(count + 1, flags));
@@ -284,39 +339,40 @@ impl WritableChunk {
         }
     }
 
+    fn has_flag(&self, flag: ChunkFlags) -> bool {
+        self.packets.flags().contains(flag)
+    }
+
     /// The one store per packet. A plain store is enough since nobody else stores there (W2).
+    #[inline]
     fn store_packets(&mut self, packets: PacketsWord) {
         self.packets = packets;
         // Release pairs with the acquire load in `ServiceMemory::scrape`: who sees the count sees
-        // the ids, and every byte before `closed_bytes`.
+        // the ids, and every byte before `finished_bytes`.
         self.header()
             .packets
             .store(packets.bits(), Ordering::Release);
     }
 
+    #[inline]
     fn header(&self) -> &ChunkHeader {
         // SAFETY: the chunk is in use as long as this handle exists (W1).
         unsafe { self.mapping.chunk_header(self.extent) }
     }
 
-    /// Writes `bytes` at `closed_bytes`; the callers know that they fit.
+    /// Writes `bytes` at `finished_bytes`; the callers know that they fit.
     fn write(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.free_bytes());
-        let offset_bytes = self.extent.payload_offset_bytes() + self.closed_bytes;
         // SAFETY: the bytes lie in the payload, behind what is finished (W3), where nobody but the
         // holder of this handle reads or writes (W1).
-        unsafe { self.mapping.backing.write(offset_bytes, bytes) }
+        unsafe { self.mapping.backing.write(self.start_bytes(), bytes) }
     }
-}
 
-/// `value`, below 2^28, as a varint of four bytes.
-const fn redundant_varint(value: u32) -> [u8; FRAGMENT_SIZE_BYTES] {
-    [
-        value as u8 | 0x80,
-        (value >> 7) as u8 | 0x80,
-        (value >> 14) as u8 | 0x80,
-        (value >> 21) as u8 & 0x7f,
-    ]
+    /// Distance of the end of the finished fragments from the start of the mapping.
+    #[inline]
+    fn start_bytes(&self) -> usize {
+        self.extent.payload_offset_bytes() + self.finished_bytes
+    }
 }
 
 /// A chunk that is being read, owned by the service. Dropping the handle frees the chunk, too.

@@ -29,12 +29,6 @@ fn take(producer: &ProducerMemory, layout: PageLayout, writer_id: u16) -> Option
     producer.acquire_for_writing(0, layout, header)
 }
 
-fn packet(chunk: &mut WritableChunk, bytes: &[u8]) {
-    chunk.open_fragment().unwrap();
-    chunk.write_watched(bytes);
-    chunk.close_fragment(bytes.len());
-}
-
 #[test]
 fn writers_that_partition_and_take_at_once_get_different_chunks() {
     loom::model(|| {
@@ -91,7 +85,7 @@ fn a_chunk_goes_round_between_writer_and_service_without_a_race() {
         let mut written = 0;
         for writer_id in 1..=2 {
             if let Some(mut chunk) = take(&producer, PageLayout::One, writer_id) {
-                packet(&mut chunk, &[writer_id as u8; 3]);
+                chunk.append_packet(&[writer_id as u8; 3]);
                 let _ = chunk.complete();
                 written += 1;
             }
@@ -107,11 +101,11 @@ fn the_next_writer_writes_after_the_reader_has_read() {
     loom::model(|| {
         let (producer, service) = one_page();
         let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        packet(&mut chunk, b"old");
+        chunk.append_packet(b"old");
         let place = chunk.complete();
         let writer = thread::spawn(move || {
             if let Some(mut chunk) = take(&producer, PageLayout::One, 2) {
-                packet(&mut chunk, b"new");
+                chunk.append_packet(b"new");
             }
         });
         let chunk = service.acquire_for_reading(place).unwrap();
@@ -176,9 +170,9 @@ fn a_scrape_beside_the_writer_sees_whole_packets_without_a_race() {
             }
         });
         let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        packet(&mut chunk, b"one");
+        chunk.append_packet(b"one");
         chunk.publish_finished();
-        packet(&mut chunk, b"two");
+        chunk.append_packet(b"two");
         chunk.publish_finished();
         let _ = chunk.complete();
         scraper.join().unwrap();
@@ -190,8 +184,8 @@ fn a_scrape_after_a_free_never_mixes_two_writers() {
     loom::model(|| {
         let (producer, mut service) = one_page();
         let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
-        packet(&mut chunk, b"old");
-        packet(&mut chunk, b"old");
+        chunk.append_packet(b"old");
+        chunk.append_packet(b"old");
         let _ = chunk.complete();
         service.acquire_for_reading(FIRST).unwrap().free().unwrap();
         let scraper = thread::spawn(move || {
@@ -202,7 +196,7 @@ fn a_scrape_after_a_free_never_mixes_two_writers() {
             }
         });
         let mut chunk = take(&producer, PageLayout::One, 2).unwrap();
-        packet(&mut chunk, b"new");
+        chunk.append_packet(b"new");
         chunk.publish_finished();
         scraper.join().unwrap();
     });

@@ -68,14 +68,16 @@ mod memory; // geometry, bounds, the two sides
 mod chunk; // handles of chunks being written and being read
 mod scrape; // reading beside the writers
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_models;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use chunk::{
-    ABANDONED_FRAGMENT_SIZE, FRAGMENT_SIZE_BYTES, FragmentRange, PACKET_ROOM_MIN_BYTES,
-    PACKETS_PER_CHUNK_MAX, ReadableChunk, WritableChunk,
+    ABANDONED_FRAGMENT_SIZE, FRAGMENT_SIZE_BYTES, PACKET_ROOM_MIN_BYTES, PACKETS_PER_CHUNK_MAX,
+    ReadableChunk, WritableChunk, WritableRange,
 };
 pub use layout::{ChunkFlags, ChunkPlace, PacketsWord, PageLayout};
 pub use memory::{Geometry, MemoryError, NewChunk, ProducerMemory, ServiceMemory, shared_memory};

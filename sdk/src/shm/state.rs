@@ -312,7 +312,8 @@ fn exchange(word: &AtomicU32, seen: PageWord, next: PageWord) -> Result<(), Page
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

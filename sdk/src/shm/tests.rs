@@ -25,25 +25,6 @@ fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
     }
 }
 
-/// Opens a fragment and fills in its first bytes.
-#[allow(unsafe_code)]
-fn begin(chunk: &mut WritableChunk, bytes: &[u8]) {
-    let range = chunk.open_fragment().expect("room for a fragment");
-    assert!(bytes.len() <= range.len);
-    // SAFETY: the fragment is open, and the bytes fit.
-    unsafe {
-        range
-            .start
-            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-    }
-}
-
-/// Writes a whole packet.
-fn packet(chunk: &mut WritableChunk, bytes: &[u8]) {
-    begin(chunk, bytes);
-    chunk.close_fragment(bytes.len());
-}
-
 #[test]
 fn a_page_is_divided_when_its_first_chunk_is_taken_and_then_keeps_its_layout() {
     for page_size_bytes in PAGE_SIZES_BYTES {
@@ -168,19 +149,20 @@ fn counting_and_flagging_show_in_the_packets_word() {
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
-    packet(&mut chunk, b"one");
+    chunk.append_packet(b"one");
     assert_eq!(chunk.packets(), PacketsWord::new(1, ChunkFlags::NONE));
-    begin(&mut chunk, b"two");
+    assert!(chunk.begin_fragment());
+    chunk.fill_fragment(b"two");
     assert_eq!(chunk.packets().count(), 2);
     chunk.set_needs_patching();
     assert_eq!(
         chunk.packets(),
         PacketsWord::new(2, ChunkFlags::NEEDS_PATCHING)
     );
-    chunk.close_continuing_fragment(3);
+    chunk.end_continuing(3);
     let both = ChunkFlags::NEEDS_PATCHING.union(ChunkFlags::LAST_PACKET_CONTINUES);
     assert_eq!(chunk.packets(), PacketsWord::new(2, both));
-    assert!(chunk.open_fragment().is_none());
+    assert!(!chunk.begin_fragment());
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
     assert_eq!(chunk.packets(), PacketsWord::new(2, both));
     assert_eq!(chunk.payload()[..11], *b"\x03one\x83\x80\x80\x00two");
@@ -206,12 +188,9 @@ fn a_published_packet_and_its_empty_follower_have_the_golden_bytes() {
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
-    packet(
-        &mut chunk,
-        &[
-            0xb8, 0x05, 0x01, 0xa2, 0x38, 0x05, 0x0a, 0x03, 0x66, 0x6f, 0x6f,
-        ],
-    );
+    chunk.append_packet(&[
+        0xb8, 0x05, 0x01, 0xa2, 0x38, 0x05, 0x0a, 0x03, 0x66, 0x6f, 0x6f,
+    ]);
     chunk.publish_finished();
     chunk.publish_finished();
     let _ = chunk.complete();
@@ -232,8 +211,9 @@ fn an_abandoned_fragment_has_the_size_that_no_fragment_has_and_nothing_follows_i
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
-    packet(&mut chunk, b"good");
-    begin(&mut chunk, b"lost");
+    chunk.append_packet(b"good");
+    assert!(chunk.begin_fragment());
+    chunk.fill_fragment(b"lost");
     chunk.abandon_fragment();
     assert!(!chunk.has_room_for_packet());
     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
@@ -242,30 +222,23 @@ fn an_abandoned_fragment_has_the_size_that_no_fragment_has_and_nothing_follows_i
 }
 
 #[test]
-fn a_fragment_of_127_bytes_keeps_four_bytes_of_size_and_a_continuation_does_always() {
+fn a_continuation_has_a_size_of_four_bytes_and_its_followers_begin_behind_it() {
     let (producer, service) = memory(4096, 1);
-    let mut whole = producer
-        .acquire_for_writing(0, PageLayout::Two, chunk_of(1, 0))
+    let mut chunk = producer
+        .acquire_for_writing(0, PageLayout::Two, chunk_of(1, 1))
         .unwrap();
-    packet(&mut whole, &[b'x'; 126]);
-    packet(&mut whole, &[b'y'; 127]);
-    packet(&mut whole, b"");
-    let whole = service.acquire_for_reading(whole.complete()).unwrap();
-    assert_eq!(whole.payload()[..2], [126, b'x']);
-    assert_eq!(whole.payload()[127..132], [0xff, 0x80, 0x80, 0, b'y']);
-    assert_eq!(whole.payload()[127 + 131], 0);
-
-    let header = NewChunk {
-        flags: ChunkFlags::FIRST_PACKET_CONTINUES,
-        ..chunk_of(1, 1)
-    };
-    let mut continued = producer
-        .acquire_for_writing(0, PageLayout::Two, header)
-        .unwrap();
-    packet(&mut continued, b"rest");
-    packet(&mut continued, b"next");
-    let continued = service.acquire_for_reading(continued.complete()).unwrap();
-    assert_eq!(continued.payload()[..13], *b"\x84\x80\x80\x00rest\x04next");
+    let whole = chunk.writable_range();
+    assert_eq!(whole.len, chunk.payload_size_bytes());
+    chunk.begin_continuation();
+    let behind_size = chunk.writable_range();
+    assert_eq!(behind_size.start.addr(), whole.start.addr() + 4);
+    assert_eq!(behind_size.len, whole.len - 4);
+    chunk.end_continuation(3);
+    chunk.append_packet(b"next");
+    let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
+    let flags = ChunkFlags::FIRST_PACKET_CONTINUES;
+    assert_eq!(chunk.packets(), PacketsWord::new(2, flags));
+    assert_eq!(chunk.payload()[..12], *b"\x83\x80\x80\0\0\0\0\x04next");
 }
 
 #[test]
@@ -275,7 +248,7 @@ fn a_packet_that_fills_the_chunk_is_not_published_ahead() {
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
     let room = chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
-    packet(&mut chunk, &vec![1; room]);
+    chunk.append_packet(&vec![1; room]);
     assert_eq!(chunk.free_bytes(), 0);
     chunk.publish_finished();
     assert_eq!(chunk.packets().count(), 1);
@@ -291,7 +264,7 @@ fn a_chunk_takes_1022_packets_and_its_count_ends_at_1023() {
         .unwrap();
     let mut packets = 0;
     while chunk.has_room_for_packet() {
-        packet(&mut chunk, b"p");
+        chunk.append_packet(b"p");
         chunk.publish_finished();
         packets += 1;
         assert_eq!(chunk.packets().count(), packets + 1);
@@ -310,10 +283,10 @@ fn a_packet_begins_only_where_twelve_bytes_are_free() {
             .acquire_for_writing(0, PageLayout::Fourteen, chunk_of(1, 0))
             .unwrap();
         let len = chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES - free_bytes;
-        packet(&mut chunk, &vec![1; len]);
+        chunk.append_packet(&vec![1; len]);
         assert_eq!(chunk.free_bytes(), free_bytes);
         assert_eq!(chunk.has_room_for_packet(), has_room);
-        assert_eq!(chunk.open_fragment().is_some(), has_room);
+        assert_eq!(chunk.begin_fragment(), has_room);
     }
 }
 
@@ -323,7 +296,7 @@ fn a_taken_chunk_still_holds_what_an_earlier_use_left_behind() {
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
-    packet(&mut chunk, b"stale");
+    chunk.append_packet(b"stale");
     service
         .acquire_for_reading(chunk.complete())
         .unwrap()
@@ -356,9 +329,10 @@ fn a_scrape_sees_finished_packets_only() {
         .unwrap();
     let place = chunk.place();
     assert_eq!(service.scrape(place, &mut payload), None);
-    begin(&mut chunk, b"one");
+    assert!(chunk.begin_fragment());
+    chunk.fill_fragment(b"one");
     assert_eq!(service.scrape(place, &mut payload), None);
-    chunk.close_fragment(3);
+    chunk.end_fragment();
     assert_eq!(service.scrape(place, &mut payload), None);
     chunk.publish_finished();
     let scraped = service.scrape(place, &mut payload).unwrap();
@@ -372,16 +346,17 @@ fn a_scrape_sees_finished_packets_only() {
         }
     );
     assert_eq!(payload.len(), chunk.payload_size_bytes());
-    assert_eq!(payload[..5], *b"\x03one\0");
+    assert_eq!(payload[..8], *b"\x83\x80\x80\0one\0");
 
-    begin(&mut chunk, b"second");
+    assert!(chunk.begin_fragment());
+    chunk.fill_fragment(b"second");
     let again = service.scrape(place, &mut payload).unwrap();
     assert_eq!(again, scraped);
-    assert_eq!(payload[..5], *b"\x03one\0");
-    chunk.close_continuing_fragment(6);
+    assert_eq!(payload[..8], *b"\x83\x80\x80\0one\0");
+    chunk.end_continuing(6);
     let again = service.scrape(place, &mut payload).unwrap();
     assert_eq!(again.packets.flags(), ChunkFlags::LAST_PACKET_CONTINUES);
-    assert_eq!(payload[4..], vec![0; payload.len() - 4]);
+    assert_eq!(payload[7..], vec![0; payload.len() - 7]);
     assert_eq!(
         producer.page_word(0).unwrap().chunk_state(0),
         Some(ChunkState::BeingWritten)
@@ -395,9 +370,10 @@ fn a_scrape_sees_all_of_a_complete_chunk_and_leaves_it_complete() {
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(3, 0))
         .unwrap();
-    packet(&mut chunk, b"one");
-    packet(&mut chunk, &[7; 200]);
-    begin(&mut chunk, b"lost");
+    chunk.append_packet(b"one");
+    chunk.append_packet(&[7; 200]);
+    assert!(chunk.begin_fragment());
+    chunk.fill_fragment(b"lost");
     let place = chunk.complete();
     let scraped = service.scrape(place, &mut payload).unwrap();
     assert!(scraped.is_complete);
@@ -419,7 +395,7 @@ fn a_size_that_leads_out_of_the_payload_ends_the_scrape() {
         let mut chunk = producer
             .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
             .unwrap();
-        packet(&mut chunk, b"hostile");
+        chunk.append_packet(b"hostile");
         let _ = chunk.complete();
         overwrite(
             &service,
@@ -448,7 +424,7 @@ fn the_memory_outlives_either_side_as_long_as_a_chunk_is_held() {
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
         .unwrap();
     drop((producer, service));
-    packet(&mut chunk, b"into the void");
+    chunk.append_packet(b"into the void");
     assert_eq!(chunk.packets().count(), 1);
     let _ = chunk.complete();
 }
@@ -471,7 +447,7 @@ fn threads_that_take_and_free_chunks_of_few_pages_never_share_one() {
                         continue;
                     };
                     let text = [writer_id.to_le_bytes(), (chunk_id as u16).to_le_bytes()].concat();
-                    packet(&mut chunk, &text);
+                    chunk.append_packet(&text);
                     let chunk = service.acquire_for_reading(chunk.complete()).unwrap();
                     assert_eq!(chunk.writer_id(), WriterId(writer_id));
                     assert_eq!(chunk.chunk_id(), ChunkId(chunk_id));
