@@ -1,1 +1,28 @@
 //! The producer side: from a packet to committed chunks.
+//!
+//! ```text
+//!  Packet ---> TraceWriter ---> StreamWriter<ChunkSource> ---> WriterPort ---> Arbiter ---> service
+//!  a message   fragments        bytes in chunks; open          chunk ids,      chunks,
+//!              and losses       lengths become patches         patches         commits
+//! ```
+//!
+//! A packet that fits into its writer's chunk takes no lock, no exchange and no system call: one
+//! store of the chunk's packet count, besides its bytes. Everything else happens once per chunk.
+
+// In the order of a packet's journey.
+mod account;
+mod arbiter; // free chunks for writers, commits for the service
+mod batch; // a commit in the making
+mod chunk_source; // chunks as ranges for the stream; packets that span chunks, or are dropped
+mod patches; // lengths that come after their chunk was returned
+mod port; // one writer's standing with the arbiter
+mod trace_writer; // packets: begin, finish, flush
+mod writer_ids; // which ids are in use // what became of every packet
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod testing; // a service that reassembles packets
+
+pub use account::{PacketCounts, WriterTotals};
+pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};
+pub use trace_writer::{Packet, TraceWriter};

@@ -1,0 +1,338 @@
+//! The arbiter: hands out chunks of the shared memory to the writers of one producer, and commits
+//! what they return.
+//!
+//! Two ways to commit ([`CommitMode`]): at once, by the thread that returns a chunk, as fits a
+//! service in the same process, which copies the chunk and frees it before the call returns; or in
+//! batches, as fits a service behind a connection.
+//!
+//! ```text
+//!  writers      acquire_chunk            return_chunk
+//!     |               |                        |
+//!     |      +--------v--------+      +--------v--------+  half full, flush,  +----------+
+//!     |      | page after page |      |  pending batch  |------stalled------->| service  |
+//!     |      +-----------------+      +-----------------+   one at a time     +----------+
+//!     |       frees chunks <------------------------------------------------------'
+//! ```
+//!
+//! One lock protects the page cursor, the pending batch, writer ids and accounts. It is never held
+//! while a thread sleeps or calls the service. A second lock keeps batches in order; it is held
+//! while one is sent, so a service must not call back into its producer's arbiter from
+//! [`ServiceEndpoint::commit`].
+//!
+//! Left out: writing late lengths into chunks that wait in the batch. They always go to the service
+//! as patches, and [`ChunkFlags::NEEDS_PATCHING`](crate::shm::ChunkFlags) stays set.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::account::{AccountId, Accounts, WriterCounters, WriterTotals};
+use super::batch::Batch;
+use super::patches::PatchList;
+use super::writer_ids::WriterIds;
+use crate::commit::ServiceEndpoint;
+use crate::ids::{BufferId, WriterId};
+use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
+
+/// What a writer does when no chunk is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BufferExhaustedPolicy {
+    /// Drops packets until one is free.
+    #[default]
+    Drop,
+    /// Waits for a chunk at every packet, each time as long as
+    /// [`ArbiterConfig::stall_attempts_max`] allows. Only then are packets dropped.
+    Stall,
+    /// Waits likewise, but while it is dropping it does not wait again.
+    StallThenDrop,
+}
+
+/// When returned chunks go to the service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitMode {
+    /// Each at once, from the thread that returns it.
+    #[default]
+    Immediate,
+    /// When half of the shared memory waits, on a flush, or when a writer finds no free chunk.
+    Batched,
+}
+
+/// How an arbiter works.
+#[derive(Clone, Copy, Debug)]
+pub struct ArbiterConfig {
+    /// Chunks per page.
+    pub page_layout: PageLayout,
+    /// When chunks are committed.
+    pub commit_mode: CommitMode,
+    /// How often a stalled writer looks for a free chunk before it drops packets after all. The
+    /// pauses between grow from 0 to 100 ms, so 300 attempts are about half a minute.
+    pub stall_attempts_max: u32,
+}
+
+impl Default for ArbiterConfig {
+    fn default() -> Self {
+        Self {
+            page_layout: PageLayout::One,
+            commit_mode: CommitMode::default(),
+            stall_attempts_max: 300,
+        }
+    }
+}
+
+/// Longest pause of a stalled writer.
+const STALL_PAUSE_MAX_US: u64 = 100_000;
+
+/// Hands out chunks and commits them.
+pub struct Arbiter {
+    memory: ProducerMemory,
+    endpoint: Arc<dyn ServiceEndpoint>,
+    config: ArbiterConfig,
+    state: Mutex<State>,
+    /// The batch that is being sent. Locked before `state`, never after it.
+    in_flight: Mutex<Batch>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The page to look at first; below the number of pages.
+    page_cursor: u32,
+    /// Stays empty with [`CommitMode::Immediate`].
+    pending: Batch,
+    writer_ids: WriterIds,
+    accounts: Accounts,
+    is_shut_down: bool,
+}
+
+/// What a new writer is given.
+#[derive(Debug)]
+pub(super) struct Admission {
+    /// `None` if the arbiter is shut down, all ids are in use, or the buffer is none: then the
+    /// writer gets no chunk, ever.
+    pub(super) writer_id: Option<WriterId>,
+    pub(super) account_id: AccountId,
+    pub(super) counters: Arc<WriterCounters>,
+}
+
+impl Arbiter {
+    /// An arbiter over `memory` that commits to `endpoint`.
+    #[must_use]
+    pub fn new(
+        memory: ProducerMemory,
+        endpoint: Arc<dyn ServiceEndpoint>,
+        config: ArbiterConfig,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            memory,
+            endpoint,
+            config,
+            state: Mutex::new(State {
+                page_cursor: 0,
+                pending: Batch::default(),
+                writer_ids: WriterIds::new(WriterId::MAX),
+                accounts: Accounts::default(),
+                is_shut_down: false,
+            }),
+            in_flight: Mutex::new(Batch::default()),
+        })
+    }
+
+    /// Sends what waits in the pending batch. When this returns, the service has taken over every
+    /// chunk that was returned before.
+    pub fn commit_pending(&self) {
+        if self.config.commit_mode == CommitMode::Batched {
+            self.send_pending(&mut self.in_flight.lock());
+        }
+    }
+
+    /// Admits no further writers. Returns whether the last one is gone.
+    pub fn try_shutdown(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_shut_down = true;
+        state.writer_ids.is_empty()
+    }
+
+    /// What became of all packets, per writer id and buffer, in no particular order.
+    #[must_use]
+    pub fn writer_totals(&self) -> Vec<WriterTotals> {
+        self.state.lock().accounts.totals()
+    }
+
+    /// Forgets the counts of writers that are gone and wrote to `target_buffer`: the buffer is
+    /// gone, too.
+    pub fn forget_buffer(&self, target_buffer: BufferId) {
+        self.state.lock().accounts.forget_buffer(target_buffer);
+    }
+
+    /// Takes in a writer, and announces it to the service.
+    pub(super) fn admit_writer(&self, target_buffer: BufferId) -> Admission {
+        let admission = {
+            let mut state = self.state.lock();
+            let writer_id = if state.is_shut_down || target_buffer == BufferId(0) {
+                None
+            } else {
+                state.writer_ids.allocate()
+            };
+            let (account_id, counters) = state.accounts.open(writer_id, target_buffer);
+            Admission {
+                writer_id,
+                account_id,
+                counters,
+            }
+        };
+        if let Some(writer_id) = admission.writer_id {
+            self.endpoint.register_writer(writer_id, target_buffer);
+        }
+        admission
+    }
+
+    /// Lets a writer go that has returned its chunks.
+    pub(super) fn dismiss_writer(&self, writer_id: Option<WriterId>, account_id: AccountId) {
+        if let Some(writer_id) = writer_id {
+            self.commit_pending();
+            // Before the id is free: the next writer with this id registers after.
+            self.endpoint.unregister_writer(writer_id);
+        }
+        let mut state = self.state.lock();
+        state.accounts.close(account_id);
+        if let Some(writer_id) = writer_id {
+            state.writer_ids.release(writer_id);
+        }
+    }
+
+    /// A free chunk, by the writer's policy.
+    pub(super) fn acquire_chunk(
+        &self,
+        header: NewChunk,
+        policy: BufferExhaustedPolicy,
+    ) -> Option<WritableChunk> {
+        self.find_chunk(header).or_else(|| match policy {
+            BufferExhaustedPolicy::Drop => self.find_chunk_after_commit(header),
+            BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
+                self.stall_for_chunk(header)
+            }
+        })
+    }
+
+    /// Whether one of `pages` pages from `cursor` on seems to have a free chunk: a look at so many
+    /// words, without a lock. Moves the cursor on.
+    pub(super) fn seems_free(&self, cursor: &mut u32, pages: u32) -> bool {
+        let page_count = self.memory.geometry().page_count();
+        (0..pages.min(page_count)).any(|_| {
+            *cursor = (*cursor + 1) % page_count;
+            self.memory.seems_free(*cursor)
+        })
+    }
+
+    /// Commits a chunk with the late lengths that are known by now. `batch` is the caller's own,
+    /// for commits that do not wait.
+    pub(super) fn return_chunk(
+        &self,
+        chunk: WritableChunk,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        patches: &mut PatchList,
+        batch: &mut Batch,
+    ) {
+        let place = chunk.complete();
+        let page_share_bytes = self.memory.geometry().page_size_bytes()
+            / usize::from(self.config.page_layout.chunk_count());
+        self.hand_over(batch, |batch| {
+            batch.add_chunk(place, page_share_bytes, target_buffer);
+            batch.add_ready_patches(patches, writer_id, target_buffer);
+        });
+    }
+
+    /// Commits late lengths alone.
+    pub(super) fn send_patches(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        patches: &mut PatchList,
+        batch: &mut Batch,
+    ) {
+        self.hand_over(batch, |batch| {
+            batch.add_ready_patches(patches, writer_id, target_buffer);
+        });
+    }
+
+    fn hand_over(&self, batch: &mut Batch, add: impl FnOnce(&mut Batch)) {
+        match self.config.commit_mode {
+            CommitMode::Immediate => {
+                add(batch);
+                batch.commit_to(&*self.endpoint);
+            }
+            CommitMode::Batched => {
+                let waiting_bytes = {
+                    let pending = &mut self.state.lock().pending;
+                    add(pending);
+                    pending.chunk_bytes()
+                };
+                if waiting_bytes >= self.memory.geometry().size_bytes() / 2 {
+                    self.commit_pending();
+                }
+            }
+        }
+    }
+
+    fn send_pending(&self, in_flight: &mut Batch) {
+        std::mem::swap(in_flight, &mut self.state.lock().pending);
+        in_flight.commit_to(&*self.endpoint);
+    }
+
+    /// Looks at every page once, from where the last search ended.
+    fn find_chunk(&self, header: NewChunk) -> Option<WritableChunk> {
+        let page_count = self.memory.geometry().page_count();
+        let mut state = self.state.lock();
+        for _ in 0..page_count {
+            let chunk =
+                self.memory
+                    .acquire_for_writing(state.page_cursor, self.config.page_layout, header);
+            if chunk.is_some() {
+                return chunk;
+            }
+            state.page_cursor = (state.page_cursor + 1) % page_count;
+        }
+        None
+    }
+
+    /// The free chunks may be among those that wait to be committed. Does not wait for another
+    /// thread that is just committing.
+    #[cold]
+    fn find_chunk_after_commit(&self, header: NewChunk) -> Option<WritableChunk> {
+        if self.config.commit_mode == CommitMode::Immediate {
+            return None;
+        }
+        self.send_pending(&mut *self.in_flight.try_lock()?);
+        self.find_chunk(header)
+    }
+
+    /// Commits and waits until a chunk is free, or the last attempt has failed.
+    #[cold]
+    fn stall_for_chunk(&self, header: NewChunk) -> Option<WritableChunk> {
+        let mut pause_us = 0;
+        for _ in 0..self.config.stall_attempts_max {
+            self.commit_pending();
+            if pause_us == 0 {
+                thread::yield_now();
+            } else {
+                thread::sleep(Duration::from_micros(pause_us));
+            }
+            pause_us = ((pause_us + 1) * 8).min(STALL_PAUSE_MAX_US);
+            let chunk = self.find_chunk(header);
+            if chunk.is_some() {
+                return chunk;
+            }
+        }
+        None
+    }
+}
+
+impl std::fmt::Debug for Arbiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arbiter")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,212 @@
+//! Chunks as ranges of memory for the stream: what happens where a packet reaches the end of one.
+//!
+//! Either the packet goes on in a new chunk, and the lengths that are still open in the old one
+//! become patches; or there is no new chunk, the packet is given up, and all that is written up to
+//! its end goes to garbage memory of the writer's own.
+#![allow(unsafe_code)] // For one `unsafe impl`: the promise that ranges are valid.
+
+use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget};
+
+use super::port::WriterPort;
+use crate::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
+
+/// Memory for packets that are dropped. Longer ones begin again at its start.
+const GARBAGE_BYTES: usize = 1024;
+
+/// Where a trace writer's bytes go.
+///
+/// Invariants:
+/// - (C1) The stream's range, if it has one, lies in the writable range of `chunk`, or, if that is
+///   `None`, in `garbage`. `chunk` is given away only after the stream gave up its range.
+/// - (C2) If `packet_at` is not 0, then `chunk` has an open fragment, whose size is the 4 bytes
+///   before it, in the stream's range.
+#[derive(Debug)]
+pub(super) struct ChunkSource {
+    port: WriterPort,
+    chunk: Option<WritableChunk>,
+    /// Distance of the stream's range from the start of the chunk's payload.
+    range_offset_bytes: usize,
+    /// Distance of the open packet's first byte from the start of the stream's range.
+    packet_at: usize,
+    /// Whether the last attempt to get a chunk failed.
+    is_dropping: bool,
+    garbage: Vec<u8>,
+}
+
+/// What became of the search for a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prepared {
+    /// There is a new chunk.
+    Chunk,
+    /// There is a new chunk, the first one after packets were dropped.
+    ChunkAfterLoss,
+    /// There is none.
+    Dropping,
+}
+
+impl ChunkSource {
+    pub(super) fn new(port: WriterPort) -> Self {
+        Self {
+            port,
+            chunk: None,
+            range_offset_bytes: 0,
+            packet_at: 0,
+            is_dropping: false,
+            garbage: vec![0; GARBAGE_BYTES],
+        }
+    }
+
+    #[inline]
+    pub(super) fn port(&self) -> &WriterPort {
+        &self.port
+    }
+
+    pub(super) fn port_mut(&mut self) -> &mut WriterPort {
+        &mut self.port
+    }
+
+    pub(super) fn is_dropping(&self) -> bool {
+        self.is_dropping
+    }
+
+    /// Counts a packet in the chunk. Returns whether there is a chunk, and room in it.
+    #[inline]
+    pub(super) fn begin_in_chunk(&mut self) -> bool {
+        self.chunk
+            .as_mut()
+            .is_some_and(WritableChunk::begin_fragment)
+    }
+
+    /// The packet that was begun in the chunk starts `packet_at` bytes after the start of the
+    /// stream's range, behind its size.
+    #[inline]
+    pub(super) fn set_packet_at(&mut self, packet_at: usize) {
+        self.packet_at = packet_at;
+    }
+
+    /// Takes the open packet's position if its size is for the stream to fill in.
+    #[inline]
+    pub(super) fn take_packet_at(&mut self) -> Option<usize> {
+        let packet_at = std::mem::take(&mut self.packet_at);
+        (packet_at != 0).then_some(packet_at)
+    }
+
+    /// Finishes the packet in the chunk, whose size the stream has filled in, and shows it to
+    /// scrapers. Returns whether the chunk is full to its last byte.
+    #[inline]
+    pub(super) fn end_in_chunk(&mut self) -> bool {
+        self.chunk.as_mut().is_some_and(|chunk| {
+            chunk.end_fragment();
+            chunk.publish_finished();
+            chunk.free_bytes() == 0
+        })
+    }
+
+    /// Finishes a packet whose size is not in the stream's range: its last fragment came from an
+    /// earlier chunk, or it was dropped. Returns whether a chunk is full to its last byte.
+    #[cold]
+    pub(super) fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
+        if let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.continues_packet()) {
+            chunk.end_continuation(used_bytes);
+        }
+        let is_full = self.end_in_chunk();
+        self.port.send_patches();
+        is_full
+    }
+
+    /// Commits the chunk, if there is one. The stream must have given up its range.
+    pub(super) fn return_chunk(&mut self) {
+        if let Some(chunk) = self.chunk.take() {
+            self.port.return_chunk(chunk);
+        }
+    }
+
+    /// Looks for a chunk for the next packet. The stream must have given up its range.
+    ///
+    /// The old chunk goes back first: a service that frees it at once may free the very chunk
+    /// that is needed.
+    #[cold]
+    pub(super) fn prepare_packet(&mut self) -> Prepared {
+        self.return_chunk();
+        let was_dropping = self.is_dropping;
+        self.chunk = if was_dropping {
+            self.port.acquire_chunk_again()
+        } else {
+            self.port.acquire_chunk()
+        };
+        self.is_dropping = self.chunk.is_none();
+        match (was_dropping, self.is_dropping) {
+            (false, false) => Prepared::Chunk,
+            (true, false) => Prepared::ChunkAfterLoss,
+            (true, true) => Prepared::Dropping,
+            (false, true) => {
+                self.port.counters().drop_episodes.add_one();
+                Prepared::Dropping
+            }
+        }
+    }
+
+    /// The open packet goes on in the next chunk, if there is one.
+    fn continue_packet(&mut self, mut chunk: WritableChunk, mut outgoing: Outgoing<'_>) -> Range {
+        // Before the old chunk is touched: without a new one its fragment ends otherwise.
+        let next = self.port.acquire_chunk();
+        let range_offset_bytes = self.range_offset_bytes;
+        let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
+        let fragment_bytes = open_at - chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
+        self.packet_at = 0;
+        let Some(mut next) = next else {
+            self.is_dropping = true;
+            let counters = self.port.counters();
+            counters.drop_episodes.add_one();
+            if !chunk.continues_packet() {
+                counters.packets_dropped.add_one();
+            }
+            outgoing.redirect(|_| SlotTarget::Discard);
+            chunk.abandon_fragment();
+            self.port.return_chunk(chunk);
+            return self.garbage_range();
+        };
+        outgoing.redirect(|slot_at| {
+            chunk.set_needs_patching();
+            let offset_bytes = range_offset_bytes + slot_at;
+            SlotTarget::Patch(self.port.add_patch(chunk.chunk_id(), offset_bytes))
+        });
+        chunk.end_continuing(fragment_bytes);
+        self.port.return_chunk(chunk);
+        next.begin_continuation();
+        self.range_offset_bytes = FRAGMENT_SIZE_BYTES;
+        let range = next.writable_range();
+        self.chunk = Some(next);
+        Range::new(range.start, range.len)
+    }
+
+    fn garbage_range(&mut self) -> Range {
+        Range::new(self.garbage.as_mut_ptr(), self.garbage.len())
+    }
+}
+
+// SAFETY: by C1 a range is part of a chunk that this source holds until the stream has given up the
+// range, or of `garbage`, which is never moved or accessed otherwise. The handle of a chunk writes
+// sizes only where the stream has no range, or before it, and everything else in a chunk is the
+// holder's. No slot stays in place: each is redirected or discarded when its range ends.
+unsafe impl RangeSource for ChunkSource {
+    fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
+        match self.chunk.take() {
+            Some(chunk) if chunk.is_open() => self.continue_packet(chunk, outgoing),
+            Some(chunk) => {
+                self.range_offset_bytes = chunk.payload_size_bytes() - chunk.free_bytes();
+                let range = chunk.writable_range();
+                self.chunk = Some(chunk);
+                Range::new(range.start, range.len)
+            }
+            None => {
+                outgoing.redirect(|_| SlotTarget::Discard);
+                self.garbage_range()
+            }
+        }
+    }
+
+    fn patch(&mut self, patch: PatchId, length: [u8; 4]) {
+        self.port.fill_patch(patch, length);
+    }
+}

@@ -1,0 +1,160 @@
+//! One writer's standing with its arbiter.
+
+use std::sync::Arc;
+
+use protozero::PatchId;
+
+use super::account::{AccountId, WriterCounters};
+use super::arbiter::{Arbiter, BufferExhaustedPolicy};
+use super::batch::Batch;
+use super::patches::PatchList;
+use crate::ids::{BufferId, ChunkId, WriterId};
+use crate::shm::{ChunkFlags, NewChunk, WritableChunk};
+
+/// Pages that a writer looks at for each packet that it drops.
+const PAGES_PER_LOOK: u32 = 4;
+/// A dropping writer asks for a chunk at least once in so many packets, whatever it saw.
+const PACKETS_PER_ASK: u32 = 64;
+
+/// Numbers a writer's chunks, takes them from the arbiter and returns them with the patches that
+/// are due. Ends the writer when dropped.
+#[derive(Debug)]
+pub(super) struct WriterPort {
+    arbiter: Arc<Arbiter>,
+    /// `None` for a writer that was not admitted: it gets no chunk.
+    writer_id: Option<WriterId>,
+    target_buffer: BufferId,
+    policy: BufferExhaustedPolicy,
+    account_id: AccountId,
+    counters: Arc<WriterCounters>,
+    /// Counts chunks that were acquired, so that a time without chunks leaves no gap.
+    next_chunk_id: ChunkId,
+    patches: PatchList,
+    batch: Batch,
+    /// Where the next look for a free page begins.
+    look_cursor: u32,
+    looks_since_ask: u32,
+}
+
+impl WriterPort {
+    pub(super) fn open(
+        arbiter: &Arc<Arbiter>,
+        target_buffer: BufferId,
+        policy: BufferExhaustedPolicy,
+    ) -> Self {
+        let admission = arbiter.admit_writer(target_buffer);
+        Self {
+            arbiter: Arc::clone(arbiter),
+            writer_id: admission.writer_id,
+            target_buffer,
+            policy,
+            account_id: admission.account_id,
+            counters: admission.counters,
+            next_chunk_id: ChunkId(0),
+            patches: PatchList::default(),
+            batch: Batch::default(),
+            look_cursor: 0,
+            looks_since_ask: 0,
+        }
+    }
+
+    pub(super) fn writer_id(&self) -> Option<WriterId> {
+        self.writer_id
+    }
+
+    pub(super) fn target_buffer(&self) -> BufferId {
+        self.target_buffer
+    }
+
+    #[inline]
+    pub(super) fn counters(&self) -> &WriterCounters {
+        &self.counters
+    }
+
+    /// The writer's next chunk, by its policy.
+    pub(super) fn acquire_chunk(&mut self) -> Option<WritableChunk> {
+        self.acquire_by(self.policy)
+    }
+
+    /// The writer's next chunk, for a writer that is dropping packets.
+    ///
+    /// One that stalls, stalls. The others ask only if there is hope: at each packet they look at
+    /// a few page words without a lock. So a writer recovers within some packets of any page
+    /// becoming free, while one that keeps failing costs the others nothing: a full search under
+    /// the arbiter's lock for every packet dropped would slow down those that do have chunks.
+    /// Because pages may also become free by committing what waits, it asks now and then anyway.
+    pub(super) fn acquire_chunk_again(&mut self) -> Option<WritableChunk> {
+        if self.policy == BufferExhaustedPolicy::Stall {
+            return self.acquire_chunk();
+        }
+        self.looks_since_ask += 1;
+        let asks = self.looks_since_ask >= PACKETS_PER_ASK
+            || self
+                .arbiter
+                .seems_free(&mut self.look_cursor, PAGES_PER_LOOK);
+        if !asks {
+            return None;
+        }
+        self.looks_since_ask = 0;
+        self.acquire_by(BufferExhaustedPolicy::Drop)
+    }
+
+    fn acquire_by(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
+        let header = NewChunk {
+            writer_id: self.writer_id?,
+            chunk_id: self.next_chunk_id,
+            flags: ChunkFlags::NONE,
+        };
+        let chunk = self.arbiter.acquire_chunk(header, policy)?;
+        self.next_chunk_id = self.next_chunk_id.next();
+        Some(chunk)
+    }
+
+    /// Commits a chunk.
+    pub(super) fn return_chunk(&mut self, chunk: WritableChunk) {
+        if let Some(writer_id) = self.writer_id {
+            self.arbiter.return_chunk(
+                chunk,
+                writer_id,
+                self.target_buffer,
+                &mut self.patches,
+                &mut self.batch,
+            );
+        }
+    }
+
+    /// Notes a length slot of a chunk that is about to be returned.
+    pub(super) fn add_patch(&mut self, chunk_id: ChunkId, offset_bytes: usize) -> PatchId {
+        // A chunk's size fits into 16 bits.
+        self.patches.push(chunk_id, offset_bytes as u16)
+    }
+
+    /// Fills in the length of such a slot.
+    pub(super) fn fill_patch(&mut self, patch: PatchId, length: [u8; 4]) {
+        self.patches.fill(patch, length);
+    }
+
+    /// Commits the lengths that are known, if there are any.
+    pub(super) fn send_patches(&mut self) {
+        if let (true, Some(writer_id)) = (self.patches.is_front_ready(), self.writer_id) {
+            self.arbiter.send_patches(
+                writer_id,
+                self.target_buffer,
+                &mut self.patches,
+                &mut self.batch,
+            );
+        }
+    }
+
+    /// Hands everything that was returned to the service.
+    pub(super) fn flush(&mut self) {
+        self.send_patches();
+        self.arbiter.commit_pending();
+    }
+}
+
+impl Drop for WriterPort {
+    fn drop(&mut self) {
+        self.arbiter.dismiss_writer(self.writer_id, self.account_id);
+    }
+}

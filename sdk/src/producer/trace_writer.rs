@@ -1,0 +1,225 @@
+//! The trace writer: one sequence of packets, written fragment by fragment into chunks.
+
+use std::sync::Arc;
+
+use protozero::{Message, StreamWriter, Writer};
+
+use super::account::PacketCounts;
+use super::arbiter::{Arbiter, BufferExhaustedPolicy};
+use super::chunk_source::{ChunkSource, Prepared};
+use super::port::WriterPort;
+use crate::ids::{BufferId, WriterId};
+
+/// `TracePacket.previous_packet_dropped`: packets before this one were lost, and why.
+const PREVIOUS_PACKET_DROPPED_FIELD: u32 = 42;
+/// `TracePacket.first_packet_on_sequence`.
+const FIRST_PACKET_ON_SEQUENCE_FIELD: u32 = 87;
+/// A loss, because the shared memory was exhausted.
+const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
+/// Longest packet whose size takes one byte. One of 127 bytes would do, too; Perfetto's own
+/// writers stop here, and so their bytes are ours.
+const COMPACT_MAX_BYTES: usize = 126;
+
+/// Writes packets of one sequence to a central buffer.
+///
+/// Writing never fails and, but for [`BufferExhaustedPolicy::Stall`] and its kin, never waits.
+/// When the shared memory is exhausted packets are dropped and counted, and the next one that gets
+/// through says so.
+///
+/// ```text
+///             begin_packet                    no free chunk
+///  [no chunk] ------------> [packet in chunk] -----------------> [packet dropped]
+///      ^       new chunk       |      ^  | end of chunk:             |     ^ | begin_packet,
+///      |                finish |      |  | new chunk, packet         |     | | no free chunk
+///      |                       v      |  '--> goes on         finish |     '-'
+///      '----- flush ------- [chunk open] <---------------------------'
+///                                           begin_packet, new chunk: marked as after a loss
+/// ```
+#[derive(Debug)]
+pub struct TraceWriter {
+    stream: StreamWriter<ChunkSource>,
+    is_packet_open: bool,
+    /// Whether no packet was begun yet, lost or not.
+    is_first_packet: bool,
+}
+
+impl TraceWriter {
+    /// A writer of packets for `target_buffer`.
+    ///
+    /// If the arbiter is shut down, or all writer ids are in use, the writer drops all packets,
+    /// and counts them.
+    #[must_use]
+    pub fn new(
+        arbiter: &Arc<Arbiter>,
+        target_buffer: BufferId,
+        policy: BufferExhaustedPolicy,
+    ) -> Self {
+        let port = WriterPort::open(arbiter, target_buffer, policy);
+        let mut stream = StreamWriter::new(ChunkSource::new(port));
+        stream.reserve();
+        Self {
+            stream,
+            is_packet_open: false,
+            is_first_packet: true,
+        }
+    }
+
+    /// The writer's id; `None` for one that drops all packets.
+    #[must_use]
+    pub fn writer_id(&self) -> Option<WriterId> {
+        self.stream.source().port().writer_id()
+    }
+
+    /// The buffer that the packets go to.
+    #[must_use]
+    pub fn target_buffer(&self) -> BufferId {
+        self.stream.source().port().target_buffer()
+    }
+
+    /// What became of the packets so far.
+    #[must_use]
+    pub fn packet_counts(&self) -> PacketCounts {
+        self.stream.source().port().counters().counts()
+    }
+
+    /// Whether the last packet found no shared memory.
+    #[must_use]
+    pub fn is_dropping(&self) -> bool {
+        self.stream.source().is_dropping()
+    }
+
+    /// Begins a packet, which ends when the handle is dropped. A packet whose handle was leaked
+    /// ends here.
+    #[inline]
+    pub fn begin_packet(&mut self) -> Packet<'_> {
+        self.open_packet();
+        Packet { writer: self }
+    }
+
+    /// Writes a packet.
+    #[inline]
+    pub fn packet<R>(&mut self, write: impl FnOnce(&mut Message<'_>) -> R) -> R {
+        let mut packet = self.begin_packet();
+        write(&mut packet.message())
+    }
+
+    /// Commits all that was written. The rest of the chunk stays unused: the next packet takes a
+    /// new one.
+    pub fn flush(&mut self) {
+        self.finish_packet();
+        self.return_chunk();
+        self.stream.source_mut().port_mut().flush();
+    }
+
+    #[inline]
+    fn open_packet(&mut self) {
+        self.finish_packet();
+        self.is_packet_open = true;
+        let source = self.stream.source_mut();
+        source.port().counters().packets_begun.add_one();
+        if source.begin_in_chunk() {
+            self.reserve_size();
+        } else {
+            self.open_packet_in_new_chunk();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_packet_in_new_chunk(&mut self) {
+        self.stream.release_range();
+        let prepared = self.stream.source_mut().prepare_packet();
+        self.stream.next_range();
+        let is_first_packet = std::mem::replace(&mut self.is_first_packet, false);
+        let source = self.stream.source_mut();
+        if !source.begin_in_chunk() {
+            source.port().counters().packets_dropped.add_one();
+            return;
+        }
+        self.reserve_size();
+        let mut message = self.stream.message();
+        if prepared == Prepared::ChunkAfterLoss {
+            message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
+        }
+        // Only if it really is the first: readers take the flag to mean that nothing was lost
+        // before.
+        if is_first_packet {
+            message.append_bool::<FIRST_PACKET_ON_SEQUENCE_FIELD>(true);
+        }
+    }
+
+    #[inline]
+    fn reserve_size(&mut self) {
+        self.stream.append_slot();
+        let packet_at = self.stream.used_bytes();
+        self.stream.source_mut().set_packet_at(packet_at);
+    }
+
+    /// Ends the open packet, if there is one.
+    #[inline]
+    fn finish_packet(&mut self) {
+        if !self.is_packet_open {
+            return;
+        }
+        self.is_packet_open = false;
+        self.stream.end_messages();
+        let is_chunk_full = match self.stream.source_mut().take_packet_at() {
+            Some(packet_at) => {
+                let len = self.stream.close_slot(packet_at, COMPACT_MAX_BYTES);
+                let source = self.stream.source_mut();
+                if len == 0 {
+                    source.port().counters().packets_empty.add_one();
+                }
+                source.end_in_chunk()
+            }
+            None => {
+                let used_bytes = self.stream.used_bytes();
+                self.stream.source_mut().end_elsewhere(used_bytes)
+            }
+        };
+        if is_chunk_full {
+            // Nothing could be counted ahead for scrapers, so the packet shows at once this way.
+            self.return_chunk();
+        }
+    }
+
+    #[cold]
+    fn return_chunk(&mut self) {
+        self.stream.release_range();
+        self.stream.source_mut().return_chunk();
+    }
+}
+
+impl Drop for TraceWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A packet that is being written. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the packet ends when the handle is dropped"]
+pub struct Packet<'w> {
+    writer: &'w mut TraceWriter,
+}
+
+impl Packet<'_> {
+    /// The packet's root message. Called again, it goes on with the same message.
+    #[inline]
+    pub fn message(&mut self) -> Message<'_> {
+        self.writer.stream.message()
+    }
+
+    /// The packet's root message, through the generated writer of type `M`.
+    #[inline]
+    pub fn message_as<M: Writer>(&mut self) -> M::At<'_> {
+        M::from_message(self.message())
+    }
+}
+
+impl Drop for Packet<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.writer.finish_packet();
+    }
+}
