@@ -17,15 +17,15 @@
 
 // In the order of the work: files, descriptors, model, source text.
 mod config; // what a build script says, and writing the files
+mod front_end; // files to descriptors
+mod source; // imports and positions, which the parser does not tell
+mod resolve; // descriptors to model
+mod registry; // all declared types, and their Rust names
+mod names; // cases, keywords, collisions
+mod extern_path; // types that somebody else has generated
+mod schema; // the model, all that the emitter sees
 mod emit; // the model as Rust source
 mod error; // what can be wrong, where, and what to do
-mod extern_path; // types that somebody else has generated
-mod front_end; // files to descriptors
-mod names; // cases, keywords, collisions
-mod registry; // all declared types, and their Rust names
-mod resolve; // descriptors to model
-mod schema; // the model, all that the emitter sees
-mod source; // imports and positions, which the parser does not tell
 
 pub use config::{Config, GeneratedFile};
 pub use error::{Error, Location};

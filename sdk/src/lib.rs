@@ -37,11 +37,11 @@ mod data_source; // packets with a schema of one's own
 mod error; // what can go wrong at start and end
 pub mod track_event; // span!, instant!, counter!
 // A byte's journey.
-pub mod commit; // the message between the two
 pub mod producer; // writers of each thread, chunks, the arbiter
-mod runtime;
+pub mod shm; // memory between producer and service
+pub mod commit; // the message between the two
 pub mod service; // the central buffers and the reading back
-pub mod shm; // memory between producer and service // producer and service of one process, put together
+mod runtime; // producer and service of one process, put together
 // What everybody uses.
 pub mod clock; // the trace clock
 pub mod ids; // who is who

@@ -25,10 +25,10 @@
 
 #![allow(unsafe_code)] // The fence: raw writes at the cursor are what this crate exists for.
 
-mod fixed;
-mod heap;
-mod slots;
-mod source;
+mod slots; // the lengths that are still open
+mod source; // where ranges come from
+mod heap; // a source that grows
+mod fixed; // a source of one slice
 
 use alloc::boxed::Box;
 use core::mem::MaybeUninit;

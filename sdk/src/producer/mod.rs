@@ -13,14 +13,17 @@
 mod data_sources; // which data sources there are, and which sessions record them
 mod thread_writers; // the writers of each thread
 // In the order of a packet's journey.
-mod account;
-mod arbiter; // free chunks for writers, commits for the service
-mod batch; // a commit in the making
+mod trace_writer; // packets: begin, finish, flush
 mod chunk_source; // chunks as ranges for the stream; packets that span chunks, or are dropped
 mod patches; // lengths that come after their chunk was returned
 mod port; // one writer's standing with the arbiter
-mod trace_writer; // packets: begin, finish, flush
-mod writer_ids; // which ids are in use // what became of every packet
+mod arbiter; // free chunks for writers, commits for the service
+mod batch; // a commit in the making
+mod writer_ids; // which ids are in use
+mod account; // what became of every packet
+
+#[cfg(all(test, not(loom)))]
+mod testing; // a service that reassembles packets
 
 pub use account::{PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};

@@ -121,9 +121,7 @@ impl TraceWriter {
 
     #[inline]
     fn open_packet(&mut self) {
-        if self.is_packet_open {
-            self.finish_leaked_packet();
-        }
+        self.finish_packet();
         self.is_packet_open = true;
         let source = self.stream.source_mut();
         source.port().counters().packets_begun.add_one();
@@ -191,11 +189,6 @@ impl TraceWriter {
             // Nothing could be counted ahead for scrapers, so the packet shows at once this way.
             self.return_chunk();
         }
-    }
-
-    #[cold]
-    fn finish_leaked_packet(&mut self) {
-        self.finish_packet();
     }
 
     #[cold]
