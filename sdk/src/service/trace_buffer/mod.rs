@@ -8,19 +8,15 @@
 //! it.
 //!
 //! ```text
-//!            sequence A: 7, 8, 9                sequence B: 4, 5
-//!                        |  |  |                            |  |
-//!                        |  |  +---------------+            |  |       order of ids
-//!                        |  +-------+          |            |  |
-//!                        +----------|----+     |            |  |
-//!                                   |    |     |     +------+  |
-//!                                   v    v     v     v         v
-//!   slots, oldest first:           A8   A7    A9    B4  (pad) B5       order in the buffer
-//!                                   |    |     |     |    |    |
-//!   memory: | A9 | B4 | pad | B5 |......| A8 |   A7    |
-//!                                ^      ^
-//!                                |      slots ahead: overwritten next, read first
-//!                                write cursor
+//!                               newest  oldest
+//!                                 |      |
+//!   memory   | A9  | B4  | pad  | B5  | A8  | A7  | ... never used ... |
+//!                                     ^
+//!                                     write cursor: what follows is overwritten next, read first
+//!
+//!   slots, oldest first    A8  A7  A9  B4  pad  B5
+//!   sequence A, by id      A7  A8  A9        read in this order, though A8 is visited first
+//!   sequence B, by id      B4  B5
 //! ```
 //!
 //! Three walks run over this picture:

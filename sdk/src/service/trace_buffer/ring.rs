@@ -7,9 +7,8 @@
 //! overwritten in part is a slot again.
 //!
 //! ```text
-//!  memory    | new | newest | (padding) oldest | old | ...          | never used, never touched
-//!            0              ^ write cursor                          ^ used                     ^ size
-//!  slots     first = oldest, ... , last = newest
+//!   memory   | new | newest | oldest or padding | old | ... |  never used, never touched  |
+//!            0              ^ write cursor                  ^ used                        ^ size
 //! ```
 //!
 //! The table holds the slots in buffer order, which starts behind the write cursor with the oldest
@@ -150,17 +149,18 @@ pub(super) enum Unread {
     Corrupted,
 }
 
-/// Memory of at least this size is asked for in huge pages: they make the first lap several times
-/// faster, and no more than one of them is ever in use before its time.
-const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
-
 /// Zeroed memory that takes no page before it is written to.
 fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
     let memory = MmapMut::map_anon(size_bytes as usize)?;
     #[cfg(target_os = "linux")]
-    if size_bytes >= HUGE_PAGES_FROM_BYTES {
-        // A kernel without huge pages says no, and small ones do as well.
-        let _ = memory.advise(memmap2::Advice::HugePage);
+    {
+        // Huge pages make the first lap several times faster and later ones a little. In memory of
+        // this size, the one page that is used in part does not weigh much.
+        const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
+        if size_bytes >= HUGE_PAGES_FROM_BYTES {
+            // A kernel without huge pages says no, and small ones do as well.
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
     }
     Ok(memory)
 }
