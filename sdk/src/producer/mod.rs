@@ -22,6 +22,9 @@ mod writer_ids; // which ids are in use // what became of every packet
 #[cfg(test)]
 #[cfg(not(loom))]
 mod testing; // a service that reassembles packets
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests; // the whole journey, with many threads
 
 pub use account::{PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};
