@@ -336,3 +336,7 @@ impl std::fmt::Debug for Arbiter {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -94,3 +94,67 @@ impl Batch {
         self.spare.pop().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITER: WriterId = WriterId(1);
+    const BUFFER: BufferId = BufferId(2);
+
+    /// Chunk, number of patches, and whether more come, of each entry.
+    fn entries(batch: &Batch) -> Vec<(u32, usize, bool)> {
+        batch
+            .request
+            .chunks_to_patch
+            .iter()
+            .map(|entry| {
+                (
+                    entry.chunk_id.0,
+                    entry.patches.len(),
+                    entry.has_more_patches,
+                )
+            })
+            .collect()
+    }
+
+    fn push_ready(patches: &mut PatchList, chunk_id: u32) {
+        let patch = patches.push(ChunkId(chunk_id), 8);
+        patches.fill(patch, [0x80, 0x80, 0x80, 0]);
+    }
+
+    #[test]
+    fn an_entry_says_whether_lengths_of_its_chunk_are_still_missing() {
+        let mut patches = PatchList::default();
+        let mut batch = Batch::default();
+        for chunk_id in [1, 1, 2] {
+            push_ready(&mut patches, chunk_id);
+        }
+        let missing = patches.push(ChunkId(2), 16);
+        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        assert_eq!(entries(&batch), [(1, 2, false), (2, 1, true)]);
+
+        // The rest comes in an entry of its own.
+        patches.fill(missing, [0x81, 0x80, 0x80, 0]);
+        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        assert_eq!(
+            entries(&batch),
+            [(1, 2, false), (2, 1, true), (2, 1, false)]
+        );
+    }
+
+    #[test]
+    fn an_entry_has_no_more_patches_than_a_service_takes() {
+        let mut patches = PatchList::default();
+        let mut batch = Batch::default();
+        for _ in 0..2 * PATCHES_PER_ENTRY_MAX + 1 {
+            push_ready(&mut patches, 1);
+        }
+        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        assert_eq!(
+            entries(&batch),
+            [(1, 1024, true), (1, 1024, true), (1, 1, false)]
+        );
+    }
+}

@@ -24,6 +24,9 @@ mod account; // what became of every packet
 
 #[cfg(all(test, not(loom)))]
 mod testing; // a service that reassembles packets
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests; // the whole journey, with many threads
 
 pub use account::{PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};

@@ -121,7 +121,9 @@ impl TraceWriter {
 
     #[inline]
     fn open_packet(&mut self) {
-        self.finish_packet();
+        if self.is_packet_open {
+            self.finish_leaked_packet();
+        }
         self.is_packet_open = true;
         let source = self.stream.source_mut();
         source.port().counters().packets_begun.add_one();
@@ -192,6 +194,11 @@ impl TraceWriter {
     }
 
     #[cold]
+    fn finish_leaked_packet(&mut self) {
+        self.finish_packet();
+    }
+
+    #[cold]
     fn return_chunk(&mut self) {
         self.stream.release_range();
         self.stream.source_mut().return_chunk();
@@ -231,3 +238,7 @@ impl Drop for Packet<'_> {
         self.writer.finish_packet();
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
