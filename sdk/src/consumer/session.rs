@@ -12,7 +12,7 @@ use super::trace_file::{Streaming, TraceFile, Waker};
 use crate::error::Error;
 use crate::producer;
 use crate::runtime::Runtime;
-use crate::service::TracingSession;
+use crate::service::{CentralBuffer, TracingSession};
 
 /// A recording that is streamed into a file while it goes on.
 ///
@@ -72,7 +72,7 @@ impl Session {
         };
         place.stop_writers();
         let (mut session, mut file, streamed) = streaming.stop();
-        place.collect_open_chunks(&session);
+        place.collect_open_chunks();
         let mut batch = Vec::new();
         let written = streamed
             .and_then(|()| session.read(&mut batch, |batch| file.write(batch)))
@@ -142,7 +142,7 @@ impl InMemorySession {
             return (trace, Report::default());
         };
         place.stop_writers();
-        place.collect_open_chunks(&session);
+        place.collect_open_chunks();
         let Ok(()) = session.read(&mut trace, |_| Ok::<(), Infallible>(()));
         trace.extend(session.epilogue());
         let report = place.close(&session, trace.len() as u64);
@@ -152,9 +152,8 @@ impl InMemorySession {
 
 impl Drop for InMemorySession {
     fn drop(&mut self) {
-        if let Some((place, session)) = self.running.take() {
-            place.stop_writers();
-            place.close(&session, 0);
+        if let Some((place, _)) = self.running.take() {
+            place.abandon();
         }
     }
 }
@@ -180,15 +179,19 @@ impl TraceConfig {
             Place::start(self, move || waker.drain())?
         };
         // Last, so that an error before leaves an existing file alone.
-        let file = match File::create(&path) {
-            Ok(file) => TraceFile::new(file),
-            Err(source) => {
-                place.stop_writers();
-                place.close(&session, 0);
-                return Err(Error::File { path, source });
-            }
-        };
-        let streaming = Streaming::start(session, file, waker).map_err(Error::Thread)?;
+        let streaming = File::create(&path)
+            .map_err(|source| Error::File {
+                path: path.clone(),
+                source,
+            })
+            .and_then(|file| {
+                Streaming::start(session, TraceFile::new(file), waker).map_err(|source| {
+                    // An empty file is no trace. That it cannot be removed changes nothing.
+                    let _ = std::fs::remove_file(&path);
+                    Error::Thread(source)
+                })
+            })
+            .inspect_err(|_| place.abandon())?;
         Ok(Session {
             running: Some((place, streaming)),
             path,
@@ -215,6 +218,8 @@ impl TraceConfig {
 struct Place {
     runtime: &'static Runtime,
     slot: usize,
+    /// In the order of the configuration.
+    buffers: Vec<Arc<CentralBuffer>>,
     /// Nested trace points that were dropped before the session began.
     nested_before: u64,
 }
@@ -228,22 +233,18 @@ impl Place {
         let resolved = Arc::new(config.resolve()?);
         let runtime = Runtime::of_process(resolved.shared_memory)?;
         let session = TracingSession::start(runtime.service(), config, &resolved, wake)?;
-        let buffer_ids = session.buffers().iter().map(|buffer| buffer.id).collect();
+        let buffers = session.buffers().to_vec();
+        let buffer_ids = buffers.iter().map(|buffer| buffer.id).collect();
         let nested_before = producer::nested_count();
-        match producer::start_session(&resolved, buffer_ids) {
-            Ok(slot) => {
-                let place = Self {
-                    runtime,
-                    slot,
-                    nested_before,
-                };
-                Ok((place, session))
-            }
-            Err(error) => {
-                session.close(runtime.service());
-                Err(error)
-            }
-        }
+        let slot = producer::start_session(&resolved, buffer_ids)
+            .inspect_err(|_| runtime.service().remove_buffers(&buffers))?;
+        let place = Self {
+            runtime,
+            slot,
+            buffers,
+            nested_before,
+        };
+        Ok((place, session))
     }
 
     /// Lets no trace point in any more, and commits what this thread wrote.
@@ -253,14 +254,20 @@ impl Place {
     }
 
     /// Copies what other threads have finished in chunks that they still hold.
-    fn collect_open_chunks(&self, session: &TracingSession) {
-        self.runtime.service().scrape(session.buffers());
+    fn collect_open_chunks(&self) {
+        self.runtime.service().scrape(&self.buffers);
     }
 
-    /// Gives up the buffers; returns the account.
-    fn close(&self, session: &TracingSession, bytes: u64) -> Report {
+    /// Ends a session that nobody wants to read.
+    fn abandon(&self) {
+        self.stop_writers();
+        self.give_up_buffers();
+    }
+
+    /// Ends a session that was read; returns its account.
+    fn close(self, session: &TracingSession, bytes: u64) -> Report {
         let mut losses = session.losses();
-        let written = self.runtime.packets_written_to(session.buffers());
+        let written = self.runtime.packets_written_to(&self.buffers);
         losses.dropped = written.packets_dropped;
         losses.nested = producer::nested_count() - self.nested_before;
         // Empty packets are no packets to readers.
@@ -268,8 +275,7 @@ impl Place {
         // What is neither in the trace nor lost is in a packet that was not finished.
         let accounted = session.packets_read + losses.of_packets_begun();
         losses.unfinished += packets_begun.saturating_sub(accounted);
-        session.close(self.runtime.service());
-        self.runtime.forget(session.buffers());
+        self.give_up_buffers();
         Report {
             events: session.events_read,
             bytes,
@@ -278,5 +284,11 @@ impl Place {
             losses,
             path: None,
         }
+    }
+
+    /// What is committed to the buffers from now on goes nowhere.
+    fn give_up_buffers(&self) {
+        self.runtime.service().remove_buffers(&self.buffers);
+        self.runtime.forget(&self.buffers);
     }
 }

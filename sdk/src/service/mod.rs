@@ -106,9 +106,12 @@ impl Service {
         self.buffers.write().insert(buffer.id, buffer);
     }
 
-    /// From now on, what is committed to the buffer goes nowhere.
-    pub(crate) fn remove_buffer(&self, id: BufferId) {
-        self.buffers.write().remove(&id);
+    /// From now on, what is committed to these buffers goes nowhere.
+    pub(crate) fn remove_buffers(&self, removed: &[Arc<CentralBuffer>]) {
+        let mut buffers = self.buffers.write();
+        for buffer in removed {
+            buffers.remove(&buffer.id);
+        }
     }
 
     /// Copies what is finished in chunks that their writers still hold into `buffers`.

@@ -67,7 +67,7 @@ impl TracingSession {
             .zip(&resolved.buffers)
         {
             let Some(id) = service.free_buffer_id() else {
-                session.close(service);
+                service.remove_buffers(&session.buffers);
                 return Err(Error::TooManyBuffers);
             };
             // A buffer that is full for good has nothing to gain from being drained early.
@@ -83,13 +83,6 @@ impl TracingSession {
     /// The buffers, in the order of the configuration.
     pub(crate) fn buffers(&self) -> &[Arc<CentralBuffer>] {
         &self.buffers
-    }
-
-    /// Closes the buffers: what is committed to them from now on goes nowhere.
-    pub(crate) fn close(&self, service: &Service) {
-        for buffer in &self.buffers {
-            service.remove_buffer(buffer.id);
-        }
     }
 
     /// The packets that a trace begins with.
