@@ -22,7 +22,8 @@ mod batch; // a commit in the making
 mod writer_ids; // which ids are in use
 mod account; // what became of every packet
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod testing; // a service that reassembles packets
 #[cfg(test)]
 #[cfg(not(loom))]
