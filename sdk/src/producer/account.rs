@@ -35,7 +35,8 @@ impl Counter {
             .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    fn value(&self) -> u64 {
+    #[inline]
+    pub(super) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
