@@ -7,6 +7,7 @@
 pub mod trace_buffer; // the central ring: chunks in, whole packets out
 
 mod service_packets; // what the service itself tells a trace
+mod packet_framer; // packets of writers, on their way into a trace
 mod tracing_session; // the buffers of one session, read as a trace
 
 use std::collections::HashMap;
