@@ -12,9 +12,9 @@ mod tracing_session; // the buffers of one session, read as a trace
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use self::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
@@ -30,10 +30,8 @@ pub(crate) const IN_PROCESS_PRODUCER: ProducerId = ProducerId(1);
 pub(crate) struct CentralBuffer {
     pub(crate) id: BufferId,
     pub(crate) buffer: Mutex<TraceBuffer>,
-    /// Bytes committed since the buffer was last drained.
-    undrained_bytes: AtomicU64,
-    /// Above this many undrained bytes, `wake` is called with every commit.
-    wake_above_bytes: u64,
+    /// Called at commits while much of the buffer waits to be read; `None` if nobody reads before
+    /// the session ends.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -45,29 +43,30 @@ impl CentralBuffer {
     ) -> Self {
         Self {
             id,
-            // Half a ring is left for what is committed until the reader has come.
-            wake_above_bytes: buffer.size_bytes() / 4,
             buffer: Mutex::new(buffer),
-            undrained_bytes: AtomicU64::new(0),
             wake,
         }
     }
 
-    /// The reader is about to drain the buffer.
-    pub(crate) fn note_drained(&self) {
-        // Relaxed: a figure to schedule by, ordered with nothing.
-        self.undrained_bytes.store(0, Ordering::Relaxed);
-    }
-
     fn commit(&self, chunk: &UntrustedChunk<'_>) {
-        self.buffer.lock().commit_chunk(chunk);
-        if let Some(wake) = &self.wake {
-            let len = chunk.payload.len() as u64;
-            // Relaxed: as in `note_drained`.
-            let undrained = self.undrained_bytes.fetch_add(len, Ordering::Relaxed) + len;
-            if undrained > self.wake_above_bytes {
-                wake();
-            }
+        let mut buffer = self.buffer.lock();
+        buffer.commit_chunk(chunk);
+        let Some(wake) = &self.wake else {
+            return;
+        };
+        let stats = buffer.stats();
+        let unread_bytes = stats
+            .bytes_written
+            .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
+        let size_bytes = stats.buffer_size;
+        if unread_bytes > size_bytes / 2 {
+            // The reader does not keep up: let it have the lock and the processor first.
+            MutexGuard::unlock_fair(buffer);
+            wake();
+            thread::yield_now();
+        } else if unread_bytes > size_bytes / 4 {
+            drop(buffer);
+            wake();
         }
     }
 }

@@ -104,7 +104,6 @@ impl TracingSession {
         mut flush: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
         for buffer in &self.buffers {
-            buffer.note_drained();
             loop {
                 let has_more = read_batch(&mut buffer.buffer.lock(), &mut self.framer);
                 self.framer.append_to(trace);
