@@ -1,20 +1,15 @@
-//! Generates the writers of this package's own schemas, as any user of the generator would.
+//! Generates the writers of the examples' own schemas, as any user of the generator would.
 
-use std::error::Error;
-use std::fs;
-use std::io;
-
-const SCHEMAS: &str = "examples/protos";
-
-fn main() -> Result<(), Box<dyn Error>> {
-    let schemas: io::Result<Vec<_>> = fs::read_dir(SCHEMAS)?
-        .map(|entry| Ok(entry?.path()))
-        .collect();
-    println!("cargo::rerun-if-changed={SCHEMAS}");
+fn main() -> Result<(), protozero_codegen::Error> {
+    // Where the SDK keeps the schema that ours extends; its build script says so.
+    let tracezero_protos =
+        std::env::var("DEP_TRACEZERO_PROTOS").expect("this package depends on tracezero");
     protozero_codegen::Config::new()
-        .include(SCHEMAS)
-        .include("sdk")
+        .include("examples/protos")
+        .include(tracezero_protos)
         .extern_path(".perfetto.protos", "::tracezero::protos")
-        .compile(&schemas?)?;
-    Ok(())
+        .compile(&[
+            "examples/protos/index_tree.proto",
+            "examples/protos/bench.proto",
+        ])
 }
