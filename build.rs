@@ -1,20 +1,14 @@
-//! Generates the writers of this package's own schemas, as any user of the generator would.
+//! Generates the writers and decoders of the examples' own schemas.
 
-use std::error::Error;
-use std::fs;
-use std::io;
-
-const SCHEMAS: &str = "examples/protos";
-
-fn main() -> Result<(), Box<dyn Error>> {
-    let schemas: io::Result<Vec<_>> = fs::read_dir(SCHEMAS)?
-        .map(|entry| Ok(entry?.path()))
-        .collect();
-    println!("cargo::rerun-if-changed={SCHEMAS}");
+fn main() -> Result<(), protozero_codegen::Error> {
     protozero_codegen::Config::new()
-        .include(SCHEMAS)
+        .include("examples/protos")
         .include("sdk")
         .extern_path(".perfetto.protos", "::tracezero::protos")
-        .compile(&schemas?)?;
-    Ok(())
+        .compile(&[
+            "examples/protos/bench.proto",
+            "examples/protos/index_tree.proto",
+            "examples/protos/render.proto",
+            "examples/protos/weather.proto",
+        ])
 }
