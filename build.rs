@@ -1,4 +1,4 @@
-//! Generates the writers of the examples' own schemas, as any user of the generator would.
+//! Generates the writers and decoders of the examples' own schemas.
 
 fn main() -> Result<(), protozero_codegen::Error> {
     // Where the SDK keeps the schema that ours extends; its build script says so.
@@ -9,7 +9,9 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .include(tracezero_protos)
         .extern_path(".perfetto.protos", "::tracezero::protos")
         .compile(&[
-            "examples/protos/index_tree.proto",
             "examples/protos/bench.proto",
+            "examples/protos/index_tree.proto",
+            "examples/protos/render.proto",
+            "examples/protos/weather.proto",
         ])
 }
