@@ -142,11 +142,13 @@ impl<'b, M: Writer> StaticBuffered<'b, M> {
 
     /// Ends the message and returns its length: it stands at the start of the slice.
     ///
+    /// The slice can be used again as soon as the buffer is not.
+    ///
     /// # Errors
     ///
     /// If the message did not fit. The slice then holds no message.
     #[inline]
-    pub fn finish(mut self) -> Result<usize, Overflow> {
+    pub fn finish(&mut self) -> Result<usize, Overflow> {
         self.stream.end_messages();
         if self.stream.source().overflowed() {
             return Err(Overflow {

@@ -14,8 +14,7 @@ const SCRATCH_BYTES: usize = 64;
 /// in. What does not fit goes nowhere, and is remembered.
 #[derive(Debug)]
 pub struct FixedSource<'b> {
-    /// A leaked box, there as soon as something did not fit.
-    scratch: *mut [u8; SCRATCH_BYTES],
+    scratch: Scratch,
     slice: PhantomData<&'b mut [u8]>,
 }
 
@@ -28,7 +27,7 @@ impl<'b> FixedSource<'b> {
         let len = slice.len().min(MAX_RANGE_BYTES);
         let range = slice[..len].as_mut_ptr_range();
         let source = Self {
-            scratch: ptr::null_mut(),
+            scratch: Scratch(ptr::null_mut()),
             slice: PhantomData,
         };
         StreamWriter::starting_in(source, range.start, range.end)
@@ -38,26 +37,34 @@ impl<'b> FixedSource<'b> {
     #[inline]
     #[must_use]
     pub const fn overflowed(&self) -> bool {
-        !self.scratch.is_null()
+        !self.scratch.0.is_null()
     }
 }
 
 // SAFETY: the slice is borrowed for as long as the source lives, and is handed out only by
-// `stream`, together with the source; the scratch memory is freed by the source's drop.
+// `stream`, together with the source; the scratch memory is there until the source is dropped.
 unsafe impl RangeSource for FixedSource<'_> {
     fn next_range(&mut self, _: Outgoing<'_>) -> Range {
-        if self.scratch.is_null() {
-            self.scratch = Box::into_raw(Box::new([0; SCRATCH_BYTES]));
+        let Scratch(scratch) = &mut self.scratch;
+        if scratch.is_null() {
+            *scratch = Box::into_raw(Box::new([0; SCRATCH_BYTES]));
         }
-        Range::new(self.scratch.cast(), SCRATCH_BYTES)
+        Range::new(scratch.cast(), SCRATCH_BYTES)
     }
 }
 
-impl Drop for FixedSource<'_> {
+/// A leaked box, there as soon as something did not fit.
+///
+/// A type of its own, because a `Drop` of the source would extend the borrow of its slice.
+#[derive(Debug)]
+struct Scratch(*mut [u8; SCRATCH_BYTES]);
+
+impl Drop for Scratch {
+    #[inline]
     fn drop(&mut self) {
-        if !self.scratch.is_null() {
+        if !self.0.is_null() {
             // SAFETY: a scratch pointer that is not null came from a box.
-            drop(unsafe { Box::from_raw(self.scratch) });
+            drop(unsafe { Box::from_raw(self.0) });
         }
     }
 }

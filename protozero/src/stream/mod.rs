@@ -247,8 +247,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.available_bytes() < tag.len() + MAX_VARINT_BYTES {
             return self.append_varint_split(tag, value);
         }
-        self.put(tag.as_bytes());
-        self.put_varint(value);
+        // SAFETY: there is room for the tag and the longest varint.
+        let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_varint_at(value_at, value) };
     }
 
     /// A varint without a tag, as in packed fields.
@@ -259,7 +261,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             let len = encode_varint(value, &mut bytes);
             return self.append_short_split(&bytes[..len]);
         }
-        self.put_varint(value);
+        // SAFETY: there is room for the longest varint.
+        self.cursor = unsafe { put_varint_at(self.cursor, value) };
     }
 
     #[inline(always)]
@@ -270,8 +273,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             field[tag.len()..tag.len() + N].copy_from_slice(&value);
             return self.append_short_split(&field[..tag.len() + N]);
         }
-        self.put(tag.as_bytes());
-        self.put(&value);
+        // SAFETY: there is room for both.
+        let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_at(value_at, &value) };
     }
 
     #[inline(always)]
@@ -280,9 +285,12 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
             return self.append_bytes_split(tag, &[value]);
         }
-        self.put(tag.as_bytes());
-        self.put(&[len as u8]);
-        self.put(value);
+        // SAFETY: there is room for all three.
+        let length_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        let value_at = unsafe { put_at(length_at, &[len as u8]) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_short_at(value_at, value) };
     }
 
     /// A length-delimited field of any size, its value in pieces.
@@ -321,9 +329,12 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         {
             return self.begin_message_slow(tag, parent_depth);
         }
-        self.put(tag.as_bytes());
-        self.advance(SLOT_BYTES);
-        self.slots.push_inline(parent_depth, self.cursor);
+        // SAFETY: there is room for the tag and the slot.
+        let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        let payload = unsafe { slot.add(SLOT_BYTES) };
+        self.cursor = payload;
+        self.slots.push_inline(parent_depth, payload);
     }
 
     #[cold]
@@ -497,35 +508,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.available_bytes());
-        // SAFETY: callers have checked the room (invariant 1); `bytes` cannot overlap a range,
-        // which only this stream accesses.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor, bytes.len()) };
-        self.advance(bytes.len());
-    }
-
-    /// Encodes a varint at the cursor. There must be room for the longest one.
-    #[inline(always)]
-    fn put_varint(&mut self, value: u64) {
-        debug_assert!(self.available_bytes() >= MAX_VARINT_BYTES);
-        if value < 0x80 {
-            self.put(&[value as u8]);
-        } else if value < 1 << 56 {
-            let (word, len) = spread_varint(value);
-            // All 8 bytes are stored, whatever the length: the room is there.
-            // SAFETY: callers have checked for more than 8 bytes of room (invariant 1).
-            unsafe { self.cursor.cast::<[u8; 8]>().write(word.to_le_bytes()) };
-            self.advance(len);
-        } else {
-            self.put_long_varint(value);
-        }
-    }
-
-    /// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
-    #[inline(never)]
-    fn put_long_varint(&mut self, value: u64) {
-        let mut bytes = [0; MAX_VARINT_BYTES];
-        let len = encode_varint(value, &mut bytes);
-        self.put(&bytes[..len]);
+        // SAFETY: callers have checked the room (invariant 1).
+        self.cursor = unsafe { put_at(self.cursor, bytes) };
     }
 
     /// Moves the cursor over bytes for which there is room.
@@ -535,6 +519,99 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         // SAFETY: callers have checked the room, so this stays within the range (invariant 1).
         self.cursor = unsafe { self.cursor.add(len) };
     }
+}
+
+// The fields that need one check of room for several parts are written through the functions below:
+// they keep the address in a register, where the cursor itself would have to be stored and loaded
+// again between the parts, since the bytes that are written could be those of the cursor for all
+// that the compiler knows.
+
+/// Copies bytes to `at`; returns the address behind them.
+///
+/// # Safety
+///
+/// All `bytes.len()` bytes from `at` must be free bytes of the current range, which nobody but its
+/// stream accesses.
+#[inline(always)]
+unsafe fn put_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    // SAFETY: promised by the caller; `bytes` cannot overlap memory that nobody else accesses.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+    // SAFETY: promised by the caller.
+    unsafe { at.add(bytes.len()) }
+}
+
+/// Does what [`put_at`] does. Most strings of a trace are this short: they need no call.
+///
+/// # Safety
+///
+/// As for [`put_at`].
+#[inline(always)]
+unsafe fn put_short_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    match bytes.len() {
+        // SAFETY: promised by the caller.
+        17..=32 => unsafe { put_halves_at::<16>(at, bytes) },
+        // SAFETY: promised by the caller.
+        8..=16 => unsafe { put_halves_at::<8>(at, bytes) },
+        // SAFETY: promised by the caller.
+        _ => unsafe { put_at(at, bytes) },
+    }
+}
+
+/// Does what [`put_at`] does for `N` to `2 * N` bytes: the first `N` and the last `N`, which may
+/// overlap.
+///
+/// # Safety
+///
+/// As for [`put_at`].
+#[inline(always)]
+unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    debug_assert!((N..=2 * N).contains(&bytes.len()));
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        // SAFETY: promised by the caller; the chunk is a part of `bytes`.
+        unsafe { put_at(at, first) };
+        // SAFETY: promised by the caller; there are at least N bytes.
+        let last_at = unsafe { at.add(bytes.len() - N) };
+        // SAFETY: as above.
+        unsafe { put_at(last_at, last) };
+    }
+    // SAFETY: promised by the caller.
+    unsafe { at.add(bytes.len()) }
+}
+
+/// Encodes a varint at `at`; returns the address behind it.
+///
+/// # Safety
+///
+/// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, whatever the value is.
+#[inline(always)]
+unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    if value < 0x80 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &[value as u8]) };
+    }
+    if value >= 1 << 56 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_long_varint_at(at, value) };
+    }
+    let (word, len) = spread_varint(value);
+    // All 8 bytes are stored, whatever the length: the room is there.
+    // SAFETY: promised by the caller.
+    unsafe { put_at(at, &word.to_le_bytes()) };
+    // SAFETY: promised by the caller.
+    unsafe { at.add(len) }
+}
+
+/// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
+///
+/// # Safety
+///
+/// As for [`put_varint_at`].
+#[inline(never)]
+unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    let mut bytes = [0; MAX_VARINT_BYTES];
+    let len = encode_varint(value, &mut bytes);
+    // SAFETY: promised by the caller.
+    unsafe { put_at(at, &bytes[..len]) }
 }
 
 /// Writes a length to the slot before `payload`.
