@@ -52,16 +52,16 @@ impl TracingSession {
             .into_iter()
             .zip(&resolved.buffers)
         {
-            let Some(id) = service.free_buffer_id() else {
-                service.remove_buffers(&session.buffers);
-                return Err(Error::TooManyBuffers);
-            };
             // A buffer that is full for good has nothing to gain from being drained early.
             let wakes = config.fill_policy == FillPolicy::Ring;
             let wake = wakes.then(|| Box::new(wake.clone()) as Box<dyn Fn() + Send + Sync>);
-            let buffer = Arc::new(CentralBuffer::new(id, buffer, wake));
-            service.add_buffer(Arc::clone(&buffer));
-            session.buffers.push(buffer);
+            match service.open_buffer(buffer, wake) {
+                Some(buffer) => session.buffers.push(buffer),
+                None => {
+                    service.remove_buffers(&session.buffers);
+                    return Err(Error::TooManyBuffers);
+                }
+            }
         }
         Ok(session)
     }
