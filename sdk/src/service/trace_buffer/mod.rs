@@ -31,7 +31,8 @@
 //!   its writer has not finished.
 //! - **Evicting** is reading without stalls and without a reader: it must tell what was lost. A
 //!   chunk without fragments of other chunks' packets, the common case, is evicted by its
-//!   descriptor alone; its payload stays out of the cache.
+//!   descriptor alone; its payload stays out of the cache. Only for an
+//!   [observer](TraceBuffer::observe_overwrites) are its packets looked at once more.
 //!
 //! Chunks usually come in order. They do not when the service scrapes: it copies chunks out of the
 //! shared memory in whatever order they lie there, some while their writers still work on them.
@@ -71,6 +72,7 @@ pub use loss::LossMask;
 pub use packet_reader::{Packet, Slices};
 pub use stats::{BufferStats, ChunkPayloadHistogram, PacketCounts};
 
+use evict::OverwriteObserver;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
 use sequence::Sequence;
@@ -184,6 +186,7 @@ pub struct TraceBuffer {
     read_cycles: u64,
     /// The fragments of the packet that was put together last. Kept to be used again.
     packet: Vec<Fragment>,
+    observer: Option<OverwriteObserver>,
 }
 
 impl TraceBuffer {
@@ -219,6 +222,7 @@ impl TraceBuffer {
             cycle: None,
             read_cycles: 0,
             packet: Vec::new(),
+            observer: None,
         })
     }
 
@@ -251,6 +255,7 @@ impl TraceBuffer {
             cycle: None,
             read_cycles: self.read_cycles,
             packet: Vec::new(),
+            observer: None,
         })
     }
 

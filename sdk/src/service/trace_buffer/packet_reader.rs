@@ -8,7 +8,7 @@ use crate::ids::{ProducerId, WriterId};
 use super::fragment::FragmentKind;
 use super::reassembly::{Cause, Reassembly};
 use super::ring::{Fragment, Ring, SlotId, Unread};
-use super::sequence::{QueuedChunk, SequenceIndex};
+use super::sequence::{QueuedChunk, Sequence, SequenceIndex};
 use super::{ClientIdentity, LossMask, TraceBuffer};
 
 /// What packets are taken out of their chunks for.
@@ -56,18 +56,16 @@ impl TraceBuffer {
     /// stopped.
     pub fn read_packet(&mut self) -> Option<Packet<'_>> {
         let sequence = self.advance()?;
-        let sequence = &mut self.sequences[sequence];
         if let Some(last) = self.packet.last() {
             self.ring.warm_up_behind(last);
         }
-        Some(Packet {
-            ring: &self.ring,
-            fragments: &self.packet,
-            producer_id: sequence.producer_id,
-            writer_id: sequence.writer_id,
-            client: sequence.client,
-            loss: sequence.take_losses(),
-        })
+        let loss = self.sequences[sequence].take_losses();
+        Some(Packet::new(
+            &self.ring,
+            &self.packet,
+            &self.sequences[sequence],
+            loss,
+        ))
     }
 
     /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
@@ -242,6 +240,23 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    #[inline]
+    pub(super) fn new(
+        ring: &'a Ring,
+        fragments: &'a [Fragment],
+        sequence: &Sequence,
+        loss: LossMask,
+    ) -> Self {
+        Self {
+            ring,
+            fragments,
+            producer_id: sequence.producer_id,
+            writer_id: sequence.writer_id,
+            client: sequence.client,
+            loss,
+        }
+    }
+
     /// The bytes, in order. No slice is empty; a packet without bytes has none.
     #[must_use]
     pub fn slices(&self) -> Slices<'a> {

@@ -210,7 +210,12 @@ impl Sequence {
         }
     }
 
-    /// The losses that precede the packet that is delivered now.
+    /// The losses that precede the packet that goes now.
+    pub(super) fn losses(&self) -> LossMask {
+        self.pending
+    }
+
+    /// The losses that precede the packet that is delivered now. They are reported with it.
     #[inline]
     pub(super) fn take_losses(&mut self) -> LossMask {
         std::mem::take(&mut self.pending)
