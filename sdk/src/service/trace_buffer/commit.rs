@@ -188,6 +188,9 @@ impl TraceBuffer {
         stored.is_incomplete &= !chunk.is_complete;
         stored.is_aborted |= chunk.is_aborted;
         if grows {
+            if slot.is_drained() && slot.payload_bytes != 0 {
+                self.storage.reopened.add(slot.size_bytes());
+            }
             stored.flags = stored.flags.union(chunk.flags);
             stored.unread_packets = packets as u16;
             stored.is_altered |= !is_sound;
@@ -240,6 +243,11 @@ impl TraceBuffer {
     pub(super) fn release(&mut self, sequence: SequenceIndex, id: SlotId) {
         let slot = self.ring.slot_mut(id);
         slot.sequence = None;
+        if slot.payload_bytes == 0 {
+            self.storage.empty.add(slot.size_bytes());
+        } else if !slot.is_drained() {
+            self.storage.unreadable.add(slot.size_bytes());
+        }
         let consumed = ConsumedChunk {
             id: slot.chunk_id,
             payload_bytes: slot.payload_bytes,

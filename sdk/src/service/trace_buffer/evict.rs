@@ -89,6 +89,7 @@ impl TraceBuffer {
             && let Some(slot) = self.ring.slot_ahead(size_bytes - missing_bytes)
         {
             self.clear(slot);
+            self.storage.reused_bytes += u64::from(self.ring.slot(slot).size_bytes());
             match self.ring.cover_slot_ahead(missing_bytes) {
                 Covered::Whole {
                     missing_bytes: still_missing_bytes,

@@ -70,13 +70,14 @@ use crate::shm::layout::ChunkFlags;
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use loss::LossMask;
 pub use packet_reader::{Packet, Slices};
-pub use stats::{BufferStats, ChunkPayloadHistogram, PacketCounts};
+pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
 use evict::OverwriteObserver;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
 use sequence::Sequence;
 use sequence_table::SequenceTable;
+use stats::StorageCounts;
 
 /// The size of a buffer is a multiple of this.
 const SIZE_GRANULE_BYTES: u64 = 4096;
@@ -180,6 +181,7 @@ pub struct TraceBuffer {
     intake: Intake,
     sequences: SequenceTable,
     stats: BufferStats,
+    storage: StorageCounts,
     /// Where reading is; `None` after the buffer was written to.
     cycle: Option<ReadCycle>,
     /// Counts the calls of [`TraceBuffer::begin_read`].
@@ -219,6 +221,7 @@ impl TraceBuffer {
                 buffer_size: size_bytes,
                 ..BufferStats::default()
             },
+            storage: StorageCounts::default(),
             cycle: None,
             read_cycles: 0,
             packet: Vec::new(),
@@ -251,6 +254,10 @@ impl TraceBuffer {
                 readaheads_succeeded: 0,
                 readaheads_failed: 0,
                 ..self.stats
+            },
+            storage: StorageCounts {
+                read_before_clone: self.chunks_read(),
+                ..self.storage
             },
             cycle: None,
             read_cycles: self.read_cycles,
@@ -303,6 +310,47 @@ impl TraceBuffer {
     #[must_use]
     pub fn stats(&self) -> &BufferStats {
         &self.stats
+    }
+
+    /// Where everything is that was ever stored. Takes a look at each chunk.
+    #[must_use]
+    pub fn storage_balance(&self) -> StorageBalance {
+        let mut unread = ChunkAmount::default();
+        let mut id = self.ring.first();
+        while id != self.ring.end() {
+            let slot = self.ring.slot(id);
+            // A chunk without fragments is at its end when it leaves.
+            if slot.sequence.is_some() && (!slot.is_drained() || slot.payload_bytes == 0) {
+                unread.add(slot.size_bytes());
+            }
+            id = id.next();
+        }
+        StorageBalance {
+            written: ChunkAmount {
+                chunks: self.stats.chunks_written,
+                bytes: self.stats.bytes_written,
+            },
+            reopened: self.storage.reopened,
+            read: self.chunks_read(),
+            overwritten: ChunkAmount {
+                chunks: self.stats.chunks_overwritten,
+                bytes: self.stats.bytes_overwritten,
+            },
+            empty: self.storage.empty,
+            unreadable: self.storage.unreadable,
+            unread,
+            padding_bytes_written: self.stats.padding_bytes_written,
+            reused_bytes: self.storage.reused_bytes,
+            used_bytes: self.used_bytes(),
+        }
+    }
+
+    fn chunks_read(&self) -> ChunkAmount {
+        let since_clone = ChunkAmount {
+            chunks: self.stats.chunks_read,
+            bytes: self.stats.bytes_read,
+        };
+        self.storage.read_before_clone + since_clone
     }
 
     /// How large the chunks of a writer were; `None` if none was ever taken.

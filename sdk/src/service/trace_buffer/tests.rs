@@ -272,6 +272,8 @@ fn assert_consistent(buffer: &TraceBuffer) {
         .map(|sequence| sequence.chunks().count())
         .sum();
     assert_eq!(chunks, queued);
+    let balance = buffer.storage_balance();
+    assert!(balance.is_even(), "{balance:?}");
     assert!(
         ring.unused_memory().iter().all(|&byte| byte == 0),
         "unused memory was touched"
@@ -332,6 +334,9 @@ fn run_account(seed: u64) {
             }
         }
         assert_consistent(&buffer);
+        if random.percent(1) {
+            assert_consistent(&buffer.clone_read_only().unwrap());
+        }
         for writer in &writers {
             writer.check_account(&buffer);
         }
@@ -402,6 +407,12 @@ fn hostile_chunks_and_patches_only_move_counters() {
                     );
                 }
                 _ => {
+                    if random.percent(5) {
+                        let mut clone = buffer.clone_read_only().unwrap();
+                        clone.begin_read();
+                        while clone.read_packet().is_some() {}
+                        assert_consistent(&clone);
+                    }
                     buffer.begin_read();
                     for _ in 0..random.below(20) {
                         if let Some(packet) = buffer.read_packet() {
