@@ -3,9 +3,10 @@
 use crate::ids::ChunkId;
 use crate::shm::layout::ChunkFlags;
 
+use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};
 use super::ring::{Slot, SlotId, slot_size_bytes};
-use super::sequence::{ConsumedChunk, QueuedChunk, SequenceIndex, is_newer};
+use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
 use super::{FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
 /// The flags that may be added to a chunk when it comes again, but not removed.
@@ -98,7 +99,10 @@ impl TraceBuffer {
             packets: scan.packets(flags) as u16,
         };
         self.sequences.remember(sequence, untrusted.client);
-        self.sequences[sequence].histogram.add(chunk.payload_bytes);
+        self.sequences
+            .account_mut(sequence)
+            .histogram
+            .add(chunk.payload_bytes);
         if chunk.is_aborted {
             self.stats.trace_writer_packet_loss += 1;
         }
@@ -280,11 +284,12 @@ impl TraceBuffer {
         flags: ChunkFlags,
     ) {
         let id = untrusted.chunk_id;
-        let sequence = &mut self.sequences[sequence];
-        let Some(mut news_bytes) = sequence.accounted.news(id) else {
+        let present = self.sequences[sequence].find(id);
+        let account = self.sequences.account_mut(sequence);
+        let Some(mut news_bytes) = account.accounted.news(id) else {
             return;
         };
-        if let Some(present) = sequence.find(id) {
+        if let Some(present) = present {
             let slot = self.ring.slot(present.slot);
             if !slot.is_incomplete {
                 return;
@@ -292,9 +297,9 @@ impl TraceBuffer {
             news_bytes = news_bytes.max(slot.payload_bytes);
         }
         let (packets, _) = fragment::packets_from(payload, usize::from(news_bytes), flags);
-        sequence.counts.discarded += packets as u64;
+        account.counts.discarded += packets as u64;
         let payload_bytes = u16::try_from(payload.len()).unwrap_or(u16::MAX);
-        sequence
+        account
             .accounted
             .note(id, payload_bytes.max(news_bytes), untrusted.complete);
     }

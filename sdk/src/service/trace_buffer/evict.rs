@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use super::chunk_queue::QueuedChunk;
 use super::packet_reader::Purpose;
 use super::ring::{Covered, SlotId};
-use super::sequence::{QueuedChunk, SequenceIndex};
+use super::sequence::SequenceIndex;
 use super::{LossMask, Packet, TraceBuffer};
 
 /// Who is shown the packets that are about to be overwritten.
@@ -140,7 +141,7 @@ impl TraceBuffer {
             observer(&Packet::new(
                 &self.ring,
                 &self.packet,
-                &self.sequences[sequence],
+                self.sequences.account(sequence),
                 loss,
             ));
         }
@@ -158,9 +159,8 @@ impl TraceBuffer {
         }
         let packets = std::mem::take(&mut slot.unread_packets);
         if packets > 0 {
-            let sequence = &mut self.sequences[sequence];
-            sequence.counts.overwritten += u64::from(packets);
-            sequence.add_loss(front.id, LossMask::OVERWRITE);
+            self.sequences.account_mut(sequence).counts.overwritten += u64::from(packets);
+            self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
         }
         self.leave_front(sequence, front);
     }

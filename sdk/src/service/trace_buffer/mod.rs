@@ -46,7 +46,9 @@
 //! Nothing here trusts a chunk or a patch. Bad ones move counters; the memory is only ever read as
 //! fragments that were checked against the bounds of their chunk at the moment of reading.
 
+mod account;
 mod chunk;
+mod chunk_queue;
 mod chunk_window;
 mod commit;
 mod evict;
@@ -72,6 +74,7 @@ pub use loss::LossMask;
 pub use packet_reader::{Packet, Slices};
 pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
+use account::Account;
 use evict::OverwriteObserver;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
@@ -361,7 +364,7 @@ impl TraceBuffer {
         writer_id: WriterId,
     ) -> Option<&ChunkPayloadHistogram> {
         let sequence = self.sequences.find(producer_id, writer_id)?;
-        Some(&self.sequences[sequence].histogram).filter(|histogram| !histogram.is_empty())
+        Some(&self.sequences.account(sequence).histogram).filter(|histogram| !histogram.is_empty())
     }
 
     /// The account of one writer's packets; `None` if the buffer was never given a chunk of it.
@@ -374,28 +377,28 @@ impl TraceBuffer {
         writer_id: WriterId,
     ) -> Option<PacketCounts> {
         let sequence = self.sequences.find(producer_id, writer_id)?;
-        Some(self.counts_of(&self.sequences[sequence]))
+        Some(self.counts_of(&self.sequences[sequence], self.sequences.account(sequence)))
     }
 
     /// The accounts of all writers, in the order in which their first chunks came.
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
-        self.sequences.iter().map(|sequence| {
+        self.sequences.iter().map(|(sequence, account)| {
             (
-                sequence.producer_id,
-                sequence.writer_id,
-                self.counts_of(sequence),
+                account.producer_id,
+                account.writer_id,
+                self.counts_of(sequence, account),
             )
         })
     }
 
     /// The account of a sequence, with what lies in the buffer. Takes a look at each chunk.
-    fn counts_of(&self, sequence: &Sequence) -> PacketCounts {
+    fn counts_of(&self, sequence: &Sequence, account: &Account) -> PacketCounts {
         let unread = sequence
             .chunks()
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
-            ..sequence.counts
+            ..account.counts
         }
     }
 

@@ -5,10 +5,12 @@ use std::iter::FusedIterator;
 
 use crate::ids::{ProducerId, WriterId};
 
+use super::account::Account;
+use super::chunk_queue::QueuedChunk;
 use super::fragment::FragmentKind;
 use super::reassembly::{Cause, Reassembly};
 use super::ring::{Fragment, Ring, SlotId, Unread};
-use super::sequence::{QueuedChunk, Sequence, SequenceIndex};
+use super::sequence::SequenceIndex;
 use super::{ClientIdentity, LossMask, TraceBuffer};
 
 /// What packets are taken out of their chunks for.
@@ -63,7 +65,7 @@ impl TraceBuffer {
         Some(Packet::new(
             &self.ring,
             &self.packet,
-            &self.sequences[sequence],
+            self.sequences.account(sequence),
             loss,
         ))
     }
@@ -149,24 +151,20 @@ impl TraceBuffer {
             }
             FragmentKind::Begin => match self.reassemble(sequence, fragment, purpose) {
                 Reassembly::Done => {}
-                Reassembly::NotYet => {
-                    let sequence = &mut self.sequences[sequence];
-                    match purpose {
-                        Purpose::Read => {
-                            sequence.stalled_in_cycle = self.read_cycles;
-                            return Taken::Stalled;
-                        }
-                        Purpose::Evict => {
-                            sequence.counts.overwritten += 1;
-                            sequence.add_loss(front.id, LossMask::OVERWRITE);
-                            return Taken::Nothing;
-                        }
+                Reassembly::NotYet => match purpose {
+                    Purpose::Read => {
+                        self.sequences[sequence].stalled_in_cycle = self.read_cycles;
+                        return Taken::Stalled;
                     }
-                }
+                    Purpose::Evict => {
+                        self.sequences.account_mut(sequence).counts.overwritten += 1;
+                        self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+                        return Taken::Nothing;
+                    }
+                },
                 Reassembly::Lost(cause) => {
-                    let sequence = &mut self.sequences[sequence];
-                    sequence.add_loss(front.id, cause.mask());
-                    let counts = &mut sequence.counts;
+                    self.sequences[sequence].add_loss(front.id, cause.mask());
+                    let counts = &mut self.sequences.account_mut(sequence).counts;
                     *match cause {
                         Cause::Gap => &mut counts.gap,
                         Cause::Corrupted => &mut counts.corrupted,
@@ -177,7 +175,7 @@ impl TraceBuffer {
                 }
             },
         }
-        let counts = &mut self.sequences[sequence].counts;
+        let counts = &mut self.sequences.account_mut(sequence).counts;
         match purpose {
             Purpose::Read => counts.read += 1,
             Purpose::Evict => counts.overwritten += 1,
@@ -205,7 +203,10 @@ impl TraceBuffer {
             self.sequences[sequence].add_loss(front.id, LossMask::WRITER_ABORT);
         }
         // Only in a chunk that a patch destroyed.
-        self.sequences[sequence].counts.corrupted += u64::from(slot.unread_packets);
+        let unreadable = slot.unread_packets;
+        if unreadable != 0 {
+            self.sequences.account_mut(sequence).counts.corrupted += u64::from(unreadable);
+        }
         self.release(sequence, front.slot);
     }
 
@@ -244,15 +245,15 @@ impl<'a> Packet<'a> {
     pub(super) fn new(
         ring: &'a Ring,
         fragments: &'a [Fragment],
-        sequence: &Sequence,
+        account: &Account,
         loss: LossMask,
     ) -> Self {
         Self {
             ring,
             fragments,
-            producer_id: sequence.producer_id,
-            writer_id: sequence.writer_id,
-            client: sequence.client,
+            producer_id: account.producer_id,
+            writer_id: account.writer_id,
+            client: account.client,
             loss,
         }
     }

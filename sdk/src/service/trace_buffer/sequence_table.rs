@@ -7,8 +7,10 @@ use std::ops::{Index, IndexMut};
 
 use crate::ids::{ProducerId, WriterId};
 
+use super::account::Account;
 use super::chunk::ClientIdentity;
-use super::sequence::{ConsumedChunk, QueuedChunk, Sequence, SequenceIndex};
+use super::chunk_queue::QueuedChunk;
+use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
@@ -22,27 +24,14 @@ const EMPTY_SEQUENCES_MAX: u32 = 1152;
 /// chunks. What is forgotten is the order of its ids, hence the detection of gaps and duplicates.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceTable {
-    sequences: Vec<Entry>,
+    sequences: Vec<Sequence>,
+    /// One for each sequence, at its position.
+    accounts: Vec<Account>,
     index_by_key: HashMap<u32, SequenceIndex, BuildHasherDefault<KeyHasher>>,
     /// The sequence that was looked up last; chunks of one writer often come in a row.
     latest: Option<(u32, SequenceIndex)>,
     /// Remembered sequences without chunks, in the order in which they became empty.
     empty: EmptyList,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    sequence: Sequence,
-    /// Whether the order of its ids is known, that is: it had a chunk since it was forgotten.
-    is_remembered: bool,
-    links: Links,
-}
-
-/// Neighbours in the list of empty sequences.
-#[derive(Clone, Copy, Debug, Default)]
-struct Links {
-    older: Option<SequenceIndex>,
-    newer: Option<SequenceIndex>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +45,7 @@ impl SequenceTable {
     pub(super) fn new() -> Self {
         Self {
             sequences: Vec::new(),
+            accounts: Vec::new(),
             index_by_key: HashMap::default(),
             latest: None,
             empty: EmptyList::default(),
@@ -88,15 +78,11 @@ impl SequenceTable {
         {
             return index;
         }
-        let sequences = &mut self.sequences;
+        let (sequences, accounts) = (&mut self.sequences, &mut self.accounts);
         let index = *self.index_by_key.entry(key).or_insert_with(|| {
-            // Fits: there are fewer than 2^31 keys.
-            let index = SequenceIndex(sequences.len() as u32);
-            sequences.push(Entry {
-                sequence: Sequence::new(producer_id, writer_id),
-                is_remembered: false,
-                links: Links::default(),
-            });
+            let index = SequenceIndex::new(sequences.len());
+            sequences.push(Sequence::default());
+            accounts.push(Account::new(producer_id, writer_id));
             index
         });
         self.latest = Some((key, index));
@@ -106,10 +92,9 @@ impl SequenceTable {
     /// Starts to remember the order of a sequence, unless that is so already.
     #[inline]
     pub(super) fn remember(&mut self, index: SequenceIndex, client: ClientIdentity) {
-        let entry = &mut self.sequences[index.0 as usize];
-        if !entry.is_remembered {
-            entry.is_remembered = true;
-            entry.sequence.client = client;
+        if !self[index].is_remembered {
+            self[index].is_remembered = true;
+            self.account_mut(index).client = client;
             self.append_to_empty(index);
         }
     }
@@ -126,6 +111,11 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
+        self.account_mut(index).accounted.note(
+            consumed.id,
+            consumed.payload_bytes,
+            !consumed.was_incomplete,
+        );
         self[index].pop_front(consumed);
         if self[index].front().is_none() {
             self.append_to_empty(index);
@@ -146,34 +136,42 @@ impl SequenceTable {
             && let Some(index) = self.empty.oldest
         {
             self.remove_from_empty(index);
-            let entry = &mut self.sequences[index.0 as usize];
-            entry.is_remembered = false;
-            entry.sequence.forget();
+            self[index].forget();
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Sequence> {
-        self.sequences.iter().map(|entry| &entry.sequence)
+    #[inline]
+    pub(super) fn account(&self, index: SequenceIndex) -> &Account {
+        &self.accounts[index.position()]
+    }
+
+    #[inline]
+    pub(super) fn account_mut(&mut self, index: SequenceIndex) -> &mut Account {
+        &mut self.accounts[index.position()]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Sequence, &Account)> {
+        self.sequences.iter().zip(&self.accounts)
     }
 
     fn append_to_empty(&mut self, index: SequenceIndex) {
         let older = self.empty.newest.replace(index);
-        self.sequences[index.0 as usize].links = Links { older, newer: None };
+        self[index].links = Links { older, newer: None };
         match older {
-            Some(older) => self.sequences[older.0 as usize].links.newer = Some(index),
+            Some(older) => self[older].links.newer = Some(index),
             None => self.empty.oldest = Some(index),
         }
         self.empty.len += 1;
     }
 
     fn remove_from_empty(&mut self, index: SequenceIndex) {
-        let Links { older, newer } = std::mem::take(&mut self.sequences[index.0 as usize].links);
+        let Links { older, newer } = std::mem::take(&mut self[index].links);
         match older {
-            Some(older) => self.sequences[older.0 as usize].links.newer = newer,
+            Some(older) => self[older].links.newer = newer,
             None => self.empty.oldest = newer,
         }
         match newer {
-            Some(newer) => self.sequences[newer.0 as usize].links.older = older,
+            Some(newer) => self[newer].links.older = older,
             None => self.empty.newest = older,
         }
         self.empty.len -= 1;
@@ -185,14 +183,14 @@ impl Index<SequenceIndex> for SequenceTable {
 
     #[inline]
     fn index(&self, index: SequenceIndex) -> &Sequence {
-        &self.sequences[index.0 as usize].sequence
+        &self.sequences[index.position()]
     }
 }
 
 impl IndexMut<SequenceIndex> for SequenceTable {
     #[inline]
     fn index_mut(&mut self, index: SequenceIndex) -> &mut Sequence {
-        &mut self.sequences[index.0 as usize].sequence
+        &mut self.sequences[index.position()]
     }
 }
 
@@ -260,14 +258,14 @@ mod tests {
         assert!(
             table
                 .iter()
-                .all(|sequence| sequence.last_consumed.is_some())
+                .all(|(sequence, _)| sequence.last_consumed.is_some())
         );
         use_once(&mut table, 1153);
         table.forget_stale();
         let forgotten: Vec<u16> = table
             .iter()
-            .filter(|sequence| sequence.last_consumed.is_none())
-            .map(|sequence| sequence.writer_id.0)
+            .filter(|(sequence, _)| sequence.last_consumed.is_none())
+            .map(|(_, account)| account.writer_id.0)
             .collect();
         assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
     }

@@ -2,7 +2,7 @@
 //! not.
 
 use super::*;
-use crate::service::trace_buffer::sequence::QueuedChunk;
+use crate::service::trace_buffer::chunk_queue::QueuedChunk;
 
 /// Small and deterministic: the same seed gives the same run everywhere.
 struct Random(u64);
@@ -269,7 +269,7 @@ fn assert_consistent(buffer: &TraceBuffer) {
     let queued: usize = buffer
         .sequences
         .iter()
-        .map(|sequence| sequence.chunks().count())
+        .map(|(sequence, _)| sequence.chunks().count())
         .sum();
     assert_eq!(chunks, queued);
     let balance = buffer.storage_balance();
