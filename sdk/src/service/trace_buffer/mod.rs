@@ -53,6 +53,7 @@ mod chunk_window;
 mod commit;
 mod evict;
 mod fragment;
+mod key_map;
 mod loss;
 mod packet_reader;
 mod reassembly;
@@ -76,6 +77,7 @@ pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, S
 
 use account::Account;
 use evict::OverwriteObserver;
+use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
 use sequence::Sequence;
@@ -285,7 +287,7 @@ impl TraceBuffer {
         self.cycle = None;
         let found = self
             .sequences
-            .find(producer_id, writer_id)
+            .find(SequenceKey::new(producer_id, writer_id))
             .and_then(|sequence| self.sequences[sequence].find(chunk_id));
         let Some(chunk) = found.filter(|_| self.intake != Intake::ReadOnly) else {
             self.stats.patches_failed += 1;
@@ -363,7 +365,9 @@ impl TraceBuffer {
         producer_id: ProducerId,
         writer_id: WriterId,
     ) -> Option<&ChunkPayloadHistogram> {
-        let sequence = self.sequences.find(producer_id, writer_id)?;
+        let sequence = self
+            .sequences
+            .find(SequenceKey::new(producer_id, writer_id))?;
         Some(&self.sequences.account(sequence).histogram).filter(|histogram| !histogram.is_empty())
     }
 
@@ -376,7 +380,9 @@ impl TraceBuffer {
         producer_id: ProducerId,
         writer_id: WriterId,
     ) -> Option<PacketCounts> {
-        let sequence = self.sequences.find(producer_id, writer_id)?;
+        let sequence = self
+            .sequences
+            .find(SequenceKey::new(producer_id, writer_id))?;
         Some(self.counts_of(&self.sequences[sequence], self.sequences.account(sequence)))
     }
 

@@ -1,15 +1,12 @@
 //! All sequences of a buffer: from producer and writer to sequence, and which of those that hold
 //! nothing are still remembered.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Index, IndexMut};
-
-use crate::ids::{ProducerId, WriterId};
 
 use super::account::Account;
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
+use super::key_map::{KeyMap, SequenceKey};
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
@@ -27,9 +24,9 @@ pub(super) struct SequenceTable {
     sequences: Vec<Sequence>,
     /// One for each sequence, at its position.
     accounts: Vec<Account>,
-    index_by_key: HashMap<u32, SequenceIndex, BuildHasherDefault<KeyHasher>>,
+    indexes: KeyMap,
     /// The sequence that was looked up last; chunks of one writer often come in a row.
-    latest: Option<(u32, SequenceIndex)>,
+    latest: Option<(SequenceKey, SequenceIndex)>,
     /// Remembered sequences without chunks, in the order in which they became empty.
     empty: EmptyList,
 }
@@ -46,55 +43,49 @@ impl SequenceTable {
         Self {
             sequences: Vec::new(),
             accounts: Vec::new(),
-            index_by_key: HashMap::default(),
+            indexes: KeyMap::default(),
             latest: None,
             empty: EmptyList::default(),
         }
     }
 
     /// The sequence of a writer, if any chunk of it was ever seen.
-    pub(super) fn find(
-        &self,
-        producer_id: ProducerId,
-        writer_id: WriterId,
-    ) -> Option<SequenceIndex> {
-        let key = key(producer_id, writer_id);
+    pub(super) fn find(&self, key: SequenceKey) -> Option<SequenceIndex> {
         match self.latest {
-            Some((latest_key, index)) if latest_key == key => Some(index),
-            _ => self.index_by_key.get(&key).copied(),
+            Some((latest, index)) if latest == key => Some(index),
+            _ => self.indexes.get(key),
         }
     }
 
     /// The sequence of a writer, new if need be.
     #[inline]
-    pub(super) fn find_or_add(
-        &mut self,
-        producer_id: ProducerId,
-        writer_id: WriterId,
-    ) -> SequenceIndex {
-        let key = key(producer_id, writer_id);
-        if let Some((latest_key, index)) = self.latest
-            && latest_key == key
+    pub(super) fn find_or_add(&mut self, key: SequenceKey) -> SequenceIndex {
+        if let Some((latest, index)) = self.latest
+            && latest == key
         {
             return index;
         }
-        let (sequences, accounts) = (&mut self.sequences, &mut self.accounts);
-        let index = *self.index_by_key.entry(key).or_insert_with(|| {
-            let index = SequenceIndex::new(sequences.len());
-            sequences.push(Sequence::default());
-            accounts.push(Account::new(producer_id, writer_id));
-            index
-        });
+        let index = self.indexes.get(key).unwrap_or_else(|| self.add(key));
         self.latest = Some((key, index));
+        index
+    }
+
+    #[cold]
+    fn add(&mut self, key: SequenceKey) -> SequenceIndex {
+        let index = SequenceIndex::new(self.sequences.len());
+        self.sequences.push(Sequence::default());
+        self.accounts
+            .push(Account::new(key.producer_id(), key.writer_id()));
+        self.indexes.insert(key, index);
         index
     }
 
     /// Starts to remember the order of a sequence, unless that is so already.
     #[inline]
-    pub(super) fn remember(&mut self, index: SequenceIndex, client: ClientIdentity) {
+    pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
         if !self[index].is_remembered {
             self[index].is_remembered = true;
-            self.account_mut(index).client = client;
+            self.account_mut(index).client = *client;
             self.append_to_empty(index);
         }
     }
@@ -194,41 +185,15 @@ impl IndexMut<SequenceIndex> for SequenceTable {
     }
 }
 
-fn key(producer_id: ProducerId, writer_id: WriterId) -> u32 {
-    u32::from(producer_id.0) << 16 | u32::from(writer_id.0)
-}
-
-/// One multiplication spreads a key over both ends of the word. The service hands out producer
-/// ids, so a producer that chooses colliding writer ids slows down nobody but itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    fn write_u32(&mut self, key: u32) {
-        let spread = (self.0 ^ u64::from(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ChunkId;
+    use crate::ids::{ChunkId, ProducerId, WriterId};
     use crate::service::trace_buffer::ring::SlotId;
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
-        let index = table.find_or_add(ProducerId(1), WriterId(writer));
-        table.remember(index, ClientIdentity::default());
+        let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));
+        table.remember(index, &ClientIdentity::default());
         let id = ChunkId(0);
         table.insert(
             index,
@@ -273,13 +238,15 @@ mod tests {
     #[test]
     fn a_sequence_keeps_its_index() {
         let mut table = SequenceTable::new();
-        let indexes: Vec<_> = (0..100)
-            .map(|i| table.find_or_add(ProducerId(i), WriterId(7)))
-            .collect();
-        for (i, &index) in indexes.iter().enumerate() {
-            assert_eq!(table.find(ProducerId(i as u16), WriterId(7)), Some(index));
-            assert_eq!(table.find_or_add(ProducerId(i as u16), WriterId(7)), index);
+        let key = |i| SequenceKey::new(ProducerId(i), WriterId(7));
+        let indexes: Vec<_> = (0..100).map(|i| table.find_or_add(key(i))).collect();
+        for (i, &index) in (0..).zip(&indexes) {
+            assert_eq!(table.find(key(i)), Some(index));
+            assert_eq!(table.find_or_add(key(i)), index);
         }
-        assert_eq!(table.find(ProducerId(7), WriterId(8)), None);
+        assert_eq!(
+            table.find(SequenceKey::new(ProducerId(7), WriterId(8))),
+            None
+        );
     }
 }
