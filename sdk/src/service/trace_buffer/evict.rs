@@ -124,7 +124,7 @@ impl TraceBuffer {
                 self.evict_self_contained(sequence, front);
             } else {
                 while self.next_packet(sequence, front.slot, Purpose::Evict) {
-                    self.show_overwritten(sequence);
+                    self.show_overwritten(sequence, front);
                     self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
                 }
             }
@@ -135,9 +135,9 @@ impl TraceBuffer {
     }
 
     /// Shows the packet in `self.packet` to whoever asked.
-    fn show_overwritten(&mut self, sequence: SequenceIndex) {
+    fn show_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         if let Some(OverwriteObserver(observer)) = &mut self.observer {
-            let loss = self.sequences[sequence].losses();
+            let loss = self.sequences[sequence].losses_before(front.id);
             observer(&Packet::new(
                 &self.ring,
                 &self.packet,

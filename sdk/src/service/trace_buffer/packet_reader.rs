@@ -186,12 +186,10 @@ impl TraceBuffer {
     /// To be called before the oldest chunk of a sequence is consumed.
     #[inline]
     pub(super) fn reach_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
-        let sequence = &mut self.sequences[sequence];
-        sequence.reach(front.id);
         let slot = self.ring.slot_mut(front.slot);
         if !slot.is_gap_checked {
             slot.is_gap_checked = true;
-            sequence.check_gap(front.id);
+            self.sequences[sequence].check_gap(front.id);
         }
     }
 

@@ -67,8 +67,8 @@ pub(super) struct Sequence {
     pub(super) is_remembered: bool,
     /// Losses that the next packet reports.
     pending: LossMask,
-    /// Losses behind chunks that are yet to be read: the next packet of a chunk not older than
-    /// `last_consumed` reports them.
+    /// Losses behind a chunk that is yet to be stored or read, the next packet after which reports
+    /// them. There are none unless a chunk older than `last_consumed` is in the buffer or coming.
     pending_behind: LossMask,
     /// The chunks in the buffer with the oldest and the newest id, as far as `ends` says so.
     oldest: QueuedChunk,
@@ -166,7 +166,11 @@ impl Sequence {
         self.remove_oldest();
         if let Some(last) = self.last_consumed {
             if is_newer(last.id, consumed.id) {
-                // Evicted before an older one arrived, it stays ahead of that.
+                // Evicted before an older one arrived, it stays ahead of that. Whatever comes next
+                // is behind it, unless there is another older one.
+                if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
+                    self.pending |= std::mem::take(&mut self.pending_behind);
+                }
                 return;
             }
             if let Some(incoming) = self.incoming
@@ -213,16 +217,9 @@ impl Sequence {
         }
     }
 
-    /// Lets the losses behind older chunks come up if `id`, the oldest chunk, is behind them: it
-    /// follows the newest consumed one, or is the rest of that.
-    #[inline]
-    pub(super) fn reach(&mut self, id: ChunkId) {
-        if !self.pending_behind.is_empty()
-            && self.incoming.is_none()
-            && self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
-        {
-            self.pending |= std::mem::take(&mut self.pending_behind);
-        }
+    /// Whether losses behind older chunks precede the chunk `id`, the oldest one.
+    fn is_behind_losses(&self, id: ChunkId) -> bool {
+        self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
     }
 
     /// Notes a loss at or directly before the chunk `at`.
@@ -234,9 +231,13 @@ impl Sequence {
         }
     }
 
-    /// The losses that precede the packet that goes now.
-    pub(super) fn losses(&self) -> LossMask {
-        self.pending
+    /// The losses that precede a packet of the chunk `id`, the oldest one, which goes now.
+    pub(super) fn losses_before(&self, id: ChunkId) -> LossMask {
+        if self.is_behind_losses(id) {
+            self.pending | self.pending_behind
+        } else {
+            self.pending
+        }
     }
 
     /// The losses that precede the packet that is delivered now. They are reported with it.
