@@ -313,11 +313,11 @@ fn expected_histogram(buckets: &[format::Bucket]) -> FilledBuckets {
 }
 
 fn counted(histogram: &ChunkPayloadHistogram) -> FilledBuckets {
-    let counts = histogram.counts().iter().zip(histogram.sums_bytes());
-    counts
+    let buckets = (histogram.counts().into_iter()).zip(histogram.sums_bytes());
+    buckets
         .enumerate()
-        .filter(|&(_, (&count, _))| count != 0)
-        .map(|(index, (&count, &sum))| (index, count, sum))
+        .filter(|&(_, (count, _))| count != 0)
+        .map(|(index, (count, sum))| (index, count, sum))
         .collect()
 }
 

@@ -3,10 +3,12 @@
 use crate::ids::ChunkId;
 use crate::shm::layout::ChunkFlags;
 
+use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};
+use super::key_map::SequenceKey;
 use super::ring::{Slot, SlotId, slot_size_bytes};
-use super::sequence::{ConsumedChunk, QueuedChunk, SequenceIndex, is_newer};
-use super::{FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
+use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
+use super::{ClientIdentity, FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
 /// The flags that may be added to a chunk when it comes again, but not removed.
 const ABI_FLAGS: ChunkFlags = ChunkFlags::FIRST_PACKET_CONTINUES
@@ -31,6 +33,29 @@ struct CheckedChunk<'a> {
     packets: u16,
 }
 
+impl<'a> CheckedChunk<'a> {
+    fn refused(&self) -> RefusedChunk<'a> {
+        RefusedChunk {
+            id: self.id,
+            sequence: self.sequence,
+            payload: self.payload,
+            flags: self.flags,
+            is_complete: self.is_complete,
+        }
+    }
+}
+
+/// A chunk that is not stored. Its fragments may be more than fit into any.
+#[derive(Clone, Copy)]
+struct RefusedChunk<'a> {
+    id: ChunkId,
+    sequence: SequenceIndex,
+    /// Fragments only.
+    payload: &'a [u8],
+    flags: ChunkFlags,
+    is_complete: bool,
+}
+
 /// What to do with a chunk that may have come before.
 enum Admission {
     /// Store it; so much of it was consumed already.
@@ -39,18 +64,30 @@ enum Admission {
     Settled,
 }
 
-/// How many fragments may be taken, and the flags that hold for them.
-#[inline]
-fn visible_fragments(untrusted: &UntrustedChunk<'_>) -> (usize, ChunkFlags) {
-    // Widened at once: for 16-bit arithmetic the compiler loads a word over several fields that the
-    // caller has just stored, and waits for all earlier stores, those of the last chunk included.
-    let declared = usize::from(untrusted.fragment_count);
-    if untrusted.complete || declared == 0 {
-        return (declared, untrusted.flags);
+/// What a chunk says of itself in a few bits. Goes into one register.
+#[derive(Clone, Copy)]
+struct Declared {
+    fragments: u16,
+    flags: ChunkFlags,
+    is_complete: bool,
+}
+
+impl Declared {
+    /// Leaves out the last fragment of a chunk that its writer still works on.
+    #[inline]
+    fn visible(self) -> Self {
+        if self.is_complete || self.fragments == 0 {
+            return self;
+        }
+        // That fragment may still change, and these flags speak of it alone.
+        const OF_LAST: ChunkFlags =
+            ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
+        Self {
+            fragments: self.fragments - 1,
+            flags: self.flags.difference(OF_LAST),
+            ..self
+        }
     }
-    // The last fragment may still change, and these flags speak of it alone.
-    const OF_LAST: ChunkFlags = ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
-    (declared - 1, untrusted.flags.difference(OF_LAST))
 }
 
 impl TraceBuffer {
@@ -58,34 +95,67 @@ impl TraceBuffer {
     ///
     /// Whatever cannot be stored is counted in [`TraceBuffer::stats`] and, if packets are lost
     /// with it, in [`TraceBuffer::packet_counts`].
+    //
+    // A shell to be inlined, so that the fields go into registers. If they went through memory, the
+    // compiler would read neighbours with one load, and no store buffer forwards several stores to
+    // one load: each commit would wait until the stores of the one before, a whole chunk, are done.
+    #[inline]
     pub fn commit_chunk(&mut self, untrusted: &UntrustedChunk<'_>) {
+        let declared = Declared {
+            fragments: untrusted.fragment_count,
+            flags: untrusted.flags,
+            is_complete: untrusted.complete,
+        };
+        self.commit(
+            SequenceKey::new(untrusted.producer_id, untrusted.writer_id),
+            &untrusted.client,
+            untrusted.chunk_id,
+            declared,
+            untrusted.payload,
+        );
+    }
+
+    #[inline(never)]
+    fn commit(
+        &mut self,
+        key: SequenceKey,
+        client: &ClientIdentity,
+        id: ChunkId,
+        declared: Declared,
+        untrusted: &[u8],
+    ) {
         self.cycle = None;
-        let (declared, flags) = visible_fragments(untrusted);
-        let scan = Scan::new(untrusted.payload, 0, declared);
-        let payload = &untrusted.payload[..scan.len_bytes];
-        let sequence = self
-            .sequences
-            .find_or_add(untrusted.producer_id, untrusted.writer_id);
+        let sequence = self.sequences.find_or_add(key);
+        let Declared {
+            fragments,
+            flags,
+            is_complete,
+        } = declared.visible();
+        let scan = Scan::new(untrusted, 0, usize::from(fragments));
+        let payload = &untrusted[..scan.len_bytes];
+        let refused = RefusedChunk {
+            id,
+            sequence,
+            payload,
+            flags,
+            is_complete,
+        };
         if self.intake != Intake::Open {
-            return self.discard(sequence, untrusted, payload, flags);
+            return self.discard(&refused);
         }
         if scan.end == ScanEnd::Malformed {
             self.stats.abi_violations += 1;
         }
-        let reserved = if untrusted.complete {
-            payload.len()
-        } else {
-            untrusted.payload.len()
-        };
+        let reserved = if is_complete { payload } else { untrusted }.len();
         let reserved_bytes = u16::try_from(reserved).ok();
         let Some(reserved_bytes) = reserved_bytes
             .filter(|&reserved_bytes| slot_size_bytes(reserved_bytes) <= self.ring.size_bytes())
         else {
             self.stats.abi_violations += 1;
-            return self.account_refused(sequence, untrusted, payload, flags);
+            return self.account_refused(&refused);
         };
         let chunk = CheckedChunk {
-            id: untrusted.chunk_id,
+            id,
             sequence,
             payload,
             // Both fit: the payload is at most as long as what is reserved for it, and no packet
@@ -93,23 +163,26 @@ impl TraceBuffer {
             payload_bytes: scan.len_bytes as u16,
             reserved_bytes,
             flags,
-            is_complete: untrusted.complete,
+            is_complete,
             is_aborted: scan.end == ScanEnd::Aborted,
             packets: scan.packets(flags) as u16,
         };
-        self.sequences.remember(sequence, untrusted.client);
-        self.sequences[sequence].histogram.add(chunk.payload_bytes);
+        self.sequences.remember(sequence, client);
+        self.sequences
+            .account_mut(sequence)
+            .histogram
+            .add(chunk.payload_bytes);
         if chunk.is_aborted {
             self.stats.trace_writer_packet_loss += 1;
         }
-        let Admission::Store { consumed_bytes } = self.admit(&chunk, untrusted) else {
+        let Admission::Store { consumed_bytes } = self.admit(&chunk) else {
             return;
         };
         let size_bytes = slot_size_bytes(reserved_bytes);
         let fits_before_end = size_bytes <= self.ring.tail_bytes();
         if !fits_before_end && self.policy == FillPolicy::Discard {
             self.intake = Intake::Sealed;
-            return self.discard(sequence, untrusted, payload, flags);
+            return self.discard(&refused);
         }
         self.sequences[sequence].expect(chunk.id);
         if !fits_before_end {
@@ -123,7 +196,7 @@ impl TraceBuffer {
 
     /// Compares a chunk with what is known of its id, and settles what needs no new slot.
     #[inline]
-    fn admit(&mut self, chunk: &CheckedChunk<'_>, untrusted: &UntrustedChunk<'_>) -> Admission {
+    fn admit(&mut self, chunk: &CheckedChunk<'_>) -> Admission {
         let sequence = &mut self.sequences[chunk.sequence];
         let mut consumed_bytes = 0;
         if let Some(last) = sequence.last_consumed
@@ -137,7 +210,7 @@ impl TraceBuffer {
                 if is_last && chunk.is_complete && chunk.is_aborted {
                     sequence.add_loss(chunk.id, LossMask::WRITER_ABORT);
                 }
-                self.discard(chunk.sequence, untrusted, chunk.payload, chunk.flags);
+                self.discard(&chunk.refused());
                 return Admission::Settled;
             }
         }
@@ -188,6 +261,9 @@ impl TraceBuffer {
         stored.is_incomplete &= !chunk.is_complete;
         stored.is_aborted |= chunk.is_aborted;
         if grows {
+            if slot.is_drained() && slot.payload_bytes != 0 {
+                self.storage.reopened.add(slot.size_bytes());
+            }
             stored.flags = stored.flags.union(chunk.flags);
             stored.unread_packets = packets as u16;
             stored.is_altered |= !is_sound;
@@ -240,6 +316,11 @@ impl TraceBuffer {
     pub(super) fn release(&mut self, sequence: SequenceIndex, id: SlotId) {
         let slot = self.ring.slot_mut(id);
         slot.sequence = None;
+        if slot.payload_bytes == 0 {
+            self.storage.empty.add(slot.size_bytes());
+        } else if !slot.is_drained() {
+            self.storage.unreadable.add(slot.size_bytes());
+        }
         let consumed = ConsumedChunk {
             id: slot.chunk_id,
             payload_bytes: slot.payload_bytes,
@@ -250,44 +331,33 @@ impl TraceBuffer {
 
     /// Refuses a chunk that there is no place for, neither in the memory nor in its sequence.
     #[cold]
-    fn discard(
-        &mut self,
-        sequence: SequenceIndex,
-        untrusted: &UntrustedChunk<'_>,
-        payload: &[u8],
-        flags: ChunkFlags,
-    ) {
+    fn discard(&mut self, chunk: &RefusedChunk<'_>) {
         self.stats.chunks_discarded += 1;
-        self.account_refused(sequence, untrusted, payload, flags);
+        self.account_refused(chunk);
     }
 
     /// Counts the packets that are lost with a refused chunk: those that begin in it, unless an
     /// earlier copy of it brought them.
     #[cold]
-    fn account_refused(
-        &mut self,
-        sequence: SequenceIndex,
-        untrusted: &UntrustedChunk<'_>,
-        payload: &[u8],
-        flags: ChunkFlags,
-    ) {
-        let id = untrusted.chunk_id;
-        let sequence = &mut self.sequences[sequence];
-        let Some(mut news_bytes) = sequence.accounted.news(id) else {
+    fn account_refused(&mut self, chunk: &RefusedChunk<'_>) {
+        let present = self.sequences[chunk.sequence].find(chunk.id);
+        let account = self.sequences.account_mut(chunk.sequence);
+        let Some(mut news_bytes) = account.accounted.news(chunk.id) else {
             return;
         };
-        if let Some(present) = sequence.find(id) {
+        if let Some(present) = present {
             let slot = self.ring.slot(present.slot);
             if !slot.is_incomplete {
                 return;
             }
             news_bytes = news_bytes.max(slot.payload_bytes);
         }
-        let (packets, _) = fragment::packets_from(payload, usize::from(news_bytes), flags);
-        sequence.counts.discarded += packets as u64;
-        let payload_bytes = u16::try_from(payload.len()).unwrap_or(u16::MAX);
-        sequence
+        let (packets, _) =
+            fragment::packets_from(chunk.payload, usize::from(news_bytes), chunk.flags);
+        account.counts.discarded += packets as u64;
+        let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
+        account
             .accounted
-            .note(id, payload_bytes.max(news_bytes), untrusted.complete);
+            .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
     }
 }

@@ -1,11 +1,76 @@
-//! Makes room for new chunks.
+//! Makes room for new chunks, and shows what goes to whoever asked.
 
+use std::fmt;
+
+use super::chunk_queue::QueuedChunk;
 use super::packet_reader::Purpose;
 use super::ring::{Covered, SlotId};
-use super::sequence::{QueuedChunk, SequenceIndex};
-use super::{LossMask, TraceBuffer};
+use super::sequence::SequenceIndex;
+use super::{LossMask, Packet, TraceBuffer};
+
+/// Who is shown the packets that are about to be overwritten.
+pub(super) struct OverwriteObserver(Box<dyn FnMut(&Packet<'_>) + Send>);
+
+impl fmt::Debug for OverwriteObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OverwriteObserver")
+    }
+}
 
 impl TraceBuffer {
+    /// From now on, shows `observer` every packet that nobody has read before it is overwritten:
+    /// whole, in the order of its sequence, still in the memory of the buffer.
+    ///
+    /// Only packets that are whole are shown: of one that still lacks patches or fragments when
+    /// its begin must go, nothing is. The [loss](Packet::loss) of a packet is what a reader would
+    /// be told if it got the packet now, so it speaks of overwritten packets, too. Readers are told
+    /// of all losses whether somebody observes or not.
+    ///
+    /// The observer replaces the one before. It runs inside
+    /// [`commit_chunk`](Self::commit_chunk), and a buffer in which it panics must not be used any
+    /// more. Evicting gets slower by a walk over the fragments; without an observer, nothing of
+    /// this costs anything. A [clone](Self::clone_read_only) has none, as it overwrites nothing.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use tracezero::ids::{ChunkId, ProducerId, WriterId};
+    /// use tracezero::service::trace_buffer::{
+    ///     ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
+    /// };
+    /// use tracezero::shm::layout::ChunkFlags;
+    ///
+    /// let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring)?;
+    /// let (overwritten, last_words) = mpsc::channel();
+    /// buffer.observe_overwrites(move |packet| {
+    ///     overwritten.send(packet.slices().collect::<Vec<_>>().concat()).unwrap();
+    /// });
+    ///
+    /// // Such a chunk takes 32 bytes, so there is room for 128 of them.
+    /// for chunk_id in 0..129 {
+    ///     buffer.commit_chunk(&UntrustedChunk {
+    ///         producer_id: ProducerId(1),
+    ///         client: ClientIdentity::default(),
+    ///         writer_id: WriterId(1),
+    ///         chunk_id: ChunkId(chunk_id),
+    ///         fragment_count: 2,
+    ///         flags: ChunkFlags::default(),
+    ///         complete: true,
+    ///         payload: b"\x03one\x03two",
+    ///     });
+    /// }
+    /// assert_eq!(last_words.try_iter().collect::<Vec<_>>(), [b"one", b"two"]);
+    /// # Ok::<(), tracezero::service::trace_buffer::BufferError>(())
+    /// ```
+    pub fn observe_overwrites(&mut self, observer: impl FnMut(&Packet<'_>) + Send + 'static) {
+        self.observer = Some(OverwriteObserver(Box::new(observer)));
+    }
+
+    /// Ends what [`observe_overwrites`](Self::observe_overwrites) began.
+    pub fn ignore_overwrites(&mut self) {
+        self.observer = None;
+    }
+
     /// Takes the write cursor back to the start. What lies between it and the end is evicted and
     /// stays there as padding.
     pub(super) fn wrap(&mut self) {
@@ -25,6 +90,7 @@ impl TraceBuffer {
             && let Some(slot) = self.ring.slot_ahead(size_bytes - missing_bytes)
         {
             self.clear(slot);
+            self.storage.reused_bytes += u64::from(self.ring.slot(slot).size_bytes());
             match self.ring.cover_slot_ahead(missing_bytes) {
                 Covered::Whole {
                     missing_bytes: still_missing_bytes,
@@ -53,17 +119,31 @@ impl TraceBuffer {
     #[inline]
     fn evict_through(&mut self, sequence: SequenceIndex, last: SlotId) {
         while let Some(front) = self.sequences[sequence].front() {
-            if self.ring.slot(front.slot).is_self_contained() {
+            // By its descriptor alone a chunk is only evicted if nobody wants to see its packets.
+            if self.observer.is_none() && self.ring.slot(front.slot).is_self_contained() {
                 self.evict_self_contained(sequence, front);
             } else {
-                // Whoever wants to see packets for the last time sees them here.
                 while self.next_packet(sequence, front.slot, Purpose::Evict) {
+                    self.show_overwritten(sequence, front);
                     self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
                 }
             }
             if front.slot == last {
                 break;
             }
+        }
+    }
+
+    /// Shows the packet in `self.packet` to whoever asked.
+    fn show_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        if let Some(OverwriteObserver(observer)) = &mut self.observer {
+            let loss = self.sequences[sequence].losses_before(front.id);
+            observer(&Packet::new(
+                &self.ring,
+                &self.packet,
+                self.sequences.account(sequence),
+                loss,
+            ));
         }
     }
 
@@ -79,9 +159,8 @@ impl TraceBuffer {
         }
         let packets = std::mem::take(&mut slot.unread_packets);
         if packets > 0 {
-            let sequence = &mut self.sequences[sequence];
-            sequence.counts.overwritten += u64::from(packets);
-            sequence.add_loss(front.id, LossMask::OVERWRITE);
+            self.sequences.account_mut(sequence).counts.overwritten += u64::from(packets);
+            self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
         }
         self.leave_front(sequence, front);
     }

@@ -8,7 +8,7 @@ use std::ops::{BitOr, BitOrAssign};
 /// The value is that of `TracePacket.previous_packet_dropped` (field 42). Several causes for one
 /// physical loss are normal: a gap inside a packet, say, also leaves an orphan behind it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct LossMask(u32);
+pub struct LossMask(u16);
 
 impl LossMask {
     /// Nothing was lost.
@@ -43,7 +43,7 @@ impl LossMask {
     /// The mask as the trace carries it; 0 means that nothing was lost.
     #[must_use]
     pub const fn bits(self) -> u32 {
-        self.0
+        self.0 as u32
     }
 
     /// Whether nothing was lost.

@@ -31,7 +31,8 @@
 //!   its writer has not finished.
 //! - **Evicting** is reading without stalls and without a reader: it must tell what was lost. A
 //!   chunk without fragments of other chunks' packets, the common case, is evicted by its
-//!   descriptor alone; its payload stays out of the cache.
+//!   descriptor alone; its payload stays out of the cache. Only for an
+//!   [observer](TraceBuffer::observe_overwrites) are its packets looked at once more.
 //!
 //! Chunks usually come in order. They do not when the service scrapes: it copies chunks out of the
 //! shared memory in whatever order they lie there, some while their writers still work on them.
@@ -45,11 +46,14 @@
 //! Nothing here trusts a chunk or a patch. Bad ones move counters; the memory is only ever read as
 //! fragments that were checked against the bounds of their chunk at the moment of reading.
 
+mod account;
 mod chunk;
+mod chunk_queue;
 mod chunk_window;
 mod commit;
 mod evict;
 mod fragment;
+mod key_map;
 mod loss;
 mod packet_reader;
 mod reassembly;
@@ -69,12 +73,16 @@ use crate::shm::layout::ChunkFlags;
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use loss::LossMask;
 pub use packet_reader::{Packet, Slices};
-pub use stats::{BufferStats, ChunkPayloadHistogram, PacketCounts};
+pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
+use account::Account;
+use evict::OverwriteObserver;
+use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
 use sequence::Sequence;
 use sequence_table::SequenceTable;
+use stats::StorageCounts;
 
 /// The size of a buffer is a multiple of this.
 const SIZE_GRANULE_BYTES: u64 = 4096;
@@ -178,12 +186,14 @@ pub struct TraceBuffer {
     intake: Intake,
     sequences: SequenceTable,
     stats: BufferStats,
+    storage: StorageCounts,
     /// Where reading is; `None` after the buffer was written to.
     cycle: Option<ReadCycle>,
     /// Counts the calls of [`TraceBuffer::begin_read`].
     read_cycles: u64,
     /// The fragments of the packet that was put together last. Kept to be used again.
     packet: Vec<Fragment>,
+    observer: Option<OverwriteObserver>,
 }
 
 impl TraceBuffer {
@@ -216,9 +226,11 @@ impl TraceBuffer {
                 buffer_size: size_bytes,
                 ..BufferStats::default()
             },
+            storage: StorageCounts::default(),
             cycle: None,
             read_cycles: 0,
             packet: Vec::new(),
+            observer: None,
         })
     }
 
@@ -248,9 +260,14 @@ impl TraceBuffer {
                 readaheads_failed: 0,
                 ..self.stats
             },
+            storage: StorageCounts {
+                read_before_clone: self.chunks_read(),
+                ..self.storage
+            },
             cycle: None,
             read_cycles: self.read_cycles,
             packet: Vec::new(),
+            observer: None,
         })
     }
 
@@ -270,7 +287,7 @@ impl TraceBuffer {
         self.cycle = None;
         let found = self
             .sequences
-            .find(producer_id, writer_id)
+            .find(SequenceKey::new(producer_id, writer_id))
             .and_then(|sequence| self.sequences[sequence].find(chunk_id));
         let Some(chunk) = found.filter(|_| self.intake != Intake::ReadOnly) else {
             self.stats.patches_failed += 1;
@@ -300,6 +317,47 @@ impl TraceBuffer {
         &self.stats
     }
 
+    /// Where everything is that was ever stored. Takes a look at each chunk.
+    #[must_use]
+    pub fn storage_balance(&self) -> StorageBalance {
+        let mut unread = ChunkAmount::default();
+        let mut id = self.ring.first();
+        while id != self.ring.end() {
+            let slot = self.ring.slot(id);
+            // A chunk without fragments is at its end when it leaves.
+            if slot.sequence.is_some() && (!slot.is_drained() || slot.payload_bytes == 0) {
+                unread.add(slot.size_bytes());
+            }
+            id = id.next();
+        }
+        StorageBalance {
+            written: ChunkAmount {
+                chunks: self.stats.chunks_written,
+                bytes: self.stats.bytes_written,
+            },
+            reopened: self.storage.reopened,
+            read: self.chunks_read(),
+            overwritten: ChunkAmount {
+                chunks: self.stats.chunks_overwritten,
+                bytes: self.stats.bytes_overwritten,
+            },
+            empty: self.storage.empty,
+            unreadable: self.storage.unreadable,
+            unread,
+            padding_bytes_written: self.stats.padding_bytes_written,
+            reused_bytes: self.storage.reused_bytes,
+            used_bytes: self.used_bytes(),
+        }
+    }
+
+    fn chunks_read(&self) -> ChunkAmount {
+        let since_clone = ChunkAmount {
+            chunks: self.stats.chunks_read,
+            bytes: self.stats.bytes_read,
+        };
+        self.storage.read_before_clone + since_clone
+    }
+
     /// How large the chunks of a writer were; `None` if none was ever taken.
     #[must_use]
     pub fn writer_histogram(
@@ -307,8 +365,10 @@ impl TraceBuffer {
         producer_id: ProducerId,
         writer_id: WriterId,
     ) -> Option<&ChunkPayloadHistogram> {
-        let sequence = self.sequences.find(producer_id, writer_id)?;
-        Some(&self.sequences[sequence].histogram).filter(|histogram| !histogram.is_empty())
+        let sequence = self
+            .sequences
+            .find(SequenceKey::new(producer_id, writer_id))?;
+        Some(&self.sequences.account(sequence).histogram).filter(|histogram| !histogram.is_empty())
     }
 
     /// The account of one writer's packets; `None` if the buffer was never given a chunk of it.
@@ -320,29 +380,31 @@ impl TraceBuffer {
         producer_id: ProducerId,
         writer_id: WriterId,
     ) -> Option<PacketCounts> {
-        let sequence = self.sequences.find(producer_id, writer_id)?;
-        Some(self.counts_of(&self.sequences[sequence]))
+        let sequence = self
+            .sequences
+            .find(SequenceKey::new(producer_id, writer_id))?;
+        Some(self.counts_of(&self.sequences[sequence], self.sequences.account(sequence)))
     }
 
     /// The accounts of all writers, in the order in which their first chunks came.
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
-        self.sequences.iter().map(|sequence| {
+        self.sequences.iter().map(|(sequence, account)| {
             (
-                sequence.producer_id,
-                sequence.writer_id,
-                self.counts_of(sequence),
+                account.producer_id,
+                account.writer_id,
+                self.counts_of(sequence, account),
             )
         })
     }
 
     /// The account of a sequence, with what lies in the buffer. Takes a look at each chunk.
-    fn counts_of(&self, sequence: &Sequence) -> PacketCounts {
+    fn counts_of(&self, sequence: &Sequence, account: &Account) -> PacketCounts {
         let unread = sequence
             .chunks()
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
-            ..sequence.counts
+            ..account.counts
         }
     }
 

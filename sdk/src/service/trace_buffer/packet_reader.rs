@@ -5,10 +5,12 @@ use std::iter::FusedIterator;
 
 use crate::ids::{ProducerId, WriterId};
 
+use super::account::Account;
+use super::chunk_queue::QueuedChunk;
 use super::fragment::FragmentKind;
 use super::reassembly::{Cause, Reassembly};
 use super::ring::{Fragment, Ring, SlotId, Unread};
-use super::sequence::{QueuedChunk, SequenceIndex};
+use super::sequence::SequenceIndex;
 use super::{ClientIdentity, LossMask, TraceBuffer};
 
 /// What packets are taken out of their chunks for.
@@ -56,18 +58,16 @@ impl TraceBuffer {
     /// stopped.
     pub fn read_packet(&mut self) -> Option<Packet<'_>> {
         let sequence = self.advance()?;
-        let sequence = &mut self.sequences[sequence];
         if let Some(last) = self.packet.last() {
             self.ring.warm_up_behind(last);
         }
-        Some(Packet {
-            ring: &self.ring,
-            fragments: &self.packet,
-            producer_id: sequence.producer_id,
-            writer_id: sequence.writer_id,
-            client: sequence.client,
-            loss: sequence.take_losses(),
-        })
+        let loss = self.sequences[sequence].take_losses();
+        Some(Packet::new(
+            &self.ring,
+            &self.packet,
+            self.sequences.account(sequence),
+            loss,
+        ))
     }
 
     /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
@@ -151,24 +151,20 @@ impl TraceBuffer {
             }
             FragmentKind::Begin => match self.reassemble(sequence, fragment, purpose) {
                 Reassembly::Done => {}
-                Reassembly::NotYet => {
-                    let sequence = &mut self.sequences[sequence];
-                    match purpose {
-                        Purpose::Read => {
-                            sequence.stalled_in_cycle = self.read_cycles;
-                            return Taken::Stalled;
-                        }
-                        Purpose::Evict => {
-                            sequence.counts.overwritten += 1;
-                            sequence.add_loss(front.id, LossMask::OVERWRITE);
-                            return Taken::Nothing;
-                        }
+                Reassembly::NotYet => match purpose {
+                    Purpose::Read => {
+                        self.sequences[sequence].stalled_in_cycle = self.read_cycles;
+                        return Taken::Stalled;
                     }
-                }
+                    Purpose::Evict => {
+                        self.sequences.account_mut(sequence).counts.overwritten += 1;
+                        self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+                        return Taken::Nothing;
+                    }
+                },
                 Reassembly::Lost(cause) => {
-                    let sequence = &mut self.sequences[sequence];
-                    sequence.add_loss(front.id, cause.mask());
-                    let counts = &mut sequence.counts;
+                    self.sequences[sequence].add_loss(front.id, cause.mask());
+                    let counts = &mut self.sequences.account_mut(sequence).counts;
                     *match cause {
                         Cause::Gap => &mut counts.gap,
                         Cause::Corrupted => &mut counts.corrupted,
@@ -179,7 +175,7 @@ impl TraceBuffer {
                 }
             },
         }
-        let counts = &mut self.sequences[sequence].counts;
+        let counts = &mut self.sequences.account_mut(sequence).counts;
         match purpose {
             Purpose::Read => counts.read += 1,
             Purpose::Evict => counts.overwritten += 1,
@@ -190,12 +186,10 @@ impl TraceBuffer {
     /// To be called before the oldest chunk of a sequence is consumed.
     #[inline]
     pub(super) fn reach_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
-        let sequence = &mut self.sequences[sequence];
-        sequence.reach(front.id);
         let slot = self.ring.slot_mut(front.slot);
         if !slot.is_gap_checked {
             slot.is_gap_checked = true;
-            sequence.check_gap(front.id);
+            self.sequences[sequence].check_gap(front.id);
         }
     }
 
@@ -207,7 +201,10 @@ impl TraceBuffer {
             self.sequences[sequence].add_loss(front.id, LossMask::WRITER_ABORT);
         }
         // Only in a chunk that a patch destroyed.
-        self.sequences[sequence].counts.corrupted += u64::from(slot.unread_packets);
+        let unreadable = slot.unread_packets;
+        if unreadable != 0 {
+            self.sequences.account_mut(sequence).counts.corrupted += u64::from(unreadable);
+        }
         self.release(sequence, front.slot);
     }
 
@@ -242,6 +239,23 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
+    #[inline]
+    pub(super) fn new(
+        ring: &'a Ring,
+        fragments: &'a [Fragment],
+        account: &Account,
+        loss: LossMask,
+    ) -> Self {
+        Self {
+            ring,
+            fragments,
+            producer_id: account.producer_id,
+            writer_id: account.writer_id,
+            client: account.client,
+            loss,
+        }
+    }
+
     /// The bytes, in order. No slice is empty; a packet without bytes has none.
     #[must_use]
     pub fn slices(&self) -> Slices<'a> {

@@ -1,30 +1,33 @@
 //! One sequence: its chunks in the order of their ids, what precedes them, and its losses.
 
-use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
-use crate::ids::{ChunkId, ProducerId, WriterId};
+use crate::ids::ChunkId;
 
-use super::chunk::ClientIdentity;
-use super::chunk_window::ChunkWindow;
+use super::chunk_queue::{ChunkQueue, QueuedChunk};
 use super::loss::LossMask;
-use super::ring::SlotId;
-use super::stats::{ChunkPayloadHistogram, PacketCounts};
 
 /// Place of a sequence in the table of sequences; never reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SequenceIndex(pub(super) u32);
+pub(super) struct SequenceIndex(NonZeroU32);
+
+impl SequenceIndex {
+    /// `position` counts from 0 and is less than 2^32 - 1: there are at most 2^32 keys, and no
+    /// memory for so many sequences.
+    pub(super) fn new(position: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(position as u32))
+    }
+
+    #[inline]
+    pub(super) fn position(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// Whether `a` is newer than `b`, for ids that wrap at 2^32.
 #[inline]
 pub(super) fn is_newer(a: ChunkId, b: ChunkId) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 1 << 31
-}
-
-/// A chunk of a sequence that is in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueuedChunk {
-    pub(super) id: ChunkId,
-    pub(super) slot: SlotId,
 }
 
 /// The newest chunk that left the sequence, read or evicted.
@@ -35,128 +38,139 @@ pub(super) struct ConsumedChunk {
     pub(super) was_incomplete: bool,
 }
 
-/// What one writer wrote.
-#[derive(Clone, Debug)]
+/// How many of the oldest and the newest chunk there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ends {
+    #[default]
+    None,
+    /// One chunk is both.
+    Same,
+    Two,
+}
+
+/// Neighbours of a sequence without chunks in the list of those.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Links {
+    pub(super) older: Option<SequenceIndex>,
+    pub(super) newer: Option<SequenceIndex>,
+}
+
+/// What one writer wrote, as far as the order of it is concerned.
+///
+/// With thousands of writers, what storing and evicting a chunk costs is the cache lines of its
+/// sequence that they touch. This is one; with at most two chunks there is nothing else.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Sequence {
-    pub(super) producer_id: ProducerId,
-    pub(super) writer_id: WriterId,
-    /// As it came with the first chunk since the sequence was last forgotten.
-    pub(super) client: ClientIdentity,
-    /// Chunks in the buffer, oldest id first. No id occurs twice.
-    chunks: VecDeque<QueuedChunk>,
-    /// Never moves back, even if a chunk older than it is read later.
-    pub(super) last_consumed: Option<ConsumedChunk>,
+    ends: Ends,
+    /// Whether the order of its ids is known, that is: it had a chunk since it was forgotten.
+    pub(super) is_remembered: bool,
     /// Losses that the next packet reports.
     pending: LossMask,
-    /// Losses behind chunks that are yet to be read: the next packet of a chunk not older than
-    /// `last_consumed` reports them.
+    /// Losses behind a chunk that is yet to be stored or read, the next packet after which reports
+    /// them. There are none unless a chunk older than `last_consumed` is in the buffer or coming.
     pending_behind: LossMask,
+    /// The chunks in the buffer with the oldest and the newest id, as far as `ends` says so.
+    oldest: QueuedChunk,
+    newest: QueuedChunk,
+    /// The chunks between them, once there were any; empty unless there are two ends.
+    between: Option<Box<ChunkQueue>>,
+    /// Never moves back, even if a chunk older than it is read later.
+    pub(super) last_consumed: Option<ConsumedChunk>,
     /// While room is made for an older chunk of this very sequence: its id.
     incoming: Option<ChunkId>,
     /// The read cycle in which the sequence cannot go on.
     pub(super) stalled_in_cycle: u64,
-    pub(super) counts: PacketCounts,
-    pub(super) histogram: ChunkPayloadHistogram,
-    /// Chunks whose packets are in `counts`.
-    pub(super) accounted: ChunkWindow,
+    pub(super) links: Links,
 }
 
 impl Sequence {
-    pub(super) fn new(producer_id: ProducerId, writer_id: WriterId) -> Self {
-        Self {
-            producer_id,
-            writer_id,
-            client: ClientIdentity::default(),
-            chunks: VecDeque::new(),
-            last_consumed: None,
-            pending: LossMask::NONE,
-            pending_behind: LossMask::NONE,
-            incoming: None,
-            stalled_in_cycle: 0,
-            counts: PacketCounts::default(),
-            histogram: ChunkPayloadHistogram::default(),
-            accounted: ChunkWindow::default(),
-        }
-    }
-
-    /// Drops what is known about the order of the sequence; what was counted stays.
+    /// Drops what is known about the order of the sequence.
     pub(super) fn forget(&mut self) {
-        debug_assert!(self.chunks.is_empty());
-        self.chunks = VecDeque::new();
-        self.last_consumed = None;
-        self.pending = LossMask::NONE;
-        self.pending_behind = LossMask::NONE;
-        self.stalled_in_cycle = 0;
+        debug_assert_eq!(self.ends, Ends::None);
+        *self = Self::default();
     }
 
     #[inline]
     pub(super) fn front(&self) -> Option<QueuedChunk> {
-        self.chunks.front().copied()
+        (self.ends != Ends::None).then_some(self.oldest)
     }
 
     #[inline]
     pub(super) fn back(&self) -> Option<QueuedChunk> {
-        self.chunks.back().copied()
+        (self.ends != Ends::None).then_some(self.newest)
     }
 
-    /// The chunk at a position, counted from the oldest.
-    pub(super) fn chunk(&self, position: usize) -> Option<QueuedChunk> {
-        self.chunks.get(position).copied()
-    }
-
+    /// All chunks, oldest first.
     pub(super) fn chunks(&self) -> impl Iterator<Item = QueuedChunk> {
-        self.chunks.iter().copied()
+        let between = self.between.iter().flat_map(|between| between.iter());
+        let newest = (self.ends == Ends::Two).then_some(self.newest);
+        self.front().into_iter().chain(between).chain(newest)
     }
 
-    /// The chunk with this id. Does not depend on how many there are: where no id is missing, its
-    /// position follows from the newest one's.
+    /// The chunk with this id.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
         let (oldest, newest) = (self.front()?, self.back()?);
+        if newest.id == id {
+            return Some(newest);
+        }
+        if oldest.id == id {
+            return Some(oldest);
+        }
         if is_newer(oldest.id, id) || is_newer(id, newest.id) {
             return None;
         }
-        let behind = newest.id.0.wrapping_sub(id.0) as usize;
-        if let Some(position) = (self.chunks.len() - 1).checked_sub(behind)
-            && self.chunks[position].id == id
-        {
-            return self.chunk(position);
-        }
-        self.chunk(self.position_of(id))
-            .filter(|found| found.id == id)
-    }
-
-    /// The position of the oldest chunk that is not older than `id`.
-    fn position_of(&self, id: ChunkId) -> usize {
-        self.chunks.partition_point(|chunk| is_newer(id, chunk.id))
+        self.between.as_ref()?.find(id)
     }
 
     /// Puts a chunk in its place; returns whether newer ones are there already.
     #[inline]
     pub(super) fn insert(&mut self, chunk: QueuedChunk) -> bool {
-        match self.back() {
-            Some(newest) if !is_newer(chunk.id, newest.id) => {
-                self.chunks.insert(self.position_of(chunk.id), chunk);
-                true
+        match self.ends {
+            Ends::None => {
+                (self.oldest, self.newest) = (chunk, chunk);
+                self.ends = Ends::Same;
+                return false;
             }
-            _ => {
-                self.chunks.push_back(chunk);
-                false
+            _ if !is_newer(chunk.id, self.newest.id) => {
+                self.insert_out_of_order(chunk);
+                return true;
+            }
+            Ends::Same => {}
+            Ends::Two => {
+                let between = self.between.get_or_insert_default();
+                between.push_newest(self.newest);
             }
         }
+        self.newest = chunk;
+        self.ends = Ends::Two;
+        false
+    }
+
+    fn insert_out_of_order(&mut self, chunk: QueuedChunk) {
+        if is_newer(chunk.id, self.oldest.id) {
+            self.between.get_or_insert_default().insert(chunk);
+            return;
+        }
+        if self.ends == Ends::Two {
+            let between = self.between.get_or_insert_default();
+            between.push_oldest(self.oldest);
+        }
+        self.oldest = chunk;
+        self.ends = Ends::Two;
     }
 
     /// Removes the oldest chunk and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, consumed: ConsumedChunk) {
-        self.chunks.pop_front();
-        self.accounted.note(
-            consumed.id,
-            consumed.payload_bytes,
-            !consumed.was_incomplete,
-        );
+        self.remove_oldest();
         if let Some(last) = self.last_consumed {
             if is_newer(last.id, consumed.id) {
-                // Evicted before an older one arrived, it stays ahead of that.
+                // Evicted before an older one arrived, it stays ahead of that. Whatever comes next
+                // is behind it, unless there is another older one.
+                if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
+                    self.pending |= std::mem::take(&mut self.pending_behind);
+                }
                 return;
             }
             if let Some(incoming) = self.incoming
@@ -168,6 +182,20 @@ impl Sequence {
             }
         }
         self.last_consumed = Some(consumed);
+    }
+
+    #[inline]
+    fn remove_oldest(&mut self) {
+        if self.ends != Ends::Two {
+            self.ends = Ends::None;
+        } else if let Some(between) = &mut self.between
+            && let Some(next) = between.pop_oldest()
+        {
+            self.oldest = next;
+        } else {
+            self.oldest = self.newest;
+            self.ends = Ends::Same;
+        }
     }
 
     /// Looks at what precedes the oldest chunk, which starts to be consumed now. Each chunk needs
@@ -189,16 +217,9 @@ impl Sequence {
         }
     }
 
-    /// Lets the losses behind older chunks come up if `id`, the oldest chunk, is behind them: it
-    /// follows the newest consumed one, or is the rest of that.
-    #[inline]
-    pub(super) fn reach(&mut self, id: ChunkId) {
-        if !self.pending_behind.is_empty()
-            && self.incoming.is_none()
-            && self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
-        {
-            self.pending |= std::mem::take(&mut self.pending_behind);
-        }
+    /// Whether losses behind older chunks precede the chunk `id`, the oldest one.
+    fn is_behind_losses(&self, id: ChunkId) -> bool {
+        self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
     }
 
     /// Notes a loss at or directly before the chunk `at`.
@@ -210,7 +231,16 @@ impl Sequence {
         }
     }
 
-    /// The losses that precede the packet that is delivered now.
+    /// The losses that precede a packet of the chunk `id`, the oldest one, which goes now.
+    pub(super) fn losses_before(&self, id: ChunkId) -> LossMask {
+        if self.is_behind_losses(id) {
+            self.pending | self.pending_behind
+        } else {
+            self.pending
+        }
+    }
+
+    /// The losses that precede the packet that is delivered now. They are reported with it.
     #[inline]
     pub(super) fn take_losses(&mut self) -> LossMask {
         std::mem::take(&mut self.pending)
@@ -238,7 +268,7 @@ mod tests {
     use crate::service::trace_buffer::ring::SlotId;
 
     fn sequence(ids: &[u32]) -> Sequence {
-        let mut sequence = Sequence::new(ProducerId(1), WriterId(1));
+        let mut sequence = Sequence::default();
         for &id in ids {
             sequence.insert(QueuedChunk {
                 id: ChunkId(id),
@@ -250,6 +280,11 @@ mod tests {
 
     fn ids(sequence: &Sequence) -> Vec<u32> {
         sequence.chunks().map(|chunk| chunk.id.0).collect()
+    }
+
+    #[test]
+    fn what_every_commit_needs_fills_one_cache_line() {
+        assert_eq!(size_of::<Sequence>(), 64);
     }
 
     #[test]
@@ -266,6 +301,24 @@ mod tests {
     fn chunks_are_kept_in_the_order_of_ids_that_wrap() {
         let max = u32::MAX;
         assert_eq!(ids(&sequence(&[max - 1, 1, 0, max])), [max - 1, max, 0, 1]);
+    }
+
+    #[test]
+    fn chunks_leave_from_the_oldest_on_and_may_come_again() {
+        let mut sequence = sequence(&[5, 3, 4, 1]);
+        for left in [[3, 4, 5].as_slice(), &[4, 5], &[5], &[]] {
+            sequence.remove_oldest();
+            assert_eq!(ids(&sequence), left);
+            let ends = [sequence.front(), sequence.back()].map(|end| end.map(|chunk| chunk.id.0));
+            assert_eq!(ends, [left.first().copied(), left.last().copied()]);
+        }
+        for id in [7, 6, 8] {
+            sequence.insert(QueuedChunk {
+                id: ChunkId(id),
+                slot: SlotId::default(),
+            });
+        }
+        assert_eq!(ids(&sequence), [6, 7, 8]);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! All sequences of a buffer: from producer and writer to sequence, and which of those that hold
 //! nothing are still remembered.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Index, IndexMut};
 
-use crate::ids::{ProducerId, WriterId};
-
+use super::account::Account;
 use super::chunk::ClientIdentity;
-use super::sequence::{ConsumedChunk, QueuedChunk, Sequence, SequenceIndex};
+use super::chunk_queue::QueuedChunk;
+use super::key_map::{KeyMap, SequenceKey};
+use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
@@ -22,27 +21,14 @@ const EMPTY_SEQUENCES_MAX: u32 = 1152;
 /// chunks. What is forgotten is the order of its ids, hence the detection of gaps and duplicates.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceTable {
-    sequences: Vec<Entry>,
-    index_by_key: HashMap<u32, SequenceIndex, BuildHasherDefault<KeyHasher>>,
+    sequences: Vec<Sequence>,
+    /// One for each sequence, at its position.
+    accounts: Vec<Account>,
+    indexes: KeyMap,
     /// The sequence that was looked up last; chunks of one writer often come in a row.
-    latest: Option<(u32, SequenceIndex)>,
+    latest: Option<(SequenceKey, SequenceIndex)>,
     /// Remembered sequences without chunks, in the order in which they became empty.
     empty: EmptyList,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    sequence: Sequence,
-    /// Whether the order of its ids is known, that is: it had a chunk since it was forgotten.
-    is_remembered: bool,
-    links: Links,
-}
-
-/// Neighbours in the list of empty sequences.
-#[derive(Clone, Copy, Debug, Default)]
-struct Links {
-    older: Option<SequenceIndex>,
-    newer: Option<SequenceIndex>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,60 +42,50 @@ impl SequenceTable {
     pub(super) fn new() -> Self {
         Self {
             sequences: Vec::new(),
-            index_by_key: HashMap::default(),
+            accounts: Vec::new(),
+            indexes: KeyMap::default(),
             latest: None,
             empty: EmptyList::default(),
         }
     }
 
     /// The sequence of a writer, if any chunk of it was ever seen.
-    pub(super) fn find(
-        &self,
-        producer_id: ProducerId,
-        writer_id: WriterId,
-    ) -> Option<SequenceIndex> {
-        let key = key(producer_id, writer_id);
+    pub(super) fn find(&self, key: SequenceKey) -> Option<SequenceIndex> {
         match self.latest {
-            Some((latest_key, index)) if latest_key == key => Some(index),
-            _ => self.index_by_key.get(&key).copied(),
+            Some((latest, index)) if latest == key => Some(index),
+            _ => self.indexes.get(key),
         }
     }
 
     /// The sequence of a writer, new if need be.
     #[inline]
-    pub(super) fn find_or_add(
-        &mut self,
-        producer_id: ProducerId,
-        writer_id: WriterId,
-    ) -> SequenceIndex {
-        let key = key(producer_id, writer_id);
-        if let Some((latest_key, index)) = self.latest
-            && latest_key == key
+    pub(super) fn find_or_add(&mut self, key: SequenceKey) -> SequenceIndex {
+        if let Some((latest, index)) = self.latest
+            && latest == key
         {
             return index;
         }
-        let sequences = &mut self.sequences;
-        let index = *self.index_by_key.entry(key).or_insert_with(|| {
-            // Fits: there are fewer than 2^31 keys.
-            let index = SequenceIndex(sequences.len() as u32);
-            sequences.push(Entry {
-                sequence: Sequence::new(producer_id, writer_id),
-                is_remembered: false,
-                links: Links::default(),
-            });
-            index
-        });
+        let index = self.indexes.get(key).unwrap_or_else(|| self.add(key));
         self.latest = Some((key, index));
+        index
+    }
+
+    #[cold]
+    fn add(&mut self, key: SequenceKey) -> SequenceIndex {
+        let index = SequenceIndex::new(self.sequences.len());
+        self.sequences.push(Sequence::default());
+        self.accounts
+            .push(Account::new(key.producer_id(), key.writer_id()));
+        self.indexes.insert(key, index);
         index
     }
 
     /// Starts to remember the order of a sequence, unless that is so already.
     #[inline]
-    pub(super) fn remember(&mut self, index: SequenceIndex, client: ClientIdentity) {
-        let entry = &mut self.sequences[index.0 as usize];
-        if !entry.is_remembered {
-            entry.is_remembered = true;
-            entry.sequence.client = client;
+    pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
+        if !self[index].is_remembered {
+            self[index].is_remembered = true;
+            self.account_mut(index).client = *client;
             self.append_to_empty(index);
         }
     }
@@ -126,6 +102,11 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
+        self.account_mut(index).accounted.note(
+            consumed.id,
+            consumed.payload_bytes,
+            !consumed.was_incomplete,
+        );
         self[index].pop_front(consumed);
         if self[index].front().is_none() {
             self.append_to_empty(index);
@@ -146,34 +127,42 @@ impl SequenceTable {
             && let Some(index) = self.empty.oldest
         {
             self.remove_from_empty(index);
-            let entry = &mut self.sequences[index.0 as usize];
-            entry.is_remembered = false;
-            entry.sequence.forget();
+            self[index].forget();
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Sequence> {
-        self.sequences.iter().map(|entry| &entry.sequence)
+    #[inline]
+    pub(super) fn account(&self, index: SequenceIndex) -> &Account {
+        &self.accounts[index.position()]
+    }
+
+    #[inline]
+    pub(super) fn account_mut(&mut self, index: SequenceIndex) -> &mut Account {
+        &mut self.accounts[index.position()]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Sequence, &Account)> {
+        self.sequences.iter().zip(&self.accounts)
     }
 
     fn append_to_empty(&mut self, index: SequenceIndex) {
         let older = self.empty.newest.replace(index);
-        self.sequences[index.0 as usize].links = Links { older, newer: None };
+        self[index].links = Links { older, newer: None };
         match older {
-            Some(older) => self.sequences[older.0 as usize].links.newer = Some(index),
+            Some(older) => self[older].links.newer = Some(index),
             None => self.empty.oldest = Some(index),
         }
         self.empty.len += 1;
     }
 
     fn remove_from_empty(&mut self, index: SequenceIndex) {
-        let Links { older, newer } = std::mem::take(&mut self.sequences[index.0 as usize].links);
+        let Links { older, newer } = std::mem::take(&mut self[index].links);
         match older {
-            Some(older) => self.sequences[older.0 as usize].links.newer = newer,
+            Some(older) => self[older].links.newer = newer,
             None => self.empty.oldest = newer,
         }
         match newer {
-            Some(newer) => self.sequences[newer.0 as usize].links.older = older,
+            Some(newer) => self[newer].links.older = older,
             None => self.empty.newest = older,
         }
         self.empty.len -= 1;
@@ -185,52 +174,26 @@ impl Index<SequenceIndex> for SequenceTable {
 
     #[inline]
     fn index(&self, index: SequenceIndex) -> &Sequence {
-        &self.sequences[index.0 as usize].sequence
+        &self.sequences[index.position()]
     }
 }
 
 impl IndexMut<SequenceIndex> for SequenceTable {
     #[inline]
     fn index_mut(&mut self, index: SequenceIndex) -> &mut Sequence {
-        &mut self.sequences[index.0 as usize].sequence
-    }
-}
-
-fn key(producer_id: ProducerId, writer_id: WriterId) -> u32 {
-    u32::from(producer_id.0) << 16 | u32::from(writer_id.0)
-}
-
-/// One multiplication spreads a key over both ends of the word. The service hands out producer
-/// ids, so a producer that chooses colliding writer ids slows down nobody but itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    fn write_u32(&mut self, key: u32) {
-        let spread = (self.0 ^ u64::from(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
+        &mut self.sequences[index.position()]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ChunkId;
+    use crate::ids::{ChunkId, ProducerId, WriterId};
     use crate::service::trace_buffer::ring::SlotId;
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
-        let index = table.find_or_add(ProducerId(1), WriterId(writer));
-        table.remember(index, ClientIdentity::default());
+        let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));
+        table.remember(index, &ClientIdentity::default());
         let id = ChunkId(0);
         table.insert(
             index,
@@ -260,14 +223,14 @@ mod tests {
         assert!(
             table
                 .iter()
-                .all(|sequence| sequence.last_consumed.is_some())
+                .all(|(sequence, _)| sequence.last_consumed.is_some())
         );
         use_once(&mut table, 1153);
         table.forget_stale();
         let forgotten: Vec<u16> = table
             .iter()
-            .filter(|sequence| sequence.last_consumed.is_none())
-            .map(|sequence| sequence.writer_id.0)
+            .filter(|(sequence, _)| sequence.last_consumed.is_none())
+            .map(|(_, account)| account.writer_id.0)
             .collect();
         assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
     }
@@ -275,13 +238,15 @@ mod tests {
     #[test]
     fn a_sequence_keeps_its_index() {
         let mut table = SequenceTable::new();
-        let indexes: Vec<_> = (0..100)
-            .map(|i| table.find_or_add(ProducerId(i), WriterId(7)))
-            .collect();
-        for (i, &index) in indexes.iter().enumerate() {
-            assert_eq!(table.find(ProducerId(i as u16), WriterId(7)), Some(index));
-            assert_eq!(table.find_or_add(ProducerId(i as u16), WriterId(7)), index);
+        let key = |i| SequenceKey::new(ProducerId(i), WriterId(7));
+        let indexes: Vec<_> = (0..100).map(|i| table.find_or_add(key(i))).collect();
+        for (i, &index) in (0..).zip(&indexes) {
+            assert_eq!(table.find(key(i)), Some(index));
+            assert_eq!(table.find_or_add(key(i)), index);
         }
-        assert_eq!(table.find(ProducerId(7), WriterId(8)), None);
+        assert_eq!(
+            table.find(SequenceKey::new(ProducerId(7), WriterId(8))),
+            None
+        );
     }
 }

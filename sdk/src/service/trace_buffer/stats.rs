@@ -1,11 +1,14 @@
-//! What the buffer counts: the statistics that go into a trace, and the exact account of packets.
+//! What the buffer counts: the statistics that go into a trace, the exact account of packets, and
+//! the balance of what was stored.
+
+use std::ops::Add;
 
 /// Counters of one buffer: the fields of `TraceStats.BufferStats`, under their names.
 ///
 /// Sizes are those of slots: a chunk occupies its payload and 16 bytes, rounded up to 16.
-/// `chunks_*` and `bytes_*` do not balance by design: chunks without fragments are written and
-/// never read, and a chunk that grows after it was read is read twice. What balances is
-/// [`PacketCounts`].
+/// `chunks_*` and `bytes_*` alone do not balance: chunks without fragments are written and never
+/// read, and a chunk that grows after it was read is read twice. [`StorageBalance`] has what is
+/// missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferStats {
     /// Size of the buffer.
@@ -51,6 +54,99 @@ pub struct BufferStats {
     pub abi_violations: u64,
     /// Marks of packets that writers gave up.
     pub trace_writer_packet_loss: u64,
+}
+
+/// A number of chunks, and the bytes that their slots take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkAmount {
+    /// How many.
+    pub chunks: u64,
+    /// How large, all together.
+    pub bytes: u64,
+}
+
+impl ChunkAmount {
+    #[inline]
+    pub(super) fn add(&mut self, slot_size_bytes: u32) {
+        self.chunks += 1;
+        self.bytes += u64::from(slot_size_bytes);
+    }
+}
+
+impl Add for ChunkAmount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            chunks: self.chunks + other.chunks,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// What is counted for [`StorageBalance`] beside [`BufferStats`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StorageCounts {
+    pub(super) reopened: ChunkAmount,
+    pub(super) empty: ChunkAmount,
+    pub(super) unreadable: ChunkAmount,
+    pub(super) read_before_clone: ChunkAmount,
+    pub(super) reused_bytes: u64,
+}
+
+/// Where every chunk is that was ever stored, and every byte of the memory.
+///
+/// What was written was read, was overwritten, held nothing, could not be read, or is still there:
+///
+/// ```text
+/// written + reopened = read + overwritten + empty + unreadable + unread
+/// ```
+///
+/// and each byte in use belongs to a chunk or is padding:
+///
+/// ```text
+/// written.bytes + padding_bytes_written = reused_bytes + used_bytes
+/// ```
+///
+/// [`BufferStats::padding_bytes_cleared`] has no place in this: slots that reading emptied count
+/// there without having been written as padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StorageBalance {
+    /// Chunks stored.
+    pub written: ChunkAmount,
+    /// Chunks that were read or overwritten to their end and then grew: they come to their end
+    /// once more.
+    pub reopened: ChunkAmount,
+    /// Chunks read to their end. For a clone, those read before it was made are among them.
+    pub read: ChunkAmount,
+    /// Chunks evicted with unread fragments.
+    pub overwritten: ChunkAmount,
+    /// Chunks that left without ever having held a fragment.
+    pub empty: ChunkAmount,
+    /// Chunks that left with a rest that a patch made unreadable.
+    pub unreadable: ChunkAmount,
+    /// Chunks in the buffer that did not come to their end.
+    pub unread: ChunkAmount,
+    /// Bytes that became padding because a new chunk covered a part of an old slot.
+    pub padding_bytes_written: u64,
+    /// Bytes of old slots, chunks and padding, that gave way to new chunks. Of a slot that was
+    /// covered in part, all.
+    pub reused_bytes: u64,
+    /// Bytes of all slots that there are now.
+    pub used_bytes: u64,
+}
+
+impl StorageBalance {
+    /// Whether both sums come out even. They always do; what checks statistics can check this.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        let begun = self.written + self.reopened;
+        let ended = self.read + self.overwritten + self.empty + self.unreadable;
+        begun == ended + self.unread
+            && self.written.bytes + self.padding_bytes_written
+                == self.reused_bytes + self.used_bytes
+    }
 }
 
 /// What became of the packets of one sequence.
@@ -107,8 +203,15 @@ impl PacketCounts {
 /// or by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkPayloadHistogram {
-    counts: [u64; Self::BUCKETS],
-    sums_bytes: [u64; Self::BUCKETS],
+    buckets: [Bucket; Self::BUCKETS],
+}
+
+/// Count and sum side by side: a commit touches one cache line of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(16))]
+struct Bucket {
+    chunks: u64,
+    bytes: u64,
 }
 
 impl ChunkPayloadHistogram {
@@ -125,23 +228,24 @@ impl ChunkPayloadHistogram {
             .iter()
             .map(|&bound| usize::from(size_bytes > bound))
             .sum();
-        self.counts[bucket] += 1;
-        self.sums_bytes[bucket] += u64::from(size_bytes);
+        let bucket = &mut self.buckets[bucket];
+        bucket.chunks += 1;
+        bucket.bytes += u64::from(size_bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.counts.iter().all(|&count| count == 0)
+        self.buckets.iter().all(|bucket| bucket.chunks == 0)
     }
 
     /// Chunks per bucket.
     #[must_use]
-    pub const fn counts(&self) -> &[u64; Self::BUCKETS] {
-        &self.counts
+    pub fn counts(&self) -> [u64; Self::BUCKETS] {
+        self.buckets.map(|bucket| bucket.chunks)
     }
 
     /// Total payload of the chunks per bucket, in bytes.
     #[must_use]
-    pub const fn sums_bytes(&self) -> &[u64; Self::BUCKETS] {
-        &self.sums_bytes
+    pub fn sums_bytes(&self) -> [u64; Self::BUCKETS] {
+        self.buckets.map(|bucket| bucket.bytes)
     }
 }

@@ -2,7 +2,7 @@
 //! not.
 
 use super::*;
-use crate::service::trace_buffer::sequence::QueuedChunk;
+use crate::service::trace_buffer::chunk_queue::QueuedChunk;
 
 /// Small and deterministic: the same seed gives the same run everywhere.
 struct Random(u64);
@@ -269,9 +269,11 @@ fn assert_consistent(buffer: &TraceBuffer) {
     let queued: usize = buffer
         .sequences
         .iter()
-        .map(|sequence| sequence.chunks().count())
+        .map(|(sequence, _)| sequence.chunks().count())
         .sum();
     assert_eq!(chunks, queued);
+    let balance = buffer.storage_balance();
+    assert!(balance.is_even(), "{balance:?}");
     assert!(
         ring.unused_memory().iter().all(|&byte| byte == 0),
         "unused memory was touched"
@@ -332,6 +334,9 @@ fn run_account(seed: u64) {
             }
         }
         assert_consistent(&buffer);
+        if random.percent(1) {
+            assert_consistent(&buffer.clone_read_only().unwrap());
+        }
         for writer in &writers {
             writer.check_account(&buffer);
         }
@@ -402,6 +407,12 @@ fn hostile_chunks_and_patches_only_move_counters() {
                     );
                 }
                 _ => {
+                    if random.percent(5) {
+                        let mut clone = buffer.clone_read_only().unwrap();
+                        clone.begin_read();
+                        while clone.read_packet().is_some() {}
+                        assert_consistent(&clone);
+                    }
                     buffer.begin_read();
                     for _ in 0..random.below(20) {
                         if let Some(packet) = buffer.read_packet() {
@@ -595,4 +606,85 @@ fn losses_of_first_writer(buffer: &mut TraceBuffer) -> Vec<LossMask> {
         }
     }
     losses
+}
+
+/// What the observer of a buffer was shown: writer, loss, bytes.
+type Shown = std::sync::Arc<std::sync::Mutex<Vec<(u16, LossMask, Vec<u8>)>>>;
+
+fn observe(buffer: &mut TraceBuffer) -> Shown {
+    let shown = Shown::default();
+    let observed = shown.clone();
+    buffer.observe_overwrites(move |packet| {
+        let bytes = packet.slices().collect::<Vec<_>>().concat();
+        assert_eq!(bytes.len(), packet.len_bytes());
+        let packet = (packet.writer_id().0, packet.loss(), bytes);
+        observed.lock().unwrap().push(packet);
+    });
+    shown
+}
+
+#[test]
+fn overwritten_packets_are_shown_whole_and_in_order_before_they_go() {
+    let (first, last) = (
+        ChunkFlags::FIRST_PACKET_CONTINUES,
+        ChunkFlags::LAST_PACKET_CONTINUES,
+    );
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    let shown = observe(&mut buffer);
+    // Chunk 1 comes last, but its packets are not; a packet spans chunks 1 and 2; one was read.
+    buffer.commit_chunk(&whole_packets(0, b"\x01r\x01a"));
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: first,
+        ..whole_packets(2, b"\x02cc\x01d")
+    });
+    buffer.begin_read();
+    assert!(buffer.read_packet().is_some());
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: last,
+        ..whole_packets(1, b"\x01b\x01c")
+    });
+    assert!(shown.lock().unwrap().is_empty());
+
+    let most_of_it = [&[0xc0, 0x1f], [b'_'; 4032].as_slice()].concat();
+    let filler = UntrustedChunk {
+        writer_id: WriterId(2),
+        fragment_count: 1,
+        ..whole_packets(0, &most_of_it)
+    };
+    buffer.commit_chunk(&filler);
+    let expected: Vec<_> = [b"a".as_slice(), b"b", b"ccc", b"d"]
+        .iter()
+        .zip([LossMask::NONE].into_iter().chain([LossMask::OVERWRITE; 3]))
+        .map(|(bytes, loss)| (1, loss, bytes.to_vec()))
+        .collect();
+    assert_eq!(*shown.lock().unwrap(), expected);
+    assert_eq!((counts(&buffer).read, counts(&buffer).overwritten), (1, 4));
+
+    buffer.ignore_overwrites();
+    buffer.commit_chunk(&UntrustedChunk {
+        chunk_id: ChunkId(1),
+        ..filler
+    });
+    assert_eq!(shown.lock().unwrap().len(), 4);
+}
+
+#[test]
+fn packets_that_are_not_whole_when_they_go_are_not_shown() {
+    let last = ChunkFlags::LAST_PACKET_CONTINUES;
+    for flags in [last, last.union(ChunkFlags::NEEDS_PATCHING)] {
+        let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+        let shown = observe(&mut buffer);
+        buffer.commit_chunk(&UntrustedChunk {
+            flags,
+            ..whole_packets(0, b"\x01a\x01b")
+        });
+        for chunk_id in 0..128 {
+            buffer.commit_chunk(&UntrustedChunk {
+                writer_id: WriterId(2),
+                ..whole_packets(chunk_id, b"\x01y\x01z")
+            });
+        }
+        assert_eq!(*shown.lock().unwrap(), [(1, LossMask::NONE, b"a".to_vec())]);
+        assert_eq!(counts(&buffer).overwritten, 2);
+    }
 }
