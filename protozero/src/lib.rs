@@ -37,6 +37,7 @@
 //! ```
 #![no_std]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 
 // In the order of a byte's journey: a setter, a message, the stream, a range of memory.
@@ -50,12 +51,16 @@ mod decoder; // fields of encoded bytes
 mod error; // what the decoder objects to
 pub mod types; // one marker per protobuf type, for typed decoding
 
-pub use buffered::{HeapBuffered, Overflow, StaticBuffered};
+#[cfg(feature = "alloc")]
+pub use buffered::HeapBuffered;
+pub use buffered::{NullBuffered, Overflow, StaticBuffered};
 pub use decoder::{Decoder, Field, Fields, Repeated, Value};
 pub use error::DecodeError;
 pub use message::{Message, Writer};
+#[cfg(feature = "alloc")]
+pub use stream::HeapSource;
 pub use stream::{
-    FixedSource, HeapSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES, MIN_RANGE_BYTES,
+    FixedSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES, MIN_RANGE_BYTES, NullSource,
     Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
 };
 pub use wire::{WireType, redundant_varint};
