@@ -289,15 +289,24 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut length = [0; MAX_VARINT_BYTES];
-        let length_len = encode_varint(len as u64, &mut length);
-        if self.admits(tag.len() + length_len + len) {
-            self.write_split(tag.as_bytes());
-            self.write_split(&length[..length_len]);
+        if self.append_length(tag, len) {
             for piece in pieces {
                 self.write_split(piece);
             }
         }
+    }
+
+    /// Appends tag and length of a length-delimited field, if the whole field may be appended.
+    /// Returns whether it may; exactly `len` bytes must follow then.
+    pub(crate) fn append_length(&mut self, tag: Tag, len: usize) -> bool {
+        let mut length = [0; MAX_VARINT_BYTES];
+        let length_len = encode_varint(len as u64, &mut length);
+        let admitted = self.admits(tag.len() + length_len + len);
+        if admitted {
+            self.write_split(tag.as_bytes());
+            self.write_split(&length[..length_len]);
+        }
+        admitted
     }
 
     #[cold]
