@@ -76,17 +76,27 @@ impl Drop for TinyRanges {
 
 /// The ranges of a finished stream, each with the bytes that were used of it.
 pub fn ranges(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
+    let mut ranges = memory(stream);
+    for (range, &used_bytes) in ranges.iter_mut().zip(&stream.source().used_bytes) {
+        range.truncate(used_bytes);
+    }
+    ranges
+}
+
+/// The ranges of a finished stream: the last one up to its last used byte, the others whole.
+pub fn memory(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     stream.end_messages();
     let last_used_bytes = stream.used_bytes();
     let source = stream.source();
-    let used = source.used_bytes.iter().chain([&last_used_bytes]);
     let mut ranges: Vec<Vec<u8>> = source
         .ranges
         .iter()
-        .zip(used)
         // SAFETY: the range was filled by the stream, which is not writing now.
-        .map(|(&range, &used)| unsafe { &*range }[..used].to_vec())
+        .map(|&range| unsafe { &*range }.to_vec())
         .collect();
+    if let Some(last) = ranges.last_mut() {
+        last.truncate(last_used_bytes);
+    }
     for &(range, offset, length) in &source.patches {
         let length = length.expect("every message has ended");
         ranges[range][offset..][..4].copy_from_slice(&length);
