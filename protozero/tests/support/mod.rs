@@ -3,7 +3,10 @@
 #![allow(unsafe_code)] // A source of ranges makes a promise about memory.
 #![allow(dead_code)] // Each test file uses a part of this.
 
-use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
+#[cfg(feature = "alloc")]
+pub mod random_message;
+
+use protozero::{Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
 
 /// What happens to length slots in ranges that were given up.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +110,21 @@ pub fn memory(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
 /// The bytes of a finished stream.
 pub fn bytes(stream: &mut StreamWriter<TinyRanges>) -> Vec<u8> {
     ranges(stream).concat()
+}
+
+/// The bytes of a message in one large range.
+#[cfg(feature = "alloc")]
+pub fn encode(write: impl FnOnce(&mut Message<'_>)) -> Vec<u8> {
+    let mut buffer = protozero::HeapBuffered::<Message>::new();
+    write(&mut buffer.message());
+    buffer.to_vec()
+}
+
+/// The bytes of a message in ranges of `range_bytes`, range by range.
+pub fn encode_in_ranges(range_bytes: usize, write: impl FnOnce(&mut Message<'_>)) -> Vec<Vec<u8>> {
+    let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
+    write(&mut stream.message());
+    ranges(&mut stream)
 }
 
 /// A small deterministic generator of random numbers (xorshift64*).
