@@ -176,7 +176,7 @@ fn decoders_and_their_iterators_can_be_copied_and_go_on_where_they_were() {
     let mut values = Decoder::new(&bytes).repeated::<types::Uint32>(1);
     assert_eq!(values.next(), Some(Ok(1)));
     let copy = Box::new(values.clone());
-    drop(values);
+    assert_eq!(values.next(), Some(Ok(2)));
     assert_eq!(copy.collect::<Result<Vec<_>, _>>(), Ok(vec![2, 3]));
 }
 
@@ -388,7 +388,7 @@ fn groups_nest_as_deep_as_the_limit_and_no_deeper() {
 fn read_in_every_way(bytes: &[u8], depth_left: u32) {
     let decoder = Decoder::new(bytes);
     let mut fields = decoder.fields();
-    while let Some(field) = fields.next() {
+    for field in fields.by_ref() {
         if let (Ok(Value::Bytes(payload)), 1..) = (field.map(|field| field.value), depth_left) {
             read_in_every_way(payload, depth_left - 1);
         }

@@ -87,11 +87,12 @@ fn messages_nest_as_deep_as_the_limit_without_a_heap() {
 #[test]
 fn a_message_beyond_the_inline_depth_is_dropped_whole_and_counted_once() {
     let mut memory = [0; 4096];
-    let mut stream = FixedSource::stream(&mut memory);
-    write(&mut stream.message(), MAX_DEPTH + 3);
-    assert_eq!(stream.dropped_fields(), 1);
-    let written_bytes = stream.used_bytes();
-    drop(stream);
+    let written_bytes = {
+        let mut stream = FixedSource::stream(&mut memory);
+        write(&mut stream.message(), MAX_DEPTH + 3);
+        assert_eq!(stream.dropped_fields(), 1);
+        stream.used_bytes()
+    };
     let (outcome, at_the_limit) = write_to(4096, MAX_DEPTH);
     assert_eq!(
         outcome,

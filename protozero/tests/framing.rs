@@ -24,11 +24,14 @@ fn payload(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|index| (seed * 31 + index) as u8).collect()
 }
 
-/// Field numbers and messages that come out, up to an error.
+/// A field number and a payload.
+type Message = (u32, Vec<u8>);
+
+/// What comes out, up to an error.
 fn read<'p>(
     reader: &mut FrameReader,
     pieces: impl IntoIterator<Item = &'p [u8]>,
-) -> (Vec<(u32, Vec<u8>)>, Result<(), FramingError>) {
+) -> (Vec<Message>, Result<(), FramingError>) {
     let mut messages = Vec::new();
     for piece in pieces {
         for frame in reader.append(piece) {
@@ -245,7 +248,7 @@ fn messages_that_are_not_asked_for_are_skipped() {
     let stream = [frame(1, b"one"), frame(2, b"two"), frame(3, b"three")].concat();
     let (piece, rest) = stream.split_at(12);
     let mut reader = FrameReader::new();
-    drop(reader.append(piece));
+    let _ = reader.append(piece);
     let three = reader.append(rest).next().unwrap().unwrap();
     assert_eq!((three.field, three.payload), (3, &b"three"[..]));
 }

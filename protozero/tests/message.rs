@@ -146,8 +146,8 @@ fn a_leaked_root_can_be_continued() {
 #[test]
 fn the_end_of_a_message_is_where_its_writer_is_dropped_wherever_that_was_moved_to() {
     let bytes = encode(|message| {
-        let kept = [message.begin_nested::<1>()];
-        let [mut child] = kept;
+        let child = message.begin_nested::<1>();
+        let mut child = core::convert::identity(child);
         child.append_raw(&[8, 1]);
         let end = |child: Message<'_>| drop(child);
         end(child);
@@ -300,8 +300,8 @@ fn packed_elements_of_every_type_read_back_however_they_were_written() {
         Fixed64 append_packed_fixed64: 42, 5_000_000_000;
         Sfixed32 append_packed_sfixed32: 42, 255, -1;
         Sfixed64 append_packed_sfixed64: 3_000_000_000, -3_000_000_000;
-        Float append_packed_float: 3.14, 42.1;
-        Double append_packed_double: 3.14, 42.1;
+        Float append_packed_float: 3.25, 42.1;
+        Double append_packed_double: -3.25, 42.1;
     }
 }
 

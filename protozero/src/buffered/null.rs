@@ -7,7 +7,7 @@ use crate::message::Writer;
 use crate::stream::{NullSource, StreamWriter};
 
 /// A message of type `M` that goes nowhere, for code that writes one whether or not somebody wants
-/// it. It has no memory and never asks for any.
+/// it. It takes no memory for what is written.
 ///
 /// ```
 /// use protozero::{Message, NullBuffered};

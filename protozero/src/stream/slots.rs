@@ -12,8 +12,8 @@ use crate::wire::SLOT_BYTES;
 /// Messages that can be open at once before the stack spills to the heap.
 pub(super) const INLINE_DEPTH: usize = 16;
 
-/// Messages that can be open at once at all: 16384, or 16 without the feature `alloc`. A deeper one
-/// is dropped with all its content, and counted by
+/// Messages that can be open at once at all: 16384, or 16 without the feature `alloc`. Packed fields
+/// and strings count as messages while they are written piece by piece. A deeper one is dropped with all its content, and counted by
 /// [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields).
 pub const MAX_DEPTH: usize = if cfg!(feature = "alloc") {
     1 << 14
