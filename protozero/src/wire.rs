@@ -102,6 +102,13 @@ pub(crate) fn encode_varint(mut value: u64, out: &mut [u8; MAX_VARINT_BYTES]) ->
     len + 1
 }
 
+/// Bytes of the shortest varint for `value`.
+#[inline(always)]
+pub(crate) const fn varint_len(value: u64) -> usize {
+    let bits = u64::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
 /// The bytes of a varint of up to 56 bits as a little-endian word, and how many of them count.
 ///
 /// Without branches: the 7-bit groups are spread to bytes by three rounds, each of which moves the
@@ -180,6 +187,7 @@ mod tests {
             for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
                 let mut bytes = [0; MAX_VARINT_BYTES];
                 let len = encode_varint(value, &mut bytes);
+                assert_eq!(varint_len(value), len, "{value:#x}");
                 let (word, spread_len) = spread_varint(value);
                 assert_eq!(spread_len, len, "{value:#x}");
                 assert_eq!(word.to_le_bytes()[..len], bytes[..len], "{value:#x}");

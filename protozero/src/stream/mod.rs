@@ -18,7 +18,7 @@
 //!
 //! 1. `begin <= cursor <= end`, and all three point into, or to the end of, one range that is valid
 //!    for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal and
-//!    never accessed.
+//!    never accessed; null if there is no more memory ([`Range::NOWHERE`]).
 //! 2. A payload address of a slot in the current range lies in `begin + 4 ..= cursor`.
 //! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
 //!    bytes that are still valid for writes (promised by [`RangeSource`]).
@@ -26,11 +26,14 @@
 #![allow(unsafe_code)] // The fence: raw writes at the cursor are what this crate exists for.
 
 mod slots; // the lengths that are still open
+#[cfg(not(feature = "alloc"))]
+mod bounded; // a stack without a heap
 mod source; // where ranges come from
+#[cfg(feature = "alloc")]
 mod heap; // a source that grows
 mod fixed; // a source of one slice
+mod null; // a source of nothing
 
-use alloc::boxed::Box;
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -39,7 +42,9 @@ use crate::wire::{
     redundant_varint, spread_varint,
 };
 pub use fixed::FixedSource;
+#[cfg(feature = "alloc")]
 pub use heap::HeapSource;
+pub use null::NullSource;
 pub use slots::MAX_DEPTH;
 use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Popped};
 pub use source::{
@@ -54,9 +59,6 @@ pub use source::{
 /// [`StreamWriter::dropped_fields`].
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
-/// Memory that takes the content of dropped messages.
-const SCRATCH_BYTES: usize = 256;
-
 /// Appends bytes to ranges of memory that its source provides.
 ///
 /// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
@@ -69,22 +71,19 @@ pub struct StreamWriter<S: ?Sized> {
     /// Stream position of `begin`.
     written_before: u64,
     slots: OpenSlots,
-    dropping: Option<Box<Dropping>>,
+    dropping: Option<Dropping>,
     dropped_fields: u64,
     source: S,
 }
 
-/// A message is being dropped: the cursor runs in scratch memory until it ends.
+/// A message is being dropped: until it ends, the range seems to be full, so that every append
+/// takes the cold path and comes to nothing there.
 struct Dropping {
     /// Depth of the message that the dropped one is nested in.
     parent_depth: usize,
-    /// Where to go on after it.
-    cursor: *mut u8,
+    /// The true end of the range.
     end: *mut u8,
-    begin: *mut u8,
-    written_before: u64,
     suspended_slots: usize,
-    scratch: [u8; SCRATCH_BYTES],
 }
 
 // SAFETY: the pointers lead to memory that only this stream writes to (invariant 1), wherever the
@@ -148,13 +147,16 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Reserves a length slot outside any message. The slot is zeroed and contiguous.
     ///
     /// Close it with [`StreamWriter::close_slot`], unless the range was given up before: slots of
-    /// this kind are known to their owner alone.
+    /// this kind are known to their owner alone. Where memory has ended ([`Range::NOWHERE`]), there
+    /// is no slot to close.
     pub fn append_slot(&mut self) {
         if self.available_bytes() < SLOT_BYTES {
-            self.next_range();
+            self.end_messages();
+            if !self.make_room_for_slot() {
+                return;
+            }
         }
-        // SAFETY: there is room for a slot: checked above, and ranges have at least 4 bytes
-        // (invariant 1).
+        // SAFETY: there is room for a slot: checked above (invariant 1).
         unsafe { ptr::write_bytes(self.cursor, 0, SLOT_BYTES) };
         self.advance(SLOT_BYTES);
     }
@@ -191,10 +193,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     /// The stream position: bytes written so far, over all ranges.
     pub fn written_bytes(&self) -> u64 {
-        match &self.dropping {
-            None => self.written_before + self.used_bytes() as u64,
-            Some(saved) => saved.written_before + (saved.cursor.addr() - saved.begin.addr()) as u64,
-        }
+        self.written_before + self.used_bytes() as u64
     }
 
     /// Fields that were dropped because of [`MAX_DEPTH`] or [`MAX_MESSAGE_BYTES`]. A dropped
@@ -208,8 +207,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub fn next_range(&mut self) {
         if self.dropping.is_some() {
-            // Nobody reads scratch memory, and no open slot lies there.
-            self.cursor = self.begin;
+            // There is nothing to write yet.
             return;
         }
         let used_bytes = self.used_bytes();
@@ -218,7 +216,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.written_before += used_bytes as u64;
         self.begin = range.begin;
         self.cursor = range.begin;
-        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation.
+        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation;
+        // a null `begin` has a `len` of 0.
         self.end = unsafe { range.begin.add(range.len) };
     }
 
@@ -298,15 +297,24 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut length = [0; MAX_VARINT_BYTES];
-        let length_len = encode_varint(len as u64, &mut length);
-        if self.admits(tag.len() + length_len + len) {
-            self.write_split(tag.as_bytes());
-            self.write_split(&length[..length_len]);
+        if self.append_length(tag, len) {
             for piece in pieces {
                 self.write_split(piece);
             }
         }
+    }
+
+    /// Appends tag and length of a length-delimited field, if the whole field may be appended.
+    /// Returns whether it may; exactly `len` bytes must follow then.
+    pub(crate) fn append_length(&mut self, tag: Tag, len: usize) -> bool {
+        let mut length = [0; MAX_VARINT_BYTES];
+        let length_len = encode_varint(len as u64, &mut length);
+        let admitted = self.admits(tag.len() + length_len + len);
+        if admitted {
+            self.write_split(tag.as_bytes());
+            self.write_split(&length[..length_len]);
+        }
+        admitted
     }
 
     #[cold]
@@ -353,29 +361,35 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             return self.begin_dropped_message(parent_depth);
         }
         self.write_split(tag.as_bytes());
-        if self.available_bytes() < SLOT_BYTES {
+        if self.make_room_for_slot() {
+            self.advance(SLOT_BYTES);
+            self.slots.push(self.cursor);
+        } else {
+            self.slots.push_nowhere(self.written_before);
+        }
+    }
+
+    /// Sees to it that the current range has room for a slot. If there is no more memory, counts
+    /// the slot's bytes instead and returns `false`.
+    fn make_room_for_slot(&mut self) -> bool {
+        if self.available_bytes() < SLOT_BYTES && !self.begin.is_null() {
             self.next_range();
         }
-        self.advance(SLOT_BYTES);
-        self.slots.push(self.cursor);
+        if self.begin.is_null() {
+            self.written_before += SLOT_BYTES as u64;
+            return false;
+        }
+        true
     }
 
     /// Opens a message whose content leads nowhere.
     fn begin_dropped_message(&mut self, parent_depth: usize) {
-        let mut dropping = Box::new(Dropping {
+        self.dropping = Some(Dropping {
             parent_depth,
-            cursor: self.cursor,
             end: self.end,
-            begin: self.begin,
-            written_before: self.written_before,
             suspended_slots: self.slots.suspend(),
-            scratch: [0; SCRATCH_BYTES],
         });
-        self.begin = dropping.scratch.as_mut_ptr();
-        self.cursor = self.begin;
-        // SAFETY: this is the end of the scratch memory, which the box keeps in place.
-        self.end = unsafe { self.begin.add(SCRATCH_BYTES) };
-        self.dropping = Some(dropping);
+        self.end = self.cursor;
     }
 
     /// Ends the message of this depth, and every deeper one that is still open.
@@ -404,8 +418,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
                 // Nested in the dropped message.
                 return;
             }
-            (self.begin, self.cursor, self.end) = (dropping.begin, dropping.cursor, dropping.end);
-            self.written_before = dropping.written_before;
+            self.end = dropping.end;
             self.slots.resume(dropping.suspended_slots);
             self.dropping = None;
         }
@@ -476,10 +489,11 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
-    /// Whether a field of `len` bytes may be appended: no enclosing message gets too long.
+    /// Whether a field of `len` bytes may be appended: it is in no dropped message, and no
+    /// enclosing message gets too long.
     fn admits(&mut self, len: usize) -> bool {
         if self.dropping.is_some() {
-            return true;
+            return false;
         }
         let position = self.written_bytes();
         let message_begin = self
@@ -500,7 +514,13 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
                 return;
             }
             bytes = later;
-            self.next_range();
+            if !self.begin.is_null() {
+                self.next_range();
+            }
+            if self.begin.is_null() {
+                self.written_before += bytes.len() as u64;
+                return;
+            }
         }
     }
 
