@@ -401,7 +401,7 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     let threads: Vec<_> = (0..2)
         .map(|number| {
             let work = move || {
-                for round in 0..20_000_u64 {
+                for round in 0..5_000_u64 {
                     let _span = span!("stream", "work", round = round);
                     counter!("stream", "round", round);
                 }
@@ -414,7 +414,7 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     let report = in_file.finish().unwrap();
     let (mirrored, mirror_report) = in_memory(mirror);
 
-    assert_eq!(report.events, 2 * (3 * 20_000 + 1));
+    assert_eq!(report.events, 2 * (3 * 5_000 + 1));
     assert_eq!(report.losses.total(), 0, "{report}");
     assert_eq!(report.path.as_deref(), Some(path.as_path()));
     let bytes = std::fs::read(&path).unwrap();
@@ -427,7 +427,7 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     for number in 0..2 {
         let name = format!("streaming-{number}");
         let events = essence(&of_thread(&streamed, &name));
-        assert_eq!(events.len(), 40_000);
+        assert_eq!(events.len(), 10_000);
         assert!(events == essence(&of_thread(&mirrored, &name)));
     }
     std::fs::remove_file(path).unwrap();

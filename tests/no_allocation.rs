@@ -1,5 +1,5 @@
-//! While a session runs, recording allocates nothing: neither into a ring that still fills up, nor
-//! into one that overwrites, nor into a buffer that is full.
+//! While a session runs, recording allocates nothing, however large the packets are and whatever
+//! becomes of them; only the tables of a central buffer grow as it fills up for the first time.
 
 #![allow(unsafe_code)] // An allocator is an unsafe trait.
 
@@ -21,12 +21,11 @@ data_source!(Frames, "com.example.frames");
 const WARM_UP_ROUNDS: u32 = 2_000;
 const ROUNDS: u32 = 20_000;
 
+/// The tables of a central buffer double until it has been full once.
 #[test]
-fn recording_into_a_ring_that_has_room_allocates_nothing() {
-    assert_eq!(
-        allocations_while_recording(BufferConfig::ring(1024 * 1024)),
-        0
-    );
+fn recording_into_a_ring_that_still_fills_up_allocates_only_when_its_tables_double() {
+    let allocations = allocations_while_recording(BufferConfig::ring(1024 * 1024));
+    assert!(allocations <= 16, "{allocations}");
 }
 
 #[test]
