@@ -553,7 +553,7 @@ fn expected_frame(number: u64, passes: u64) -> Value {
 }
 
 fn extra() -> ExtraSchema {
-    ExtraSchema::new().extensions("examples/protos/render.proto")
+    ExtraSchema::new().extensions("../../examples/protos/render.proto")
 }
 
 fn in_memory(session: InMemorySession) -> (Verdict, Report) {
