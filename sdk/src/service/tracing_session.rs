@@ -120,12 +120,20 @@ impl TracingSession {
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         for buffer in &self.buffers {
-            for (_, _, counts) in buffer.buffer.lock().all_packet_counts() {
+            let buffer = buffer.buffer.lock();
+            let was_full = buffer.is_full();
+            for (_, _, counts) in buffer.all_packet_counts() {
                 losses.overwritten += counts.overwritten;
                 losses.discarded += counts.discarded;
                 losses.aborted += counts.aborted;
                 losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
-                losses.unfinished += counts.unread;
+                // What is still there after the last read waits for the rest of its packet; a
+                // buffer that is full for good has refused that.
+                if was_full {
+                    losses.discarded += counts.unread;
+                } else {
+                    losses.unfinished += counts.unread;
+                }
             }
         }
         losses
