@@ -58,6 +58,8 @@ impl CentralBuffer {
         self.undrained_bytes.store(0, Ordering::Relaxed);
     }
 
+    // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
+    #[inline]
     fn commit(&self, chunk: &UntrustedChunk<'_>) {
         self.buffer.lock().commit_chunk(chunk);
         if let Some(wake) = &self.wake {
