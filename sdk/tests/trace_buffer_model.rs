@@ -35,9 +35,13 @@ fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
     })
 }
 
-/// Whether the buffer differs from the model or panics.
-fn fails(run: &Run) -> bool {
-    !matches!(std::panic::catch_unwind(|| compare::run(run)), Ok(Ok(())))
+/// What goes wrong in a run, if anything does.
+fn failure(run: &Run) -> Option<String> {
+    match std::panic::catch_unwind(|| compare::run(run)) {
+        Ok(Ok(())) => None,
+        Ok(Err(difference)) => Some(difference.to_string()),
+        Err(_) => Some("one of the two panics".to_owned()),
+    }
 }
 
 #[test]
@@ -48,13 +52,17 @@ fn the_buffer_does_what_the_model_does() {
     while done < operations {
         let run = random::run(seed);
         done += run.operations.len();
-        if fails(&run) {
-            let shrunk = shrink::shrink(run, fails);
-            let difference = std::panic::catch_unwind(|| compare::run(&shrunk));
-            let text = scenario::print(&format!("SEED_{seed}"), &shrunk);
+        if failure(&run).is_some() {
+            let run = shrink::shrink(run, |run| failure(run).is_some());
+            let observed = if run.observed {
+                "observed"
+            } else {
+                "unobserved"
+            };
             panic!(
-                "seed {seed}: {difference:?}\nsize {}, observed: {}, as a scenario:\n{text}",
-                shrunk.size, shrunk.observed
+                "seed {seed}, {observed}: {}\n{}",
+                failure(&run).expect("shrinking keeps the failure"),
+                scenario::print(&format!("SEED_{seed}"), &run)
             );
         }
         seed += 1;

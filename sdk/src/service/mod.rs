@@ -37,6 +37,8 @@ pub(crate) struct CentralBuffer {
 }
 
 impl CentralBuffer {
+    // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
+    #[inline]
     fn commit(&self, chunk: &UntrustedChunk<'_>) {
         let mut buffer = self.buffer.lock();
         buffer.commit_chunk(chunk);

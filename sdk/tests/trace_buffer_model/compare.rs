@@ -1,5 +1,6 @@
 //! Does the same to the model and to a buffer, and compares all that can be seen of them.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use tracezero::commit;
@@ -16,8 +17,14 @@ use crate::random::{Operation, Run};
 #[derive(Debug)]
 pub struct Difference {
     /// Index of the operation.
-    pub operation: usize,
-    pub message: String,
+    operation: usize,
+    message: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after operation {}, {}", self.operation, self.message)
+    }
 }
 
 type Same = Result<(), String>;
@@ -31,7 +38,7 @@ pub fn run(run: &Run) -> Result<(), Difference> {
             .map_err(|message| Difference { operation, message })?;
     }
     pair.compare_accounts().map_err(|message| Difference {
-        operation: run.operations.len() - 1,
+        operation: run.operations.len(),
         message,
     })
 }

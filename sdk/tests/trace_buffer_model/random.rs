@@ -216,10 +216,15 @@ fn scrape(
 
 /// A chunk comes again: complete, or scraped once more.
 fn complete(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operation>) {
-    let Some(recent) = random.pick(&writer.recent) else {
+    // Mostly the latest one, which its writer still worked on.
+    let recent = if random.percent(60) {
+        writer.recent.last()
+    } else {
+        random.pick(&writer.recent)
+    };
+    let Some(mut commit) = recent.cloned() else {
         return;
     };
-    let mut commit = recent.clone();
     if random.percent(30) {
         commit.complete = false;
         commit.declared -= random.below(usize::from(commit.declared) + 1) as u16;

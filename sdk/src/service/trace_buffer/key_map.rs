@@ -93,7 +93,7 @@ impl KeyMap {
     fn home(&self, key: SequenceKey) -> usize {
         let spread = key.0.wrapping_mul(0x9e37_79b1);
         // The upper bits, as many as the length has.
-        (u64::from(spread) * self.entries.len() as u64 >> 32) as usize
+        ((u64::from(spread) * self.entries.len() as u64) >> 32) as usize
     }
 
     #[inline]
