@@ -3,6 +3,7 @@
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
+use core::ptr;
 
 #[cfg(not(feature = "alloc"))]
 use super::bounded::Bounded;
