@@ -1,5 +1,7 @@
 //! Wrong input is refused with the culprit's name, and leaves nothing behind.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

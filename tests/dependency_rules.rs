@@ -1,5 +1,7 @@
 //! The architecture, read from the sources: who may name whom, and where `unsafe` may stand.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! The example `index_tree` as a user runs it: what it prints, what it traces, and how it fails.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ fn a_tree_is_indexed_and_the_trace_says_how() {
     let place = Place::new("index_tree_works");
     let tree = place.tree();
     // Several KiB of statistics: more than a chunk holds.
-    let words: Vec<String> = (0..1000).map(|number| format!("{:0>30}", number)).collect();
+    let words: Vec<String> = (0..1000).map(|number| format!("{number:0>30}")).collect();
     fs::write(tree.join("large.txt"), words.join(" ")).unwrap();
     let output = place.run(&[
         "--threads",
