@@ -1,14 +1,70 @@
-//! The decoder on any bytes: it returns, reads within them, and agrees with itself.
+//! The decoder on any bytes: it returns, reads within them, and agrees with itself and with two
+//! independent decoders.
 #![no_main]
 
+use std::collections::BTreeMap;
+
 use libfuzzer_sys::fuzz_target;
+use prost::Message as _;
+use protobuf::well_known_types::empty::Empty;
+use protobuf::{Message as _, UnknownValueRef};
 use protozero::types::{self, FieldType};
-use protozero::{Decoder, Value};
+use protozero::{DecodeError, Decoder, Value};
 
 /// How deep payloads are looked at as messages.
 const DEPTH: u32 = 4;
 
-fuzz_target!(|bytes: &[u8]| read(bytes, DEPTH));
+fuzz_target!(|bytes: &[u8]| {
+    read(bytes, DEPTH);
+    compare(bytes);
+});
+
+/// What a message holds: for each field number the values of each wire type, in order.
+type Content<'a> = BTreeMap<u32, [Vec<WireValue<'a>>; 4]>;
+
+#[derive(Debug, PartialEq)]
+enum WireValue<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+fn compare(bytes: &[u8]) {
+    let fields: Result<Vec<_>, DecodeError> = Decoder::new(bytes).fields().collect();
+    if let Err(DecodeError::GroupsTooDeep { .. }) = fields {
+        return;
+    }
+    // Of a message without fields, each field is checked and skipped. Its groups nest less deep.
+    match <()>::decode(bytes) {
+        Ok(()) => assert!(fields.is_ok(), "{fields:?}"),
+        Err(error) if error.to_string().contains("recursion limit") => {}
+        Err(error) => assert!(fields.is_err(), "{error}"),
+    }
+    // This one refuses some tags and lengths that are longer than they need be.
+    let (Ok(fields), Ok(empty)) = (fields, Empty::parse_from_bytes(bytes)) else {
+        return;
+    };
+    let mut ours = Content::new();
+    for field in fields {
+        let (kind, value) = match field.value {
+            Value::Varint(value) => (0, WireValue::Number(value)),
+            Value::Fixed64(value) => (1, WireValue::Number(value)),
+            Value::Fixed32(value) => (2, WireValue::Number(value.into())),
+            Value::Bytes(value) => (3, WireValue::Bytes(value)),
+        };
+        ours.entry(field.number).or_default()[kind].push(value);
+    }
+    let mut theirs = Content::new();
+    for (number, value) in empty.unknown_fields() {
+        let (kind, value) = match value {
+            UnknownValueRef::Varint(value) => (0, WireValue::Number(value)),
+            UnknownValueRef::Fixed64(value) => (1, WireValue::Number(value)),
+            UnknownValueRef::Fixed32(value) => (2, WireValue::Number(value.into())),
+            UnknownValueRef::LengthDelimited(value) => (3, WireValue::Bytes(value)),
+        };
+        theirs.entry(number).or_default()[kind].push(value);
+    }
+    assert_eq!(ours, theirs);
+}
 
 fn read(bytes: &[u8], depth_left: u32) {
     let decoder = Decoder::new(bytes);
