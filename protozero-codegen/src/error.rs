@@ -72,6 +72,13 @@ pub enum Error {
         /// Import paths, each importing the next; the last is the first again.
         cycle: Vec<String>,
     },
+    /// Files import each other over too many steps for the parser.
+    ImportsTooDeep {
+        /// The `import` statement that is one too many.
+        at: Location,
+        /// The limit.
+        max: usize,
+    },
     /// A file declares an edition.
     Edition {
         /// The declaration.
@@ -137,6 +144,20 @@ pub enum Error {
         at: Location,
         /// That type.
         key: String,
+    },
+    /// A map field has a label.
+    MapLabel {
+        /// The label.
+        at: Location,
+        /// That label.
+        label: String,
+    },
+    /// An extension field is a map.
+    MapExtension {
+        /// The field.
+        at: Location,
+        /// Its name.
+        field: String,
     },
     /// An enum has no values.
     EmptyEnum {
@@ -233,6 +254,10 @@ impl fmt::Display for Error {
                 "{at}: import cycle: {}; move what they share into a file of its own",
                 cycle.join(" -> ")
             ),
+            Error::ImportsTooDeep { at, max } => write!(
+                f,
+                "{at}: a chain of imports is longer than {max} files; import what is needed directly"
+            ),
             Error::Edition { at, edition } => write!(
                 f,
                 "{at}: edition \"{edition}\" is not supported; use `syntax = \"proto3\";` or \"proto2\""
@@ -289,6 +314,14 @@ impl fmt::Display for Error {
             Error::MapKey { at, key } => write!(
                 f,
                 "{at}: `{key}` cannot be the key of a map; use bool, string or a type of integers"
+            ),
+            Error::MapLabel { at, label } => write!(
+                f,
+                "{at}: a map cannot be `{label}`; remove that word, a map holds any number of entries"
+            ),
+            Error::MapExtension { at, field } => write!(
+                f,
+                "{at}: extension `{field}` cannot be a map; make it a repeated message with a key and a value"
             ),
             Error::EmptyEnum { at, name } => {
                 write!(

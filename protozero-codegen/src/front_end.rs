@@ -38,6 +38,9 @@ const BUILT_IN: [&str; 12] = [
     "rustproto.proto",
 ];
 
+/// The longest chain of files that import each other; the parser recurses along it.
+const MAX_IMPORT_DEPTH: usize = 100;
+
 /// Field numbers that protobuf allows, but for 19000 to 19999.
 const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
 const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
@@ -178,6 +181,12 @@ impl ImportGraph {
             return Err(Error::ImportCycle {
                 at: importer.location(import.at),
                 cycle,
+            });
+        }
+        if self.chain.len() >= MAX_IMPORT_DEPTH {
+            return Err(Error::ImportsTooDeep {
+                at: importer.location(import.at),
+                max: MAX_IMPORT_DEPTH,
             });
         }
         for include in &self.includes {
@@ -446,7 +455,7 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
             Kind::Enum => check_enum(source, declaration)?,
             Kind::Field => {
                 check_number(source, declaration, &mut numbers)?;
-                check_map_key(source, declaration)?;
+                check_map(source, declaration)?;
             }
             _ => {}
         }
@@ -533,14 +542,29 @@ fn check_number<'s>(
     }
 }
 
-fn check_map_key(source: &Source, declaration: &Declaration) -> Result<(), Error> {
-    match &declaration.map_key {
-        Some((key, at)) if !MAP_KEYS.contains(&key.as_str()) => Err(Error::MapKey {
+fn check_map(source: &Source, declaration: &Declaration) -> Result<(), Error> {
+    let Some((key, at)) = &declaration.map_key else {
+        return Ok(());
+    };
+    if !MAP_KEYS.contains(&key.as_str()) {
+        return Err(Error::MapKey {
             at: source.location(*at),
             key: key.clone(),
-        }),
-        _ => Ok(()),
+        });
     }
+    if let Some((label, at)) = &declaration.label {
+        return Err(Error::MapLabel {
+            at: source.location(*at),
+            label: label.clone(),
+        });
+    }
+    if declaration.owner.is_some() {
+        return Err(Error::MapExtension {
+            at: source.location(declaration.at),
+            field: declaration.name.clone(),
+        });
+    }
+    Ok(())
 }
 
 fn qualified(declaration: &Declaration) -> String {

@@ -127,3 +127,59 @@ impl Taken {
         unreachable!("the numbers never end")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_every_spelling() {
+        for (name, snake, camel) in [
+            ("foo_bar", "foo_bar", "FooBar"),
+            ("fooBar", "foo_bar", "FooBar"),
+            ("FOO_BAR", "foo_bar", "FooBar"),
+            ("HTTPServer2", "http_server2", "HttpServer2"),
+            ("int32Value", "int32_value", "Int32Value"),
+            ("__big__Bang_", "big_bang", "BigBang"),
+            ("x", "x", "X"),
+            ("_1st", "_1st", "_1st"),
+            ("__", "_", "_"),
+        ] {
+            assert_eq!(snake_case(name), snake, "{name}");
+            assert_eq!(upper_camel_case(name), camel, "{name}");
+        }
+    }
+
+    #[test]
+    fn keywords_become_identifiers() {
+        for (name, escaped_name) in [
+            ("type", "r#type"),
+            ("gen", "r#gen"),
+            ("extern", "r#extern"),
+            ("self", "self_"),
+            ("Self", "Self_"),
+            ("crate", "crate_"),
+            ("super", "super_"),
+            ("_", "__"),
+            ("union", "union"),
+            ("name", "name"),
+        ] {
+            assert_eq!(escaped(name), escaped_name);
+        }
+    }
+
+    #[test]
+    fn taken_names_get_numbers() {
+        let mut taken = Taken::default();
+        let claimed: Vec<String> = (0..3).map(|_| taken.claim("Foo")).collect();
+        assert_eq!(claimed, ["Foo", "Foo2", "Foo3"]);
+    }
+
+    #[test]
+    fn set_of_names_is_taken_whole_or_not_at_all() {
+        let mut taken = Taken::with(&["b"]);
+        let [a, b] = ["a", "b"].map(str::to_owned);
+        assert!(!taken.claim_all(&[a.clone(), b]));
+        assert!(taken.claim_all(&[a]));
+    }
+}

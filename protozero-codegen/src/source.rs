@@ -68,6 +68,8 @@ pub(crate) struct Declaration {
     pub(crate) type_name: Option<(String, Position)>,
     /// Of a field: its number as written.
     pub(crate) number: Option<(i64, Position)>,
+    /// Of a field: `optional`, `required` or `repeated`, as written.
+    pub(crate) label: Option<(String, Position)>,
     /// Of a map field: the type of its keys.
     pub(crate) map_key: Option<(String, Position)>,
     /// Of what an `enum` or `extend` block holds: that enum, or the extended message as written.
@@ -222,6 +224,7 @@ impl Scanner {
             at,
             type_name: None,
             number: None,
+            label: None,
             map_key: None,
             owner,
         };
@@ -302,25 +305,26 @@ impl Scanner {
             [digits, ..] => parse_integer(digits.text).map(|number| (number, digits.at)),
             [] => None,
         };
-        let (value_type, map_key) = split_map(without_label(type_tokens));
+        let (label, type_tokens) = split_label(type_tokens);
+        let (value_type, map_key) = split_map(type_tokens);
         let declaration = self.declare(kind, name.text, name.at);
         declaration.number = number;
         if kind == Kind::Field {
             declaration.type_name = joined(value_type);
+            declaration.label = joined(label);
             declaration.map_key = map_key.map(|key| (key.text.to_owned(), key.at));
         }
     }
 }
 
-fn without_label<'t, 'a>(tokens: &'t [Token<'a>]) -> &'t [Token<'a>] {
+/// The label in front of a type, if there is one, and the type.
+fn split_label<'t, 'a>(tokens: &'t [Token<'a>]) -> (&'t [Token<'a>], &'t [Token<'a>]) {
     let is_label = |token: &Token<'_>| {
         token.is_word("optional") || token.is_word("required") || token.is_word("repeated")
     };
-    match tokens {
-        // A lone label would be a type of that name.
-        [label, rest @ ..] if !rest.is_empty() && is_label(label) => rest,
-        all => all,
-    }
+    // A lone label would be a type of that name.
+    let has_label = tokens.len() > 1 && tokens.first().is_some_and(is_label);
+    tokens.split_at(usize::from(has_label))
 }
 
 /// The type of a map's values and of its keys; of any other type that type alone.
@@ -454,6 +458,71 @@ impl<'a> Iterator for Tokens<'a> {
                 _ => (TokenKind::Symbol, &self.text[start..after]),
             };
             return Some(Token { kind, text, at });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_in_comments_and_strings_are_none() {
+        let outline = Outline::of(
+            "\u{feff}// import \"a\";\n/* import \"b\"; * / */ import public 'c' \"d\";\n\
+             option x = \"import \\\"e\\\";\";\nmessage M { import \"f\"; }",
+        );
+        let paths: Vec<&str> = outline.imports.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, ["cd"]);
+        assert_eq!(
+            outline.imports[0].at,
+            Position {
+                line: 2,
+                column: 37
+            }
+        );
+    }
+
+    #[test]
+    fn fields_are_found_with_scope_type_and_number() {
+        let outline = Outline::of(
+            "package p.q;\nmessage A { message B { repeated .x.Y f = 0x10 [a = { b: 1; }]; }\n\
+             oneof o { map<int32, Z> g = 017; } reserved 1 to 5; option (x) = { y: 1 }; }\n\
+             extend E { optional int32 h = 3; } enum F { V = -1; }",
+        );
+        let found: Vec<_> = outline
+            .declarations
+            .iter()
+            .filter_map(|it| Some((it.scope.as_str(), it.name.as_str(), it.number?.0)))
+            .collect();
+        let expected = [
+            ("p.q.A.B", "f", 16),
+            ("p.q.A", "g", 15),
+            ("p.q", "h", 3),
+            ("p.q", "V", -1),
+        ];
+        assert_eq!(found, expected);
+        let types = outline
+            .declarations
+            .iter()
+            .filter_map(|it| it.type_name.as_ref());
+        let types: Vec<&str> = types.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(types, [".x.Y", "Z", "int32"]);
+    }
+
+    #[test]
+    fn malformed_text_yields_what_can_be_found() {
+        for text in [
+            "",
+            "}}}",
+            "message",
+            "message A {",
+            "\"",
+            "/*",
+            "= = ;",
+            "message A { = 1; }",
+        ] {
+            assert!(Outline::of(text).imports.is_empty(), "{text}");
         }
     }
 }

@@ -128,6 +128,43 @@ fn a_file_that_imports_itself() {
 }
 
 #[test]
+fn longest_chain_of_imports() {
+    let chain = |len: usize| -> Vec<(String, String)> {
+        let name = |index: usize| {
+            if index == 0 {
+                "a.proto".to_owned()
+            } else {
+                format!("{index}.proto")
+            }
+        };
+        let text = |index: usize| match index + 1 == len {
+            true => "message End {}".to_owned(),
+            false => format!("import \"{}\";", name(index + 1)),
+        };
+        (0..len).map(|index| (name(index), text(index))).collect()
+    };
+    let generate = |files: &[(String, String)]| {
+        let folder = folder("import_chain", &[]);
+        for (name, text) in files {
+            fs::write(folder.join(name), text).expect("the folder can be written");
+        }
+        let result = Config::new()
+            .include(&folder)
+            .generate(&[folder.join("a.proto")]);
+        result.map_err(|error| {
+            error
+                .to_string()
+                .replace(&format!("{}/", folder.display()), "")
+        })
+    };
+    assert!(generate(&chain(100)).is_ok());
+    assert_eq!(
+        generate(&chain(101)).unwrap_err(),
+        "99.proto:1:8: a chain of imports is longer than 100 files; import what is needed directly"
+    );
+}
+
+#[test]
 fn edition() {
     assert_error(
         "edition",
@@ -376,6 +413,30 @@ fn map_with_a_float_key() {
         "a.proto:2:17: `float` cannot be the key of a map; use bool, string or a type of integers",
     );
 }
+#[test]
+fn map_with_a_label() {
+    assert_error(
+        "map_label",
+        &[(
+            "a.proto",
+            "syntax = \"proto3\";\nmessage A {\n  optional map<int32, int32> m = 1;\n}\n",
+        )],
+        "a.proto:3:3: a map cannot be `optional`; remove that word, a map holds any number of entries",
+    );
+}
+
+#[test]
+fn map_as_an_extension() {
+    assert_error(
+        "map_extension",
+        &[(
+            "a.proto",
+            "message A { extensions 5; }\nextend A { map<int32, int32> m = 5; }\n",
+        )],
+        "a.proto:2:30: extension `m` cannot be a map; make it a repeated message with a key and a value",
+    );
+}
+
 #[test]
 fn empty_enum() {
     assert_error(

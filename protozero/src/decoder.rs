@@ -4,6 +4,9 @@ use crate::error::DecodeError;
 use crate::types::FieldType;
 use crate::wire::{MAX_FIELD_NUMBER, MAX_VARINT_BYTES};
 
+/// Groups that may be open at once in what the decoder skips.
+pub const MAX_GROUP_DEPTH: usize = 100;
+
 /// One field as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field<'a> {
@@ -29,7 +32,8 @@ pub enum Value<'a> {
 /// A message that is looked at in place.
 ///
 /// Nothing is checked or indexed in advance: each call scans the bytes, and reports what is wrong
-/// with them. To look at many fields of a large message, go over [`Decoder::fields`] once.
+/// with them. To look at many fields of a large message, go over [`Decoder::fields`] once. Groups,
+/// which no schema of today has, are skipped.
 ///
 /// ```
 /// use protozero::{DecodeError, Decoder, types};
@@ -221,7 +225,8 @@ pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, Decode
 }
 
 /// Takes a tag: field number and wire type.
-fn take_tag(rest: &mut &[u8], offset: usize) -> Result<(u32, u8), DecodeError> {
+#[inline]
+pub(crate) fn take_tag(rest: &mut &[u8], offset: usize) -> Result<(u32, u8), DecodeError> {
     let tag = take_varint(rest, offset)?;
     let number = tag >> 3;
     if number == 0 || number > u64::from(MAX_FIELD_NUMBER) {
@@ -254,22 +259,28 @@ pub(crate) fn take_array<const N: usize>(
     Ok(*taken)
 }
 
-/// Skips what follows the start tag of group `number`, up to and with its end tag. Groups of other
-/// numbers may be nested in it to any depth: only those of the same number need to be counted,
-/// because a well-formed message closes the others first.
+/// Skips what follows the start tag of group `number`, up to and with its end tag, and the groups
+/// nested in it. Each must end with its own number.
+#[cold]
 fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), DecodeError> {
-    let mut open = 1_usize;
-    while open > 0 {
+    let mut open = [0; MAX_GROUP_DEPTH];
+    open[0] = number;
+    let mut depth = 1;
+    while depth > 0 {
         if rest.is_empty() {
             return Err(DecodeError::Truncated { offset });
         }
-        let (inner_number, wire_type) = take_tag(rest, offset)?;
+        let (number, wire_type) = take_tag(rest, offset)?;
         match wire_type {
             0 => drop(take_varint(rest, offset)?),
             1 => drop(take_array::<8>(rest, offset)?),
             2 => drop(take_delimited(rest, offset)?),
-            3 => open += usize::from(inner_number == number),
-            4 => open -= usize::from(inner_number == number),
+            3 => {
+                let free = open.get_mut(depth);
+                *free.ok_or(DecodeError::GroupsTooDeep { offset })? = number;
+                depth += 1;
+            }
+            4 if open[depth - 1] == number => depth -= 1,
             5 => drop(take_array::<4>(rest, offset)?),
             _ => return Err(DecodeError::InvalidTag { offset }),
         }

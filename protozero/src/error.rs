@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::decoder::MAX_GROUP_DEPTH;
+
 /// Why bytes are not the message that was asked for.
 ///
 /// Offsets count from the start of the message that was being read.
@@ -18,10 +20,16 @@ pub enum DecodeError {
         /// Start of the field.
         offset: usize,
     },
-    /// The tag at `offset` has field number 0, one above 2^29-1, or an unknown wire type; or it
-    /// ends a group that did not begin.
+    /// The field that begins at `offset`, or one in its group, has a tag with field number 0, one
+    /// above 2^29-1, or an unknown wire type; or it ends a group that is not the innermost one.
     InvalidTag {
         /// Start of the field.
+        offset: usize,
+    },
+    /// The group that begins at `offset` has more than [`MAX_GROUP_DEPTH`](crate::MAX_GROUP_DEPTH)
+    /// groups inside each other.
+    GroupsTooDeep {
+        /// Start of the outermost group.
         offset: usize,
     },
     /// The field has another wire type than its protobuf type calls for.
@@ -54,6 +62,12 @@ impl fmt::Display for DecodeError {
                 )
             }
             Self::InvalidTag { offset } => write!(f, "invalid tag at offset {offset}"),
+            Self::GroupsTooDeep { offset } => {
+                write!(
+                    f,
+                    "more than {MAX_GROUP_DEPTH} nested groups at offset {offset}"
+                )
+            }
             Self::WireTypeMismatch { field } => {
                 write!(
                     f,

@@ -37,27 +37,39 @@
 //! ```
 #![no_std]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 
 // In the order of a byte's journey: a setter, a message, the stream, a range of memory.
 mod message; // typed appends and nesting
 mod packed; // packed repeated fields
+mod text; // strings that are formatted in place
 mod stream; // the cursor, open length slots, and where ranges come from (all unsafe code)
 mod wire; // tags, varints, zigzag: pure functions
 // Ready-made buffers, and the way back.
 mod buffered; // a root message with its memory
 mod decoder; // fields of encoded bytes
+#[cfg(feature = "alloc")]
+mod framing; // messages in a stream of bytes that arrive in pieces
 mod error; // what the decoder objects to
 pub mod types; // one marker per protobuf type, for typed decoding
 
-pub use buffered::{HeapBuffered, Overflow, StaticBuffered};
-pub use decoder::{Decoder, Field, Fields, Repeated, Value};
+#[cfg(feature = "alloc")]
+pub use buffered::HeapBuffered;
+pub use buffered::{NullBuffered, Overflow, StaticBuffered};
+pub use decoder::{Decoder, Field, Fields, MAX_GROUP_DEPTH, Repeated, Value};
 pub use error::DecodeError;
+#[cfg(feature = "alloc")]
+pub use framing::{Frame, FrameReader, Frames, FramingError, MAX_FRAME_BYTES};
 pub use message::{Message, Writer};
+pub use packed::{PackedType, PackedWriter};
+#[cfg(feature = "alloc")]
+pub use stream::HeapSource;
 pub use stream::{
-    FixedSource, HeapSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES, MIN_RANGE_BYTES,
+    FixedSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES, MIN_RANGE_BYTES, NullSource,
     Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
 };
+pub use text::StringWriter;
 pub use wire::{WireType, redundant_varint};
 
 /// Includes what `protozero-codegen` generated for a package in `build.rs`.

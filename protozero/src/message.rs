@@ -13,6 +13,17 @@ use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 /// Appending cannot fail. What happens when memory runs out is up to the
 /// [`RangeSource`]; see [`MAX_DEPTH`](crate::MAX_DEPTH) and
 /// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES) for the two limits of the format.
+///
+/// Field numbers are constants from 1 to 2^29-1; others do not compile:
+///
+/// ```compile_fail
+/// # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
+/// buffer.message().append_uint32::<0>(7);
+/// ```
+/// ```compile_fail
+/// # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
+/// buffer.message().append_bytes::<{ 1 << 29 }>(&[7]);
+/// ```
 #[derive(Debug)]
 pub struct Message<'w> {
     stream: &'w mut StreamWriter<dyn RangeSource + 'w>,

@@ -1,71 +1,188 @@
 //! Packed repeated fields: one length-delimited field whose payload is the elements, back to back.
 //!
-//! The elements go straight to the stream, behind a length slot, so their number and size need not
-//! be known before.
+//! Elements go straight to the stream. With [`Message::begin_packed`] they go behind a length slot,
+//! so their number and size need not be known before; [`Message::append_packed`] looks at them
+//! twice instead, and writes the length first, in its shortest form.
+
+use core::marker::PhantomData;
 
 use crate::message::Message;
-use crate::wire::{zigzag32, zigzag64};
+use crate::stream::{RangeSource, StreamWriter};
+use crate::types;
+use crate::wire::{Tag, WireType, varint_len, zigzag32, zigzag64};
 
-/// Declares the append method of one packed type.
-macro_rules! packed {
-    ($method:ident, $proto:literal, $value:ty, varint |$v:ident| $encode:expr) => {
-        packed!(@ $method, $proto, $value, append_bare_varint, $v, $encode);
-    };
-    ($method:ident, $proto:literal, $value:ty, fixed) => {
-        packed!(@ $method, $proto, $value, append_raw, v, &v.to_le_bytes());
-    };
-    (@ $method:ident, $proto:literal, $value:ty, $append:ident, $v:ident, $encode:expr) => {
-        #[doc = concat!(
-            "Appends the packed field number `FIELD` with elements of protobuf type `", $proto,
-            "`. Without elements, an empty field is written."
-        )]
-        pub fn $method<const FIELD: u32>(&mut self, values: impl IntoIterator<Item = $value>) {
-            let mut payload = self.begin_nested::<FIELD>();
-            for $v in values {
-                payload.stream().$append($encode);
+/// A protobuf type whose repeated fields may be packed: every type of [`types`] but
+/// [`Str`](types::Str) and [`Bytes`](types::Bytes). Enums are written as [`Int32`](types::Int32).
+pub trait PackedType: sealed::Element {}
+
+/// One packed field, filled element by element. It ends when it is dropped.
+///
+/// ```
+/// use protozero::{HeapBuffered, Message, types};
+///
+/// let mut buffer = HeapBuffered::<Message>::new();
+/// let mut message = buffer.message();
+/// let mut samples = message.begin_packed::<types::Sint32, 4>();
+/// samples.push(-1);
+/// samples.extend([1, 300]);
+/// drop(samples);
+/// drop(message);
+/// assert_eq!(buffer.to_vec(), [0x22, 4, 1, 2, 0xd8, 4]);
+/// ```
+#[derive(Debug)]
+pub struct PackedWriter<'m, T> {
+    /// The payload, written like that of a nested message.
+    payload: Message<'m>,
+    element_type: PhantomData<fn() -> T>,
+}
+
+impl<T: PackedType> PackedWriter<'_, T> {
+    /// Appends one element.
+    #[inline]
+    pub fn push(&mut self, value: T::Rust) {
+        T::append(self.payload.stream(), value);
+    }
+}
+
+impl<T: PackedType> Extend<T::Rust> for PackedWriter<'_, T> {
+    #[inline]
+    fn extend<I: IntoIterator<Item = T::Rust>>(&mut self, values: I) {
+        for value in values {
+            self.push(value);
+        }
+    }
+}
+
+impl Message<'_> {
+    /// Begins the packed field number `FIELD`, whose elements are of type `T`. Without elements, an
+    /// empty field is written.
+    #[inline]
+    pub fn begin_packed<T: PackedType, const FIELD: u32>(&mut self) -> PackedWriter<'_, T> {
+        PackedWriter {
+            payload: self.begin_nested::<FIELD>(),
+            element_type: PhantomData,
+        }
+    }
+
+    /// Appends the packed field number `FIELD` with elements of type `T`, behind a length in its
+    /// shortest form, as other serializers write it. For this, the elements are gone over twice.
+    ///
+    /// If a clone of the iterator yields other elements than the iterator itself, the field holds
+    /// those that fit, and zeros.
+    ///
+    /// ```
+    /// use protozero::{HeapBuffered, Message, types};
+    ///
+    /// let mut buffer = HeapBuffered::<Message>::new();
+    /// buffer.message().append_packed::<types::Fixed32, 1>(0..50);
+    /// assert_eq!(buffer.to_vec()[..3], [0x0a, 0xc8, 0x01]);
+    /// ```
+    pub fn append_packed<T: PackedType, const FIELD: u32>(
+        &mut self,
+        values: impl IntoIterator<Item = T::Rust, IntoIter: Clone>,
+    ) {
+        let values = values.into_iter();
+        let mut left: usize = values.clone().map(T::encoded_len).sum();
+        let tag = const { Tag::new(FIELD, WireType::LengthDelimited) };
+        let stream = self.stream();
+        if !stream.append_length(tag, left) {
+            return;
+        }
+        for value in values {
+            let len = T::encoded_len(value);
+            if len > left {
+                break;
             }
+            T::append(stream, value);
+            left -= len;
+        }
+        for _ in 0..left {
+            stream.append_raw(&[0]);
+        }
+    }
+}
+
+mod sealed {
+    use super::{RangeSource, StreamWriter};
+
+    /// How elements of a packed field are encoded.
+    pub trait Element {
+        /// An element in Rust.
+        type Rust: Copy;
+
+        /// Bytes that [`Element::append`] writes.
+        fn encoded_len(value: Self::Rust) -> usize;
+
+        /// Appends an element without a tag.
+        fn append(stream: &mut StreamWriter<dyn RangeSource + '_>, value: Self::Rust);
+    }
+}
+
+/// Declares the elements of one packed type, and its append method for any iterator.
+macro_rules! packed {
+    ($marker:ident, $value:ty, varint |$v:ident| $encode:expr, $($methods:tt)*) => {
+        impl sealed::Element for types::$marker {
+            type Rust = $value;
+
+            #[inline]
+            fn encoded_len($v: $value) -> usize {
+                varint_len($encode)
+            }
+
+            #[inline]
+            fn append(stream: &mut StreamWriter<dyn RangeSource + '_>, $v: $value) {
+                stream.append_bare_varint($encode);
+            }
+        }
+        packed!(@methods $marker, $value, $($methods)*);
+    };
+    ($marker:ident, $value:ty, fixed, $($methods:tt)*) => {
+        impl sealed::Element for types::$marker {
+            type Rust = $value;
+
+            #[inline]
+            fn encoded_len(_: $value) -> usize {
+                size_of::<$value>()
+            }
+
+            #[inline]
+            fn append(stream: &mut StreamWriter<dyn RangeSource + '_>, value: $value) {
+                stream.append_raw(&value.to_le_bytes());
+            }
+        }
+        packed!(@methods $marker, $value, $($methods)*);
+    };
+    (@methods $marker:ident, $value:ty, $($method:ident $proto:literal),+) => {
+        impl PackedType for types::$marker {}
+
+        impl Message<'_> {
+            $(
+                #[doc = concat!(
+                    "Appends the packed field number `FIELD` with elements of protobuf type `",
+                    $proto, "`. Without elements, an empty field is written."
+                )]
+                pub fn $method<const FIELD: u32>(
+                    &mut self,
+                    values: impl IntoIterator<Item = $value>,
+                ) {
+                    self.begin_packed::<types::$marker, FIELD>().extend(values);
+                }
+            )+
         }
     };
 }
 
-impl Message<'_> {
-    packed!(
-        append_packed_int32,
-        "int32",
-        i32,
-        varint | v | i64::from(v) as u64
-    );
-    packed!(append_packed_int64, "int64", i64, varint | v | v as u64);
-    packed!(
-        append_packed_uint32,
-        "uint32",
-        u32,
-        varint | v | u64::from(v)
-    );
-    packed!(append_packed_uint64, "uint64", u64, varint | v | v);
-    packed!(
-        append_packed_sint32,
-        "sint32",
-        i32,
-        varint | v | u64::from(zigzag32(v))
-    );
-    packed!(
-        append_packed_sint64,
-        "sint64",
-        i64,
-        varint | v | zigzag64(v)
-    );
-    packed!(append_packed_bool, "bool", bool, varint | v | u64::from(v));
-    packed!(
-        append_packed_enum,
-        "enum",
-        i32,
-        varint | v | i64::from(v) as u64
-    );
-    packed!(append_packed_fixed32, "fixed32", u32, fixed);
-    packed!(append_packed_fixed64, "fixed64", u64, fixed);
-    packed!(append_packed_sfixed32, "sfixed32", i32, fixed);
-    packed!(append_packed_sfixed64, "sfixed64", i64, fixed);
-    packed!(append_packed_float, "float", f32, fixed);
-    packed!(append_packed_double, "double", f64, fixed);
-}
+packed!(Int32, i32, varint |v| i64::from(v) as u64,
+    append_packed_int32 "int32", append_packed_enum "enum");
+packed!(Int64, i64, varint |v| v as u64, append_packed_int64 "int64");
+packed!(Uint32, u32, varint |v| u64::from(v), append_packed_uint32 "uint32");
+packed!(Uint64, u64, varint |v| v, append_packed_uint64 "uint64");
+packed!(Sint32, i32, varint |v| u64::from(zigzag32(v)), append_packed_sint32 "sint32");
+packed!(Sint64, i64, varint |v| zigzag64(v), append_packed_sint64 "sint64");
+packed!(Bool, bool, varint |v| u64::from(v), append_packed_bool "bool");
+packed!(Fixed32, u32, fixed, append_packed_fixed32 "fixed32");
+packed!(Fixed64, u64, fixed, append_packed_fixed64 "fixed64");
+packed!(Sfixed32, i32, fixed, append_packed_sfixed32 "sfixed32");
+packed!(Sfixed64, i64, fixed, append_packed_sfixed64 "sfixed64");
+packed!(Float, f32, fixed, append_packed_float "float");
+packed!(Double, f64, fixed, append_packed_double "double");

@@ -1,4 +1,5 @@
 //! What happens at the named limits: too deep, too long, no more memory.
+#![cfg(feature = "alloc")]
 
 mod support;
 

@@ -1,21 +1,15 @@
 //! A source that hands out one slice, once.
 
-use alloc::boxed::Box;
 use core::marker::PhantomData;
-use core::ptr;
 
 use super::StreamWriter;
-use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource};
+use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource, SlotTarget};
 
-/// Memory for what does not fit.
-const SCRATCH_BYTES: usize = 64;
-
-/// Hands out nothing but scratch memory: the caller's slice is the range that its stream starts
-/// in. What does not fit goes nowhere, and is remembered.
+/// The source behind a stream that starts in a slice of the caller's. What does not fit there goes
+/// nowhere, and that is remembered.
 #[derive(Debug)]
 pub struct FixedSource<'b> {
-    /// A leaked box, there as soon as something did not fit.
-    scratch: *mut [u8; SCRATCH_BYTES],
+    overflowed: bool,
     slice: PhantomData<&'b mut [u8]>,
 }
 
@@ -28,7 +22,7 @@ impl<'b> FixedSource<'b> {
         let len = slice.len().min(MAX_RANGE_BYTES);
         let range = slice[..len].as_mut_ptr_range();
         let source = Self {
-            scratch: ptr::null_mut(),
+            overflowed: false,
             slice: PhantomData,
         };
         StreamWriter::starting_in(source, range.start, range.end)
@@ -38,29 +32,16 @@ impl<'b> FixedSource<'b> {
     #[inline]
     #[must_use]
     pub const fn overflowed(&self) -> bool {
-        !self.scratch.is_null()
+        self.overflowed
     }
 }
 
 // SAFETY: the slice is borrowed for as long as the source lives, and is handed out only by
-// `stream`, together with the source; the scratch memory is freed by the source's drop.
+// `stream`, together with the source; afterwards there is no memory.
 unsafe impl RangeSource for FixedSource<'_> {
-    fn next_range(&mut self, _: Outgoing<'_>) -> Range {
-        if self.scratch.is_null() {
-            self.scratch = Box::into_raw(Box::new([0; SCRATCH_BYTES]));
-        }
-        Range::new(self.scratch.cast(), SCRATCH_BYTES)
+    fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
+        self.overflowed = true;
+        outgoing.redirect(|_| SlotTarget::Discard);
+        Range::NOWHERE
     }
 }
-
-impl Drop for FixedSource<'_> {
-    fn drop(&mut self) {
-        if !self.scratch.is_null() {
-            // SAFETY: a scratch pointer that is not null came from a box.
-            drop(unsafe { Box::from_raw(self.scratch) });
-        }
-    }
-}
-
-// SAFETY: the source stands for an exclusive borrow of the slice and owns its scratch memory.
-unsafe impl Send for FixedSource<'_> {}

@@ -18,7 +18,7 @@
 //!
 //! 1. `begin <= cursor <= end`, and all three point into, or to the end of, one range that is valid
 //!    for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal and
-//!    never accessed.
+//!    never accessed; null if there is no more memory ([`Range::NOWHERE`]).
 //! 2. A payload address of a slot in the current range lies in `begin + 4 ..= cursor`.
 //! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
 //!    bytes that are still valid for writes (promised by [`RangeSource`]).
@@ -26,11 +26,14 @@
 #![allow(unsafe_code)] // The fence: raw writes at the cursor are what this crate exists for.
 
 mod slots; // the lengths that are still open
+#[cfg(not(feature = "alloc"))]
+mod bounded; // a stack without a heap
 mod source; // where ranges come from
+#[cfg(feature = "alloc")]
 mod heap; // a source that grows
 mod fixed; // a source of one slice
+mod null; // a source of nothing
 
-use alloc::boxed::Box;
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -39,7 +42,9 @@ use crate::wire::{
     redundant_varint, spread_varint,
 };
 pub use fixed::FixedSource;
+#[cfg(feature = "alloc")]
 pub use heap::HeapSource;
+pub use null::NullSource;
 pub use slots::MAX_DEPTH;
 use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Popped};
 pub use source::{
@@ -54,9 +59,6 @@ pub use source::{
 /// [`StreamWriter::dropped_fields`].
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
-/// Memory that takes the content of dropped messages.
-const SCRATCH_BYTES: usize = 256;
-
 /// Appends bytes to ranges of memory that its source provides.
 ///
 /// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
@@ -69,22 +71,19 @@ pub struct StreamWriter<S: ?Sized> {
     /// Stream position of `begin`.
     written_before: u64,
     slots: OpenSlots,
-    dropping: Option<Box<Dropping>>,
+    dropping: Option<Dropping>,
     dropped_fields: u64,
     source: S,
 }
 
-/// A message is being dropped: the cursor runs in scratch memory until it ends.
+/// A message is being dropped: until it ends, the range seems to be full, so that every append
+/// takes the cold path and comes to nothing there.
 struct Dropping {
     /// Depth of the message that the dropped one is nested in.
     parent_depth: usize,
-    /// Where to go on after it.
-    cursor: *mut u8,
+    /// The true end of the range.
     end: *mut u8,
-    begin: *mut u8,
-    written_before: u64,
     suspended_slots: usize,
-    scratch: [u8; SCRATCH_BYTES],
 }
 
 // SAFETY: the pointers lead to memory that only this stream writes to (invariant 1), wherever the
@@ -148,13 +147,16 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Reserves a length slot outside any message. The slot is zeroed and contiguous.
     ///
     /// Close it with [`StreamWriter::close_slot`], unless the range was given up before: slots of
-    /// this kind are known to their owner alone.
+    /// this kind are known to their owner alone. Where memory has ended ([`Range::NOWHERE`]), there
+    /// is no slot to close.
     pub fn append_slot(&mut self) {
         if self.available_bytes() < SLOT_BYTES {
-            self.next_range();
+            self.end_messages();
+            if !self.make_room_for_slot() {
+                return;
+            }
         }
-        // SAFETY: there is room for a slot: checked above, and ranges have at least 4 bytes
-        // (invariant 1).
+        // SAFETY: there is room for a slot: checked above (invariant 1).
         unsafe { ptr::write_bytes(self.cursor, 0, SLOT_BYTES) };
         self.advance(SLOT_BYTES);
     }
@@ -191,10 +193,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     /// The stream position: bytes written so far, over all ranges.
     pub fn written_bytes(&self) -> u64 {
-        match &self.dropping {
-            None => self.written_before + self.used_bytes() as u64,
-            Some(saved) => saved.written_before + (saved.cursor.addr() - saved.begin.addr()) as u64,
-        }
+        self.written_before + self.used_bytes() as u64
     }
 
     /// Fields that were dropped because of [`MAX_DEPTH`] or [`MAX_MESSAGE_BYTES`]. A dropped
@@ -208,8 +207,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub fn next_range(&mut self) {
         if self.dropping.is_some() {
-            // Nobody reads scratch memory, and no open slot lies there.
-            self.cursor = self.begin;
+            // There is nothing to write yet.
             return;
         }
         let used_bytes = self.used_bytes();
@@ -218,7 +216,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.written_before += used_bytes as u64;
         self.begin = range.begin;
         self.cursor = range.begin;
-        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation.
+        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation;
+        // a null `begin` has a `len` of 0.
         self.end = unsafe { range.begin.add(range.len) };
     }
 
@@ -247,8 +246,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.available_bytes() < tag.len() + MAX_VARINT_BYTES {
             return self.append_varint_split(tag, value);
         }
-        self.put(tag.as_bytes());
-        self.put_varint(value);
+        // SAFETY: there is room for the tag and the longest varint.
+        let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_varint_at(value_at, value) };
     }
 
     /// A varint without a tag, as in packed fields.
@@ -259,7 +260,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             let len = encode_varint(value, &mut bytes);
             return self.append_short_split(&bytes[..len]);
         }
-        self.put_varint(value);
+        // SAFETY: there is room for the longest varint.
+        self.cursor = unsafe { put_varint_at(self.cursor, value) };
     }
 
     #[inline(always)]
@@ -270,8 +272,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             field[tag.len()..tag.len() + N].copy_from_slice(&value);
             return self.append_short_split(&field[..tag.len() + N]);
         }
-        self.put(tag.as_bytes());
-        self.put(&value);
+        // SAFETY: there is room for both.
+        let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_at(value_at, &value) };
     }
 
     #[inline(always)]
@@ -280,9 +284,12 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
             return self.append_bytes_split(tag, &[value]);
         }
-        self.put(tag.as_bytes());
-        self.put(&[len as u8]);
-        self.put(value);
+        // SAFETY: there is room for all three.
+        let length_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        let value_at = unsafe { put_at(length_at, &[len as u8]) };
+        // SAFETY: as above.
+        self.cursor = unsafe { put_short_at(value_at, value) };
     }
 
     /// A length-delimited field of any size, its value in pieces.
@@ -290,15 +297,24 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut length = [0; MAX_VARINT_BYTES];
-        let length_len = encode_varint(len as u64, &mut length);
-        if self.admits(tag.len() + length_len + len) {
-            self.write_split(tag.as_bytes());
-            self.write_split(&length[..length_len]);
+        if self.append_length(tag, len) {
             for piece in pieces {
                 self.write_split(piece);
             }
         }
+    }
+
+    /// Appends tag and length of a length-delimited field, if the whole field may be appended.
+    /// Returns whether it may; exactly `len` bytes must follow then.
+    pub(crate) fn append_length(&mut self, tag: Tag, len: usize) -> bool {
+        let mut length = [0; MAX_VARINT_BYTES];
+        let length_len = encode_varint(len as u64, &mut length);
+        let admitted = self.admits(tag.len() + length_len + len);
+        if admitted {
+            self.write_split(tag.as_bytes());
+            self.write_split(&length[..length_len]);
+        }
+        admitted
     }
 
     #[cold]
@@ -321,9 +337,12 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         {
             return self.begin_message_slow(tag, parent_depth);
         }
-        self.put(tag.as_bytes());
-        self.advance(SLOT_BYTES);
-        self.slots.push_inline(parent_depth, self.cursor);
+        // SAFETY: there is room for the tag and the slot.
+        let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        let payload = unsafe { slot.add(SLOT_BYTES) };
+        self.cursor = payload;
+        self.slots.push_inline(parent_depth, payload);
     }
 
     #[cold]
@@ -342,29 +361,35 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             return self.begin_dropped_message(parent_depth);
         }
         self.write_split(tag.as_bytes());
-        if self.available_bytes() < SLOT_BYTES {
+        if self.make_room_for_slot() {
+            self.advance(SLOT_BYTES);
+            self.slots.push(self.cursor);
+        } else {
+            self.slots.push_nowhere(self.written_before);
+        }
+    }
+
+    /// Sees to it that the current range has room for a slot. If there is no more memory, counts
+    /// the slot's bytes instead and returns `false`.
+    fn make_room_for_slot(&mut self) -> bool {
+        if self.available_bytes() < SLOT_BYTES && !self.begin.is_null() {
             self.next_range();
         }
-        self.advance(SLOT_BYTES);
-        self.slots.push(self.cursor);
+        if self.begin.is_null() {
+            self.written_before += SLOT_BYTES as u64;
+            return false;
+        }
+        true
     }
 
     /// Opens a message whose content leads nowhere.
     fn begin_dropped_message(&mut self, parent_depth: usize) {
-        let mut dropping = Box::new(Dropping {
+        self.dropping = Some(Dropping {
             parent_depth,
-            cursor: self.cursor,
             end: self.end,
-            begin: self.begin,
-            written_before: self.written_before,
             suspended_slots: self.slots.suspend(),
-            scratch: [0; SCRATCH_BYTES],
         });
-        self.begin = dropping.scratch.as_mut_ptr();
-        self.cursor = self.begin;
-        // SAFETY: this is the end of the scratch memory, which the box keeps in place.
-        self.end = unsafe { self.begin.add(SCRATCH_BYTES) };
-        self.dropping = Some(dropping);
+        self.end = self.cursor;
     }
 
     /// Ends the message of this depth, and every deeper one that is still open.
@@ -393,8 +418,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
                 // Nested in the dropped message.
                 return;
             }
-            (self.begin, self.cursor, self.end) = (dropping.begin, dropping.cursor, dropping.end);
-            self.written_before = dropping.written_before;
+            self.end = dropping.end;
             self.slots.resume(dropping.suspended_slots);
             self.dropping = None;
         }
@@ -465,10 +489,11 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
-    /// Whether a field of `len` bytes may be appended: no enclosing message gets too long.
+    /// Whether a field of `len` bytes may be appended: it is in no dropped message, and no
+    /// enclosing message gets too long.
     fn admits(&mut self, len: usize) -> bool {
         if self.dropping.is_some() {
-            return true;
+            return false;
         }
         let position = self.written_bytes();
         let message_begin = self
@@ -489,7 +514,13 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
                 return;
             }
             bytes = later;
-            self.next_range();
+            if !self.begin.is_null() {
+                self.next_range();
+            }
+            if self.begin.is_null() {
+                self.written_before += bytes.len() as u64;
+                return;
+            }
         }
     }
 
@@ -497,35 +528,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.available_bytes());
-        // SAFETY: callers have checked the room (invariant 1); `bytes` cannot overlap a range,
-        // which only this stream accesses.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor, bytes.len()) };
-        self.advance(bytes.len());
-    }
-
-    /// Encodes a varint at the cursor. There must be room for the longest one.
-    #[inline(always)]
-    fn put_varint(&mut self, value: u64) {
-        debug_assert!(self.available_bytes() >= MAX_VARINT_BYTES);
-        if value < 0x80 {
-            self.put(&[value as u8]);
-        } else if value < 1 << 56 {
-            let (word, len) = spread_varint(value);
-            // All 8 bytes are stored, whatever the length: the room is there.
-            // SAFETY: callers have checked for more than 8 bytes of room (invariant 1).
-            unsafe { self.cursor.cast::<[u8; 8]>().write(word.to_le_bytes()) };
-            self.advance(len);
-        } else {
-            self.put_long_varint(value);
-        }
-    }
-
-    /// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
-    #[inline(never)]
-    fn put_long_varint(&mut self, value: u64) {
-        let mut bytes = [0; MAX_VARINT_BYTES];
-        let len = encode_varint(value, &mut bytes);
-        self.put(&bytes[..len]);
+        // SAFETY: callers have checked the room (invariant 1).
+        self.cursor = unsafe { put_at(self.cursor, bytes) };
     }
 
     /// Moves the cursor over bytes for which there is room.
@@ -535,6 +539,99 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         // SAFETY: callers have checked the room, so this stays within the range (invariant 1).
         self.cursor = unsafe { self.cursor.add(len) };
     }
+}
+
+// The fields that need one check of room for several parts are written through the functions below:
+// they keep the address in a register, where the cursor itself would have to be stored and loaded
+// again between the parts, since the bytes that are written could be those of the cursor for all
+// that the compiler knows.
+
+/// Copies bytes to `at`; returns the address behind them.
+///
+/// # Safety
+///
+/// All `bytes.len()` bytes from `at` must be free bytes of the current range, which nobody but its
+/// stream accesses.
+#[inline(always)]
+unsafe fn put_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    // SAFETY: promised by the caller; `bytes` cannot overlap memory that nobody else accesses.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+    // SAFETY: promised by the caller.
+    unsafe { at.add(bytes.len()) }
+}
+
+/// Does what [`put_at`] does. Most strings of a trace are this short: they need no call.
+///
+/// # Safety
+///
+/// As for [`put_at`].
+#[inline(always)]
+unsafe fn put_short_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    match bytes.len() {
+        // SAFETY: promised by the caller.
+        17..=32 => unsafe { put_halves_at::<16>(at, bytes) },
+        // SAFETY: promised by the caller.
+        8..=16 => unsafe { put_halves_at::<8>(at, bytes) },
+        // SAFETY: promised by the caller.
+        _ => unsafe { put_at(at, bytes) },
+    }
+}
+
+/// Does what [`put_at`] does for `N` to `2 * N` bytes: the first `N` and the last `N`, which may
+/// overlap.
+///
+/// # Safety
+///
+/// As for [`put_at`].
+#[inline(always)]
+unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    debug_assert!((N..=2 * N).contains(&bytes.len()));
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        // SAFETY: promised by the caller; the chunk is a part of `bytes`.
+        unsafe { put_at(at, first) };
+        // SAFETY: promised by the caller; there are at least N bytes.
+        let last_at = unsafe { at.add(bytes.len() - N) };
+        // SAFETY: as above.
+        unsafe { put_at(last_at, last) };
+    }
+    // SAFETY: promised by the caller.
+    unsafe { at.add(bytes.len()) }
+}
+
+/// Encodes a varint at `at`; returns the address behind it.
+///
+/// # Safety
+///
+/// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, whatever the value is.
+#[inline(always)]
+unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    if value < 0x80 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &[value as u8]) };
+    }
+    if value >= 1 << 56 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_long_varint_at(at, value) };
+    }
+    let (word, len) = spread_varint(value);
+    // All 8 bytes are stored, whatever the length: the room is there.
+    // SAFETY: promised by the caller.
+    unsafe { put_at(at, &word.to_le_bytes()) };
+    // SAFETY: promised by the caller.
+    unsafe { at.add(len) }
+}
+
+/// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
+///
+/// # Safety
+///
+/// As for [`put_varint_at`].
+#[inline(never)]
+unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    let mut bytes = [0; MAX_VARINT_BYTES];
+    let len = encode_varint(value, &mut bytes);
+    // SAFETY: promised by the caller.
+    unsafe { put_at(at, &bytes[..len]) }
 }
 
 /// Writes a length to the slot before `payload`.

@@ -1,17 +1,37 @@
 //! The length slots of messages that are open: a stack, outermost message first.
 
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use core::ptr;
 
+#[cfg(not(feature = "alloc"))]
+use super::bounded::Bounded;
 use super::source::SlotTarget;
 use crate::wire::SLOT_BYTES;
 
 /// Messages that can be open at once before the stack spills to the heap.
 pub(super) const INLINE_DEPTH: usize = 16;
 
-/// Messages that can be open at once at all. A deeper one is dropped with all its content, and
-/// counted by [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields).
-pub const MAX_DEPTH: usize = 1 << 14;
+/// Messages that can be open at once at all: 16384, or 16 without the feature `alloc`. Packed fields
+/// and strings count as messages while they are written piece by piece. A deeper one is dropped with all its content, and counted by
+/// [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields).
+pub const MAX_DEPTH: usize = if cfg!(feature = "alloc") {
+    1 << 14
+} else {
+    INLINE_DEPTH
+};
+
+/// The payloads of slots beyond `INLINE_DEPTH`.
+#[cfg(feature = "alloc")]
+type SpilledPayloads = Vec<*mut u8>;
+#[cfg(not(feature = "alloc"))]
+type SpilledPayloads = Bounded<*mut u8, 0>;
+
+/// What is known of slots in ranges that were given up.
+#[cfg(feature = "alloc")]
+type ElsewhereStack = Vec<Elsewhere>;
+#[cfg(not(feature = "alloc"))]
+type ElsewhereStack = Bounded<Elsewhere, INLINE_DEPTH>;
 
 /// What is left of a slot whose range was given up.
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +48,9 @@ pub(super) struct OpenSlots {
     /// First byte of each message's payload; the slot is the 4 bytes before.
     payloads: [*mut u8; INLINE_DEPTH],
     /// The payloads of the slots from `INLINE_DEPTH` on.
-    spilled_payloads: Vec<*mut u8>,
+    spilled_payloads: SpilledPayloads,
     /// At most as many as there are open messages.
-    elsewhere: Vec<Elsewhere>,
+    elsewhere: ElsewhereStack,
     /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
 }
@@ -47,8 +67,8 @@ impl OpenSlots {
     pub(super) const fn new() -> Self {
         Self {
             payloads: [ptr::null_mut(); INLINE_DEPTH],
-            spilled_payloads: Vec::new(),
-            elsewhere: Vec::new(),
+            spilled_payloads: SpilledPayloads::new(),
+            elsewhere: ElsewhereStack::new(),
             len: 0,
         }
     }
@@ -80,6 +100,18 @@ impl OpenSlots {
             self.spilled_payloads.push(payload);
             self.len += 1;
         }
+    }
+
+    /// Pushes a slot for which there is no memory; its payload begins at stream position
+    /// `position`. All slots before it have an [`Elsewhere`] already, because their range was given
+    /// up.
+    pub(super) fn push_nowhere(&mut self, position: u64) {
+        debug_assert!(self.elsewhere.len() == self.len);
+        self.push(ptr::null_mut());
+        self.elsewhere.push(Elsewhere {
+            position,
+            target: SlotTarget::Discard,
+        });
     }
 
     /// Takes the innermost slot if it has the number `index`, is inline and in the current range;

@@ -1,5 +1,7 @@
 //! Where the stream's memory comes from: the trait, and what passes through it.
 
+use core::ptr;
+
 use super::slots::OpenSlots;
 
 /// Smallest range that a source may hand out: a length slot must fit into one.
@@ -9,14 +11,22 @@ pub const MIN_RANGE_BYTES: usize = 4;
 /// so this bounds how far a message can grow between two checks.
 pub const MAX_RANGE_BYTES: usize = 1 << 27;
 
-/// A stretch of memory to write to.
+/// A stretch of memory to write to, or the end of all memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
+    /// Null for [`Range::NOWHERE`].
     pub(super) begin: *mut u8,
     pub(super) len: usize,
 }
 
 impl Range {
+    /// There is no more memory. What the stream writes from now on is counted and goes nowhere,
+    /// until it gives up this range; the source is not asked again before.
+    pub const NOWHERE: Self = Self {
+        begin: ptr::null_mut(),
+        len: 0,
+    };
+
     /// `len` bytes from `begin`. Making one promises nothing; returning it from
     /// [`RangeSource::next_range`] does.
     ///

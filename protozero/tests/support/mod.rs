@@ -3,7 +3,10 @@
 #![allow(unsafe_code)] // A source of ranges makes a promise about memory.
 #![allow(dead_code)] // Each test file uses a part of this.
 
-use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
+#[cfg(feature = "alloc")]
+pub mod random_message;
+
+use protozero::{Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
 
 /// What happens to length slots in ranges that were given up.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,17 +79,27 @@ impl Drop for TinyRanges {
 
 /// The ranges of a finished stream, each with the bytes that were used of it.
 pub fn ranges(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
+    let mut ranges = memory(stream);
+    for (range, &used_bytes) in ranges.iter_mut().zip(&stream.source().used_bytes) {
+        range.truncate(used_bytes);
+    }
+    ranges
+}
+
+/// The ranges of a finished stream: the last one up to its last used byte, the others whole.
+pub fn memory(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     stream.end_messages();
     let last_used_bytes = stream.used_bytes();
     let source = stream.source();
-    let used = source.used_bytes.iter().chain([&last_used_bytes]);
     let mut ranges: Vec<Vec<u8>> = source
         .ranges
         .iter()
-        .zip(used)
         // SAFETY: the range was filled by the stream, which is not writing now.
-        .map(|(&range, &used)| unsafe { &*range }[..used].to_vec())
+        .map(|&range| unsafe { &*range }.to_vec())
         .collect();
+    if let Some(last) = ranges.last_mut() {
+        last.truncate(last_used_bytes);
+    }
     for &(range, offset, length) in &source.patches {
         let length = length.expect("every message has ended");
         ranges[range][offset..][..4].copy_from_slice(&length);
@@ -97,6 +110,21 @@ pub fn ranges(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
 /// The bytes of a finished stream.
 pub fn bytes(stream: &mut StreamWriter<TinyRanges>) -> Vec<u8> {
     ranges(stream).concat()
+}
+
+/// The bytes of a message in one large range.
+#[cfg(feature = "alloc")]
+pub fn encode(write: impl FnOnce(&mut Message<'_>)) -> Vec<u8> {
+    let mut buffer = protozero::HeapBuffered::<Message>::new();
+    write(&mut buffer.message());
+    buffer.to_vec()
+}
+
+/// The bytes of a message in ranges of `range_bytes`, range by range.
+pub fn encode_in_ranges(range_bytes: usize, write: impl FnOnce(&mut Message<'_>)) -> Vec<Vec<u8>> {
+    let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
+    write(&mut stream.message());
+    ranges(&mut stream)
 }
 
 /// A small deterministic generator of random numbers (xorshift64*).

@@ -273,14 +273,14 @@ impl Place {
         // Empty packets are no packets to readers.
         let packets_begun = written.packets_begun - written.packets_empty;
         // What is neither in the trace nor lost is in a packet that was not finished.
-        let accounted = session.packets_read + losses.of_packets_begun();
+        let accounted = session.packets_read() + losses.of_packets_begun();
         losses.unfinished += packets_begun.saturating_sub(accounted);
         self.give_up_buffers();
         Report {
-            events: session.events_read,
+            events: session.events_read(),
             bytes,
             packets_begun,
-            packets_read: session.packets_read,
+            packets_read: session.packets_read(),
             losses,
             path: None,
         }

@@ -159,8 +159,7 @@ impl Arbiter {
         self.state.lock().accounts.totals()
     }
 
-    /// Forgets the counts of writers that are gone and wrote to `target_buffer`: the buffer is
-    /// gone, too.
+    /// Forgets the counts of the writers to `target_buffer`, which is gone.
     pub fn forget_buffer(&self, target_buffer: BufferId) {
         self.state.lock().accounts.forget_buffer(target_buffer);
     }

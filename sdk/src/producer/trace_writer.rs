@@ -89,6 +89,15 @@ impl TraceWriter {
         self.stream.source().is_dropping()
     }
 
+    /// A number that changes with every packet that is lost for lack of shared memory. Whoever
+    /// builds on what earlier packets said compares it with an earlier value.
+    #[inline]
+    #[must_use]
+    pub(crate) fn loss_mark(&self) -> u64 {
+        let counters = self.stream.source().port().counters();
+        counters.packets_dropped.value() + counters.drop_episodes.value()
+    }
+
     /// Begins a packet, which ends when the handle is dropped. A packet whose handle was leaked
     /// ends here.
     #[inline]

@@ -7,13 +7,15 @@
 pub mod trace_buffer; // the central ring: chunks in, whole packets out
 
 mod service_packets; // what the service itself tells a trace
+mod packet_framer; // packets of writers, on their way into a trace
 mod tracing_session; // the buffers of one session, read as a trace
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use self::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
@@ -29,46 +31,33 @@ pub(crate) const IN_PROCESS_PRODUCER: ProducerId = ProducerId(1);
 pub(crate) struct CentralBuffer {
     pub(crate) id: BufferId,
     pub(crate) buffer: Mutex<TraceBuffer>,
-    /// Bytes committed since the buffer was last drained.
-    undrained_bytes: AtomicU64,
-    /// Above this many undrained bytes, `wake` is called with every commit.
-    wake_above_bytes: u64,
+    /// Called at commits while much of the buffer waits to be read; `None` if nobody reads before
+    /// the session ends.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl CentralBuffer {
-    pub(crate) fn new(
-        id: BufferId,
-        buffer: TraceBuffer,
-        wake: Option<Box<dyn Fn() + Send + Sync>>,
-    ) -> Self {
-        Self {
-            id,
-            // Half a ring is left for what is committed until the reader has come.
-            wake_above_bytes: buffer.size_bytes() / 4,
-            buffer: Mutex::new(buffer),
-            undrained_bytes: AtomicU64::new(0),
-            wake,
-        }
-    }
-
-    /// The reader is about to drain the buffer.
-    pub(crate) fn note_drained(&self) {
-        // Relaxed: a figure to schedule by, ordered with nothing.
-        self.undrained_bytes.store(0, Ordering::Relaxed);
-    }
-
     // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
     #[inline]
     fn commit(&self, chunk: &UntrustedChunk<'_>) {
-        self.buffer.lock().commit_chunk(chunk);
-        if let Some(wake) = &self.wake {
-            let len = chunk.payload.len() as u64;
-            // Relaxed: as in `note_drained`.
-            let undrained = self.undrained_bytes.fetch_add(len, Ordering::Relaxed) + len;
-            if undrained > self.wake_above_bytes {
-                wake();
-            }
+        let mut buffer = self.buffer.lock();
+        buffer.commit_chunk(chunk);
+        let Some(wake) = &self.wake else {
+            return;
+        };
+        let stats = buffer.stats();
+        let unread_bytes = stats
+            .bytes_written
+            .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
+        let size_bytes = stats.buffer_size;
+        if unread_bytes > size_bytes / 2 {
+            // The reader does not keep up: let it have the lock and the processor first.
+            MutexGuard::unlock_fair(buffer);
+            wake();
+            thread::yield_now();
+        } else if unread_bytes > size_bytes / 4 {
+            drop(buffer);
+            wake();
         }
     }
 }
@@ -77,10 +66,18 @@ impl CentralBuffer {
 pub(crate) struct Service {
     /// Commits share it; scraping, which must not meet a chunk that is being freed, has it alone.
     memory: RwLock<ServiceMemory>,
-    buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
+    buffers: RwLock<Buffers>,
     /// Where the registered writers write to.
     writers: Mutex<HashMap<WriterId, BufferId>>,
     client: ClientIdentity,
+}
+
+/// The buffers that are open.
+#[derive(Default)]
+struct Buffers {
+    by_id: HashMap<BufferId, Arc<CentralBuffer>>,
+    /// The id that was given out last; 0 at first.
+    last_id: u16,
 }
 
 impl Service {
@@ -96,23 +93,35 @@ impl Service {
         }
     }
 
-    /// An id that no buffer has; `None` if there is none.
-    pub(crate) fn free_buffer_id(&self) -> Option<BufferId> {
-        let buffers = self.buffers.read();
-        (1..=u16::MAX)
-            .map(BufferId)
-            .find(|id| !buffers.contains_key(id))
-    }
-
-    pub(crate) fn add_buffer(&self, buffer: Arc<CentralBuffer>) {
-        self.buffers.write().insert(buffer.id, buffer);
+    /// Opens a buffer for commits, under an id of its own; `None` if all ids are in use.
+    ///
+    /// Ids are not used again soon: a thread that still holds a chunk for a buffer that is gone
+    /// commits it later, and it must not end up in somebody else's trace.
+    pub(crate) fn open_buffer(
+        &self,
+        buffer: TraceBuffer,
+        wake: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Option<Arc<CentralBuffer>> {
+        let mut buffers = self.buffers.write();
+        let next = |id: u16| id.checked_add(1).unwrap_or(1);
+        let id = iter::successors(Some(next(buffers.last_id)), |&id| Some(next(id)))
+            .take(usize::from(u16::MAX))
+            .find(|&id| !buffers.by_id.contains_key(&BufferId(id)))?;
+        buffers.last_id = id;
+        let buffer = Arc::new(CentralBuffer {
+            id: BufferId(id),
+            buffer: Mutex::new(buffer),
+            wake,
+        });
+        buffers.by_id.insert(buffer.id, Arc::clone(&buffer));
+        Some(buffer)
     }
 
     /// From now on, what is committed to these buffers goes nowhere.
     pub(crate) fn remove_buffers(&self, removed: &[Arc<CentralBuffer>]) {
         let mut buffers = self.buffers.write();
         for buffer in removed {
-            buffers.remove(&buffer.id);
+            buffers.by_id.remove(&buffer.id);
         }
     }
 
@@ -188,7 +197,7 @@ impl Service {
 
     /// The buffer with this id, unless its session has ended.
     fn buffer(&self, id: BufferId) -> Option<Arc<CentralBuffer>> {
-        self.buffers.read().get(&id).map(Arc::clone)
+        self.buffers.read().by_id.get(&id).map(Arc::clone)
     }
 }
 
@@ -210,5 +219,41 @@ impl ServiceEndpoint for Service {
 
     fn unregister_writer(&self, writer_id: WriterId) {
         self.writers.lock().remove(&writer_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::trace_buffer::FillPolicy;
+    use crate::shm::{Geometry, shared_memory};
+
+    fn service() -> Service {
+        let geometry = Geometry::new(4096, 4096).expect("one page is legal");
+        Service::new(shared_memory(geometry).expect("there is memory").1)
+    }
+
+    fn open(service: &Service) -> Arc<CentralBuffer> {
+        let buffer = TraceBuffer::new(4096, FillPolicy::Ring).expect("there is memory");
+        service.open_buffer(buffer, None).expect("ids are left")
+    }
+
+    #[test]
+    fn the_id_of_a_buffer_that_is_gone_is_not_used_again_soon() {
+        let service = service();
+        let gone = open(&service);
+        service.remove_buffers(std::slice::from_ref(&gone));
+        assert_ne!(open(&service).id, gone.id);
+        assert!(service.buffer(gone.id).is_none());
+    }
+
+    #[test]
+    fn ids_go_on_from_1_after_the_last_one_and_leave_out_those_in_use() {
+        let service = service();
+        let first = open(&service);
+        service.buffers.write().last_id = u16::MAX - 1;
+        assert_eq!(open(&service).id, BufferId(u16::MAX));
+        assert_eq!(first.id, BufferId(1));
+        assert_eq!(open(&service).id, BufferId(2));
     }
 }

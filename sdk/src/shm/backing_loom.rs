@@ -14,13 +14,20 @@ use super::sync::AtomicU32;
 /// Bytes of each page that are watched: enough for the first chunk's header and some payload.
 const WATCHED_BYTES: usize = 64;
 
+/// Stands for one byte; loom fails the model on accesses to it that race.
+#[derive(Debug)]
+struct Watch(UnsafeCell<()>);
+
+// SAFETY: there is nothing in the cell, and loom runs one thread at a time.
+unsafe impl Sync for Watch {}
+
 /// Zeroed memory of pages of the smallest size.
 #[derive(Debug)]
 pub(super) struct Backing {
     map: MmapRaw,
     page_words: Vec<AtomicU32>,
     chunk_headers: BTreeMap<usize, ChunkHeader>,
-    watches: Vec<UnsafeCell<()>>,
+    watches: Vec<Watch>,
 }
 
 impl Backing {
@@ -43,7 +50,7 @@ impl Backing {
             page_words: (0..pages).map(|_| AtomicU32::new(0)).collect(),
             chunk_headers,
             watches: (0..pages * WATCHED_BYTES)
-                .map(|_| UnsafeCell::new(()))
+                .map(|_| Watch(UnsafeCell::new(())))
                 .collect(),
         })
     }
@@ -75,7 +82,7 @@ impl Backing {
     /// As its twin; loom checks that no write is concurrent with the call.
     pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
         self.watches(offset_bytes, len)
-            .for_each(|watch| watch.with(|_| ()));
+            .for_each(|watch| watch.0.with(|_| ()));
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
         // SAFETY: inside the mapping; loom runs one thread at a time.
@@ -87,14 +94,14 @@ impl Backing {
     /// As its twin; loom checks that no access is concurrent with the call.
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         self.watches(offset_bytes, bytes.len())
-            .for_each(|watch| watch.with_mut(|_| ()));
+            .for_each(|watch| watch.0.with_mut(|_| ()));
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
         // SAFETY: inside the mapping; loom runs one thread at a time.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 
-    fn watches(&self, offset_bytes: usize, len: usize) -> impl Iterator<Item = &UnsafeCell<()>> {
+    fn watches(&self, offset_bytes: usize, len: usize) -> impl Iterator<Item = &Watch> {
         (offset_bytes..offset_bytes + len)
             .filter(|offset| offset % PAGE_SIZE_MIN_BYTES < WATCHED_BYTES)
             .map(|offset| {

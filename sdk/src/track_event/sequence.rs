@@ -21,8 +21,9 @@ const INCREMENTAL_CLOCK_ID: u32 = 64;
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
 pub(crate) struct EventSequence {
-    /// Whether the incremental state is there.
-    is_started: bool,
+    /// What the writer's [`TraceWriter::loss_mark`] was when the incremental state was started;
+    /// `None` before. With a packet, what it defined and the time that it added are lost as well.
+    started_at: Option<u64>,
     /// Where the next distance counts from, on the trace clock.
     last_timestamp_ns: u64,
     defined: DefinedNames,
@@ -31,7 +32,7 @@ pub(crate) struct EventSequence {
 impl EventSequence {
     pub(crate) const fn new() -> Self {
         Self {
-            is_started: false,
+            started_at: None,
             last_timestamp_ns: 0,
             defined: DefinedNames::new(),
         }
@@ -81,8 +82,8 @@ impl EventSequence {
         ids: &CallSiteIds,
         value: CounterValue,
     ) {
-        // Before the event, because a packet holds one thing.
-        if !self.is_started {
+        // The descriptor comes in a packet before the event: a packet holds one thing.
+        if self.started_at != Some(writer.loss_mark()) {
             self.start(writer);
         }
         if self.defined.insert(NameKind::CounterTrack, ids.counter) {
@@ -133,7 +134,7 @@ impl EventSequence {
         timestamp_ns: u64,
         write: impl FnOnce(&mut TracePacket<'_>, &mut DefinedNames),
     ) {
-        if !self.is_started {
+        if self.started_at != Some(writer.loss_mark()) {
             self.start(writer);
         }
         let distance_ns = timestamp_ns.checked_sub(self.last_timestamp_ns);
@@ -155,13 +156,12 @@ impl EventSequence {
         if distance_ns.is_some() {
             self.last_timestamp_ns = timestamp_ns;
         }
-        // What a lost packet defined, and the time that it added, are lost as well.
-        self.is_started = !writer.is_dropping();
     }
 
     #[cold]
     #[inline(never)]
     fn start(&mut self, writer: &mut TraceWriter) {
+        self.started_at = Some(writer.loss_mark());
         self.defined.clear();
         self.last_timestamp_ns = clock::now_ns();
         let now_ns = self.last_timestamp_ns;
@@ -192,7 +192,6 @@ impl EventSequence {
         writer.trace_packet(|packet| {
             packet.track_descriptor(|track| track::describe_thread(tid, track));
         });
-        self.is_started = true;
     }
 }
 

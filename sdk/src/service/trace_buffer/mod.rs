@@ -408,6 +408,13 @@ impl TraceBuffer {
         }
     }
 
+    /// Whether this is a [`FillPolicy::Discard`] buffer that has refused a chunk for lack of room: it
+    /// takes no more of them.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.intake == Intake::Sealed
+    }
+
     /// The size after rounding up.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

@@ -85,14 +85,16 @@ impl TraceBuffer {
         let mut is_aborted = self.ring.slot(previous.slot).is_aborted;
         for chunk in chunks {
             let slot = self.ring.slot(chunk.slot);
-            if slot.flags.contains(ChunkFlags::NEEDS_PATCHING) {
-                return Reassembly::NotYet;
-            }
             if chunk.id != previous.id.next() {
                 return Reassembly::Lost(Cause::Gap);
             }
             match self.ring.next_unread(chunk.slot) {
                 Unread::Fragment(fragment) => match fragment.kind {
+                    // Patches concern the last fragment of a chunk, and this is it. An end with
+                    // another packet's begin behind it need not wait for that one's patches.
+                    FragmentKind::Continue if slot.flags.contains(ChunkFlags::NEEDS_PATCHING) => {
+                        return Reassembly::NotYet;
+                    }
                     FragmentKind::Continue => self.packet.push(fragment),
                     FragmentKind::End => {
                         self.packet.push(fragment);

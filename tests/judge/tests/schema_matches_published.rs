@@ -97,7 +97,7 @@ fn nothing_published_later_is_declared_without_need() {
 }
 
 fn sdk_schema() -> Vec<FileDescriptorProto> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk");
     let mut files = Vec::new();
     proto_files(&root.join("protos"), &mut files);
     protobuf_parse::Parser::new()

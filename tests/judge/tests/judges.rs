@@ -26,7 +26,7 @@ use perfetto_protos::track_event::track_event::Type;
 use perfetto_protos::track_event::{EventCategory, EventName, TrackEvent, TrackEventDefaults};
 use protobuf::{EnumOrUnknown, Message, MessageField};
 
-const CUSTOM_PROTO: &str = "tests/judge/protos/custom.proto";
+const CUSTOM_PROTO: &str = "protos/custom.proto";
 
 const CLEARED: u32 = 1;
 const NEEDED: u32 = 2;

@@ -1,0 +1,43 @@
+//! Packets with a schema of one's own: `protos/render.proto` extends the packet of the trace, and
+//! `build.rs` makes the writer that is used here.
+//!
+//! `cargo run --example data_source` writes `data_source.pftrace`.
+
+use tracezero::{DataSource as _, Session, data_source};
+
+use self::schema::TracePacketExt as _; // `frame` on a packet
+
+mod schema {
+    protozero::include_protos!("render");
+}
+
+struct Renderer;
+data_source!(Renderer, "com.example.render");
+
+fn main() -> Result<(), tracezero::Error> {
+    let session = Session::to_file("data_source.pftrace")?;
+    for number in 1..=60 {
+        record_frame(number, &[("shadows", 2_100_000), ("opaque", 5_400_000)]);
+    }
+    println!("{}", session.finish()?);
+    Ok(())
+}
+
+/// While no session records the data source, this costs one relaxed load.
+fn record_frame(number: u32, passes: &[(&str, u64)]) {
+    Renderer::trace(|cx| {
+        let now = cx.now();
+        cx.packet(|packet| {
+            packet.set_timestamp(now);
+            packet.frame(|frame| {
+                frame.set_number(number);
+                for (name, duration_ns) in passes {
+                    frame.add_passes(|pass| {
+                        pass.set_name(name).set_duration_ns(*duration_ns);
+                    });
+                }
+                frame.set_triangles([36, 1200, number * 10]);
+            });
+        });
+    });
+}

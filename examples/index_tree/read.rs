@@ -1,0 +1,44 @@
+//! From a file to its text.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use tracezero::span;
+
+/// A NUL this far from the start, at most, tells that a file is not text.
+const PROBE_BYTES: u64 = 8 * 1024;
+/// Larger files are not read: every worker holds one in memory.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Why a file has no text.
+pub enum NoText {
+    Binary,
+    Unreadable(String),
+}
+
+impl From<io::Error> for NoText {
+    fn from(source: io::Error) -> Self {
+        Self::Unreadable(source.to_string())
+    }
+}
+
+/// Reads a whole file.
+pub fn text(path: &Path) -> Result<String, NoText> {
+    let _span = span!("file", "read");
+    let mut file = File::open(path)?;
+    let len = file.metadata()?.len();
+    if len > FILE_BYTES_MAX {
+        return Err(NoText::Unreadable(format!(
+            "{len} bytes are more than the limit of {FILE_BYTES_MAX}"
+        )));
+    }
+    let mut bytes = Vec::with_capacity(len as usize);
+    file.by_ref().take(PROBE_BYTES).read_to_end(&mut bytes)?;
+    if bytes.contains(&0) {
+        return Err(NoText::Binary);
+    }
+    // The limit again, because the file may have grown.
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| NoText::Binary)
+}

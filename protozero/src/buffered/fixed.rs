@@ -1,0 +1,100 @@
+//! A message in a slice, and what happens when it does not fit.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::message::Writer;
+use crate::stream::{FixedSource, StreamWriter};
+
+/// A message of type `M` in a slice of the caller's.
+///
+/// ```
+/// use protozero::{Message, StaticBuffered};
+///
+/// let mut memory = [0; 16];
+/// let mut buffer = StaticBuffered::<Message>::new(&mut memory);
+/// buffer.message().append_uint32::<1>(7);
+/// let len = buffer.finish()?;
+/// assert_eq!(memory[..len], [0x08, 7]);
+///
+/// let mut buffer = StaticBuffered::<Message>::new(&mut memory);
+/// buffer.message().append_string::<1>("longer than 16 bytes");
+/// assert_eq!(buffer.finish().unwrap_err().needed_bytes, 22);
+/// # Ok::<(), protozero::Overflow>(())
+/// ```
+pub struct StaticBuffered<'b, M> {
+    stream: StreamWriter<FixedSource<'b>>,
+    capacity_bytes: usize,
+    message_type: PhantomData<fn() -> M>,
+}
+
+impl<'b, M: Writer> StaticBuffered<'b, M> {
+    /// An empty message in `slice`.
+    #[inline]
+    #[must_use]
+    pub fn new(slice: &'b mut [u8]) -> Self {
+        let capacity_bytes = slice.len();
+        Self {
+            stream: FixedSource::stream(slice),
+            capacity_bytes,
+            message_type: PhantomData,
+        }
+    }
+
+    /// The message. Called again, it goes on with the same message.
+    #[inline]
+    pub fn message(&mut self) -> M::At<'_> {
+        M::from_message(self.stream.message())
+    }
+
+    /// Ends the message and returns its length: it stands at the start of the slice.
+    ///
+    /// The slice can be used again as soon as the buffer is not.
+    ///
+    /// # Errors
+    ///
+    /// If the message did not fit. The slice then holds no message.
+    #[inline]
+    pub fn finish(&mut self) -> Result<usize, Overflow> {
+        self.stream.end_messages();
+        if self.stream.source().overflowed() {
+            return Err(Overflow {
+                needed_bytes: self.stream.written_bytes(),
+                capacity_bytes: self.capacity_bytes,
+            });
+        }
+        Ok(self.stream.written_bytes() as usize)
+    }
+}
+
+impl<M: Writer> fmt::Debug for StaticBuffered<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticBuffered")
+            .field("message", &M::NAME)
+            .field("written_bytes", &self.stream.written_bytes())
+            .field("capacity_bytes", &self.capacity_bytes)
+            .finish()
+    }
+}
+
+/// A message did not fit into the slice of its [`StaticBuffered`]: use a larger one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Overflow {
+    /// Bytes that the message would have taken, or up to 4 more for each nested message.
+    pub needed_bytes: u64,
+    /// Bytes that the slice has.
+    pub capacity_bytes: usize,
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the message takes about {} bytes, but its buffer has only {}: provide a larger one",
+            self.needed_bytes, self.capacity_bytes
+        )
+    }
+}
+
+impl core::error::Error for Overflow {}

@@ -1,0 +1,100 @@
+//! A message in memory that grows.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::message::Writer;
+use crate::stream::{HeapSource, StreamWriter};
+
+/// First heap block of a [`HeapBuffered`], in bytes.
+const FIRST_BLOCK_BYTES: usize = 4096;
+
+/// A message of type `M` in memory that grows on the heap.
+///
+/// ```
+/// use protozero::{HeapBuffered, Message};
+///
+/// let mut buffer = HeapBuffered::<Message>::new();
+/// buffer.message().append_uint32::<1>(7);
+/// assert_eq!(buffer.to_vec(), [0x08, 7]);
+///
+/// buffer.reset(); // keeps the memory
+/// buffer.message().append_uint32::<1>(8);
+/// assert_eq!(buffer.to_vec(), [0x08, 8]);
+/// ```
+pub struct HeapBuffered<M> {
+    stream: StreamWriter<HeapSource>,
+    message_type: PhantomData<fn() -> M>,
+}
+
+impl<M: Writer> HeapBuffered<M> {
+    /// An empty message. The first block, 4 KiB, is allocated right away.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_first_block(FIRST_BLOCK_BYTES)
+    }
+
+    /// An empty message whose first block has `first_block_bytes` bytes (at least 4). The
+    /// following blocks double, up to 128 KiB.
+    #[must_use]
+    pub fn with_first_block(first_block_bytes: usize) -> Self {
+        let mut stream = StreamWriter::new(HeapSource::new(first_block_bytes));
+        stream.next_range();
+        Self {
+            stream,
+            message_type: PhantomData,
+        }
+    }
+
+    /// The message. Called again, it goes on with the same message.
+    #[inline]
+    pub fn message(&mut self) -> M::At<'_> {
+        M::from_message(self.stream.message())
+    }
+
+    /// The encoded bytes, in the pieces in which they were written.
+    pub fn slices(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.stream.end_messages();
+        self.stream.source().slices(self.stream.used_bytes())
+    }
+
+    /// The encoded bytes, copied into one vector.
+    pub fn to_vec(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.slices().map(<[u8]>::len).sum());
+        for slice in self.slices() {
+            bytes.extend_from_slice(slice);
+        }
+        bytes
+    }
+
+    /// Makes the message empty again. The first block is kept, so a message that fits into it
+    /// allocates nothing.
+    pub fn reset(&mut self) {
+        self.stream.release_range();
+        self.stream.source_mut().clear();
+        self.stream.next_range();
+    }
+
+    /// Fields that were dropped because of [`MAX_DEPTH`](crate::MAX_DEPTH) or
+    /// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES), since this buffer was made.
+    #[must_use]
+    pub fn dropped_fields(&self) -> u64 {
+        self.stream.dropped_fields()
+    }
+}
+
+impl<M: Writer> Default for HeapBuffered<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Writer> fmt::Debug for HeapBuffered<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapBuffered")
+            .field("message", &M::NAME)
+            .field("written_bytes", &self.stream.written_bytes())
+            .finish()
+    }
+}

@@ -1,0 +1,11 @@
+//! A root message together with its memory.
+
+#[cfg(feature = "alloc")]
+mod heap; // memory that grows
+mod fixed; // a slice of the caller's
+mod null; // no memory
+
+pub use fixed::{Overflow, StaticBuffered};
+#[cfg(feature = "alloc")]
+pub use heap::HeapBuffered;
+pub use null::NullBuffered;

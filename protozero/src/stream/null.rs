@@ -1,0 +1,26 @@
+//! A source that has no memory.
+
+use super::source::{Outgoing, Range, RangeSource};
+
+/// Has no memory to hand out: what its stream writes is counted and goes nowhere.
+///
+/// For code that writes messages whether or not somebody wants them.
+///
+/// ```
+/// use protozero::{NullSource, StreamWriter};
+///
+/// let mut stream = StreamWriter::new(NullSource);
+/// for _ in 0..1000 {
+///     stream.message().append_uint32::<1>(7);
+/// }
+/// assert_eq!(stream.written_bytes(), 2000);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSource;
+
+// SAFETY: no memory is handed out.
+unsafe impl RangeSource for NullSource {
+    fn next_range(&mut self, _: Outgoing<'_>) -> Range {
+        Range::NOWHERE
+    }
+}

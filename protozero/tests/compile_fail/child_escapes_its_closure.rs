@@ -1,0 +1,14 @@
+use protozero::{HeapBuffered, Message};
+
+/// The shape of a generated method for a nested message.
+fn child<R>(message: &mut Message<'_>, write: impl FnOnce(&mut Message<'_>) -> R) -> R {
+    write(&mut message.begin_nested::<1>())
+}
+
+fn main() {
+    let mut buffer = HeapBuffered::<Message>::new();
+    let mut message = buffer.message();
+    let mut kept = None;
+    child(&mut message, |nested| kept = Some(nested));
+    kept.unwrap().append_uint32::<2>(7);
+}

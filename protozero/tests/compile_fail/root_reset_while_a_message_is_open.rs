@@ -1,0 +1,9 @@
+use protozero::{HeapBuffered, Message};
+
+fn main() {
+    let mut buffer = HeapBuffered::<Message>::new();
+    let mut message = buffer.message();
+    let mut child = message.begin_nested::<1>();
+    buffer.reset();
+    child.append_uint32::<1>(7);
+}

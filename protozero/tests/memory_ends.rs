@@ -1,0 +1,217 @@
+//! The n-th request for memory fails, for every n: what was written before is well-formed up to
+//! there.
+#![cfg(feature = "alloc")]
+#![allow(unsafe_code)] // Sources of ranges make promises about memory.
+
+mod support;
+
+use protozero::{
+    DecodeError, Decoder, FixedSource, Message, Outgoing, PatchId, Range, RangeSource, SlotTarget,
+    StreamWriter, Value,
+};
+use support::Random;
+use support::random_message::{Tree, tree, write_random};
+
+/// What comes after the last range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum AfterTheEnd {
+    /// Nothing.
+    Nowhere,
+    /// The same piece of memory again and again, which nobody reads.
+    Discarded,
+}
+
+/// Hands out ranges of one size until its memory ends. Slots of ranges that were given up are
+/// patches; those that are open when memory ends get the length up to there.
+struct Ending {
+    range_bytes: usize,
+    ranges_left: usize,
+    after_the_end: AfterTheEnd,
+    /// What was written to ranges that were given up.
+    kept: Vec<u8>,
+    /// A leaked box of `range_bytes` bytes: the current range, and later the discarded memory.
+    memory: *mut [u8],
+    /// Offset in `kept`, and whether the length is known.
+    patches: Vec<(usize, bool)>,
+    ended: bool,
+}
+
+impl Ending {
+    fn stream(range_bytes: usize, ranges: usize, after_the_end: AfterTheEnd) -> StreamWriter<Self> {
+        StreamWriter::new(Self {
+            range_bytes,
+            ranges_left: ranges,
+            after_the_end,
+            kept: Vec::new(),
+            memory: Box::leak(vec![0; range_bytes].into_boxed_slice()),
+            patches: Vec::new(),
+            ended: false,
+        })
+    }
+
+    fn fill_in(&mut self, offset: usize, length: [u8; 4]) {
+        self.kept[offset..][..4].copy_from_slice(&length);
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        for (offset, known) in self.patches.clone() {
+            if !known {
+                let length = (self.kept.len() - offset - 4) as u32;
+                self.fill_in(offset, protozero::redundant_varint(length));
+            }
+        }
+    }
+}
+
+// SAFETY: the memory is a leaked box that lives as long as the source. It is used again for the
+// next range only after its content was copied, and no slot stays in place.
+unsafe impl RangeSource for Ending {
+    fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
+        if self.ended {
+            outgoing.redirect(|_| SlotTarget::Discard);
+        } else {
+            let begin = self.kept.len();
+            // SAFETY: the stream does not write while it asks for a range.
+            let range = unsafe { &*self.memory };
+            self.kept.extend(&range[..outgoing.used_bytes()]);
+            let patches = &mut self.patches;
+            outgoing.redirect(|offset| {
+                patches.push((begin + offset, false));
+                SlotTarget::Patch(PatchId(patches.len() as u32 - 1))
+            });
+        }
+        match self.ranges_left.checked_sub(1) {
+            Some(left) => self.ranges_left = left,
+            None if self.ended => {}
+            None => self.end(),
+        }
+        match self.after_the_end {
+            AfterTheEnd::Nowhere if self.ended => Range::NOWHERE,
+            _ => Range::new(self.memory.cast(), self.range_bytes),
+        }
+    }
+
+    fn patch(&mut self, patch: PatchId, length: [u8; 4]) {
+        if !self.ended {
+            let (offset, known) = &mut self.patches[patch.0 as usize];
+            *known = true;
+            let offset = *offset;
+            self.fill_in(offset, length);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // SAFETY: it is a leaked box, freed only here.
+        drop(unsafe { Box::from_raw(self.memory) });
+    }
+}
+
+/// Checks that `bytes` are what was meant up to some point, where all open messages are cut.
+fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
+    let mut meant = meant.iter();
+    let mut fields = Decoder::new(bytes).fields();
+    loop {
+        let offset = fields.offset();
+        let field = match fields.next() {
+            None => return,
+            Some(Ok(field)) => field,
+            Some(Err(error)) => {
+                assert_eq!(error, DecodeError::Truncated { offset });
+                // Of a message there is the tag alone, or a length that is right.
+                if let Some((5 | 9, _)) = meant.next() {
+                    assert_eq!(bytes.len() - offset, 1);
+                }
+                return;
+            }
+        };
+        let (number, expected) = meant.next().expect("no more fields than meant");
+        assert_eq!(field.number, *number);
+        let is_last = fields.offset() == bytes.len();
+        match (field.value, expected) {
+            (Value::Bytes(payload), Tree::Message(nested)) if is_last => {
+                assert_cut_short(payload, nested);
+            }
+            (Value::Bytes(payload), Tree::Message(nested)) => assert_eq!(tree(payload), *nested),
+            // A packed field in the making is cut like a message.
+            (Value::Bytes(payload), Tree::Bytes(expected)) if is_last => {
+                assert!(expected.starts_with(payload));
+            }
+            (Value::Bytes(payload), Tree::Bytes(expected)) => assert_eq!(payload, expected),
+            (Value::Varint(value), expected) => assert_eq!(Tree::Varint(value), *expected),
+            (Value::Fixed64(value), expected) => assert_eq!(Tree::Fixed64(value), *expected),
+            (Value::Fixed32(value), expected) => assert_eq!(Tree::Fixed32(value), *expected),
+            (value, expected) => panic!("{value:?} instead of {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_written_before_memory_ended_is_well_formed_up_to_there() {
+    for seed in 1..=40 {
+        for range_bytes in [4, 5, 7, 16, 61, 256] {
+            for after_the_end in [AfterTheEnd::Nowhere, AfterTheEnd::Discarded] {
+                for ranges in 0.. {
+                    let mut stream = Ending::stream(range_bytes, ranges, after_the_end);
+                    let mut random = Random(seed * 0x9e37_79b9);
+                    let meant = write_random(&mut stream.message(), &mut random, 5);
+                    let written_bytes = stream.written_bytes();
+                    stream.next_range();
+                    let source = stream.source();
+                    assert_cut_short(&source.kept, &meant);
+                    assert!(source.kept.len() as u64 <= written_bytes);
+                    if !source.ended || source.kept.len() as u64 == written_bytes {
+                        assert_eq!(tree(&source.kept), meant);
+                        break;
+                    }
+                    assert!(source.kept.len() <= ranges * range_bytes);
+                }
+            }
+        }
+    }
+}
+
+/// Fields and messages are counted after the end of memory as if there were memory.
+#[test]
+fn what_goes_nowhere_is_counted_like_what_is_kept() {
+    for seed in 1..=200 {
+        let meant = |message: &mut Message<'_>| {
+            let _ = write_random(message, &mut Random(seed), 5);
+        };
+        let mut nowhere = Ending::stream(4, 0, AfterTheEnd::Nowhere);
+        meant(&mut nowhere.message());
+        let mut kept = Ending::stream(4, usize::MAX, AfterTheEnd::Nowhere);
+        meant(&mut kept.message());
+        // In ranges of 4 bytes, all messages but empty ones leave their range, too.
+        assert!(nowhere.written_bytes() >= kept.written_bytes());
+        assert!(nowhere.source().kept.is_empty());
+        assert_eq!(nowhere.dropped_fields(), 0);
+    }
+}
+
+#[test]
+fn memory_that_came_back_is_written_to_again() {
+    let mut stream = Ending::stream(8, 0, AfterTheEnd::Nowhere);
+    stream.message().append_string::<1>("nowhere");
+    assert_eq!((stream.used_bytes(), stream.available_bytes()), (0, 0));
+    assert_eq!(stream.written_bytes(), 9);
+    stream.release_range();
+    let source = stream.source_mut();
+    (source.ranges_left, source.ended) = (1, false);
+    stream.message().append_string::<1>("here");
+    stream.next_range();
+    assert_eq!(stream.source().kept, b"\x0a\x04here");
+    assert_eq!(stream.written_bytes(), 15);
+}
+
+#[test]
+fn a_slot_outside_any_message_needs_memory() {
+    let mut memory = [0; 6];
+    let mut stream = FixedSource::stream(&mut memory);
+    stream.append_slot();
+    stream.append_slot();
+    assert!(stream.source().overflowed());
+    assert_eq!((stream.used_bytes(), stream.written_bytes()), (0, 8));
+}

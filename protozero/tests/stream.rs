@@ -1,0 +1,190 @@
+//! The stream writer: which byte lands where, and what is left free at the ends of ranges.
+#![cfg(feature = "alloc")]
+
+mod support;
+
+use protozero::{FixedSource, HeapBuffered, Message, StreamWriter};
+use support::{Slots, TinyRanges, bytes, encode_in_ranges, ranges};
+
+#[test]
+fn a_range_is_filled_to_its_last_byte_before_the_next_one_is_asked_for() {
+    let mut stream = TinyRanges::stream(8, Slots::Stay);
+    assert_eq!(stream.available_bytes(), 0, "nothing is asked for early");
+    for written in 0..8 {
+        stream.append_raw(&[written]);
+        assert_eq!(stream.available_bytes(), 7 - usize::from(written));
+    }
+    assert_eq!(ranges(&mut stream), [[0, 1, 2, 3, 4, 5, 6, 7]]);
+    stream.append_raw(&[8]);
+    assert_eq!(stream.available_bytes(), 7);
+    assert_eq!(ranges(&mut stream).len(), 2);
+}
+
+/// Slots at any alignment, in ranges that are used up long before the slots are filled in.
+#[test]
+fn slots_are_filled_in_where_they_were_reserved() {
+    let ranges = encode_in_ranges(8, |message| {
+        message.append_raw(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let mut outer = message.begin_nested::<1>();
+        outer.append_raw(&[0x50, 0x51, 0x52]);
+        let mut inner = outer.begin_nested::<2>();
+        inner.append_raw(&[0xa0; 20]);
+    });
+    let expected: [&[u8]; 6] = [
+        &[0, 1, 2, 3, 4, 5, 6, 7],
+        &[0x0a, 0x9c, 0x80, 0x80, 0, 0x50, 0x51, 0x52],
+        &[0x12, 0x94, 0x80, 0x80, 0, 0xa0, 0xa0, 0xa0],
+        &[0xa0; 8],
+        &[0xa0; 8],
+        &[0xa0],
+    ];
+    assert_eq!(ranges, expected);
+}
+
+#[test]
+fn a_stream_that_starts_in_a_slice_writes_from_its_first_byte() {
+    let mut slice = [0; 8];
+    let mut stream = FixedSource::stream(&mut slice);
+    stream.append_raw(&[1, 2, 3]);
+    assert_eq!((stream.used_bytes(), stream.available_bytes()), (3, 5));
+    drop(stream);
+    assert_eq!(slice, [1, 2, 3, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_payload_moves_left_whole_and_the_cursor_with_it() {
+    for (len, free) in [
+        (0, 0),
+        (1, 0),
+        (3, 1),
+        (16, 0),
+        (17, 40),
+        (120, 15),
+        (127, 16),
+    ] {
+        let payload: Vec<u8> = (1..=len).collect();
+        let mut memory = vec![0xee; 5 + payload.len() + free];
+        let mut stream = FixedSource::stream(&mut memory);
+        stream.message().begin_nested::<1>().append_raw(&payload);
+        assert_eq!(stream.used_bytes(), 2 + payload.len());
+        assert_eq!(stream.available_bytes(), 3 + free);
+        assert_eq!(memory[..2], [0x0a, len]);
+        assert_eq!(memory[2..2 + payload.len()], payload);
+    }
+}
+
+#[test]
+fn messages_open_at_once_may_spill_and_come_back_in_any_number() {
+    fn nest(message: &mut Message<'_>, depth: usize) {
+        if depth > 0 {
+            nest(&mut message.begin_nested::<1>(), depth - 1);
+        }
+    }
+    let mut stream = TinyRanges::stream(1024, Slots::Stay);
+    for depth in [2, 16, 17, 32, 1] {
+        nest(&mut stream.message(), depth);
+    }
+    let expected: Vec<u8> = [2_u8, 16, 17, 32, 1]
+        .iter()
+        .flat_map(|&depth| (0..depth).rev().flat_map(|inner| [0x0a, 2 * inner]))
+        .collect();
+    assert_eq!(bytes(&mut stream), expected);
+}
+
+/// `pre` filler bytes, then field 1 { field 1 = 1 }, in ranges of 8 bytes: where the length slot
+/// and the payload land, for every position relative to the end of a range.
+#[test]
+fn a_nested_message_at_the_end_of_a_range_keeps_its_slot_in_one_piece() {
+    let cases: [(usize, &[&[u8]]); 8] = [
+        (0, &[&[0x0a, 2, 8, 1]]),
+        (1, &[&[0xee, 0x0a, 2, 8, 1]]),
+        (2, &[&[0xee, 0xee, 0x0a, 0x82, 0x80, 0x80, 0, 8], &[1]]),
+        (
+            3,
+            &[&[0xee, 0xee, 0xee, 0x0a, 0x82, 0x80, 0x80, 0], &[8, 1]],
+        ),
+        (4, &[&[0xee, 0xee, 0xee, 0xee, 0x0a], &[2, 8, 1]]),
+        (5, &[&[0xee, 0xee, 0xee, 0xee, 0xee, 0x0a], &[2, 8, 1]]),
+        (
+            7,
+            &[
+                &[0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0x0a],
+                &[2, 8, 1],
+            ],
+        ),
+        (8, &[&[0xee; 8], &[0x0a, 2, 8, 1]]),
+    ];
+    for slots in [Slots::Stay, Slots::Patched] {
+        for (pre, expected) in cases {
+            let mut stream = TinyRanges::stream(8, slots);
+            let mut message = stream.message();
+            message.append_raw(&vec![0xee; pre]);
+            message.begin_nested::<1>().append_uint32::<1>(1);
+            drop(message);
+            assert_eq!(ranges(&mut stream), expected, "{pre} bytes before");
+            let written: usize = expected.iter().map(|range| range.len()).sum();
+            assert_eq!(stream.written_bytes(), written as u64);
+        }
+    }
+}
+
+/// The same at other range sizes: a slot never straddles, and what was meant is read back.
+#[test]
+fn a_slot_lies_whole_in_one_range_at_every_size() {
+    for range_bytes in 4..=32 {
+        for pre in 0..=range_bytes {
+            let ranges = encode_in_ranges(range_bytes, |message| {
+                message.append_raw(&vec![0xee; pre]);
+                message.begin_nested::<1>().append_uint32::<1>(1);
+            });
+            let bytes = ranges.concat();
+            let (filler, field) = bytes.split_at(pre);
+            assert_eq!(filler, vec![0xee; pre]);
+            let whole_in_one_range: &[u8] = &[0x0a, 2, 8, 1];
+            let cut: &[u8] = &[0x0a, 0x82, 0x80, 0x80, 0, 8, 1];
+            assert!(field == whole_in_one_range || field == cut, "{field:?}");
+        }
+    }
+}
+
+#[test]
+fn heap_blocks_double_and_the_first_one_is_kept() {
+    let mut buffer = HeapBuffered::<Message>::with_first_block(16);
+    for _ in 0..2 {
+        buffer.message().append_bytes::<1>(&[7; 300]);
+        let lengths: Vec<usize> = buffer.slices().map(<[u8]>::len).collect();
+        assert_eq!(lengths, [16, 32, 64, 128, 63]);
+        assert_eq!(buffer.to_vec()[..3], [0x0a, 0xac, 2]);
+        assert_eq!(buffer.to_vec()[3..], [7; 300]);
+        buffer.reset();
+        assert_eq!(buffer.to_vec(), []);
+    }
+}
+
+#[test]
+fn a_slot_outside_any_message_compacts_below_its_limit_only() {
+    for (len, compact_max, expected) in [
+        (3, 126, vec![3, 1, 1, 1]),
+        (126, 126, [vec![126], vec![1; 126]].concat()),
+        (127, 126, [vec![0xff, 0x80, 0x80, 0], vec![1; 127]].concat()),
+        (3, 0, vec![0x83, 0x80, 0x80, 0, 1, 1, 1]),
+    ] {
+        let mut stream = TinyRanges::stream(256, Slots::Stay);
+        stream.append_slot();
+        let payload_offset = stream.used_bytes();
+        stream.append_raw(&vec![1; len]);
+        assert_eq!(stream.close_slot(payload_offset, compact_max), len);
+        assert_eq!(bytes(&mut stream), expected);
+    }
+}
+
+#[test]
+fn a_released_range_is_followed_by_a_new_one() {
+    let mut stream: StreamWriter<TinyRanges> = TinyRanges::stream(16, Slots::Stay);
+    stream.append_raw(&[1, 2]);
+    stream.release_range();
+    assert_eq!((stream.used_bytes(), stream.available_bytes()), (0, 0));
+    assert_eq!(stream.written_bytes(), 2);
+    stream.append_raw(&[3]);
+    assert_eq!(stream.written_bytes(), 3);
+}

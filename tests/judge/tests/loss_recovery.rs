@@ -1,0 +1,53 @@
+//! After a loss, events are readable again at once: what lost packets had defined is defined anew.
+
+use std::sync::mpsc;
+use std::thread;
+
+use judge::{ExtraSchema, judge};
+use tracezero::{BufferConfig, TraceConfig, instant, span};
+
+/// One page of shared memory: while one thread holds it, there is none for the others.
+#[test]
+fn events_after_a_drop_are_readable_and_the_dropped_ones_are_counted() {
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(1024))
+        .record_all()
+        .shared_memory(4, 4)
+        .record_in_memory()
+        .expect("the first session of this process");
+
+    let (page_is_held, held) = mpsc::channel::<()>();
+    let (release, released) = mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        instant!("test", "holder");
+        page_is_held.send(()).expect("the test waits");
+        released.recv().expect("the test sends");
+    });
+    held.recv().expect("the holder sends");
+    for attempt in 0..10 {
+        instant!("test", "event", attempt = attempt);
+    }
+    release.send(()).expect("the holder waits");
+    holder.join().expect("no panic");
+    // The page is free. A writer that drops looks for one at every packet.
+    for attempt in 10..20 {
+        let _span = span!("test", "event", attempt = attempt);
+    }
+
+    let (trace, report) = session.finish();
+    assert!(report.losses.dropped >= 10, "{report}");
+    assert_eq!(report.losses.total(), report.losses.dropped, "{report}");
+    assert_eq!(
+        report.packets_begun,
+        report.packets_read + report.losses.dropped
+    );
+    let verdict = judge(&trace, &ExtraSchema::new()).expect("a valid trace");
+    let attempts: Vec<_> = verdict
+        .events_named("event")
+        .map(|event| event.args["attempt"].as_i64().expect("an integer"))
+        .collect();
+    assert_eq!(attempts, Vec::from_iter(10..20));
+    let reasons: Vec<_> = verdict.losses.iter().map(|loss| loss.reasons).collect();
+    let shared_memory_full = 1 | 256;
+    assert_eq!(reasons, [shared_memory_full]);
+}
