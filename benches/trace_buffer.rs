@@ -222,7 +222,7 @@ fn read(
         buffer.begin_read();
         while let Some(packet) = buffer.read_packet() {
             assert!(packet.loss().is_empty());
-            bytes += packet.slices().map(|slice| slice.len()).sum::<usize>();
+            bytes += packet.slices().map(<[u8]>::len).sum::<usize>();
         }
         bytes
     };

@@ -4,6 +4,8 @@
 //! Four threads write a million numbered packets, of lengths that are mostly small and sometimes
 //! larger than several chunks.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

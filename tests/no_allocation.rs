@@ -1,6 +1,7 @@
 //! While a session runs, recording allocates nothing, however large the packets are and whatever
 //! becomes of them; only the tables of a central buffer grow as it fills up for the first time.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 #![allow(unsafe_code)] // An allocator is an unsafe trait.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -74,7 +75,7 @@ fn allocations_while_recording(buffer: BufferConfig) -> u64 {
 
 fn record_all(round: u32) {
     let _span = span!("work", "round", number = round, ratio = 0.5, path = "a/b/c");
-    instant!("work", "point", even = round % 2 == 0);
+    instant!("work", "point", even = round.is_multiple_of(2));
     counter!("work", "rounds", round);
     counter!("work", "share", f64::from(round) / 7.0);
     record_frame(round, 1);

@@ -86,3 +86,8 @@ macro_rules! include_protos {
         include!(concat!(env!("OUT_DIR"), "/", $package, ".rs"));
     };
 }
+
+/// The examples of `README.md` run as tests.
+#[cfg(all(doctest, feature = "alloc"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -111,15 +111,13 @@ pub(crate) const fn varint_len(value: u64) -> usize {
 
 /// The bytes of a varint of up to 56 bits as a little-endian word, and how many of them count.
 ///
-/// Without branches: the 7-bit groups are spread to bytes by three rounds, each of which moves the
-/// upper half of every part to the left. Moving by `n` is adding `2^n - 1` times, which takes fewer
-/// instructions than to mask both halves.
+/// Without branches: the 7-bit groups are spread to bytes by three rounds of shift and mask.
 #[inline(always)]
 pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
     debug_assert!(value < 1 << 56);
-    let halves = value + (value & 0x00ff_ffff_f000_0000) * 15;
-    let quarters = halves + (halves & 0x0fff_c000_0fff_c000) * 3;
-    let groups = quarters + (quarters & 0x3f80_3f80_3f80_3f80);
+    let halves = (value & 0x00ff_ffff_f000_0000) << 4 | (value & 0x0000_0000_0fff_ffff);
+    let quarters = (halves & 0x0fff_c000_0fff_c000) << 2 | (halves & 0x0000_3fff_0000_3fff);
+    let groups = (quarters & 0x3f80_3f80_3f80_3f80) << 1 | (quarters & 0x007f_007f_007f_007f);
     let unused_bits = (groups | 1).leading_zeros() & 0x38;
     let continuation = 0x0080_8080_8080_8080 >> unused_bits;
     (groups | continuation, 8 - unused_bits as usize / 8)

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 #[cfg(not(feature = "alloc"))]
@@ -45,8 +46,9 @@ pub(super) struct Elsewhere {
 /// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
 /// others lie in the current range, and only their payload address counts.
 pub(super) struct OpenSlots {
-    /// First byte of each message's payload; the slot is the 4 bytes before.
-    payloads: [*mut u8; INLINE_DEPTH],
+    /// First byte of each message's payload; the slot is the 4 bytes before. Written when the
+    /// message begins: to initialize all of them makes a new stream dearer than a field.
+    payloads: [MaybeUninit<*mut u8>; INLINE_DEPTH],
     /// The payloads of the slots from `INLINE_DEPTH` on.
     spilled_payloads: SpilledPayloads,
     /// At most as many as there are open messages.
@@ -66,7 +68,7 @@ pub(super) enum Popped {
 impl OpenSlots {
     pub(super) const fn new() -> Self {
         Self {
-            payloads: [ptr::null_mut(); INLINE_DEPTH],
+            payloads: [MaybeUninit::uninit(); INLINE_DEPTH],
             spilled_payloads: SpilledPayloads::new(),
             elsewhere: ElsewhereStack::new(),
             len: 0,
@@ -83,11 +85,22 @@ impl OpenSlots {
         self.len
     }
 
+    /// The payload address of the slot number `index`, which is inline.
+    ///
+    /// # Safety
+    ///
+    /// The slot must have been pushed.
+    #[inline(always)]
+    unsafe fn inline_payload(&self, index: usize) -> *mut u8 {
+        // SAFETY: `push_inline` wrote it.
+        unsafe { self.payloads[index].assume_init() }
+    }
+
     /// Pushes a slot of the current range as number `depth`, which is `len` and inline.
     #[inline(always)]
     pub(super) fn push_inline(&mut self, depth: usize, payload: *mut u8) {
         debug_assert!(depth == self.len);
-        self.payloads[depth] = payload;
+        self.payloads[depth] = MaybeUninit::new(payload);
         self.len = depth + 1;
     }
 
@@ -121,7 +134,8 @@ impl OpenSlots {
         let takes = index < INLINE_DEPTH && index + 1 == self.len && index >= self.elsewhere.len();
         takes.then(|| {
             self.len = index;
-            self.payloads[index]
+            // SAFETY: the message was open up to now.
+            unsafe { self.inline_payload(index) }
         })
     }
 
@@ -129,7 +143,8 @@ impl OpenSlots {
     pub(super) fn pop(&mut self) -> Option<Popped> {
         let index = self.len.checked_sub(1)?;
         let payload = if index < INLINE_DEPTH {
-            self.payloads[index]
+            // SAFETY: the message was open up to now.
+            unsafe { self.inline_payload(index) }
         } else {
             self.spilled_payloads.pop()?
         };
@@ -147,7 +162,11 @@ impl OpenSlots {
         match self.elsewhere.first() {
             _ if self.len == 0 => None,
             Some(outermost) => Some(outermost.position),
-            None => Some(begin_position + (self.payloads[0].addr() - begin.addr()) as u64),
+            None => {
+                // SAFETY: there is an open message.
+                let payload = unsafe { self.inline_payload(0) };
+                Some(begin_position + (payload.addr() - begin.addr()) as u64)
+            }
         }
     }
 
@@ -163,7 +182,8 @@ impl OpenSlots {
         for index in self.elsewhere.len()..self.len {
             let payload = match index.checked_sub(INLINE_DEPTH) {
                 Some(spilled_index) => self.spilled_payloads[spilled_index],
-                None => self.payloads[index],
+                // SAFETY: the message is open.
+                None => unsafe { self.inline_payload(index) },
             };
             let payload_offset = payload.addr() - begin.addr();
             self.elsewhere.push(Elsewhere {

@@ -179,15 +179,15 @@ impl Model {
         let mut aborted = begin.aborted;
         for pair in queue.windows(2) {
             let (previous, chunk) = (self.chunk(pair[0]), self.chunk(pair[1]));
-            if chunk.flags & NEEDS_PATCH != 0 {
-                return Outcome::NotYet;
-            }
             // Rule: a gap counts here only if it lies inside the packet.
             if chunk.id != previous.id.wrapping_add(1) {
                 return Outcome::Gap;
             }
             match self.unread_fragment(pair[1]) {
                 Some(fragment) => match fragment.kind {
+                    // Rule: patches concern the last fragment of a chunk. Only if that is the
+                    // continuation does the packet wait for them.
+                    Kind::Continue if chunk.flags & NEEDS_PATCH != 0 => return Outcome::NotYet,
                     Kind::Continue => fragments.push(fragment),
                     Kind::End => {
                         fragments.push(fragment);

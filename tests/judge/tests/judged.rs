@@ -1,6 +1,8 @@
 //! Sessions of all kinds, judged: each trace obeys the rules of the format, and says exactly what
 //! was traced.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use judge::{Event, EventKind, ExtraSchema, Options, Value, Verdict, judge, judge_with};
+use perfetto_protos::clock_snapshot::clock_snapshot::Clock;
 use perfetto_protos::trace_packet::TracePacket;
+use perfetto_protos::trace_stats::trace_stats::BufferStats;
 use tracezero::{
     BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, Report, Session, TraceConfig,
     counter, data_source, instant, span,
@@ -366,7 +370,7 @@ fn sessions_at_the_same_time_record_what_each_is_configured_for() {
     let written: Vec<_> = stats
         .buffer_stats
         .iter()
-        .map(|stats| stats.bytes_written())
+        .map(BufferStats::bytes_written)
         .collect();
     assert!(written[0] == 0 && written[1] > 50_000, "{written:?}");
 
@@ -433,15 +437,14 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// The order is that of the reference, `tracing-service` section 2: snapshot, configuration, UUID,
-/// system, life cycle; then what was recorded; then the end and the statistics.
+/// Clocks, configuration, UUID, system, life cycle; what was recorded; the end and the statistics.
 #[test]
 fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_statistics() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     instant!("frame", "of main");
     join(named("second".to_owned(), || {
-        instant!("frame", "of second")
+        instant!("frame", "of second");
     }));
     let (verdict, _) = in_memory(session);
 
@@ -461,7 +464,7 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
         assert!(packet.has_trusted_uid());
     }
     let clocks = preamble[0].clock_snapshot();
-    let ids: Vec<_> = clocks.clocks.iter().map(|clock| clock.clock_id()).collect();
+    let ids: Vec<_> = clocks.clocks.iter().map(Clock::clock_id).collect();
     assert_eq!(ids[0], 6, "the trace clock comes first");
     assert_eq!(ids.len(), 6);
 

@@ -1,0 +1,211 @@
+//! Wrong input is refused with the culprit's name, and leaves nothing behind.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tracezero::{BufferConfig, DataSourceConfig, Session, TraceConfig};
+
+#[test]
+fn a_trace_file_in_a_missing_directory_is_refused() {
+    let folder = Folder::new("missing_directory");
+    let path = folder.file("missing/app.pftrace");
+    let error = Session::to_file(&path).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot write the trace file {}: No such file or directory (os error 2)",
+            path.display()
+        )
+    );
+    assert_eq!(folder.entries(), [""; 0]);
+}
+
+#[test]
+fn a_directory_is_no_trace_file() {
+    let folder = Folder::new("directory");
+    let error = Session::to_file(&folder.0).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot write the trace file {}: Is a directory (os error 21)",
+            folder.0.display()
+        )
+    );
+}
+
+#[test]
+fn a_device_without_space_fails_when_the_session_finishes() {
+    let session = Session::to_file("/dev/full").unwrap();
+    let error = session.finish().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot write the trace file /dev/full: No space left on device (os error 28)"
+    );
+}
+
+#[test]
+fn a_target_buffer_that_does_not_exist_is_refused() {
+    assert_refused(
+        one_buffer().data_source(DataSourceConfig::new("com.example.a").target_index(1)),
+        "invalid trace config: data_sources[0] (com.example.a) targets buffers[1], \
+         but there are only 1 buffers",
+    );
+    assert_refused(
+        one_buffer()
+            .data_source(DataSourceConfig::new("com.example.a"))
+            .data_source(DataSourceConfig::new("com.example.b").target_name("other")),
+        "invalid trace config: data_sources[1] (com.example.b) targets the buffer \"other\", \
+         which does not exist",
+    );
+    assert_refused(
+        one_buffer().buffer(BufferConfig::ring(64)).data_source(
+            DataSourceConfig::new("com.example.a")
+                .target_name("first")
+                .target_index(1),
+        ),
+        "invalid trace config: data_sources[0] (com.example.a) targets buffers[0] by name, \
+         but buffers[1] by index",
+    );
+}
+
+#[test]
+fn what_occurs_twice_is_refused() {
+    assert_refused(
+        one_buffer().buffer(BufferConfig::discard(64).named("first")),
+        "invalid trace config: buffers[1] has the name \"first\" of buffers[0]",
+    );
+    assert_refused(
+        one_buffer()
+            .data_source(DataSourceConfig::new("com.example.a"))
+            .data_source(DataSourceConfig::new("com.example.a")),
+        "invalid trace config: data_sources[1] (com.example.a) is listed before already",
+    );
+}
+
+#[test]
+fn buffers_without_a_size_or_none_at_all_are_refused() {
+    assert_refused(
+        one_buffer().buffer(BufferConfig::ring(0)),
+        "invalid trace config: buffers[1] has size_kb 0: give it at least 1",
+    );
+    assert_refused(
+        TraceConfig::new().record_all(),
+        "invalid trace config: there are data sources to record, but no buffers",
+    );
+}
+
+fn one_buffer() -> TraceConfig {
+    TraceConfig::new().buffer(BufferConfig::ring(64).named("first"))
+}
+
+/// In memory and into files: a new one is not created, and an existing one keeps its content.
+fn assert_refused(config: TraceConfig, message: &str) {
+    let folder = Folder::new("refused");
+    let existing = folder.file("existing.pftrace");
+    fs::write(&existing, "older").unwrap();
+    let error = config.clone().record_in_memory().unwrap_err();
+    assert_eq!(error.to_string(), message);
+    for path in [&existing, &folder.file("new.pftrace")] {
+        let error = config.clone().record_to_file(path).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+    assert_eq!(folder.entries(), ["existing.pftrace"]);
+    assert_eq!(fs::read_to_string(existing).unwrap(), "older");
+}
+
+#[test]
+fn a_schema_that_does_not_parse_is_refused_with_its_line() {
+    let error = generate_error(
+        "syntax",
+        "syntax = \"proto3\";\nmessage A {\n  int32 x = ;\n}\n",
+    );
+    assert!(
+        error.starts_with("bad.proto:3:13: syntax error: "),
+        "{error}"
+    );
+    assert!(error.contains("int32 x = ;"), "{error}");
+}
+
+#[test]
+fn an_import_that_is_missing_is_refused_with_its_line_and_the_folders_searched() {
+    let error = generate_error(
+        "import",
+        "syntax = \"proto3\";\n\nimport \"nowhere.proto\";\nmessage A {}\n",
+    );
+    assert!(
+        error.starts_with(
+            "bad.proto:3:8: cannot find the import \"nowhere.proto\" in the include folders ("
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_type_that_is_not_declared_is_refused_with_its_line() {
+    let error = generate_error(
+        "type",
+        "syntax = \"proto3\";\nmessage A {\n  Missing m = 1;\n}\n",
+    );
+    assert!(
+        error.starts_with("bad.proto:3:3: type `Missing` is not known in A"),
+        "{error}"
+    );
+}
+
+/// Compiles a schema beside a good one; returns the error, its path relative to the schema's folder.
+fn generate_error(name: &str, schema: &str) -> String {
+    let folder = Folder::new(&format!("generate_{name}"));
+    let (good, bad) = (folder.file("good.proto"), folder.file("bad.proto"));
+    fs::write(&good, "syntax = \"proto3\";\npackage good;\nmessage G {}\n").unwrap();
+    fs::write(&bad, schema).unwrap();
+    let out_dir = folder.file("out");
+    fs::create_dir(&out_dir).unwrap();
+    let error = protozero_codegen::Config::new()
+        .include(&folder.0)
+        .out_dir(&out_dir)
+        .compile(&[good, bad])
+        .unwrap_err();
+    assert_eq!(
+        fs::read_dir(&out_dir).unwrap().count(),
+        0,
+        "no output is left"
+    );
+    error
+        .to_string()
+        .replace(&format!("{}/", folder.0.display()), "")
+}
+
+/// A folder of a test's own, empty at first.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("main");
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad_input_{test}_{name}"));
+        // It may be there from a run before.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
