@@ -175,8 +175,10 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// With 256 KiB of shared memory in pages of 4 KiB: 64 chunks for all writers.
 fn record_into(buffer: BufferConfig) -> InMemorySession {
     TraceConfig::new()
+        .shared_memory(256, 4)
         .buffer(buffer)
         .data_source(DataSourceConfig::new("com.example.numbered"))
         .record_in_memory()
