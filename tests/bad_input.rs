@@ -50,7 +50,7 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
     assert_refused(
         one_buffer().data_source(DataSourceConfig::new("com.example.a").target_index(1)),
         "invalid trace config: data_sources[0] (com.example.a) targets buffers[1], \
-         but there are only 1 buffers",
+         but the number of buffers is 1",
     );
     assert_refused(
         one_buffer()

@@ -32,7 +32,7 @@ const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;
 /// let config = config.data_source(DataSourceConfig::new("com.example.gpu").target_index(2));
 /// assert_eq!(
 ///     config.check().unwrap_err().to_string(),
-///     "data_sources[2] (com.example.gpu) targets buffers[2], but there are only 2 buffers"
+///     "data_sources[2] (com.example.gpu) targets buffers[2], but the number of buffers is 2"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -501,7 +501,7 @@ impl fmt::Display for ConfigError {
             } => write!(
                 f,
                 "data_sources[{index}] ({data_source}) targets buffers[{target}], \
-                 but there are only {buffer_count} buffers"
+                 but the number of buffers is {buffer_count}"
             ),
         }
     }
@@ -539,7 +539,7 @@ mod tests {
         let message = |data_source| target(data_source).unwrap_err().to_string();
         assert_eq!(
             message(x().target_index(2)),
-            "data_sources[0] (x) targets buffers[2], but there are only 2 buffers"
+            "data_sources[0] (x) targets buffers[2], but the number of buffers is 2"
         );
         assert_eq!(
             message(x().target_name("c")),
