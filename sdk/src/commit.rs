@@ -2,6 +2,8 @@
 //! known late. Producer and service meet here, in [`crate::shm`] and in the id newtypes, and
 //! nowhere else.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::ids::{BufferId, ChunkId, WriterId};
 
 /// What a producer hands over: first all moves apply, then all patches.
@@ -69,4 +71,32 @@ pub trait ServiceEndpoint: Send + Sync {
     /// Takes back [`ServiceEndpoint::register_writer`]; every chunk of the writer was committed
     /// before.
     fn unregister_writer(&self, writer_id: WriterId);
+}
+
+/// How far a ring has come whose oldest packets are lost before anybody reads them, in quarters of
+/// its size.
+///
+/// The service counts, and writers look: what later packets of theirs build on must be written again
+/// before the ring has lapped it. The count of other buffers stays 0.
+#[derive(Debug, Default)]
+pub struct RingProgress(AtomicU64);
+
+impl RingProgress {
+    /// Quarters that a ring is divided into.
+    pub(crate) const PARTS: u64 = 4;
+
+    /// Called by the service, by one thread at a time.
+    #[inline]
+    pub(crate) fn advance_to(&self, quarters: u64) {
+        // Relaxed, as the load: a hint of when to repeat oneself, ordered with nothing.
+        self.0.store(quarters, Ordering::Relaxed);
+    }
+
+    /// Quarters filled so far.
+    #[inline]
+    #[must_use]
+    pub fn quarters(&self) -> u64 {
+        // Relaxed: see `advance_to`.
+        self.0.load(Ordering::Relaxed)
+    }
 }

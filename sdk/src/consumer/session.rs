@@ -10,7 +10,7 @@ use super::config::TraceConfig;
 use super::report::Report;
 use super::trace_file::{Streaming, TraceFile, Waker};
 use crate::error::Error;
-use crate::producer;
+use crate::producer::{self, SessionBuffer};
 use crate::runtime::Runtime;
 use crate::service::{CentralBuffer, TracingSession};
 
@@ -176,7 +176,7 @@ impl TraceConfig {
         let waker = Arc::new(Waker::default());
         let (place, session) = {
             let waker = Arc::clone(&waker);
-            Place::start(self, move || waker.drain())?
+            Place::start(self, Some(move || waker.drain()))?
         };
         // Last, so that an error before leaves an existing file alone.
         let streaming = File::create(&path)
@@ -205,7 +205,7 @@ impl TraceConfig {
     /// If the configuration contradicts itself, or there is no memory or place for another
     /// session.
     pub fn record_in_memory(self) -> Result<InMemorySession, Error> {
-        let (place, session) = Place::start(self, || {})?;
+        let (place, session) = Place::start(self, None::<fn()>)?;
         let preamble = session.preamble();
         Ok(InMemorySession {
             running: Some((place, session)),
@@ -225,18 +225,23 @@ struct Place {
 }
 
 impl Place {
-    /// Allocates the buffers and lets writers in.
+    /// Allocates the buffers and lets writers in. `wake` calls whoever reads while the session goes
+    /// on.
     fn start(
         config: TraceConfig,
-        wake: impl Fn() + Send + Sync + Clone + 'static,
+        wake: Option<impl Fn() + Send + Sync + Clone + 'static>,
     ) -> Result<(Self, TracingSession), Error> {
         let resolved = Arc::new(config.resolve()?);
         let runtime = Runtime::of_process(resolved.shared_memory)?;
         let session = TracingSession::start(runtime.service(), config, &resolved, wake)?;
         let buffers = session.buffers().to_vec();
-        let buffer_ids = buffers.iter().map(|buffer| buffer.id).collect();
+        let writable = |buffer: &Arc<CentralBuffer>| SessionBuffer {
+            id: buffer.id,
+            progress: Arc::clone(&buffer.progress),
+        };
+        let session_buffers = buffers.iter().map(writable).collect();
         let nested_before = producer::nested_count();
-        let slot = producer::start_session(&resolved, buffer_ids)
+        let slot = producer::start_session(&resolved, session_buffers)
             .inspect_err(|_| runtime.service().remove_buffers(&buffers))?;
         let place = Self {
             runtime,

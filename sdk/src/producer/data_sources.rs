@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::BufferExhaustedPolicy;
+use crate::commit::RingProgress;
 use crate::consumer::ResolvedConfig;
 use crate::error::Error;
 use crate::ids::BufferId;
@@ -42,8 +43,14 @@ struct Slot {
     /// The generation that began with this session.
     generation: u64,
     config: Arc<ResolvedConfig>,
-    /// Ids of its buffers, in the order of the configuration.
-    buffer_ids: Vec<BufferId>,
+    /// In the order of the configuration.
+    buffers: Vec<SessionBuffer>,
+}
+
+/// A buffer of a session, as writers know it.
+pub(crate) struct SessionBuffer {
+    pub(crate) id: BufferId,
+    pub(crate) progress: Arc<RingProgress>,
 }
 
 /// The slots that record something, as a bit mask that is read without a lock.
@@ -182,7 +189,7 @@ pub(crate) fn register_call_site(call_site: &'static CallSite) {
 /// Starts recording into the buffers of a session; returns the slot it takes.
 pub(crate) fn start_session(
     config: &Arc<ResolvedConfig>,
-    buffer_ids: Vec<BufferId>,
+    buffers: Vec<SessionBuffer>,
 ) -> Result<usize, Error> {
     let mut registry = REGISTRY.lock();
     let slot = registry
@@ -193,7 +200,7 @@ pub(crate) fn start_session(
     registry.slots[slot] = Some(Slot {
         generation: advance_generation(),
         config: Arc::clone(config),
-        buffer_ids,
+        buffers,
     });
     registry.update_masks();
     Ok(slot)
@@ -218,6 +225,7 @@ pub(crate) struct Target {
     /// The generation that began with the session.
     pub(crate) generation: u64,
     pub(crate) buffer_id: BufferId,
+    pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
 }
 
@@ -227,9 +235,11 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
     let registry = REGISTRY.lock();
     let slot = registry.slots[slot].as_ref()?;
     let target = slot.config.data_source(data_source.name)?;
+    let buffer = &slot.buffers[target.buffer_index];
     Some(Target {
         generation: slot.generation,
-        buffer_id: slot.buffer_ids[target.buffer_index],
+        buffer_id: buffer.id,
+        progress: Arc::clone(&buffer.progress),
         exhausted_policy: target.exhausted_policy,
     })
 }

@@ -33,7 +33,7 @@ pub use account::{PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, generation, register_call_site, start_session, stop_session,
+    ActiveSlots, SessionBuffer, generation, register_call_site, start_session, stop_session,
 };
 pub(crate) use thread_writers::{Instance, leave_session, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -18,7 +18,7 @@ use std::thread;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use self::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
-use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
+use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, RingProgress, ServiceEndpoint};
 use crate::ids::{BufferId, ProducerId, WriterId};
 use crate::shm::ServiceMemory;
 use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
@@ -27,13 +27,24 @@ pub(crate) use tracing_session::TracingSession;
 /// The one producer of an in-process service.
 pub(crate) const IN_PROCESS_PRODUCER: ProducerId = ProducerId(1);
 
-/// A central buffer and what wakes its reader.
+/// A central buffer, and who reads it.
 pub(crate) struct CentralBuffer {
     pub(crate) id: BufferId,
     pub(crate) buffer: Mutex<TraceBuffer>,
-    /// Called at commits while much of the buffer waits to be read; `None` if nobody reads before
-    /// the session ends.
-    wake: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Tells writers when to repeat what their packets build on.
+    pub(crate) progress: Arc<RingProgress>,
+    reader: Reader,
+}
+
+/// Who reads a buffer, and when.
+pub(crate) enum Reader {
+    /// A thread, while the session goes on. The function wakes it; it is called at commits while
+    /// much of the buffer waits to be read.
+    Drains(Box<dyn Fn() + Send + Sync>),
+    /// Whoever ends the session; by then the oldest packets may be overwritten.
+    ReadsWhatIsLeft,
+    /// Whoever ends the session; nothing is overwritten.
+    ReadsAll,
 }
 
 impl CentralBuffer {
@@ -42,10 +53,16 @@ impl CentralBuffer {
     fn commit(&self, chunk: &UntrustedChunk<'_>) {
         let mut buffer = self.buffer.lock();
         buffer.commit_chunk(chunk);
-        let Some(wake) = &self.wake else {
-            return;
-        };
         let stats = buffer.stats();
+        let wake = match &self.reader {
+            Reader::Drains(wake) => wake,
+            Reader::ReadsWhatIsLeft => {
+                let part_bytes = stats.buffer_size / RingProgress::PARTS;
+                self.progress.advance_to(stats.bytes_written / part_bytes);
+                return;
+            }
+            Reader::ReadsAll => return,
+        };
         let unread_bytes = stats
             .bytes_written
             .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
@@ -100,7 +117,7 @@ impl Service {
     pub(crate) fn open_buffer(
         &self,
         buffer: TraceBuffer,
-        wake: Option<Box<dyn Fn() + Send + Sync>>,
+        reader: Reader,
     ) -> Option<Arc<CentralBuffer>> {
         let mut buffers = self.buffers.write();
         let next = |id: u16| id.checked_add(1).unwrap_or(1);
@@ -111,7 +128,8 @@ impl Service {
         let buffer = Arc::new(CentralBuffer {
             id: BufferId(id),
             buffer: Mutex::new(buffer),
-            wake,
+            progress: Arc::default(),
+            reader,
         });
         buffers.by_id.insert(buffer.id, Arc::clone(&buffer));
         Some(buffer)
@@ -235,7 +253,9 @@ mod tests {
 
     fn open(service: &Service) -> Arc<CentralBuffer> {
         let buffer = TraceBuffer::new(4096, FillPolicy::Ring).expect("there is memory");
-        service.open_buffer(buffer, None).expect("ids are left")
+        service
+            .open_buffer(buffer, Reader::ReadsAll)
+            .expect("ids are left")
     }
 
     #[test]

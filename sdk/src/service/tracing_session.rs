@@ -7,7 +7,7 @@ use protozero::HeapBuffered;
 use super::packet_framer::PacketFramer;
 use super::service_packets::ServicePackets;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
-use super::{CentralBuffer, Service};
+use super::{CentralBuffer, Reader, Service};
 use crate::consumer::{Losses, ResolvedConfig, TraceConfig};
 use crate::error::Error;
 use crate::protos;
@@ -30,7 +30,7 @@ impl TracingSession {
         service: &Service,
         config: TraceConfig,
         resolved: &ResolvedConfig,
-        wake: impl Fn() + Send + Sync + Clone + 'static,
+        wake: Option<impl Fn() + Send + Sync + Clone + 'static>,
     ) -> Result<Self, Error> {
         let allocated: Result<Vec<TraceBuffer>, (usize, BufferError)> = resolved
             .buffers
@@ -52,10 +52,13 @@ impl TracingSession {
             .into_iter()
             .zip(&resolved.buffers)
         {
-            // A buffer that is full for good has nothing to gain from being drained early.
-            let wakes = config.fill_policy == FillPolicy::Ring;
-            let wake = wakes.then(|| Box::new(wake.clone()) as Box<dyn Fn() + Send + Sync>);
-            match service.open_buffer(buffer, wake) {
+            let reader = match (config.fill_policy, wake.clone()) {
+                (FillPolicy::Ring, Some(wake)) => Reader::Drains(Box::new(wake)),
+                (FillPolicy::Ring, None) => Reader::ReadsWhatIsLeft,
+                // A buffer that is full for good has nothing to gain from being drained early.
+                (FillPolicy::Discard, _) => Reader::ReadsAll,
+            };
+            match service.open_buffer(buffer, reader) {
                 Some(buffer) => session.buffers.push(buffer),
                 None => {
                     service.remove_buffers(&session.buffers);

@@ -1,14 +1,18 @@
 //! The events of one thread in one session, as packets.
 //!
-//! The first packet of the sequence, and the first after a loss, starts its *incremental state*
-//! anew: the clock that timestamps count by, the default track, and no names defined. Every other
-//! event says that it needs this state.
+//! The first packet of the sequence starts its *incremental state*: the clock that timestamps count
+//! by, the default track, and no names defined. Every other event says that it needs this state. It
+//! is started anew after a loss, and for each quarter of a ring that overwrites: so whatever quarter
+//! is left of it, the events there can be read.
+
+use std::sync::Arc;
 
 use super::arg::{Args, CounterValue};
 use super::call_site::{CallSite, CallSiteIds};
 use super::interning::{DefinedNames, NameKind};
 use super::track;
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
+use crate::commit::RingProgress;
 use crate::producer::TraceWriter;
 use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::track_event::Type;
@@ -21,17 +25,29 @@ const INCREMENTAL_CLOCK_ID: u32 = 64;
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
 pub(crate) struct EventSequence {
-    /// What the writer's [`TraceWriter::loss_mark`] was when the incremental state was started;
-    /// `None` before. With a packet, what it defined and the time that it added are lost as well.
-    started_at: Option<u64>,
+    /// How far the buffer has come that the packets go to.
+    progress: Arc<RingProgress>,
+    /// When the incremental state was started; `None` before.
+    started_at: Option<Mark>,
     /// Where the next distance counts from, on the trace clock.
     last_timestamp_ns: u64,
     defined: DefinedNames,
 }
 
+/// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
+/// added are lost as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// The writer's [`TraceWriter::loss_mark`].
+    losses: u64,
+    /// [`RingProgress::quarters`].
+    quarters: u64,
+}
+
 impl EventSequence {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(progress: Arc<RingProgress>) -> Self {
         Self {
+            progress,
             started_at: None,
             last_timestamp_ns: 0,
             defined: DefinedNames::new(),
@@ -83,7 +99,7 @@ impl EventSequence {
         value: CounterValue,
     ) {
         // The descriptor comes in a packet before the event: a packet holds one thing.
-        if self.started_at != Some(writer.loss_mark()) {
+        if self.started_at != Some(self.mark(writer)) {
             self.start(writer);
         }
         if self.defined.insert(NameKind::CounterTrack, ids.counter) {
@@ -134,7 +150,7 @@ impl EventSequence {
         timestamp_ns: u64,
         write: impl FnOnce(&mut TracePacket<'_>, &mut DefinedNames),
     ) {
-        if self.started_at != Some(writer.loss_mark()) {
+        if self.started_at != Some(self.mark(writer)) {
             self.start(writer);
         }
         let distance_ns = timestamp_ns.checked_sub(self.last_timestamp_ns);
@@ -158,10 +174,18 @@ impl EventSequence {
         }
     }
 
+    #[inline]
+    fn mark(&self, writer: &TraceWriter) -> Mark {
+        Mark {
+            losses: writer.loss_mark(),
+            quarters: self.progress.quarters(),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn start(&mut self, writer: &mut TraceWriter) {
-        self.started_at = Some(writer.loss_mark());
+        self.started_at = Some(self.mark(writer));
         self.defined.clear();
         self.last_timestamp_ns = clock::now_ns();
         let now_ns = self.last_timestamp_ns;
