@@ -6,14 +6,30 @@ use std::sync::LazyLock;
 
 use crate::protos::{TrackDescriptor, counter_descriptor};
 
-/// What tells this process from all others. A process id alone comes again.
-static PROCESS_UUID: LazyLock<u64> = LazyLock::new(|| {
-    // The keys of a hash map's hasher are random.
-    RandomState::new().hash_one(std::process::id())
+/// What is known of this process. Found once: descriptors are written again and again.
+static PROCESS: LazyLock<Process> = LazyLock::new(|| {
+    let cmdline: Vec<String> = std::env::args_os()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    let program = cmdline.first().map(Path::new);
+    let name = program.and_then(Path::file_name);
+    Process {
+        // The keys of a hash map's hasher are random.
+        uuid: RandomState::new().hash_one(std::process::id()),
+        name: name.map(|name| name.to_string_lossy().into_owned()),
+        cmdline,
+    }
 });
 
+struct Process {
+    /// What tells this process from all others: a process id alone comes again.
+    uuid: u64,
+    name: Option<String>,
+    cmdline: Vec<String>,
+}
+
 fn process_uuid() -> u64 {
-    *PROCESS_UUID
+    PROCESS.uuid
 }
 
 /// The track of a thread of this process.
@@ -47,14 +63,11 @@ pub(super) fn describe_process(track: &mut TrackDescriptor<'_>) {
     track.set_uuid(process_uuid());
     track.process(|process| {
         process.set_pid(std::process::id() as i32);
-        let mut arguments = std::env::args_os();
-        if let Some(program) = arguments.next() {
-            let name = Path::new(&program).file_name().unwrap_or(&program);
-            process.set_process_name(&name.to_string_lossy());
-            process.add_cmdline(&program.to_string_lossy());
+        if let Some(name) = &PROCESS.name {
+            process.set_process_name(name);
         }
-        for argument in arguments {
-            process.add_cmdline(&argument.to_string_lossy());
+        for argument in &PROCESS.cmdline {
+            process.add_cmdline(argument);
         }
     });
 }
