@@ -28,3 +28,15 @@ impl ChunkId {
 /// A central buffer of the service, unique across its sessions: 1 to 65535; 0 is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u16);
+
+/// One recording, as the service numbers it: from 1 on, never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// One data source of one producer in one session: from 1 on, never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstanceId(pub u64);
+
+/// One request to flush, as the service numbers it: from 1 on, across all sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlushId(pub u64);

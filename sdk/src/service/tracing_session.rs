@@ -1,187 +1,259 @@
-//! The buffers of one session, read as a trace.
+//! What the service keeps of one session.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use protozero::HeapBuffered;
+use parking_lot::Mutex;
 
-use super::packet_framer::PacketFramer;
-use super::service_packets::ServicePackets;
-use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
-use super::{CentralBuffer, Reader, Service};
-use crate::consumer::{Losses, ResolvedConfig, TraceConfig};
-use crate::error::Error;
-use crate::protos;
+use super::calls::Calls;
+use super::central_buffer::CentralBuffer;
+use super::environment::{ClockReading, Environment};
+use super::flush::{FlushCounts, FlushOutcome, PendingFlush};
+use super::instances::Instance;
+use super::lifecycle_events::{Event, LifecycleEvents};
+use super::trace_reader::TraceReader;
+use super::triggers::ReceivedTrigger;
+use super::recording::Recording;
+use crate::consumer::WriteFlushMode;
+use crate::ids::{FlushId, SessionId};
 
-/// Bytes of a buffer that are read while it is locked, more or less: writers wait that long.
-const READ_BATCH_BYTES: usize = 64 * 1024;
+/// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
+pub(crate) trait SessionOwner: Send + Sync {
+    /// What is in the buffers is due in the file: call [`Service::write_into_file`] soon.
+    ///
+    /// [`Service::write_into_file`]: super::Service::write_into_file
+    fn write_into_file(&self) {}
 
-/// One session on the service's side.
+    /// The session has ended; nothing more comes into its buffers. `reason` says why if it was not
+    /// asked to.
+    fn disabled(&self, reason: Option<&str>) {
+        let _ = reason;
+    }
+
+    /// Every data source has said that it records, or needs to say nothing.
+    fn all_data_sources_started(&self) {}
+
+    /// A data source began to record, or ended.
+    fn data_source_changed(&self, producer_name: &str, data_source: &str, is_started: bool) {
+        let _ = (producer_name, data_source, is_started);
+    }
+
+    /// A trigger asks for a snapshot of the session.
+    fn clone_triggered(&self, trigger: &ReceivedTrigger) {
+        let _ = trigger;
+    }
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Set up, not started.
+    Configured,
+    Started,
+    /// Data sources have to say that they are done.
+    Stopping,
+    /// Over; its buffers can be read.
+    Disabled,
+    /// A snapshot of another session.
+    ClonedReadOnly,
+}
+
+/// All clocks at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct ClockSnapshot {
+    pub(super) timestamp_ns: u64,
+    pub(super) clocks: Vec<ClockReading>,
+}
+
+/// Clock snapshots that wait to be read, besides the first.
+const CLOCK_SNAPSHOTS_MAX: usize = 16;
+/// Clocks are written down again when one of them has drifted so far from the trace clock.
+const CLOCK_DRIFT_NS: u64 = 10_000_000;
+
+/// One session, under the service's lock.
 pub(crate) struct TracingSession {
-    config: TraceConfig,
-    uuid: (i64, i64),
+    pub(super) id: SessionId,
+    /// User id of the owner.
+    pub(super) uid: u32,
+    pub(super) recording: Arc<Recording>,
+    pub(super) owner: Arc<dyn SessionOwner>,
+    pub(super) state: State,
+    /// Why it ended, if it was not asked to.
+    pub(super) end_reason: Option<String>,
     /// In the order of the configuration.
-    buffers: Vec<Arc<CentralBuffer>>,
-    framer: PacketFramer,
+    pub(super) buffers: Vec<Arc<CentralBuffer>>,
+    pub(super) instances: Vec<Instance>,
+    /// Instances that there ever were.
+    pub(super) instances_ever: u64,
+    pub(super) all_started: bool,
+    pub(super) flushes: BTreeMap<FlushId, PendingFlush>,
+    pub(super) flush_counts: FlushCounts,
+    pub(super) final_flush: Option<FlushOutcome>,
+    pub(super) uuid: (i64, i64),
+    /// Triggers that were not written into the trace yet, and whether there was any.
+    pub(super) received_triggers: Vec<ReceivedTrigger>,
+    pub(super) was_triggered: bool,
+    /// For a clone that a trigger asked for.
+    pub(super) clone_trigger: Option<ReceivedTrigger>,
+    pub(super) events: LifecycleEvents,
+    pub(super) first_clock_snapshot: Option<ClockSnapshot>,
+    pub(super) clock_snapshots: VecDeque<ClockSnapshot>,
+    last_clock_snapshot: Option<ClockSnapshot>,
+    /// Whether the packets that a trace begins with were read.
+    pub(super) preamble_is_read: bool,
+    pub(super) stats_are_due: bool,
+    pub(super) sync_marker_is_due: bool,
+    pub(super) invalid_packets: u64,
+    /// What other sessions did, if the configuration asks for it.
+    pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
+    /// Whether the trace goes into a file that the service writes.
+    pub(super) writes_into_file: bool,
+    /// Locked while the trace is read. Never locked under the service's lock; the other way round
+    /// is right.
+    pub(super) reader: Arc<Mutex<TraceReader>>,
+}
+
+/// Another session changed its state.
+#[derive(Clone, Debug)]
+pub(super) struct ConcurrentSessionEvent {
+    pub(super) timestamp_ns: u64,
+    pub(super) session: SessionId,
+    pub(super) session_name: String,
+    pub(super) state: State,
+    pub(super) uid: u32,
+    pub(super) data_source_count: u32,
 }
 
 impl TracingSession {
-    /// Allocates the buffers and opens them for commits.
-    pub(crate) fn start(
-        service: &Service,
-        config: TraceConfig,
-        resolved: &ResolvedConfig,
-        wake: Option<impl Fn() + Send + Sync + Clone + 'static>,
-    ) -> Result<Self, Error> {
-        let allocated: Result<Vec<TraceBuffer>, (usize, BufferError)> = resolved
-            .buffers
-            .iter()
-            .enumerate()
-            .map(|(index, buffer)| {
-                TraceBuffer::new(u64::from(buffer.size_kb) * 1024, buffer.fill_policy)
-                    .map_err(|source| (index, source))
-            })
-            .collect();
-        let mut session = Self {
-            config,
-            uuid: random_uuid(),
-            buffers: Vec::new(),
-            framer: PacketFramer::new(),
+    pub(super) fn new(
+        id: SessionId,
+        uid: u32,
+        recording: Arc<Recording>,
+        owner: Arc<dyn SessionOwner>,
+        buffers: Vec<Arc<CentralBuffer>>,
+        uuid: (i64, i64),
+        reader: TraceReader,
+    ) -> Self {
+        Self {
+            id,
+            uid,
+            owner,
+            state: State::Configured,
+            end_reason: None,
+            buffers,
+            instances: Vec::new(),
+            instances_ever: 0,
+            all_started: false,
+            flushes: BTreeMap::new(),
+            flush_counts: FlushCounts::default(),
+            final_flush: None,
+            uuid,
+            received_triggers: Vec::new(),
+            was_triggered: false,
+            clone_trigger: None,
+            events: LifecycleEvents::default(),
+            first_clock_snapshot: None,
+            clock_snapshots: VecDeque::new(),
+            last_clock_snapshot: None,
+            preamble_is_read: false,
+            stats_are_due: false,
+            sync_marker_is_due: false,
+            invalid_packets: 0,
+            concurrent_events: VecDeque::new(),
+            writes_into_file: reader.has_output(),
+            reader: Arc::new(Mutex::new(reader)),
+            recording,
+        }
+    }
+
+    /// Whether it records, or is about to.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(
+            self.state,
+            State::Configured | State::Started | State::Stopping
+        )
+    }
+
+    /// Notes something that happens to this session, for the trace.
+    pub(super) fn note_event(&mut self, environment: &dyn Environment, event: Event) {
+        if event.comes_with_clocks() {
+            self.snapshot_clocks(environment);
+        }
+        self.events.note(environment.now_ns(), event);
+    }
+
+    /// Reads all clocks; keeps the readings for the trace if they tell anything new.
+    pub(super) fn snapshot_clocks(&mut self, environment: &dyn Environment) {
+        if self.recording.config.builtin_data_sources.disable_clock_snapshotting {
+            return;
+        }
+        let snapshot = ClockSnapshot {
+            timestamp_ns: environment.now_ns(),
+            clocks: environment.clocks(),
         };
-        for (buffer, config) in allocated
-            .map_err(|(index, source)| Error::Buffer { index, source })?
-            .into_iter()
-            .zip(&resolved.buffers)
-        {
-            let reader = match (config.fill_policy, wake.clone()) {
-                (FillPolicy::Ring, Some(wake)) => Reader::Drains(Box::new(wake)),
-                (FillPolicy::Ring, None) => Reader::ReadsWhatIsLeft,
-                // A buffer that is full for good has nothing to gain from being drained early.
-                (FillPolicy::Discard, _) => Reader::ReadsAll,
-            };
-            match service.open_buffer(buffer, reader) {
-                Some(buffer) => session.buffers.push(buffer),
-                None => {
-                    service.remove_buffers(&session.buffers);
-                    return Err(Error::TooManyBuffers);
+        match &self.last_clock_snapshot {
+            None => self.first_clock_snapshot = Some(snapshot.clone()),
+            Some(last) if snapshot.has_drifted_from(last) => {
+                if self.clock_snapshots.len() == CLOCK_SNAPSHOTS_MAX {
+                    self.clock_snapshots.pop_front();
                 }
+                self.clock_snapshots.push_back(snapshot.clone());
             }
+            Some(_) => return,
         }
-        Ok(session)
+        self.last_clock_snapshot = Some(snapshot);
     }
 
-    /// The buffers, in the order of the configuration.
-    pub(crate) fn buffers(&self) -> &[Arc<CentralBuffer>] {
-        &self.buffers
+    /// Tells the owner that an instance began to record, or ended.
+    pub(super) fn tell_state(&self, calls: &mut Calls, instance: &Instance, is_started: bool) {
+        let owner = Arc::clone(&self.owner);
+        let producer_name = instance.producer_name.clone();
+        let data_source = instance.descriptor.name.clone();
+        calls.note(move || owner.data_source_changed(&producer_name, &data_source, is_started));
     }
 
-    /// The packets that a trace begins with.
-    pub(crate) fn preamble(&self) -> Vec<u8> {
-        service_packets(|packets| packets.preamble(&self.config, self.uuid))
-    }
-
-    /// The packets that a trace ends with.
-    pub(crate) fn epilogue(&self) -> Vec<u8> {
-        let stats: Vec<_> = self
-            .buffers
-            .iter()
-            .map(|buffer| *buffer.buffer.lock().stats())
-            .collect();
-        service_packets(|packets| packets.epilogue(&stats))
-    }
-
-    /// Packets of writers that were read so far.
-    pub(crate) fn packets_read(&self) -> u64 {
-        self.framer.packets
-    }
-
-    /// Those of them that are events.
-    pub(crate) fn events_read(&self) -> u64 {
-        self.framer.events
-    }
-
-    /// Appends the packets that can be read now to `trace`, a batch at a time; after each batch,
-    /// `flush` gets what was appended and empties it.
-    pub(crate) fn read<E>(
-        &mut self,
-        trace: &mut Vec<u8>,
-        mut flush: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for buffer in &self.buffers {
-            loop {
-                let has_more = read_batch(&mut buffer.buffer.lock(), &mut self.framer);
-                self.framer.append_to(trace);
-                flush(trace)?;
-                if !has_more {
-                    break;
-                }
-            }
+    /// Whether data sources flush before each time that the file is written.
+    pub(super) fn flushes_before_writing(&self) -> bool {
+        let config = &self.recording.config;
+        match config.write_flush_mode {
+            WriteFlushMode::Auto => config.effective_file_write_period_ms() > WRITE_PERIOD_LONG_MS,
+            WriteFlushMode::Disabled => false,
+            WriteFlushMode::Enabled => true,
         }
-        Ok(())
     }
 
-    /// Adds up what the buffers lost.
-    pub(crate) fn losses(&self) -> Losses {
-        let mut losses = Losses::default();
-        for buffer in &self.buffers {
-            let buffer = buffer.buffer.lock();
-            let was_full = buffer.is_full();
-            for (_, _, counts) in buffer.all_packet_counts() {
-                losses.overwritten += counts.overwritten;
-                losses.discarded += counts.discarded;
-                losses.aborted += counts.aborted;
-                losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
-                // What is still there after the last read waits for the rest of its packet; a
-                // buffer that is full for good has refused that.
-                if was_full {
-                    losses.discarded += counts.unread;
-                } else {
-                    losses.unfinished += counts.unread;
-                }
-            }
+    /// How often data sources flush by themselves, if they do.
+    pub(super) fn flush_period_ms(&self) -> Option<u32> {
+        let config = &self.recording.config;
+        let asked = Some(config.flush_period_ms).filter(|&period_ms| period_ms > 0);
+        if !self.writes_into_file {
+            return asked;
         }
-        losses
+        match config.write_flush_mode {
+            WriteFlushMode::Auto if !self.flushes_before_writing() => Some(WRITE_PERIOD_LONG_MS),
+            WriteFlushMode::Auto | WriteFlushMode::Enabled => None,
+            WriteFlushMode::Disabled => asked,
+        }
+    }
+
+    /// Whether reading gives nothing because a trigger has not come.
+    pub(super) fn waits_for_trigger(&self) -> bool {
+        self.recording.trigger_mode().is_some() && !self.was_triggered
     }
 }
 
-/// Takes packets for as long as the buffer may stay locked. Returns whether there is more.
-fn read_batch(buffer: &mut TraceBuffer, framer: &mut PacketFramer) -> bool {
-    buffer.begin_read();
-    while framer.taken_bytes() < READ_BATCH_BYTES {
-        let Some(packet) = buffer.read_packet() else {
-            return false;
+/// A file that is written less often than this has its data sources flush before each time; one
+/// that is written more often has them flush so often by themselves.
+const WRITE_PERIOD_LONG_MS: u32 = 5000;
+
+impl ClockSnapshot {
+    fn has_drifted_from(&self, last: &Self) -> bool {
+        let offset = |snapshot: &Self, index: usize| {
+            let (id, ns) = snapshot.clocks[index];
+            let trace_clock_ns = snapshot.clocks[0].1;
+            (id, ns.wrapping_sub(trace_clock_ns) as i64)
         };
-        framer.take(&packet);
-    }
-    true
-}
-
-fn service_packets(write: impl FnOnce(&mut ServicePackets<'_, '_>)) -> Vec<u8> {
-    let mut buffer = HeapBuffered::<protos::Trace>::new();
-    write(&mut ServicePackets {
-        trace: &mut buffer.message(),
-    });
-    buffer.to_vec()
-}
-
-/// A random UUID, version 4, as its two halves.
-fn random_uuid() -> (i64, i64) {
-    use std::hash::{BuildHasher, RandomState};
-    // The keys of a hash map's hasher are random, and differ each time.
-    let random = |salt: u64| RandomState::new().hash_one(salt);
-    let msb = random(1) & !0xf000 | 0x4000;
-    let lsb = random(2) & !(0xc << 60) | 0x8 << 60;
-    (msb as i64, lsb as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids_are_of_version_4_and_differ() {
-        let (msb, lsb) = random_uuid();
-        assert_eq!(msb as u64 >> 12 & 0xf, 4);
-        assert_eq!(lsb as u64 >> 62, 0b10);
-        assert_ne!((msb, lsb), random_uuid());
+        (0..self.clocks.len().min(last.clocks.len()))
+            .any(|index| offset(self, index).1.abs_diff(offset(last, index).1) >= CLOCK_DRIFT_NS)
     }
 }

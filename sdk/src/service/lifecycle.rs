@@ -1,0 +1,395 @@
+//! A session's way from its configuration to its end.
+
+use std::sync::Arc;
+
+use super::central_buffer::{CentralBuffer, Reader};
+use super::control::Control;
+use super::flush::{FlushFlags, FlushOutcome, FlushReason, FlushThen};
+use super::instances::InstanceState;
+use super::lifecycle_events::{DataSourceName, Event};
+use super::timers::Timer;
+use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
+use super::trace_output::TraceOutput;
+use super::trace_reader::TraceReader;
+use super::tracing_session::{SessionOwner, State, TracingSession};
+use super::recording::Recording;
+use crate::consumer::TriggerMode;
+use crate::error::Error;
+use crate::ids::{BufferId, SessionId};
+
+/// Data sources that have not started after so long are named in the trace.
+const SLOW_START_MS: u64 = 20_000;
+
+/// What a session needs besides its configuration.
+pub(crate) struct SessionRequest {
+    pub(crate) recording: Arc<Recording>,
+    /// User id of who asks.
+    pub(crate) uid: u32,
+    pub(crate) owner: Arc<dyn SessionOwner>,
+    /// Where the trace is streamed to, if it is.
+    pub(crate) output: Option<TraceOutput>,
+    /// Wakes whoever drains the buffers while the session goes on.
+    pub(crate) wake: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl Control {
+    /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
+    /// is to start later.
+    pub(super) fn enable(&mut self, request: SessionRequest) -> Result<SessionId, Error> {
+        let config = &request.config.config;
+        self.check_other_sessions(config, request.uid)?;
+        let buffers = self.open_buffers(&request)?;
+        self.abort_lower_priorities(config.exclusive_prio);
+        self.last_session.0 += 1;
+        let id = self.last_session;
+        if !config.unique_session_name.is_empty() {
+            let now_ns = self.environment.now_ns();
+            self.name_starts
+                .insert(config.unique_session_name.clone(), now_ns);
+        }
+        let uuid = config
+            .trace_uuid
+            .unwrap_or_else(|| random_uuid(|| self.environment.random_bits()));
+        let reader = TraceReader::new(buffers.clone(), config.compression, request.output);
+        let deferred = config.deferred_start;
+        let trigger_mode = config.trigger_mode();
+        let trigger_timeout_ms = config.trigger_timeout_ms();
+        let session = TracingSession::new(
+            id,
+            request.uid,
+            Arc::clone(&request.config),
+            request.owner,
+            buffers,
+            uuid,
+            reader,
+        );
+        self.sessions.insert(id, session);
+        self.state_changed(id);
+        self.tell_of_others(id);
+        self.set_up_all(id);
+        match trigger_mode {
+            Some(TriggerMode::StartTracing) => {
+                self.set_timer(id, u64::from(trigger_timeout_ms), Timer::StartTriggerTimeout);
+            }
+            Some(_) | None if !deferred => self.start(id),
+            Some(_) | None => {}
+        }
+        Ok(id)
+    }
+
+    fn open_buffers(&mut self, request: &SessionRequest) -> Result<Vec<Arc<CentralBuffer>>, Error> {
+        // All are allocated before any gets an id, so an error leaves nothing behind.
+        let mut allocated = Vec::new();
+        for (index, config) in request.recording.config.buffers.iter().enumerate() {
+            let buffer = TraceBuffer::new(u64::from(config.size_kb) * 1024, config.fill_policy)
+                .map_err(|source: BufferError| Error::Buffer { index, source })?;
+            allocated.push((buffer, config.fill_policy));
+        }
+        let mut opened: Vec<Arc<CentralBuffer>> = Vec::new();
+        for (buffer, fill_policy) in allocated {
+            let reader = match (fill_policy, &request.wake) {
+                (FillPolicy::Ring, Some(wake)) => {
+                    let wake = Arc::clone(wake);
+                    Reader::Drains(Box::new(move || wake()))
+                }
+                (FillPolicy::Ring, None) => Reader::ReadsWhatIsLeft,
+                // A buffer that is full for good has nothing to gain from being drained early.
+                (FillPolicy::Discard, _) => Reader::ReadsAll,
+            };
+            let id = self
+                .next_buffer_id(&opened)
+                .ok_or(Error::TooManyBuffers)?;
+            opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
+        }
+        Ok(opened)
+    }
+
+    /// An id that no buffer has.
+    ///
+    /// Ids are not used again soon: a thread that still holds a chunk for a buffer that is gone
+    /// commits it later, and it must not end up in somebody else's trace.
+    fn next_buffer_id(&mut self, opened: &[Arc<CentralBuffer>]) -> Option<BufferId> {
+        for _ in 0..u16::MAX {
+            self.last_buffer = self.last_buffer.checked_add(1).unwrap_or(1);
+            let id = BufferId(self.last_buffer);
+            let mut in_use = self
+                .sessions
+                .values()
+                .flat_map(|session| &session.buffers)
+                .chain(opened);
+            if !in_use.any(|buffer| buffer.id == id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Starts a session that is set up; does nothing to others.
+    pub(super) fn start(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if session.state != State::Configured {
+            return;
+        }
+        session.state = State::Started;
+        session.note_event(&*self.environment, Event::TracingStarted);
+        let config = Arc::clone(&session.config);
+        let config = &config.config;
+        let writes_into_file = session.writes_into_file;
+        let flush_period_ms = session.flush_period_ms();
+        self.timers
+            .cancel(id, |timer| *timer == Timer::StartTriggerTimeout);
+        if let Some(duration_ms) = config.duration_until_end_ms() {
+            self.set_timer(id, duration_ms, Timer::Duration);
+        }
+        if writes_into_file {
+            self.set_aligned_timer(id, config.file_write_period_ms, Timer::WriteIntoFile);
+        }
+        if let Some(period_ms) = flush_period_ms {
+            self.set_aligned_timer(id, period_ms, Timer::PeriodicFlush);
+        }
+        if config.incremental_clear_period_ms > 0 {
+            let period_ms = config.incremental_clear_period_ms;
+            self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
+        }
+        // The first look at the clocks comes with the start.
+        self.set_timer(id, u64::from(config.builtin.snapshot_interval_ms), Timer::SnapshotClocks);
+        self.mark_stream(id);
+        self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
+        self.state_changed(id);
+        self.start_instances(id);
+        self.check_all_started(id);
+    }
+
+    /// The recording has lasted as long as it should.
+    pub(super) fn duration_is_over(&mut self, id: SessionId) {
+        // A recording that a trigger stops is over a while after the trigger instead.
+        let goes_on = self.sessions.get(&id).is_some_and(|session| {
+            session.was_triggered
+                && session.recording.config.trigger_mode() == Some(TriggerMode::StopTracing)
+        });
+        if !goes_on {
+            self.flush_and_disable(id);
+        }
+    }
+
+    /// Has data sources flush, then ends the session.
+    pub(super) fn flush_and_disable(&mut self, id: SessionId) {
+        let flags = FlushFlags::by_service(FlushReason::TraceStop);
+        self.flush(id, 0, flags, None, FlushThen::Disable);
+    }
+
+    /// Ends a session: at once if it never started, else when its data sources are done.
+    pub(super) fn disable(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        match session.state {
+            State::Configured => self.disable_now(id),
+            State::Started => {
+                session.state = State::Stopping;
+                let timeout_ms = session.recording.config.data_source_stop_timeout_ms;
+                self.state_changed(id);
+                self.stop_instances(id, false);
+                self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
+                self.check_all_stopped(id);
+            }
+            State::Stopping | State::Disabled | State::ClonedReadOnly => {}
+        }
+    }
+
+    /// Goes on with the end of a session when its last data source is done.
+    pub(super) fn check_all_stopped(&mut self, id: SessionId) {
+        let is_done = self.sessions.get(&id).is_some_and(|session| {
+            let mut instances = session.instances.iter();
+            session.state == State::Stopping
+                && instances.all(|instance| instance.state == InstanceState::Stopped)
+        });
+        if is_done {
+            self.disable_now(id);
+        }
+    }
+
+    /// Ends a session, whatever its data sources say.
+    pub(super) fn disable_now(&mut self, id: SessionId) {
+        self.stop_instances(id, true);
+        self.timers.cancel(id, |_| true);
+        self.scrape(id);
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if matches!(session.state, State::Disabled | State::ClonedReadOnly) {
+            return;
+        }
+        session.state = State::Disabled;
+        session.note_event(&*self.environment, Event::TracingDisabled);
+        session.stats_are_due = true;
+        let reason = session.end_reason.clone();
+        let owner = Arc::clone(&session.owner);
+        let flushes = std::mem::take(&mut session.flushes);
+        for (_, flush) in flushes {
+            self.finish_flush_of_ended(id, flush);
+        }
+        self.state_changed(id);
+        self.calls.note(move || owner.disabled(reason.as_deref()));
+    }
+
+    /// Ends a session, if it has not ended, and forgets it with its buffers. `reason` is told to its
+    /// owner.
+    pub(super) fn free(&mut self, id: SessionId, reason: Option<String>) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.end_reason = session.end_reason.take().or(reason);
+        }
+        self.disable_now(id);
+        self.fail_clones_of(id);
+        let Some(session) = self.sessions.remove(&id) else {
+            return;
+        };
+        for producer in self.producers.values() {
+            producer.link.revoke(&session.buffers);
+        }
+    }
+
+    /// Copies what is finished in the chunks of the producers that take part in a session.
+    pub(super) fn scrape(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        for (producer_id, producer) in &self.producers {
+            let takes_part = session
+                .instances
+                .iter()
+                .any(|instance| instance.producer == *producer_id);
+            if takes_part {
+                producer.link.scrape(&session.buffers);
+            }
+        }
+    }
+
+    pub(super) fn note_slow_starters(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let names: Vec<DataSourceName> = session
+            .instances
+            .iter()
+            .filter(|instance| instance.state == InstanceState::Starting)
+            .map(|instance| DataSourceName {
+                producer: instance.producer_name.clone(),
+                data_source: instance.descriptor.name.clone(),
+            })
+            .collect();
+        if !names.is_empty() {
+            session.note_event(&*self.environment, Event::SlowStartingDataSources(names));
+        }
+    }
+
+    /// What is in the buffers is due in the file.
+    pub(super) fn write_periodically(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let period_ms = session.recording.config.file_write_period_ms;
+        let flushes_before = session.flushes_before_writing();
+        self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
+        if flushes_before {
+            let flags = FlushFlags::by_service(FlushReason::Periodic);
+            self.flush(id, 0, flags, None, FlushThen::WriteIntoFile);
+        } else {
+            self.ask_to_write(id);
+        }
+    }
+
+    pub(super) fn ask_to_write(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get(&id) {
+            let owner = Arc::clone(&session.owner);
+            self.calls.note(move || owner.write_into_file());
+        }
+    }
+
+    /// Has data sources begin anew what later packets of theirs build on.
+    pub(super) fn clear_incremental_state(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let period_ms = session.recording.config.incremental_clear_period_ms;
+        for (producer_id, producer) in &self.producers {
+            let instances: Vec<_> = session
+                .instances
+                .iter()
+                .filter(|instance| {
+                    instance.producer == *producer_id
+                        && instance.state == InstanceState::Started
+                        && instance.descriptor.has_incremental_state
+                })
+                .map(|instance| instance.id)
+                .collect();
+            if !instances.is_empty() {
+                let link = Arc::clone(&producer.calls_to);
+                self.calls
+                    .note(move || link.clear_incremental_state(&instances));
+            }
+        }
+        self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
+    }
+
+    pub(super) fn snapshot_clocks_periodically(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.snapshot_clocks(&*self.environment);
+        let interval_ms = session.recording.config.builtin.snapshot_interval_ms;
+        self.mark_stream(id);
+        self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
+    }
+
+    /// The next read begins with a mark that a stream can be picked up at, and tells statistics.
+    fn mark_stream(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.sync_marker_is_due = true;
+            session.stats_are_due = true;
+        }
+    }
+
+    /// The outcome of the flush that came before the end.
+    pub(super) fn note_final_flush(&mut self, id: SessionId, outcome: FlushOutcome) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.final_flush = Some(outcome);
+        }
+    }
+
+    /// What a session records of data sources whose configuration changed: filters only.
+    pub(super) fn change_config(&mut self, id: SessionId, config: Arc<ResolvedConfig>) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if !matches!(session.state, State::Configured | State::Started) {
+            return;
+        }
+        session.config = Arc::new(session.config.with_filters_of(&config));
+        self.set_up_all(id);
+    }
+}
+
+/// A random UUID, version 4, as its two halves.
+pub(super) fn random_uuid(random_bits: impl Fn() -> u64) -> (i64, i64) {
+    let msb = random_bits() & !0xf000 | 0x4000;
+    let lsb = random_bits() & !(0xc << 60) | 0x8 << 60;
+    (msb as i64, lsb as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::environment::{Environment, Machine};
+    use super::*;
+
+    #[test]
+    fn uuids_are_of_version_4_and_differ() {
+        let uuid = || random_uuid(|| Machine.random_bits());
+        let (msb, lsb) = uuid();
+        assert_eq!(msb as u64 >> 12 & 0xf, 4);
+        assert_eq!(lsb as u64 >> 62, 0b10);
+        assert_ne!((msb, lsb), uuid());
+    }
+}

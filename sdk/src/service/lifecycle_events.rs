@@ -1,0 +1,129 @@
+//! What happened to a session, as its trace tells it.
+
+use crate::protos::{self, tracing_service_event};
+
+/// How many events of a kind that is kept more than once.
+const KEPT_MAX: usize = 64;
+/// Data sources that one event lists at most.
+const NAMES_MAX: usize = 32;
+
+/// Something that happened to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    TracingStarted,
+    AllDataSourcesStarted,
+    FlushStarted,
+    AllDataSourcesFlushed,
+    ReadCompleted,
+    TracingDisabled,
+    CloneStarted,
+    /// Position of the buffer in the configuration.
+    BufferCloned(u32),
+    SlowStartingDataSources(Vec<DataSourceName>),
+    LastFlushSlowDataSources(Vec<DataSourceName>),
+}
+
+/// A data source, and whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DataSourceName {
+    pub(super) producer: String,
+    pub(super) data_source: String,
+}
+
+impl Event {
+    /// Whether the clocks are looked at when it happens.
+    pub(super) fn comes_with_clocks(&self) -> bool {
+        matches!(
+            self,
+            Self::TracingStarted | Self::AllDataSourcesFlushed | Self::TracingDisabled
+        )
+    }
+
+    /// Whether every event of this kind counts, rather than the latest alone.
+    fn is_kept_each_time(&self) -> bool {
+        matches!(
+            self,
+            Self::FlushStarted | Self::AllDataSourcesFlushed | Self::BufferCloned(_)
+        )
+    }
+
+    pub(super) fn write(&self, out: &mut protos::TracingServiceEvent<'_>) {
+        match self {
+            Self::TracingStarted => out.set_tracing_started(true),
+            Self::AllDataSourcesStarted => out.set_all_data_sources_started(true),
+            Self::FlushStarted => out.set_flush_started(true),
+            Self::AllDataSourcesFlushed => out.set_all_data_sources_flushed(true),
+            Self::ReadCompleted => out.set_read_tracing_buffers_completed(true),
+            Self::TracingDisabled => out.set_tracing_disabled(true),
+            Self::CloneStarted => out.set_clone_started(true),
+            Self::BufferCloned(index) => out.set_buffer_cloned(*index),
+            Self::SlowStartingDataSources(names) => {
+                out.slow_starting_data_sources(|out| write_names(names, out));
+                out
+            }
+            Self::LastFlushSlowDataSources(names) => {
+                out.last_flush_slow_data_sources(|out| write_names(names, out));
+                out
+            }
+        };
+    }
+}
+
+fn write_names(names: &[DataSourceName], out: &mut tracing_service_event::DataSources<'_>) {
+    for name in names.iter().take(NAMES_MAX) {
+        out.add_data_source(|out| {
+            out.set_producer_name(&name.producer);
+            out.set_data_source_name(&name.data_source);
+        });
+    }
+}
+
+/// The events that were not read yet, by time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LifecycleEvents {
+    events: Vec<(u64, Event)>,
+}
+
+impl LifecycleEvents {
+    pub(super) fn note(&mut self, timestamp_ns: u64, event: Event) {
+        let same_kind = |other: &(u64, Event)| {
+            std::mem::discriminant(&other.1) == std::mem::discriminant(&event)
+        };
+        let kept = if event.is_kept_each_time() { KEPT_MAX } else { 1 };
+        let earlier = self.events.iter().filter(|other| same_kind(other)).count();
+        if earlier >= kept && let Some(oldest) = self.events.iter().position(same_kind) {
+            self.events.remove(oldest);
+        }
+        self.events.push((timestamp_ns, event));
+    }
+
+    /// Forgets events that no longer hold.
+    pub(super) fn retract(&mut self, is_over: impl Fn(&Event) -> bool) {
+        self.events.retain(|(_, event)| !is_over(event));
+    }
+
+    /// Takes the events that were not taken yet, each with its time in nanoseconds.
+    pub(super) fn take(&mut self) -> Vec<(u64, Event)> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_are_kept_each_time_and_other_events_only_the_latest() {
+        let mut events = LifecycleEvents::default();
+        for time in 0..100 {
+            events.note(time, Event::FlushStarted);
+            events.note(time, Event::ReadCompleted);
+        }
+        let taken = events.take();
+        let flushes = taken.iter().filter(|(_, event)| *event == Event::FlushStarted);
+        assert_eq!(flushes.map(|(time, _)| *time).collect::<Vec<_>>(), (36..100).collect::<Vec<_>>());
+        assert!(taken.contains(&(99, Event::ReadCompleted)));
+        assert_eq!(taken.len(), KEPT_MAX + 1);
+        assert!(events.take().is_empty());
+    }
+}

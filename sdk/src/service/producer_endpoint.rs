@@ -1,0 +1,261 @@
+//! What a producer has of the service: where it commits chunks, and tells what it has done.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::Service;
+use super::central_buffer::CentralBuffer;
+use super::trace_buffer::{ClientIdentity, UntrustedChunk};
+use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
+use crate::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
+use crate::shm::ServiceMemory;
+use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
+
+/// Patches that one request may have for one chunk.
+const PATCHES_PER_CHUNK_MAX: usize = 1024;
+
+/// A producer as the service calls it. Calls come one at a time, from any thread, with nothing
+/// locked: a producer may call its endpoint from inside of them.
+pub(crate) trait Producer: Send + Sync {
+    /// A session wants this data source; it will start later.
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup);
+    /// Recording begins. A data source that was registered so answers with
+    /// [`ProducerEndpoint::notify_started`].
+    fn start_data_source(&self, instance: InstanceId);
+    /// Recording ends. A data source that was registered so answers with
+    /// [`ProducerEndpoint::notify_stopped`].
+    fn stop_data_source(&self, instance: InstanceId);
+    /// Commit everything; answered with [`ProducerEndpoint::acknowledge_flush`].
+    fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags);
+    /// Later packets must not build on earlier ones.
+    fn clear_incremental_state(&self, instances: &[InstanceId]);
+}
+
+pub(crate) use super::flush::FlushFlags;
+pub(crate) use super::instances::{DataSourceDescriptor, DataSourceSetup};
+
+/// Where one producer commits to. Dropping it disconnects the producer.
+pub(crate) struct ProducerEndpoint {
+    id: ProducerId,
+    service: Arc<Service>,
+    link: Arc<ProducerLink>,
+}
+
+/// What service and endpoint share about a producer: all that commits need.
+pub(super) struct ProducerLink {
+    id: ProducerId,
+    client: ClientIdentity,
+    /// Commits share it; scraping, which must not meet a chunk that is being freed, has it alone.
+    memory: RwLock<ServiceMemory>,
+    /// The buffers of sessions that record this producer: it may write to no others.
+    buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
+    /// Where the registered writers write to.
+    writers: Mutex<HashMap<WriterId, BufferId>>,
+    refused: Arc<RefusedCommits>,
+}
+
+/// What producers committed to buffers that are not theirs, over all producers.
+#[derive(Debug, Default)]
+pub(super) struct RefusedCommits {
+    chunks: AtomicU64,
+    patches: AtomicU64,
+}
+
+impl RefusedCommits {
+    /// Chunks and patches refused so far.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        // Relaxed: counts, ordered with nothing.
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.chunks), load(&self.patches))
+    }
+
+    fn add(count: &AtomicU64) {
+        // Relaxed: as in `counts`.
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl ProducerLink {
+    pub(super) fn new(
+        id: ProducerId,
+        client: ClientIdentity,
+        memory: ServiceMemory,
+        refused: Arc<RefusedCommits>,
+    ) -> Self {
+        Self {
+            id,
+            client,
+            memory: RwLock::new(memory),
+            buffers: RwLock::default(),
+            writers: Mutex::default(),
+            refused,
+        }
+    }
+
+    pub(super) fn client(&self) -> ClientIdentity {
+        self.client
+    }
+
+    /// From now on, this producer may write to `buffer`.
+    pub(super) fn allow(&self, buffer: &Arc<CentralBuffer>) {
+        self.buffers.write().insert(buffer.id, Arc::clone(buffer));
+    }
+
+    /// From now on, what is committed to these buffers goes nowhere.
+    pub(super) fn revoke(&self, revoked: &[Arc<CentralBuffer>]) {
+        let mut buffers = self.buffers.write();
+        for buffer in revoked {
+            buffers.remove(&buffer.id);
+        }
+    }
+
+    /// Copies what is finished in chunks that writers still hold into `buffers`.
+    pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
+        let mut memory = self.memory.write();
+        let writers = self.writers.lock();
+        let mut payload = Vec::new();
+        let places = (0..memory.geometry().page_count()).flat_map(|page_index| {
+            (0..CHUNKS_PER_PAGE_MAX).map(move |chunk_index| ChunkPlace {
+                page_index,
+                chunk_index,
+            })
+        });
+        for place in places {
+            let Some(scraped) = memory.scrape(place, &mut payload) else {
+                continue;
+            };
+            let target = writers.get(&scraped.writer_id);
+            let Some(buffer) = buffers.iter().find(|buffer| Some(&buffer.id) == target) else {
+                continue;
+            };
+            buffer.commit(&UntrustedChunk {
+                producer_id: self.id,
+                client: self.client,
+                writer_id: scraped.writer_id,
+                chunk_id: scraped.chunk_id,
+                fragment_count: scraped.packets.count(),
+                flags: scraped.packets.flags(),
+                complete: scraped.is_complete,
+                payload: &payload,
+            });
+        }
+    }
+
+    /// The buffer with this id, if this producer may write to it.
+    fn buffer(&self, id: BufferId) -> Option<Arc<CentralBuffer>> {
+        self.buffers.read().get(&id).map(Arc::clone)
+    }
+
+    fn move_chunk(&self, chunk_to_move: &ChunkToMove) {
+        let place = ChunkPlace {
+            page_index: chunk_to_move.page_index,
+            chunk_index: chunk_to_move.chunk_index,
+        };
+        let memory = self.memory.read();
+        // A commit that names a chunk which is not complete is ignored; in process, none does.
+        let Ok(chunk) = memory.acquire_for_reading(place) else {
+            return;
+        };
+        match self.buffer(chunk_to_move.target_buffer) {
+            Some(buffer) => buffer.commit(&UntrustedChunk {
+                producer_id: self.id,
+                client: self.client,
+                writer_id: chunk.writer_id(),
+                chunk_id: chunk.chunk_id(),
+                fragment_count: chunk.packets().count(),
+                flags: chunk.packets().flags(),
+                complete: true,
+                payload: chunk.payload(),
+            }),
+            None => RefusedCommits::add(&self.refused.chunks),
+        }
+        // Dropping the chunk frees it.
+    }
+
+    fn patch_chunk(&self, patch: &ChunkToPatch) {
+        let buffer = self.buffer(patch.target_buffer);
+        match buffer.filter(|_| patch.patches.len() <= PATCHES_PER_CHUNK_MAX) {
+            Some(buffer) => buffer.patch(
+                self.id,
+                patch.writer_id,
+                patch.chunk_id,
+                &patch.patches,
+                patch.has_more_patches,
+            ),
+            None => RefusedCommits::add(&self.refused.patches),
+        }
+    }
+}
+
+impl ProducerEndpoint {
+    pub(super) fn new(id: ProducerId, service: Arc<Service>, link: Arc<ProducerLink>) -> Self {
+        Self { id, service, link }
+    }
+
+    /// Offers a data source. Sessions that want it set it up before this returns.
+    pub(crate) fn register_data_source(&self, descriptor: DataSourceDescriptor) {
+        self.service
+            .with(|control| control.register_data_source(self.id, descriptor));
+    }
+
+    /// Takes back a data source; its instances end.
+    pub(crate) fn unregister_data_source(&self, name: &str) {
+        self.service
+            .with(|control| control.unregister_data_source(self.id, name));
+    }
+
+    /// Answers [`Producer::start_data_source`].
+    pub(crate) fn notify_started(&self, instance: InstanceId) {
+        self.service
+            .with(|control| control.data_source_started(self.id, instance));
+    }
+
+    /// Answers [`Producer::stop_data_source`]: nothing will be written for this instance any more.
+    pub(crate) fn notify_stopped(&self, instance: InstanceId) {
+        self.service
+            .with(|control| control.data_source_stopped(self.id, instance));
+    }
+
+    /// Answers [`Producer::flush`], this one and those before it.
+    pub(crate) fn acknowledge_flush(&self, flush: FlushId) {
+        self.service
+            .with(|control| control.flush_acknowledged(self.id, flush));
+    }
+
+    /// Tells all sessions that wait for one of these triggers.
+    pub(crate) fn activate_triggers(&self, names: &[&str]) {
+        self.service
+            .with(|control| control.activate_triggers(self.id, names));
+    }
+}
+
+impl ServiceEndpoint for ProducerEndpoint {
+    fn commit(&self, request: &CommitRequest) {
+        request
+            .chunks_to_move
+            .iter()
+            .for_each(|chunk| self.link.move_chunk(chunk));
+        request
+            .chunks_to_patch
+            .iter()
+            .for_each(|patch| self.link.patch_chunk(patch));
+    }
+
+    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
+        self.link.writers.lock().insert(writer_id, target_buffer);
+    }
+
+    fn unregister_writer(&self, writer_id: WriterId) {
+        self.link.writers.lock().remove(&writer_id);
+    }
+}
+
+impl Drop for ProducerEndpoint {
+    fn drop(&mut self) {
+        self.service
+            .with(|control| control.producer_disconnected(self.id));
+    }
+}

@@ -1,0 +1,183 @@
+//! A configuration as the service works with it: targets found, patterns compiled.
+
+use protozero::HeapBuffered;
+use regex_lite::Regex;
+
+use crate::consumer::{BufferExhaustedPolicy, ConfigError, TraceConfig, TriggerMode};
+use crate::ids::{BufferId, SessionId};
+use crate::protos;
+
+/// What a session records.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) config: TraceConfig,
+    /// In the order of the configuration.
+    entries: Vec<RecordedDataSource>,
+    /// By their position in the configuration: producers that a trigger is taken from.
+    trigger_producers: Vec<Option<Regex>>,
+}
+
+/// An entry for a data source in a configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedDataSource {
+    /// Position in the configuration; that of the next entry for data sources that are recorded
+    /// although they are not listed.
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) buffer_index: usize,
+    pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    /// Producers by name; by pattern. All, if both are empty.
+    producer_names: Vec<String>,
+    producer_patterns: Vec<Regex>,
+}
+
+impl RecordedDataSource {
+    pub(super) fn admits_producer(&self, name: &str) -> bool {
+        let is_open = self.producer_names.is_empty() && self.producer_patterns.is_empty();
+        is_open
+            || self.producer_names.iter().any(|other| other == name)
+            || self
+                .producer_patterns
+                .iter()
+                .any(|pattern| pattern.is_match(name))
+    }
+}
+
+impl Recording {
+    /// # Errors
+    ///
+    /// What [`TraceConfig::check`] finds.
+    pub(crate) fn new(config: TraceConfig) -> Result<Self, ConfigError> {
+        let targets = config.resolve()?.target_buffers;
+        let entries = config
+            .data_sources
+            .iter()
+            .zip(targets)
+            .enumerate()
+            .map(|(index, (data_source, buffer_index))| {
+                let pattern = |regex: &String| whole_match(regex);
+                Ok(RecordedDataSource {
+                    index,
+                    name: data_source.name.clone(),
+                    buffer_index,
+                    exhausted_policy: data_source.exhausted_policy,
+                    producer_names: data_source.producer_name_filter.clone(),
+                    producer_patterns: data_source
+                        .producer_name_regex_filter
+                        .iter()
+                        .map(pattern)
+                        .collect::<Result<_, _>>()?,
+                })
+            })
+            .collect::<Result<_, ConfigError>>()?;
+        let triggers = config.trigger_config.iter().flat_map(|config| &config.triggers);
+        let trigger_producers = triggers
+            .map(|trigger| match trigger.producer_name_regex.as_str() {
+                "" => Ok(None),
+                regex => whole_match(regex).map(Some),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            config,
+            entries,
+            trigger_producers,
+        })
+    }
+
+    /// The entries for data source `name`; one that is not listed has an entry of its own if the
+    /// session records everything.
+    pub(super) fn data_sources_named(&self, name: &str) -> Vec<RecordedDataSource> {
+        let listed: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.name == name)
+            .cloned()
+            .collect();
+        if listed.is_empty() && self.config.records_all {
+            return vec![RecordedDataSource {
+                index: self.entries.len(),
+                name: name.to_owned(),
+                buffer_index: 0,
+                exhausted_policy: BufferExhaustedPolicy::Drop,
+                producer_names: Vec::new(),
+                producer_patterns: Vec::new(),
+            }];
+        }
+        listed
+    }
+
+    /// The `DataSourceConfig` that a producer gets for an entry, serialized.
+    pub(super) fn data_source_config(
+        &self,
+        entry: &RecordedDataSource,
+        session: SessionId,
+        target_buffer: BufferId,
+    ) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<protos::DataSourceConfig<'_>>::new();
+        {
+            let mut out = buffer.message();
+            match self.config.data_sources.get(entry.index) {
+                Some(data_source) => data_source.write(&mut out),
+                None => {
+                    out.set_name(&entry.name);
+                }
+            }
+            // Later fields win over what the configuration says.
+            out.set_target_buffer(u32::from(target_buffer.0));
+            out.set_trace_duration_ms(self.config.duration_ms);
+            out.set_tracing_session_id(session.0);
+            out.set_enable_extra_guardrails(self.config.enable_extra_guardrails);
+            out.set_stop_timeout_ms(self.config.effective_data_source_stop_timeout_ms());
+        }
+        buffer.to_vec()
+    }
+
+    /// This recording with the producer filters of `other`, entry by entry of the same name.
+    pub(super) fn with_filters_of(&self, other: &Self) -> Self {
+        let mut entries = self.entries.clone();
+        for entry in &mut entries {
+            let changed = other.entries.iter().find(|changed| changed.name == entry.name);
+            if let Some(changed) = changed {
+                entry.producer_names.clone_from(&changed.producer_names);
+                entry.producer_patterns.clone_from(&changed.producer_patterns);
+            }
+        }
+        Self {
+            config: self.config.clone(),
+            entries,
+            trigger_producers: self.trigger_producers.clone(),
+        }
+    }
+
+    /// What triggers do, if there are any.
+    pub(super) fn trigger_mode(&self) -> Option<TriggerMode> {
+        Some(self.config.trigger_config.as_ref()?.effective_mode())
+    }
+
+    /// Whether trigger number `index` is taken from the producer of this name.
+    pub(super) fn trigger_admits_producer(&self, index: usize, name: &str) -> bool {
+        match self.trigger_producers.get(index) {
+            Some(Some(pattern)) => pattern.is_match(name),
+            Some(None) | None => true,
+        }
+    }
+
+    /// How long the recording goes on, if it ends by itself, in milliseconds.
+    pub(super) fn duration_ms(&self) -> Option<u64> {
+        let duration_ms = match (&self.config.trigger_config, self.trigger_mode()) {
+            (Some(triggers), Some(TriggerMode::Stop | TriggerMode::CloneSnapshot)) => {
+                triggers.trigger_timeout_ms
+            }
+            _ => self.config.duration_ms,
+        };
+        Some(u64::from(duration_ms)).filter(|&duration_ms| duration_ms > 0)
+    }
+}
+
+/// A pattern that matches whole names.
+fn whole_match(regex: &str) -> Result<Regex, ConfigError> {
+    Regex::new(&format!("^(?:{regex})$")).map_err(|error| ConfigError::InvalidRegex {
+        regex: regex.to_owned(),
+        reason: error.to_string(),
+    })
+}

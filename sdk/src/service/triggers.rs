@@ -1,0 +1,153 @@
+//! Triggers: events, named by producers, that start, end or clone sessions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::control::Control;
+use super::timers::Timer;
+use super::tracing_session::State;
+use crate::consumer::TriggerMode;
+use crate::ids::{ProducerId, SessionId};
+
+const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
+
+/// A trigger as a session received it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReceivedTrigger {
+    pub(crate) timestamp_ns: u64,
+    pub(crate) name: String,
+    pub(crate) producer_name: String,
+    pub(crate) producer_uid: Option<u32>,
+    pub(crate) stop_delay_ms: u32,
+}
+
+/// When triggers of the last day were hit, by name.
+#[derive(Debug, Default)]
+pub(super) struct TriggerHistory {
+    hits: VecDeque<(u64, String)>,
+}
+
+impl TriggerHistory {
+    fn count(&mut self, now_ns: u64, name: &str) -> usize {
+        while let Some((hit_ns, _)) = self.hits.front()
+            && hit_ns + DAY_NS <= now_ns
+        {
+            self.hits.pop_front();
+        }
+        self.hits.iter().filter(|(_, other)| other == name).count()
+    }
+
+    fn note(&mut self, now_ns: u64, name: &str) {
+        self.hits.push_back((now_ns, name.to_owned()));
+    }
+}
+
+impl Control {
+    /// A producer hit triggers: every session that waits for one of them takes it.
+    pub(super) fn activate_triggers(&mut self, producer_id: ProducerId, names: &[&str]) {
+        for name in names {
+            let now_ns = self.environment.now_ns();
+            let count = self.triggers.count(now_ns, name);
+            let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+            let mut was_taken = false;
+            for id in ids {
+                was_taken |= self.take_trigger(id, producer_id, name, count);
+            }
+            if was_taken {
+                self.triggers.note(now_ns, name);
+            }
+        }
+    }
+
+    /// Returns whether the session wanted the trigger.
+    fn take_trigger(
+        &mut self,
+        id: SessionId,
+        producer_id: ProducerId,
+        name: &str,
+        count_in_24_h: usize,
+    ) -> bool {
+        let (Some(session), Some(producer)) =
+            (self.sessions.get_mut(&id), self.producers.get(&producer_id))
+        else {
+            return false;
+        };
+        if !matches!(session.state, State::Configured | State::Started) {
+            return false;
+        }
+        let recording = Arc::clone(&session.recording);
+        let Some(triggers) = &recording.config.trigger_config else {
+            return false;
+        };
+        let found = triggers
+            .triggers
+            .iter()
+            .position(|trigger| trigger.name == name);
+        let Some(index) = found else {
+            return false;
+        };
+        let trigger = &triggers.triggers[index];
+        if !recording.trigger_admits_producer(index, &producer.name) {
+            return false;
+        }
+        if self.environment.random_fraction() < trigger.skip_probability {
+            return false;
+        }
+        if trigger.max_per_24_h > 0 && count_in_24_h >= trigger.max_per_24_h as usize {
+            return false;
+        }
+        let is_first = !session.was_triggered;
+        session.was_triggered = true;
+        session.snapshot_clocks(&*self.environment);
+        session.received_triggers.push(ReceivedTrigger {
+            timestamp_ns: self.environment.now_ns(),
+            name: name.to_owned(),
+            producer_name: producer.name.clone(),
+            producer_uid: producer.link.client().uid,
+            stop_delay_ms: trigger.stop_delay_ms,
+        });
+        let received = session.received_triggers.len() - 1;
+        let delay_ms = u64::from(trigger.stop_delay_ms);
+        match triggers.effective_mode() {
+            TriggerMode::Start if session.state == State::Configured => {
+                self.start(id);
+                self.set_timer(id, delay_ms, Timer::Duration);
+            }
+            TriggerMode::Start => {}
+            TriggerMode::Stop if is_first => {
+                self.timers.cancel(id, |timer| *timer == Timer::Duration);
+                self.set_timer(id, delay_ms, Timer::StopAfterTrigger);
+            }
+            TriggerMode::Stop => {}
+            TriggerMode::CloneSnapshot => {
+                let trigger = session.received_triggers[received].clone();
+                self.set_timer(id, delay_ms, Timer::CloneAfterTrigger(trigger));
+            }
+        }
+        true
+    }
+
+    /// The time has come for the snapshot that a trigger asks for.
+    pub(super) fn ask_for_clone(&mut self, id: SessionId, trigger: ReceivedTrigger) {
+        if let Some(session) = self.sessions.get(&id) {
+            let owner = Arc::clone(&session.owner);
+            self.calls.note(move || owner.clone_triggered(&trigger));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_count_for_24_hours() {
+        let mut history = TriggerHistory::default();
+        history.note(0, "a");
+        history.note(1, "a");
+        history.note(1, "b");
+        assert_eq!(history.count(DAY_NS - 1, "a"), 2);
+        assert_eq!(history.count(DAY_NS, "a"), 1);
+        assert_eq!(history.count(DAY_NS + 1, "a"), 0);
+    }
+}
