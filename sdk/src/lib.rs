@@ -48,8 +48,9 @@ pub mod ids; // who is who
 pub mod protos; // the generated schema
 
 pub use consumer::{
-    BufferConfig, ConfigError, DataSourceConfig, FillPolicy, InMemorySession, Losses, Report,
-    Session, TraceConfig,
+    BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
+    InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionSemaphore,
+    TraceAttributeValue, TraceConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use data_source::{DataSource, TraceContext};
 pub use error::Error;

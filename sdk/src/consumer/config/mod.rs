@@ -1,0 +1,188 @@
+//! What a session records, when it starts and ends, and what becomes of the trace.
+//!
+//! A configuration is built here in Rust; it means what the `TraceConfig` of the tracing service
+//! means that this crate is compatible with. The rules for target buffers differ in one point:
+//! index 0 given together with a name is checked like any other index.
+
+mod buffers; // where packets are kept
+mod builtin; // packets of the service itself
+mod data_sources; // what is recorded
+mod error; // what is wrong with a configuration
+mod life_cycle; // when a session starts and ends, and beside whom it runs
+mod output; // how the trace is flushed, written and described
+mod resolve; // checks, and names to indices
+mod shared_memory; // the memory of each producer
+mod triggers; // events that start, end or clone a session
+mod write; // the configuration as the trace carries it
+
+pub use buffers::BufferConfig;
+pub use builtin::{BuiltinDataSources, PrimaryTraceClock};
+pub use data_sources::DataSourceConfig;
+pub use error::ConfigError;
+pub use life_cycle::{LockdownMode, SessionSemaphore};
+pub use output::{Compression, TraceAttributeValue, WriteFlushMode};
+pub use triggers::{Trigger, TriggerConfig, TriggerMode};
+
+pub use crate::producer::BufferExhaustedPolicy;
+pub use crate::service::trace_buffer::FillPolicy;
+
+pub(crate) use resolve::ResolvedConfig;
+
+use output::TraceAttribute;
+use shared_memory::SharedMemoryConfig;
+
+/// Size of the buffer of [`TraceConfig::default`], in KiB.
+const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;
+
+/// What a session records, and how.
+///
+/// ```
+/// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+///
+/// let config = TraceConfig::new()
+///     .buffer(BufferConfig::ring(16 * 1024).named("events"))
+///     .buffer(BufferConfig::discard(1024).named("start-up"))
+///     .data_source(DataSourceConfig::new("track_event").target_name("events"))
+///     .data_source(DataSourceConfig::new("com.example.boot").target_name("start-up"));
+/// assert!(config.check().is_ok());
+///
+/// let config = config.data_source(DataSourceConfig::new("com.example.gpu").target_index(2));
+/// assert_eq!(
+///     config.check().unwrap_err().to_string(),
+///     "data_sources[2] (com.example.gpu) targets buffers[2], but the number of buffers is 2"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceConfig {
+    pub(crate) buffers: Vec<BufferConfig>,
+    pub(crate) data_sources: Vec<DataSourceConfig>,
+    /// Every data source that is not listed goes to buffer 0.
+    pub(crate) records_all: bool,
+    pub(crate) builtin_data_sources: BuiltinDataSources,
+    /// At most one entry for each producer, and one without a name.
+    pub(crate) shared_memory: Vec<SharedMemoryConfig>,
+    /// 0: the incremental state is never cleared.
+    pub(crate) incremental_state_clear_period_ms: u32,
+
+    /// The session waits for its start.
+    pub(crate) deferred_start: bool,
+    /// 0: until it is ended.
+    pub(crate) duration_ms: u32,
+    pub(crate) prefer_suspend_clock_for_duration: bool,
+    /// 0: [`TraceConfig::effective_data_source_stop_timeout_ms`] says how long.
+    pub(crate) data_source_stop_timeout_ms: u32,
+    pub(crate) trigger_config: Option<TriggerConfig>,
+    pub(crate) enable_extra_guardrails: bool,
+    /// 0: no override.
+    pub(crate) guardrail_max_tracing_buffer_size_kb: u32,
+    pub(crate) lockdown_mode: LockdownMode,
+    pub(crate) unique_session_name: Option<String>,
+    pub(crate) session_semaphores: Vec<SessionSemaphore>,
+    pub(crate) exclusive_prio: u32,
+
+    pub(crate) write_into_file: bool,
+    pub(crate) output_path: Option<String>,
+    /// 0: [`TraceConfig::effective_file_write_period_ms`] says how long.
+    pub(crate) file_write_period_ms: u32,
+    /// 0: no limit.
+    pub(crate) max_file_size_bytes: u64,
+    /// 0: no periodic flush.
+    pub(crate) flush_period_ms: u32,
+    /// 0: [`TraceConfig::effective_flush_timeout_ms`] says how long.
+    pub(crate) flush_timeout_ms: u32,
+    pub(crate) write_flush_mode: WriteFlushMode,
+    /// Each write into the file reaches the disk before the next.
+    pub(crate) fflush_post_write: bool,
+    pub(crate) compression: Compression,
+    /// Most and least significant half; both 0: random.
+    pub(crate) trace_uuid: (i64, i64),
+    pub(crate) trace_attributes: Vec<TraceAttribute>,
+    pub(crate) bugreport_score: i32,
+    pub(crate) bugreport_filename: Option<String>,
+}
+
+impl Default for TraceConfig {
+    /// One ring of 32 MiB for every data source of the process.
+    fn default() -> Self {
+        Self::new()
+            .buffer(BufferConfig::ring(DEFAULT_BUFFER_SIZE_KB))
+            .record_all()
+    }
+}
+
+impl TraceConfig {
+    /// A configuration without buffers and data sources.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            buffers: Vec::new(),
+            data_sources: Vec::new(),
+            records_all: false,
+            builtin_data_sources: BuiltinDataSources::new(),
+            shared_memory: Vec::new(),
+            incremental_state_clear_period_ms: 0,
+            deferred_start: false,
+            duration_ms: 0,
+            prefer_suspend_clock_for_duration: false,
+            data_source_stop_timeout_ms: 0,
+            trigger_config: None,
+            enable_extra_guardrails: false,
+            guardrail_max_tracing_buffer_size_kb: 0,
+            lockdown_mode: LockdownMode::Unchanged,
+            unique_session_name: None,
+            session_semaphores: Vec::new(),
+            exclusive_prio: 0,
+            write_into_file: false,
+            output_path: None,
+            file_write_period_ms: 0,
+            max_file_size_bytes: 0,
+            flush_period_ms: 0,
+            flush_timeout_ms: 0,
+            write_flush_mode: WriteFlushMode::Auto,
+            fflush_post_write: false,
+            compression: Compression::None,
+            trace_uuid: (0, 0),
+            trace_attributes: Vec::new(),
+            bugreport_score: 0,
+            bugreport_filename: None,
+        }
+    }
+
+    /// Adds a buffer; the first one has index 0.
+    #[must_use]
+    pub fn buffer(mut self, buffer: BufferConfig) -> Self {
+        self.buffers.push(buffer);
+        self
+    }
+
+    /// Adds a data source to record.
+    #[must_use]
+    pub fn data_source(mut self, data_source: DataSourceConfig) -> Self {
+        self.data_sources.push(data_source);
+        self
+    }
+
+    /// Records every data source of the process, also those that are not listed: these go to the
+    /// first buffer.
+    #[must_use]
+    pub const fn record_all(mut self) -> Self {
+        self.records_all = true;
+        self
+    }
+
+    /// Chooses which packets the service itself adds to the trace.
+    #[must_use]
+    pub const fn builtin_data_sources(mut self, builtin: BuiltinDataSources) -> Self {
+        self.builtin_data_sources = builtin;
+        self
+    }
+
+    /// Has every data source repeat what its packets depend on, such as interned names, each
+    /// `period_ms` milliseconds; 0 for never. Rings of this crate repeat it by themselves whenever
+    /// they have filled another quarter.
+    #[must_use]
+    pub const fn incremental_state_clear_period_ms(mut self, period_ms: u32) -> Self {
+        self.incremental_state_clear_period_ms = period_ms;
+        self
+    }
+}

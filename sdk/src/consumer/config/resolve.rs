@@ -1,0 +1,238 @@
+//! Checks, and names to indices.
+
+use std::collections::HashMap;
+
+use super::{BufferConfig, BufferExhaustedPolicy, ConfigError, DataSourceConfig, TraceConfig};
+use crate::shm::Geometry;
+
+/// Buffers that one session may have.
+pub(super) const BUFFERS_MAX: usize = 128;
+
+impl TraceConfig {
+    /// Checks the configuration, as starting a session with it does.
+    ///
+    /// # Errors
+    ///
+    /// The first contradiction, with the index and value at fault.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.resolve().map(drop)
+    }
+
+    /// Resolves names to indices.
+    pub(crate) fn resolve(&self) -> Result<ResolvedConfig, ConfigError> {
+        if self.buffers.len() > BUFFERS_MAX {
+            return Err(ConfigError::TooManyBuffers {
+                count: self.buffers.len(),
+            });
+        }
+        let mut index_of_name = HashMap::new();
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            if buffer.size_kb == 0 {
+                return Err(ConfigError::EmptyBuffer { index });
+            }
+            let Some(name) = &buffer.name else { continue };
+            if let Some(first_index) = index_of_name.insert(name.as_str(), index) {
+                return Err(ConfigError::DuplicateBufferName {
+                    name: name.clone(),
+                    first_index,
+                    index,
+                });
+            }
+        }
+        let mut buffer_of_data_source = HashMap::new();
+        for (index, data_source) in self.data_sources.iter().enumerate() {
+            let buffer_index = self.target(index, data_source, &index_of_name)?;
+            let target = ResolvedDataSource {
+                buffer_index,
+                exhausted_policy: data_source.exhausted_policy,
+            };
+            if buffer_of_data_source
+                .insert(data_source.name.clone(), target)
+                .is_some()
+            {
+                return Err(ConfigError::DuplicateDataSource {
+                    name: data_source.name.clone(),
+                    index,
+                });
+            }
+        }
+        if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
+            return Err(ConfigError::NoBuffers);
+        }
+        Ok(ResolvedConfig {
+            buffers: self.buffers.clone(),
+            data_sources: buffer_of_data_source,
+            records_all: self.records_all,
+            shared_memory: self.shared_memory_of_process()?,
+        })
+    }
+
+    fn target(
+        &self,
+        index: usize,
+        data_source: &DataSourceConfig,
+        index_of_name: &HashMap<&str, usize>,
+    ) -> Result<usize, ConfigError> {
+        let named = match &data_source.target_name {
+            Some(buffer_name) => {
+                Some(*index_of_name.get(buffer_name.as_str()).ok_or_else(|| {
+                    ConfigError::UnknownBufferName {
+                        data_source: data_source.name.clone(),
+                        index,
+                        buffer_name: buffer_name.clone(),
+                    }
+                })?)
+            }
+            None => None,
+        };
+        if let (Some(named), Some(indexed)) = (named, data_source.target_index)
+            && named != indexed
+        {
+            return Err(ConfigError::TargetMismatch {
+                data_source: data_source.name.clone(),
+                index,
+                named,
+                indexed,
+            });
+        }
+        let target = named.or(data_source.target_index).unwrap_or(0);
+        if target >= self.buffers.len() {
+            return Err(ConfigError::TargetOutOfBounds {
+                data_source: data_source.name.clone(),
+                index,
+                target,
+                buffer_count: self.buffers.len(),
+            });
+        }
+        Ok(target)
+    }
+}
+
+/// A configuration whose targets are known to exist.
+#[derive(Clone, Debug)]
+pub(crate) struct ResolvedConfig {
+    pub(crate) buffers: Vec<BufferConfig>,
+    data_sources: HashMap<String, ResolvedDataSource>,
+    records_all: bool,
+    pub(crate) shared_memory: Option<Geometry>,
+}
+
+/// Where one data source writes to, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResolvedDataSource {
+    pub(crate) buffer_index: usize,
+    pub(crate) exhausted_policy: BufferExhaustedPolicy,
+}
+
+impl ResolvedConfig {
+    /// Where data source `name` writes to; `None` if it is not recorded.
+    pub(crate) fn data_source(&self, name: &str) -> Option<ResolvedDataSource> {
+        let unlisted = ResolvedDataSource {
+            buffer_index: 0,
+            exhausted_policy: BufferExhaustedPolicy::Drop,
+        };
+        let listed = self.data_sources.get(name).copied();
+        listed.or(self.records_all.then_some(unlisted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_buffers() -> TraceConfig {
+        TraceConfig::new()
+            .buffer(BufferConfig::ring(64).named("a"))
+            .buffer(BufferConfig::discard(64).named("b"))
+    }
+
+    fn target(data_source: DataSourceConfig) -> Result<usize, ConfigError> {
+        let config = two_buffers().data_source(data_source).resolve()?;
+        Ok(config.data_source("x").expect("listed").buffer_index)
+    }
+
+    #[test]
+    fn a_target_is_an_index_a_name_or_both_and_buffer_0_by_default() {
+        let x = || DataSourceConfig::new("x");
+        assert_eq!(target(x()), Ok(0));
+        assert_eq!(target(x().target_index(1)), Ok(1));
+        assert_eq!(target(x().target_name("b")), Ok(1));
+        assert_eq!(target(x().target_name("b").target_index(1)), Ok(1));
+    }
+
+    #[test]
+    fn targets_that_do_not_exist_or_contradict_are_refused_with_their_values() {
+        let x = || DataSourceConfig::new("x");
+        let message = |data_source| target(data_source).unwrap_err().to_string();
+        assert_eq!(
+            message(x().target_index(2)),
+            "data_sources[0] (x) targets buffers[2], but the number of buffers is 2"
+        );
+        assert_eq!(
+            message(x().target_name("c")),
+            "data_sources[0] (x) targets the buffer \"c\", which does not exist"
+        );
+        assert_eq!(
+            message(x().target_name("b").target_index(0)),
+            "data_sources[0] (x) targets buffers[1] by name, but buffers[0] by index"
+        );
+    }
+
+    #[test]
+    fn buffers_need_a_size_and_distinct_names() {
+        let config = two_buffers().buffer(BufferConfig::ring(64).named("a"));
+        assert_eq!(
+            config.check().unwrap_err().to_string(),
+            "buffers[2] has the name \"a\" of buffers[0]"
+        );
+        let config = two_buffers().buffer(BufferConfig::ring(0));
+        assert_eq!(config.check(), Err(ConfigError::EmptyBuffer { index: 2 }));
+        let config = (0..129).fold(TraceConfig::new(), |config, _| {
+            config.buffer(BufferConfig::ring(4))
+        });
+        assert_eq!(
+            config.check(),
+            Err(ConfigError::TooManyBuffers { count: 129 })
+        );
+    }
+
+    #[test]
+    fn shared_memory_comes_in_whole_pages_of_a_legal_size() {
+        assert_eq!(two_buffers().shared_memory(256, 4).check(), Ok(()));
+        for (size_kb, page_size_kb) in [(256, 3), (18, 16), (2, 4), (64 << 10, 4)] {
+            let config = two_buffers().shared_memory(size_kb, page_size_kb);
+            assert!(matches!(
+                config.check(),
+                Err(ConfigError::SharedMemory { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn recording_something_needs_a_buffer() {
+        assert_eq!(TraceConfig::new().check(), Ok(()));
+        assert_eq!(
+            TraceConfig::new().record_all().check(),
+            Err(ConfigError::NoBuffers)
+        );
+    }
+
+    #[test]
+    fn a_data_source_is_listed_once() {
+        let config = two_buffers()
+            .data_source(DataSourceConfig::new("x"))
+            .data_source(DataSourceConfig::new("x"));
+        assert_eq!(
+            config.check().unwrap_err().to_string(),
+            "data_sources[1] (x) is listed before already"
+        );
+    }
+
+    #[test]
+    fn unlisted_data_sources_are_recorded_only_on_request() {
+        let config = two_buffers().resolve().expect("valid");
+        assert!(config.data_source("y").is_none());
+        let config = two_buffers().record_all().resolve().expect("valid");
+        assert_eq!(config.data_source("y").expect("recorded").buffer_index, 0);
+    }
+}
