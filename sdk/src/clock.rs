@@ -27,6 +27,11 @@ pub(crate) fn snapshot() -> [(u32, u64); SNAPSHOT_CLOCKS.len()] {
     SNAPSHOT_CLOCKS.map(|(id, clock)| (id, nanoseconds(clock_gettime(clock))))
 }
 
+/// The time of day, in nanoseconds since 1970.
+pub(crate) fn time_of_day_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
 fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -77,7 +77,8 @@ pub trait ServiceEndpoint: Send + Sync {
 /// its size.
 ///
 /// The service counts, and writers look: what later packets of theirs build on must be written again
-/// before the ring has lapped it. The count of other buffers stays 0.
+/// before the ring has lapped it. The count of other buffers stays where it is, but for requests to
+/// start anew.
 #[derive(Debug, Default)]
 pub struct RingProgress(AtomicU64);
 
@@ -85,18 +86,18 @@ impl RingProgress {
     /// Quarters that a ring is divided into.
     pub(crate) const PARTS: u64 = 4;
 
-    /// Called by the service, by one thread at a time.
+    /// The ring has filled so many quarters more; or writers are to repeat themselves as if it had.
     #[inline]
-    pub(crate) fn advance_to(&self, quarters: u64) {
+    pub(crate) fn advance(&self, quarters: u64) {
         // Relaxed, as the load: a hint of when to repeat oneself, ordered with nothing.
-        self.0.store(quarters, Ordering::Relaxed);
+        self.0.fetch_add(quarters, Ordering::Relaxed);
     }
 
     /// Quarters filled so far.
     #[inline]
     #[must_use]
     pub fn quarters(&self) -> u64 {
-        // Relaxed: see `advance_to`.
+        // Relaxed: see `advance`.
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -8,6 +8,83 @@ use crate::consumer::ConfigError;
 use crate::service::trace_buffer::BufferError;
 use crate::shm::MemoryError;
 
+/// Why a session may not start, or may not be cloned, because of the sessions there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Another session has this `unique_session_name`.
+    NameInUse {
+        /// The name.
+        name: String,
+    },
+    /// A session of this name started less than five minutes ago, and guardrails are on.
+    StartedTooRecently {
+        /// The name.
+        name: String,
+    },
+    /// A session is active that keeps away those that do not matter more.
+    ExclusiveSession {
+        /// Its `exclusive_prio`.
+        active: u32,
+        /// That of the session that was refused.
+        requested: u32,
+    },
+    /// More sessions hold a semaphore than one of them, or the new one, allows.
+    SemaphoreHeld {
+        /// The semaphore's name.
+        name: String,
+        /// Sessions that hold it.
+        holders: usize,
+        /// How many others the strictest of them allows.
+        limit: u64,
+    },
+    /// There is no session to clone, or no longer.
+    NoSuchSession,
+    /// The session to clone belongs to another user.
+    SessionOfAnotherUser,
+    /// The session to clone ended while it was flushed.
+    SessionEnded,
+    /// The buffers could not be cloned.
+    CloneFailed {
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameInUse { name } => {
+                write!(f, "there is a session with the unique_session_name {name:?}")
+            }
+            Self::StartedTooRecently { name } => write!(
+                f,
+                "a session with the unique_session_name {name:?} started less than 300 s ago"
+            ),
+            Self::ExclusiveSession { active, requested } => write!(
+                f,
+                "an exclusive session with priority {active} is active, which is not below the \
+                 requested priority {requested}"
+            ),
+            Self::SemaphoreHeld {
+                name,
+                holders,
+                limit,
+            } => write!(
+                f,
+                "session_semaphores: {holders} sessions hold {name:?}, and at most {limit} others \
+                 are allowed"
+            ),
+            Self::NoSuchSession => f.write_str("there is no such session"),
+            Self::SessionOfAnotherUser => {
+                f.write_str("a session of another user cannot be cloned")
+            }
+            Self::SessionEnded => f.write_str("the session to clone has ended"),
+            Self::CloneFailed { reason } => write!(f, "cannot clone the session: {reason}"),
+        }
+    }
+}
+
 /// Why a session could not start, or could not end as it should.
 ///
 /// Recording itself never fails: losses are counted, marked in the trace, and listed by the
@@ -46,6 +123,10 @@ pub enum Error {
         /// Sessions that can run at once.
         limit: usize,
     },
+    /// Other sessions are in the way, or the one that is asked about.
+    Refused(Refusal),
+    /// The configuration has no `output_path`: give it one, or name a file.
+    NoOutputPath,
     /// All 65,535 buffer ids are in use: finish a session first.
     TooManyBuffers,
     /// The thread that drains the buffers into the file could not be started.
@@ -81,6 +162,10 @@ impl fmt::Display for Error {
                     "{limit} sessions run already: finish one before starting another"
                 )
             }
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::NoOutputPath => {
+                f.write_str("the trace config has no output_path: give it one, or name a file")
+            }
             Self::TooManyBuffers => {
                 f.write_str("no buffer id is left: finish a session before starting another")
             }
@@ -103,8 +188,16 @@ impl std::error::Error for Error {
             Self::SharedMemory(source) => Some(source),
             Self::SharedMemoryExists { .. }
             | Self::TooManySessions { .. }
+            | Self::Refused(_)
+            | Self::NoOutputPath
             | Self::TooManyBuffers => None,
         }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 

@@ -40,6 +40,7 @@ pub mod track_event; // span!, instant!, counter!
 pub mod producer; // writers of each thread, chunks, the arbiter
 pub mod shm; // memory between producer and service
 pub mod commit; // the message between the two
+pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
 mod runtime; // producer and service of one process, put together
 // What everybody uses.
@@ -49,10 +50,10 @@ pub mod protos; // the generated schema
 
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
-    InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionSemaphore,
-    TraceAttributeValue, TraceConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
+    InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionControl,
+    SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use data_source::{DataSource, TraceContext};
-pub use error::Error;
+pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use track_event::{ArgValue, CounterValue, Span};

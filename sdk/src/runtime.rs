@@ -2,19 +2,36 @@
 //! commit is a function call.
 
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::clock;
+use crate::commit::ServiceEndpoint;
+use crate::coordination::ServiceControl;
 use crate::error::Error;
 use crate::ids::BufferId;
-use crate::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, PacketCounts, TraceWriter};
-use crate::service::{CentralBuffer, Service};
+use crate::producer::{
+    self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, PacketCounts, ProcessProducer, TraceWriter,
+};
+use crate::service::trace_buffer::ClientIdentity;
+use crate::service::{CentralBuffer, Limits, Machine, Service};
 use crate::shm::{Geometry, MemoryError, shared_memory};
 
 /// Shared memory of a process, unless its first session asks for another size. It bounds how many
 /// writers can be in the middle of a chunk at once; pages that are never used cost nothing.
-pub(crate) const DEFAULT_SIZE_BYTES: usize = 4 << 20;
-pub(crate) const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
+const DEFAULT_SIZE_BYTES: usize = 4 << 20;
+const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
+
+/// How long the timer thread sleeps at a time while there is nothing to wait for.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Sessions of one process, all of the same user.
+const LIMITS: Limits = Limits {
+    sessions: 15,
+    sessions_per_uid: 15,
+};
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
@@ -37,8 +54,12 @@ impl Runtime {
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
             None => {
-                let made = Self::new(asked).map_err(Error::SharedMemory)?;
-                RUNTIME.get_or_init(|| made)
+                let (made, control) = Self::new(asked).map_err(Error::SharedMemory)?;
+                start_timers(&made.service).map_err(Error::Thread)?;
+                let runtime = RUNTIME.get_or_init(|| made);
+                // Trace points may call the service from now on.
+                producer::connect(&control);
+                runtime
             }
         };
         match asked {
@@ -50,20 +71,34 @@ impl Runtime {
         }
     }
 
-    fn new(asked: Option<Geometry>) -> Result<Self, MemoryError> {
+    fn new(asked: Option<Geometry>) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
         let geometry = match asked {
             Some(geometry) => geometry,
             None => Geometry::new(DEFAULT_SIZE_BYTES, DEFAULT_PAGE_SIZE_BYTES)?,
         };
         let (producer_memory, service_memory) = shared_memory(geometry)?;
-        let service = Arc::new(Service::new(service_memory));
-        let endpoint = Arc::clone(&service);
-        let arbiter = Arbiter::new(producer_memory, endpoint, ArbiterConfig::default());
-        Ok(Self {
+        let service = Service::new(Arc::new(Machine), LIMITS);
+        let client = ClientIdentity {
+            uid: Some(rustix::process::getuid().as_raw()),
+            pid: Some(std::process::id()),
+        };
+        let endpoint = service
+            .connect_producer(
+                &process_name(),
+                client,
+                service_memory,
+                Arc::new(ProcessProducer),
+            )
+            .map(Arc::new)
+            .expect("the first producer gets an id");
+        let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
+        let arbiter = Arbiter::new(producer_memory, commits, ArbiterConfig::default());
+        let runtime = Self {
             service,
             arbiter,
             geometry,
-        })
+        };
+        Ok((runtime, endpoint))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -90,6 +125,30 @@ impl Runtime {
             self.arbiter.forget_buffer(buffer.id);
         }
     }
+}
+
+/// The name that configurations can pick this process by: that of its executable.
+fn process_name() -> String {
+    std::env::current_exe()
+        .ok()
+        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .unwrap_or_default()
+}
+
+/// Starts the thread that does what sessions want done later. It sleeps until something is due.
+fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
+    let service = Arc::clone(service);
+    let run = move || loop {
+        let deadline_ns = service.run_due_timers();
+        let timeout = deadline_ns.map_or(IDLE, |deadline_ns| {
+            Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()))
+        });
+        service.wait_for_earlier_timer(deadline_ns, timeout);
+    };
+    thread::Builder::new()
+        .name("tracezero-timers".to_owned())
+        .spawn(run)
+        .map(drop)
 }
 
 /// A writer to a central buffer. Only sessions hand out buffer ids, so there is a runtime.

@@ -3,13 +3,18 @@
 mod config; // what to record
 mod report; // what became of it
 mod session; // the handle that applications hold
-mod trace_file; // batches of packets into a file, by a thread of its own
+mod control; // what can be done while it goes on
+mod snapshot; // what was in the buffers at one moment
+mod trigger_callback; // what to do about triggers
+mod file_writer; // the session into a file, by a thread of its own
 
-pub(crate) use config::ResolvedConfig;
 pub use config::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
     LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue, TraceConfig, Trigger,
     TriggerConfig, TriggerMode, WriteFlushMode,
 };
+pub use config::BufferExhaustedPolicy;
+pub use control::{SessionControl, SessionState};
 pub use report::{Losses, Report};
+pub use snapshot::Snapshot;
 pub use session::{InMemorySession, Session};

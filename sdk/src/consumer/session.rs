@@ -4,15 +4,24 @@ use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::config::TraceConfig;
-use super::report::Report;
-use super::trace_file::{Streaming, TraceFile, Waker};
+use super::control::SessionControl;
+use super::file_writer::{FileWriter, Waker};
+use super::report::{Losses, Report};
+use super::trigger_callback::TriggerCallback;
 use crate::error::Error;
-use crate::producer::{self, SessionBuffer};
+use crate::ids::SessionId;
+use crate::producer;
 use crate::runtime::Runtime;
-use crate::service::{CentralBuffer, TracingSession};
+use crate::service::{
+    CentralBuffer, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
+};
+
+/// How often a file is written, unless the configuration says.
+const FILE_WRITE_PERIOD_MS: u32 = 1000;
 
 /// A recording that is streamed into a file while it goes on.
 ///
@@ -38,8 +47,9 @@ use crate::service::{CentralBuffer, TracingSession};
 /// ```
 #[must_use = "a session ends when it is dropped"]
 pub struct Session {
+    place: Place,
     /// `None` once it has finished.
-    running: Option<(Place, Streaming)>,
+    writer: Option<FileWriter>,
     path: PathBuf,
 }
 
@@ -55,6 +65,12 @@ impl Session {
         TraceConfig::default().record_to_file(path)
     }
 
+    /// What can be done to it while it goes on.
+    #[must_use]
+    pub fn control(&self) -> &SessionControl {
+        &self.place.control
+    }
+
     /// Stops recording, writes what is left and closes the file.
     ///
     /// Threads need not have ended: what they wrote so far is collected.
@@ -67,17 +83,14 @@ impl Session {
     }
 
     fn end(&mut self) -> Result<Report, Error> {
-        let Some((place, streaming)) = self.running.take() else {
+        let Some(writer) = self.writer.take() else {
             return Ok(Report::default());
         };
-        place.stop_writers();
-        let (mut session, mut file, streamed) = streaming.stop();
-        place.collect_open_chunks();
-        let mut batch = Vec::new();
-        let written = streamed
-            .and_then(|()| session.read(&mut batch, |batch| file.write(batch)))
-            .and_then(|()| file.write(&mut session.epilogue()));
-        let mut report = place.close(&session, file.written_bytes);
+        self.place.stop();
+        let written = writer.join();
+        let service = self.place.control.runtime().service();
+        let bytes = service.written_bytes(self.place.control.id());
+        let mut report = self.place.close(bytes);
         report.path = Some(self.path.clone());
         match written {
             Ok(()) => Ok(report),
@@ -118,10 +131,8 @@ impl fmt::Debug for Session {
 /// ```
 #[must_use = "a session ends when it is dropped"]
 pub struct InMemorySession {
-    /// `None` once it has finished.
-    running: Option<(Place, TracingSession)>,
-    /// The packets that the trace begins with.
-    preamble: Vec<u8>,
+    place: Place,
+    is_finished: bool,
 }
 
 impl InMemorySession {
@@ -134,26 +145,32 @@ impl InMemorySession {
         TraceConfig::default().record_in_memory()
     }
 
+    /// What can be done to it while it goes on.
+    #[must_use]
+    pub fn control(&self) -> &SessionControl {
+        &self.place.control
+    }
+
     /// Stops recording; returns the trace and its account.
+    ///
+    /// The trace is empty if the session waited for a trigger that did not come.
     #[must_use = "the trace is returned"]
     pub fn finish(mut self) -> (Vec<u8>, Report) {
-        let mut trace = std::mem::take(&mut self.preamble);
-        let Some((place, mut session)) = self.running.take() else {
-            return (trace, Report::default());
-        };
-        place.stop_writers();
-        place.collect_open_chunks();
-        let Ok(()) = session.read(&mut trace, |_| Ok::<(), Infallible>(()));
-        trace.extend(session.epilogue());
-        let report = place.close(&session, trace.len() as u64);
+        let mut trace = Vec::new();
+        self.place.stop();
+        let service = self.place.control.runtime().service();
+        let id = self.place.control.id();
+        let Ok(()) = service.read(id, &mut trace, |_| Ok::<(), Infallible>(()));
+        self.is_finished = true;
+        let report = self.place.close(trace.len() as u64);
         (trace, report)
     }
 }
 
 impl Drop for InMemorySession {
     fn drop(&mut self) {
-        if let Some((place, _)) = self.running.take() {
-            place.abandon();
+        if !self.is_finished {
+            self.place.abandon();
         }
     }
 }
@@ -172,29 +189,53 @@ impl TraceConfig {
     /// If the configuration contradicts itself, the file cannot be created, or there is no memory
     /// or place for another session. No file is left behind.
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
-        let path = path.as_ref().to_owned();
-        let waker = Arc::new(Waker::default());
-        let (place, session) = {
-            let waker = Arc::clone(&waker);
-            Place::start(self, Some(move || waker.drain()))?
+        self.record_into(path.as_ref(), |path| File::create(path))
+    }
+
+    /// Records into the file at the configuration's [`output_path`](TraceConfig::output_path),
+    /// which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceConfig::record_to_file`], and if the configuration has no output path.
+    pub fn record(self) -> Result<Session, Error> {
+        let path = match &self.output_path {
+            Some(path) => PathBuf::from(path),
+            None => return Err(Error::NoOutputPath),
         };
+        self.record_into(&path, |path| File::create_new(path))
+    }
+
+    fn record_into(
+        mut self,
+        path: &Path,
+        open: impl FnOnce(&Path) -> std::io::Result<File>,
+    ) -> Result<Session, Error> {
+        if self.file_write_period_ms == 0 {
+            self.file_write_period_ms = FILE_WRITE_PERIOD_MS;
+        }
+        let waker = Arc::new(Waker::default());
+        let place = Place::start(self, Some(Arc::clone(&waker)))?;
+        let (runtime, id) = (place.control.runtime(), place.control.id());
         // Last, so that an error before leaves an existing file alone.
-        let streaming = File::create(&path)
+        let writer = open(path)
             .map_err(|source| Error::File {
-                path: path.clone(),
+                path: path.to_owned(),
                 source,
             })
             .and_then(|file| {
-                Streaming::start(session, TraceFile::new(file), waker).map_err(|source| {
+                runtime.service().attach_output(id, TraceOutput::new(file));
+                FileWriter::start(runtime, id, waker).map_err(|source| {
                     // An empty file is no trace. That it cannot be removed changes nothing.
-                    let _ = std::fs::remove_file(&path);
+                    let _ = std::fs::remove_file(path);
                     Error::Thread(source)
                 })
             })
             .inspect_err(|_| place.abandon())?;
         Ok(Session {
-            running: Some((place, streaming)),
-            path,
+            place,
+            writer: Some(writer),
+            path: path.to_owned(),
         })
     }
 
@@ -205,95 +246,143 @@ impl TraceConfig {
     /// If the configuration contradicts itself, or there is no memory or place for another
     /// session.
     pub fn record_in_memory(self) -> Result<InMemorySession, Error> {
-        let (place, session) = Place::start(self, None::<fn()>)?;
-        let preamble = session.preamble();
         Ok(InMemorySession {
-            running: Some((place, session)),
-            preamble,
+            place: Place::start(self, None)?,
+            is_finished: false,
         })
     }
 }
 
-/// A running session's place among the writers of this process.
+/// A session's place in the service of this process.
 struct Place {
-    runtime: &'static Runtime,
-    slot: usize,
+    control: SessionControl,
     /// In the order of the configuration.
     buffers: Vec<Arc<CentralBuffer>>,
     /// Nested trace points that were dropped before the session began.
     nested_before: u64,
 }
 
+/// A session's owner, as the service calls it.
+struct Owner {
+    runtime: &'static Runtime,
+    /// Set once it is known.
+    id: OnceLock<SessionId>,
+    waker: Option<Arc<Waker>>,
+    on_trigger: Arc<TriggerCallback>,
+}
+
+impl SessionOwner for Owner {
+    fn write_into_file(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
+
+    fn disabled(&self, _reason: Option<&str>) {
+        // The rest is due.
+        self.write_into_file();
+    }
+
+    fn clone_triggered(&self, trigger: &ReceivedTrigger) {
+        if let Some(id) = self.id.get() {
+            self.on_trigger.call(self.runtime, *id, trigger);
+        }
+    }
+}
+
 impl Place {
-    /// Allocates the buffers and lets writers in. `wake` calls whoever reads while the session goes
-    /// on.
-    fn start(
-        config: TraceConfig,
-        wake: Option<impl Fn() + Send + Sync + Clone + 'static>,
-    ) -> Result<(Self, TracingSession), Error> {
-        let resolved = Arc::new(config.resolve()?);
-        let runtime = Runtime::of_process(resolved.shared_memory)?;
-        let session = TracingSession::start(runtime.service(), config, &resolved, wake)?;
-        let buffers = session.buffers().to_vec();
-        let writable = |buffer: &Arc<CentralBuffer>| SessionBuffer {
-            id: buffer.id,
-            progress: Arc::clone(&buffer.progress),
-        };
-        let session_buffers = buffers.iter().map(writable).collect();
-        let nested_before = producer::nested_count();
-        let slot = producer::start_session(&resolved, session_buffers)
-            .inspect_err(|_| runtime.service().remove_buffers(&buffers))?;
-        let place = Self {
+    /// Begins the session. `waker` wakes whoever writes it into a file.
+    fn start(config: TraceConfig, waker: Option<Arc<Waker>>) -> Result<Self, Error> {
+        let geometry = config.resolve()?.shared_memory;
+        let recording = Arc::new(Recording::new(config)?);
+        let runtime = Runtime::of_process(geometry)?;
+        let on_trigger = Arc::new(TriggerCallback::default());
+        let owner = Arc::new(Owner {
             runtime,
-            slot,
-            buffers,
+            id: OnceLock::new(),
+            waker: waker.clone(),
+            on_trigger: Arc::clone(&on_trigger),
+        });
+        let nested_before = producer::nested_count();
+        let id = runtime.service().enable(SessionRequest {
+            recording,
+            uid: rustix::process::getuid().as_raw(),
+            owner: Arc::clone(&owner) as Arc<dyn SessionOwner>,
+            writes_into_file: waker.is_some(),
+            wake: waker.map(|waker| {
+                let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake_from_commit());
+                wake
+            }),
+        })?;
+        owner.id.get_or_init(|| id);
+        Ok(Self {
+            control: SessionControl::new(runtime, id, on_trigger),
+            buffers: runtime.service().buffers(id),
             nested_before,
-        };
-        Ok((place, session))
+        })
     }
 
-    /// Lets no trace point in any more, and commits what this thread wrote.
-    fn stop_writers(&self) {
-        producer::stop_session(self.slot);
-        producer::leave_session(self.slot);
-    }
-
-    /// Copies what other threads have finished in chunks that they still hold.
-    fn collect_open_chunks(&self) {
-        self.runtime.service().scrape(&self.buffers);
+    /// Ends the recording: what threads have finished is in the buffers.
+    fn stop(&self) {
+        self.control.stop();
+        // Data sources that take their time have the stop timeout of the configuration.
+        while !self.control.wait(Duration::from_secs(60)) {}
     }
 
     /// Ends a session that nobody wants to read.
     fn abandon(&self) {
-        self.stop_writers();
-        self.give_up_buffers();
+        let (runtime, id) = (self.control.runtime(), self.control.id());
+        runtime.service().disable(id);
+        runtime.service().free(id);
+        runtime.forget(&self.buffers);
     }
 
     /// Ends a session that was read; returns its account.
-    fn close(self, session: &TracingSession, bytes: u64) -> Report {
-        let mut losses = session.losses();
-        let written = self.runtime.packets_written_to(&self.buffers);
+    fn close(&self, bytes: u64) -> Report {
+        let (runtime, id) = (self.control.runtime(), self.control.id());
+        let counts = runtime.service().read_counts(id);
+        let mut losses = buffer_losses(&self.buffers);
+        let written = runtime.packets_written_to(&self.buffers);
         losses.dropped = written.packets_dropped;
         losses.nested = producer::nested_count() - self.nested_before;
         // Empty packets are no packets to readers.
         let packets_begun = written.packets_begun - written.packets_empty;
         // What is neither in the trace nor lost is in a packet that was not finished.
-        let accounted = session.packets_read() + losses.of_packets_begun();
+        let accounted = counts.packets + losses.of_packets_begun();
         losses.unfinished += packets_begun.saturating_sub(accounted);
-        self.give_up_buffers();
+        runtime.service().free(id);
+        runtime.forget(&self.buffers);
         Report {
-            events: session.events_read(),
+            events: counts.events,
             bytes,
             packets_begun,
-            packets_read: session.packets_read(),
+            packets_read: counts.packets,
             losses,
             path: None,
         }
     }
+}
 
-    /// What is committed to the buffers from now on goes nowhere.
-    fn give_up_buffers(&self) {
-        self.runtime.service().remove_buffers(&self.buffers);
-        self.runtime.forget(&self.buffers);
+/// Adds up what buffers lost.
+fn buffer_losses(buffers: &[Arc<CentralBuffer>]) -> Losses {
+    let mut losses = Losses::default();
+    for buffer in buffers {
+        buffer.with(|buffer| {
+            let was_full = buffer.is_full();
+            for (_, _, counts) in buffer.all_packet_counts() {
+                losses.overwritten += counts.overwritten;
+                losses.discarded += counts.discarded;
+                losses.aborted += counts.aborted;
+                losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
+                // What is still there after the last read waits for the rest of its packet; a
+                // buffer that is full for good has refused that.
+                if was_full {
+                    losses.discarded += counts.unread;
+                } else {
+                    losses.unfinished += counts.unread;
+                }
+            }
+        });
     }
+    losses
 }

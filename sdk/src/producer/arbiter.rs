@@ -33,21 +33,9 @@ use super::batch::Batch;
 use super::patches::PatchList;
 use super::writer_ids::WriterIds;
 use crate::commit::ServiceEndpoint;
+use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, WriterId};
 use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
-
-/// What a writer does when no chunk is free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BufferExhaustedPolicy {
-    /// Drops packets until one is free.
-    #[default]
-    Drop,
-    /// Waits for a chunk at every packet, each time as long as
-    /// [`ArbiterConfig::stall_attempts_max`] allows. Only then are packets dropped.
-    Stall,
-    /// Waits likewise, but while it is dropping it does not wait again.
-    StallThenDrop,
-}
 
 /// When returned chunks go to the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

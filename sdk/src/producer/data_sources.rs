@@ -1,56 +1,68 @@
 //! Which data sources there are, and which sessions record them.
 //!
-//! A session takes one of a few *slots*. Each data source carries a mask of the slots that record
-//! it, so that a trace point decides with one relaxed load. What a thread keeps per data source and
-//! slot is found by a *generation*, which counts every start and end of a session.
+//! An instance of a data source in a session takes one of a few *slots*, the same one for all data
+//! sources of a session. Each data source carries a mask of the slots that record it, so that a
+//! trace point decides with one relaxed load. What a thread keeps per data source and slot is found
+//! by a *generation*, which counts every start and stop of an instance.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 
 use super::BufferExhaustedPolicy;
+use super::thread_writers;
 use crate::commit::RingProgress;
-use crate::consumer::ResolvedConfig;
-use crate::error::Error;
-use crate::ids::BufferId;
+use crate::coordination::{
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+};
+use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 use crate::track_event::{CallSite, TRACK_EVENT};
 
-/// Sessions that can run at once.
-pub(crate) const SLOTS: usize = 8;
+/// Sessions that can run at once; one that lists a data source several times counts so often.
+pub(crate) const SLOTS: usize = 16;
 
 /// Bit of an active mask that says: nobody has asked the registry yet.
 const UNREGISTERED: u32 = 1 << 31;
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    service: None,
     data_sources: Vec::new(),
     call_sites: Vec::new(),
     slots: [const { None }; SLOTS],
+    instances: BTreeMap::new(),
 });
 
-/// Counts starts and ends of sessions.
+/// Held while a data source makes itself known: other threads that reach it wait until sessions
+/// that want it have started it. Trace points inside of its own start do not.
+static REGISTERING: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// Counts starts and stops of instances.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 struct Registry {
+    /// `None` until the first session.
+    service: Option<Arc<dyn ServiceControl>>,
     /// In the order of their indices.
     data_sources: Vec<&'static DataSourceState>,
     call_sites: Vec<&'static CallSite>,
     slots: [Option<Slot>; SLOTS],
+    instances: BTreeMap<InstanceId, RegisteredInstance>,
 }
 
-/// A session on the producer's side.
+/// What a slot stands for: a session, and which of its entries for a data source.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Slot {
-    /// The generation that began with this session.
-    generation: u64,
-    config: Arc<ResolvedConfig>,
-    /// In the order of the configuration.
-    buffers: Vec<SessionBuffer>,
+    session: SessionId,
+    ordinal: usize,
 }
 
-/// A buffer of a session, as writers know it.
-pub(crate) struct SessionBuffer {
-    pub(crate) id: BufferId,
-    pub(crate) progress: Arc<RingProgress>,
+struct RegisteredInstance {
+    setup: DataSourceSetup,
+    slot: usize,
+    /// The generation that began with its start; `None` while it does not record.
+    generation: Option<u64>,
 }
 
 /// The slots that record something, as a bit mask that is read without a lock.
@@ -71,7 +83,7 @@ impl ActiveSlots {
             return mask;
         }
         register();
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & !UNREGISTERED
     }
 
     /// Called with the registry locked.
@@ -79,6 +91,11 @@ impl ActiveSlots {
         // Release pairs with the fence in `generation`: a thread that sees this mask also sees the
         // generation that came before it.
         self.0.store(mask, Ordering::Release);
+    }
+
+    fn is_registered(&self) -> bool {
+        // Relaxed: only a reason to look closer.
+        self.0.load(Ordering::Relaxed) & UNREGISTERED == 0
     }
 }
 
@@ -114,7 +131,7 @@ impl DataSourceState {
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
-        self.active.load(|| self.register())
+        self.active.load(|| register(self))
     }
 
     /// Position of what a thread keeps for this data source and `slot`.
@@ -124,57 +141,42 @@ impl DataSourceState {
         self.index.load(Ordering::Relaxed) * SLOTS + slot
     }
 
-    #[cold]
-    fn register(&'static self) {
-        REGISTRY.lock().register(self);
+    fn descriptor(&self) -> DataSourceDescriptor {
+        DataSourceDescriptor {
+            name: self.name.to_owned(),
+            // So that what was written until then is scraped.
+            notifies_stop: true,
+            ..DataSourceDescriptor::default()
+        }
     }
 }
 
-impl Registry {
-    fn register(&mut self, data_source: &'static DataSourceState) {
-        let known = self
-            .data_sources
-            .iter()
-            .any(|other| std::ptr::eq(*other, data_source));
-        if !known {
-            // Relaxed: the mask that is stored next, with release, publishes it.
-            data_source
-                .index
-                .store(self.data_sources.len(), Ordering::Relaxed);
-            self.data_sources.push(data_source);
+/// Makes a data source known to the sessions there are, and to those to come.
+#[cold]
+fn register(data_source: &'static DataSourceState) {
+    let _registering = REGISTERING.lock();
+    let service = {
+        let mut registry = REGISTRY.lock();
+        if !registry.add(data_source) {
+            return;
         }
-        data_source.active.store(self.mask_of(data_source.name));
+        registry.service.clone()
+    };
+    if let Some(service) = service {
+        // Sets it up and starts it for sessions that want it, by the calls below.
+        service.register_data_source(data_source.descriptor());
     }
-
-    fn mask_of(&self, data_source: &str) -> u32 {
-        let records = |slot: &Option<Slot>| {
-            slot.as_ref()
-                .is_some_and(|slot| slot.config.data_source(data_source).is_some())
-        };
-        self.slots
-            .iter()
-            .enumerate()
-            .map(|(index, slot)| u32::from(records(slot)) << index)
-            .sum()
-    }
-
-    /// Brings all masks up to date after a slot was taken or left.
-    fn update_masks(&mut self) {
-        for data_source in &self.data_sources {
-            data_source.active.store(self.mask_of(data_source.name));
-        }
-        let track_event = self.mask_of(TRACK_EVENT.name);
-        for call_site in &self.call_sites {
-            call_site.active().store(track_event);
-        }
-    }
+    REGISTRY.lock().update_masks();
 }
 
 /// Adds a call site of the track-event macros.
 #[cold]
 pub(crate) fn register_call_site(call_site: &'static CallSite) {
+    let _registering = REGISTERING.lock();
+    if !TRACK_EVENT.active.is_registered() {
+        register(&TRACK_EVENT);
+    }
     let mut registry = REGISTRY.lock();
-    registry.register(&TRACK_EVENT);
     let known = registry
         .call_sites
         .iter()
@@ -186,32 +188,151 @@ pub(crate) fn register_call_site(call_site: &'static CallSite) {
     call_site.active().store(registry.mask_of(TRACK_EVENT.name));
 }
 
-/// Starts recording into the buffers of a session; returns the slot it takes.
-pub(crate) fn start_session(
-    config: &Arc<ResolvedConfig>,
-    buffers: Vec<SessionBuffer>,
-) -> Result<usize, Error> {
-    let mut registry = REGISTRY.lock();
-    let slot = registry
-        .slots
-        .iter()
-        .position(Option::is_none)
-        .ok_or(Error::TooManySessions { limit: SLOTS })?;
-    registry.slots[slot] = Some(Slot {
-        generation: advance_generation(),
-        config: Arc::clone(config),
-        buffers,
-    });
-    registry.update_masks();
-    Ok(slot)
+/// From now on there is a service: it learns of the data sources that are known by now, and of
+/// every other one when it is reached.
+pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
+    let _registering = REGISTERING.lock();
+    let known: Vec<DataSourceDescriptor> = {
+        let mut registry = REGISTRY.lock();
+        registry.service = Some(Arc::clone(service));
+        let known = registry.data_sources.iter();
+        known.map(|data_source| data_source.descriptor()).collect()
+    };
+    for descriptor in known {
+        service.register_data_source(descriptor);
+    }
 }
 
-/// Ends recording into a slot. Trace points that are under way finish.
-pub(crate) fn stop_session(slot: usize) {
-    let mut registry = REGISTRY.lock();
-    registry.slots[slot] = None;
-    advance_generation();
-    registry.update_masks();
+/// Hits triggers by their names.
+pub(crate) fn activate_triggers(names: &[&str]) {
+    let service = REGISTRY.lock().service.clone();
+    if let Some(service) = service {
+        service.activate_triggers(names);
+    }
+}
+
+/// The data sources of this process, as the service calls them.
+#[derive(Debug)]
+pub(crate) struct ProcessProducer;
+
+impl Producer for ProcessProducer {
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
+        REGISTRY.lock().set_up(instance, setup);
+    }
+
+    fn start_data_source(&self, instance: InstanceId) {
+        let mut registry = REGISTRY.lock();
+        if let Some(instance) = registry.instances.get_mut(&instance) {
+            instance.generation = Some(advance_generation());
+            registry.update_masks();
+        }
+    }
+
+    fn stop_data_source(&self, instance: InstanceId) {
+        let service = {
+            let mut registry = REGISTRY.lock();
+            registry.remove(instance);
+            advance_generation();
+            registry.update_masks();
+            registry.service.clone()
+        };
+        thread_writers::leave_ended_sessions();
+        if let Some(service) = service {
+            service.notify_stopped(instance);
+        }
+    }
+
+    fn flush(&self, flush: FlushId, _instances: &[InstanceId], _flags: FlushFlags) {
+        // Commits are made at once, and what is in open chunks is scraped.
+        let service = REGISTRY.lock().service.clone();
+        if let Some(service) = service {
+            service.acknowledge_flush(flush);
+        }
+    }
+
+    fn clear_incremental_state(&self, instances: &[InstanceId]) {
+        let registry = REGISTRY.lock();
+        for instance in instances {
+            if let Some(instance) = registry.instances.get(instance) {
+                instance.setup.progress.advance(1);
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// Returns whether the data source is new.
+    fn add(&mut self, data_source: &'static DataSourceState) -> bool {
+        let known = self
+            .data_sources
+            .iter()
+            .any(|other| std::ptr::eq(*other, data_source));
+        if !known {
+            // Relaxed: the mask that is stored later, with release, publishes it.
+            data_source
+                .index
+                .store(self.data_sources.len(), Ordering::Relaxed);
+            self.data_sources.push(data_source);
+        }
+        !known
+    }
+
+    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup) {
+        let wanted = Slot {
+            session: setup.session,
+            ordinal: setup.ordinal,
+        };
+        let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
+        let free = || self.slots.iter().position(Option::is_none);
+        // Without a slot it is not recorded; the service admits fewer sessions than there are.
+        let Some(slot) = taken.or_else(free) else {
+            return;
+        };
+        self.slots[slot] = Some(wanted);
+        self.instances.insert(
+            id,
+            RegisteredInstance {
+                setup: setup.clone(),
+                slot,
+                generation: None,
+            },
+        );
+    }
+
+    fn remove(&mut self, id: InstanceId) {
+        let Some(removed) = self.instances.remove(&id) else {
+            return;
+        };
+        let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
+        if !self.instances.values().any(is_used) {
+            self.slots[removed.slot] = None;
+        }
+    }
+
+    fn mask_of(&self, data_source: &str) -> u32 {
+        self.instances
+            .values()
+            .filter(|instance| instance.generation.is_some() && instance.setup.name == data_source)
+            .fold(0, |mask, instance| mask | 1 << instance.slot)
+    }
+
+    /// Brings all masks up to date after an instance started or stopped.
+    fn update_masks(&mut self) {
+        for data_source in &self.data_sources {
+            data_source.active.store(self.mask_of(data_source.name));
+        }
+        let track_event = self.mask_of(TRACK_EVENT.name);
+        for call_site in &self.call_sites {
+            call_site.active().store(track_event);
+        }
+    }
+
+    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &DataSourceSetup)> {
+        self.instances.values().find_map(|instance| {
+            let is_it = instance.slot == slot && instance.setup.name == data_source;
+            is_it.then_some((instance.generation?, &instance.setup))
+        })
+    }
 }
 
 /// Called with the registry locked.
@@ -222,7 +343,7 @@ fn advance_generation() -> u64 {
 
 /// Where a data source writes to in a session that records it.
 pub(crate) struct Target {
-    /// The generation that began with the session.
+    /// The generation that began with the instance.
     pub(crate) generation: u64,
     pub(crate) buffer_id: BufferId,
     pub(crate) progress: Arc<RingProgress>,
@@ -233,19 +354,20 @@ pub(crate) struct Target {
 #[cold]
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
     let registry = REGISTRY.lock();
-    let slot = registry.slots[slot].as_ref()?;
-    let target = slot.config.data_source(data_source.name)?;
-    let buffer = &slot.buffers[target.buffer_index];
+    let (generation, setup) = registry.recording(data_source.name, slot)?;
     Some(Target {
-        generation: slot.generation,
-        buffer_id: buffer.id,
-        progress: Arc::clone(&buffer.progress),
-        exhausted_policy: target.exhausted_policy,
+        generation,
+        buffer_id: setup.target_buffer,
+        progress: Arc::clone(&setup.progress),
+        exhausted_policy: setup.exhausted_policy,
     })
 }
 
-/// The generation of the session in `slot`; `None` if no session has it.
+/// Whether what a thread keeps at `instance_index` since `generation` still records.
 #[cold]
-pub(crate) fn slot_generation(slot: usize) -> Option<u64> {
-    Some(REGISTRY.lock().slots[slot].as_ref()?.generation)
+pub(crate) fn is_current(instance_index: usize, generation: u64) -> bool {
+    let registry = REGISTRY.lock();
+    let data_source = registry.data_sources[instance_index / SLOTS];
+    let recording = registry.recording(data_source.name, instance_index % SLOTS);
+    recording.is_some_and(|(current, _)| current == generation)
 }

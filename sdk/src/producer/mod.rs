@@ -30,10 +30,11 @@ mod testing; // a service that reassembles packets
 mod tests; // the whole journey, with many threads
 
 pub use account::{PacketCounts, WriterTotals};
-pub use arbiter::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, CommitMode};
+pub use crate::coordination::BufferExhaustedPolicy;
+pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, SessionBuffer, generation, register_call_site, start_session, stop_session,
+    ActiveSlots, ProcessProducer, activate_triggers, connect, generation, register_call_site,
 };
-pub(crate) use thread_writers::{Instance, leave_session, nested_count, with_instances};
+pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use protozero::PatchId;
 
 use super::account::{AccountId, WriterCounters};
-use super::arbiter::{Arbiter, BufferExhaustedPolicy};
+use super::arbiter::Arbiter;
+use crate::coordination::BufferExhaustedPolicy;
 use super::batch::Batch;
 use super::patches::PatchList;
 use crate::ids::{BufferId, ChunkId, WriterId};

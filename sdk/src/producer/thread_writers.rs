@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::data_sources::{self, DataSourceState, SLOTS};
+use super::data_sources::{self, DataSourceState};
 use super::trace_writer::TraceWriter;
 use crate::runtime;
 use crate::track_event::EventSequence;
@@ -74,17 +74,13 @@ pub(crate) fn nested_count() -> u64 {
     NESTED.load(Ordering::Relaxed)
 }
 
-/// Commits what this thread wrote for the session in `slot`, which has stopped.
-pub(crate) fn leave_session(slot: usize) {
+/// Commits what this thread wrote for sessions that have stopped.
+pub(crate) fn leave_ended_sessions() {
+    let generation = data_sources::generation();
     // A thread that is tracing, or ending, commits by itself later.
     let _ = WRITERS.try_with(|writers| {
         if let Ok(mut writers) = writers.try_borrow_mut() {
-            writers
-                .instances
-                .iter_mut()
-                .skip(slot)
-                .step_by(SLOTS)
-                .for_each(|instance| *instance = None);
+            writers.leave_ended_sessions(generation);
         }
     });
 }
@@ -136,11 +132,10 @@ impl ThreadWriters {
     /// Drops the writers of sessions that have ended, which commits what they hold.
     #[cold]
     fn leave_ended_sessions(&mut self, generation: u64) {
-        let generations: [Option<u64>; SLOTS] = std::array::from_fn(data_sources::slot_generation);
         for (index, instance) in self.instances.iter_mut().enumerate() {
             let ended = instance
                 .as_ref()
-                .is_some_and(|instance| Some(instance.generation) != generations[index % SLOTS]);
+                .is_some_and(|it| !data_sources::is_current(index, it.generation));
             if ended {
                 *instance = None;
             }

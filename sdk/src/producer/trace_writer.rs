@@ -5,7 +5,8 @@ use std::sync::Arc;
 use protozero::{Message, StreamWriter, Writer};
 
 use super::account::PacketCounts;
-use super::arbiter::{Arbiter, BufferExhaustedPolicy};
+use super::arbiter::Arbiter;
+use crate::coordination::BufferExhaustedPolicy;
 use super::chunk_source::{ChunkSource, Prepared};
 use super::port::WriterPort;
 use crate::ids::{BufferId, WriterId};

@@ -20,8 +20,8 @@ pub(crate) struct CentralBuffer {
 
 struct Contents {
     buffer: TraceBuffer,
-    /// Quarters that were filled in the buffers that were here before.
-    quarters_before: u64,
+    /// Quarters of it that were filled and told of.
+    quarters: u64,
 }
 
 /// Who reads a buffer, and when.
@@ -41,7 +41,7 @@ impl CentralBuffer {
             id,
             contents: Mutex::new(Contents {
                 buffer,
-                quarters_before: 0,
+                quarters: 0,
             }),
             progress: Arc::default(),
             reader,
@@ -57,8 +57,8 @@ impl CentralBuffer {
     /// of theirs build on.
     pub(super) fn replace(&self, buffer: TraceBuffer) -> TraceBuffer {
         let mut contents = self.contents.lock();
-        contents.quarters_before = self.progress.quarters() + 1;
-        self.progress.advance_to(contents.quarters_before);
+        contents.quarters = 0;
+        self.progress.advance(1);
         mem::replace(&mut contents.buffer, buffer)
     }
 
@@ -77,8 +77,11 @@ impl CentralBuffer {
             Reader::Drains(wake) => wake,
             Reader::ReadsWhatIsLeft => {
                 let part_bytes = stats.buffer_size / RingProgress::PARTS;
-                let quarters = contents.quarters_before + stats.bytes_written / part_bytes;
-                self.progress.advance_to(quarters);
+                let quarters = stats.bytes_written / part_bytes;
+                if quarters != contents.quarters {
+                    self.progress.advance(quarters - contents.quarters);
+                    contents.quarters = quarters;
+                }
                 return;
             }
             Reader::ReadsAll => return,

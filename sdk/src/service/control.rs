@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use super::calls::Calls;
 use super::environment::Environment;
-use super::instances::DataSourceDescriptor;
 use super::limits::Limits;
-use super::producer_endpoint::{Producer, ProducerLink, RefusedCommits};
+use super::session_clone::{CloneId, PendingClone};
+use super::producer_endpoint::{ProducerLink, RefusedCommits};
 use super::timers::{Timer, Timers};
 use super::tracing_session::TracingSession;
 use super::triggers::TriggerHistory;
+use crate::coordination::{DataSourceDescriptor, Producer};
 use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// State that is read and changed under the service's lock. Methods are spread over the files of
@@ -24,6 +25,8 @@ pub(crate) struct Control {
     pub(super) timers: Timers,
     pub(super) calls: Calls,
     pub(super) triggers: TriggerHistory,
+    pub(super) clones: BTreeMap<CloneId, PendingClone>,
+    pub(super) last_clone: u64,
     /// When sessions with a name began, in nanoseconds on the trace clock.
     pub(super) name_starts: BTreeMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
@@ -53,6 +56,8 @@ impl Control {
             timers: Timers::default(),
             calls: Calls::default(),
             triggers: TriggerHistory::default(),
+            clones: BTreeMap::new(),
+            last_clone: 0,
             name_starts: BTreeMap::new(),
             refused: Arc::default(),
             last_producer: ProducerId(0),
@@ -74,9 +79,8 @@ impl Control {
 
     fn timer_is_due(&mut self, session: SessionId, timer: Timer) {
         match timer {
-            Timer::Duration => self.duration_is_over(session),
+            Timer::Duration | Timer::StopAfterTrigger => self.flush_and_disable(session),
             Timer::StartTriggerTimeout => self.disable(session),
-            Timer::StopAfterTrigger => self.flush_and_disable(session),
             Timer::CloneAfterTrigger(trigger) => self.ask_for_clone(session, trigger),
             Timer::StopTimeout => self.disable_now(session),
             Timer::SlowStart => self.note_slow_starters(session),

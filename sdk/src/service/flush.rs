@@ -9,57 +9,11 @@ use super::lifecycle_events::{DataSourceName, Event};
 use super::session_clone::CloneId;
 use super::timers::Timer;
 use super::tracing_session::State;
+use crate::coordination::{FlushFlags, FlushReason};
 use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// Flushes of one session that may be under way at once.
 const FLUSHES_MAX: usize = 1000;
-
-/// Why there is a flush, and on whose behalf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlushFlags {
-    pub(crate) reason: FlushReason,
-    pub(crate) initiator: FlushInitiator,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FlushReason {
-    #[default]
-    Unknown = 0,
-    Periodic = 1,
-    TraceStop = 2,
-    TraceClone = 3,
-    Explicit = 4,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FlushInitiator {
-    #[default]
-    Unknown = 0,
-    Service = 1,
-    Consumer = 3,
-}
-
-impl FlushFlags {
-    pub(super) fn by_service(reason: FlushReason) -> Self {
-        Self {
-            reason,
-            initiator: FlushInitiator::Service,
-        }
-    }
-
-    /// A flush that the user of the SDK asked for.
-    pub(crate) fn explicit() -> Self {
-        Self {
-            reason: FlushReason::Explicit,
-            initiator: FlushInitiator::Consumer,
-        }
-    }
-
-    /// As the number that goes to producers: the reason in bits 0 to 3, the initiator in 4 to 7.
-    pub(crate) fn bits(self) -> u64 {
-        self.reason as u64 | (self.initiator as u64) << 4
-    }
-}
 
 /// Whether every data source flushed in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +38,7 @@ pub(super) enum FlushThen {
     /// The file is written.
     WriteIntoFile,
     /// A group of buffers is cloned.
-    Clone(CloneId),
+    Clone(CloneId, Vec<usize>),
     /// Whoever asked for it is told.
     Tell(Box<dyn FnOnce(FlushOutcome) + Send>),
 }
@@ -250,7 +204,7 @@ impl Control {
                 self.disable(id);
             }
             FlushThen::WriteIntoFile => self.ask_to_write(id),
-            FlushThen::Clone(clone) => self.clone_flushed(id, clone, outcome),
+            FlushThen::Clone(clone, group) => self.clone_flushed(clone, &group, outcome),
             FlushThen::Tell(tell) => self.calls.note(move || tell(outcome)),
         }
     }
@@ -262,7 +216,9 @@ impl Control {
         }
         match pending.then {
             FlushThen::Nothing | FlushThen::Disable | FlushThen::WriteIntoFile => {}
-            FlushThen::Clone(clone) => self.clone_flushed(id, clone, FlushOutcome::Failed),
+            FlushThen::Clone(clone, group) => {
+                self.clone_flushed(clone, &group, FlushOutcome::Failed);
+            }
             FlushThen::Tell(tell) => self.calls.note(move || tell(FlushOutcome::Failed)),
         }
     }

@@ -6,43 +6,12 @@ use super::control::Control;
 use super::lifecycle_events::Event;
 use super::timers::Timer;
 use super::tracing_session::{State, TracingSession};
-use crate::commit::RingProgress;
+use crate::coordination::{DataSourceDescriptor, DataSourceSetup};
 use super::recording::RecordedDataSource;
-use crate::ids::{BufferId, InstanceId, ProducerId, SessionId};
-use crate::producer::BufferExhaustedPolicy;
-
-/// A data source that a producer offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DataSourceDescriptor {
-    /// The name that configurations know it by.
-    pub(crate) name: String,
-    /// Whether it is recording only once it says so.
-    pub(crate) notifies_start: bool,
-    /// Whether it is done only once it says so.
-    pub(crate) notifies_stop: bool,
-    /// Whether it has nothing to do for a flush.
-    pub(crate) needs_no_flush: bool,
-    /// Whether later packets of it build on earlier ones.
-    pub(crate) has_incremental_state: bool,
-}
-
-/// What a data source is to do in one session.
-#[derive(Clone, Debug)]
-pub(crate) struct DataSourceSetup {
-    pub(crate) session: SessionId,
-    /// The name of the data source.
-    pub(crate) name: String,
-    /// Which of the entries for this data source in its configuration this is, from 0 on.
-    pub(crate) ordinal: usize,
-    pub(crate) target_buffer: BufferId,
-    pub(crate) progress: Arc<RingProgress>,
-    pub(crate) exhausted_policy: BufferExhaustedPolicy,
-    /// A serialized `DataSourceConfig`, with what the service fills in.
-    pub(crate) config: Vec<u8>,
-}
+use crate::ids::{InstanceId, ProducerId, SessionId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InstanceState {
+pub(super) enum InstanceState {
     Configured,
     Starting,
     Started,

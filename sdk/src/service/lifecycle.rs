@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, Reader};
 use super::control::Control;
-use super::flush::{FlushFlags, FlushOutcome, FlushReason, FlushThen};
+use super::flush::{FlushOutcome, FlushThen};
 use super::instances::InstanceState;
 use super::lifecycle_events::{DataSourceName, Event};
 use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
-use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
 use super::recording::Recording;
 use crate::consumer::TriggerMode;
+use crate::coordination::{FlushFlags, FlushReason};
 use crate::error::Error;
 use crate::ids::{BufferId, SessionId};
 
@@ -26,8 +26,10 @@ pub(crate) struct SessionRequest {
     /// User id of who asks.
     pub(crate) uid: u32,
     pub(crate) owner: Arc<dyn SessionOwner>,
-    /// Where the trace is streamed to, if it is.
-    pub(crate) output: Option<TraceOutput>,
+    /// Whether the trace is streamed into a file; [`Service::attach_output`] gives it.
+    ///
+    /// [`Service::attach_output`]: super::Service::attach_output
+    pub(crate) writes_into_file: bool,
     /// Wakes whoever drains the buffers while the session goes on.
     pub(crate) wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -36,43 +38,46 @@ impl Control {
     /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
     pub(super) fn enable(&mut self, request: SessionRequest) -> Result<SessionId, Error> {
-        let config = &request.config.config;
+        let recording = Arc::clone(&request.recording);
+        let config = &recording.config;
         self.check_other_sessions(config, request.uid)?;
         let buffers = self.open_buffers(&request)?;
-        self.abort_lower_priorities(config.exclusive_prio);
         self.last_session.0 += 1;
         let id = self.last_session;
-        if !config.unique_session_name.is_empty() {
+        if let Some(name) = &config.unique_session_name {
             let now_ns = self.environment.now_ns();
-            self.name_starts
-                .insert(config.unique_session_name.clone(), now_ns);
+            self.name_starts.insert(name.clone(), now_ns);
         }
-        let uuid = config
-            .trace_uuid
-            .unwrap_or_else(|| random_uuid(|| self.environment.random_bits()));
-        let reader = TraceReader::new(buffers.clone(), config.compression, request.output);
-        let deferred = config.deferred_start;
-        let trigger_mode = config.trigger_mode();
-        let trigger_timeout_ms = config.trigger_timeout_ms();
+        let uuid = match config.trace_uuid {
+            (0, 0) => random_uuid(|| self.environment.random_bits()),
+            given => given,
+        };
+        let reader = TraceReader::new(buffers.clone(), config, None);
         let session = TracingSession::new(
             id,
             request.uid,
-            Arc::clone(&request.config),
+            request.recording,
             request.owner,
             buffers,
             uuid,
             reader,
         );
+        let session = TracingSession {
+            writes_into_file: request.writes_into_file,
+            ..session
+        };
         self.sessions.insert(id, session);
+        self.abort_for_priority(id, config.exclusive_prio);
         self.state_changed(id);
         self.tell_of_others(id);
         self.set_up_all(id);
-        match trigger_mode {
-            Some(TriggerMode::StartTracing) => {
-                self.set_timer(id, u64::from(trigger_timeout_ms), Timer::StartTriggerTimeout);
+        match &config.trigger_config {
+            Some(triggers) if triggers.effective_mode() == TriggerMode::Start => {
+                let timeout_ms = u64::from(triggers.trigger_timeout_ms);
+                self.set_timer(id, timeout_ms, Timer::StartTriggerTimeout);
             }
-            Some(_) | None if !deferred => self.start(id),
-            Some(_) | None => {}
+            _ if config.deferred_start => {}
+            _ => self.start(id),
         }
         Ok(id)
     }
@@ -134,44 +139,34 @@ impl Control {
         }
         session.state = State::Started;
         session.note_event(&*self.environment, Event::TracingStarted);
-        let config = Arc::clone(&session.config);
-        let config = &config.config;
+        let recording = Arc::clone(&session.recording);
+        let config = &recording.config;
         let writes_into_file = session.writes_into_file;
         let flush_period_ms = session.flush_period_ms();
         self.timers
             .cancel(id, |timer| *timer == Timer::StartTriggerTimeout);
-        if let Some(duration_ms) = config.duration_until_end_ms() {
+        if let Some(duration_ms) = recording.duration_ms() {
             self.set_timer(id, duration_ms, Timer::Duration);
         }
         if writes_into_file {
-            self.set_aligned_timer(id, config.file_write_period_ms, Timer::WriteIntoFile);
+            let period_ms = config.effective_file_write_period_ms();
+            self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
         }
         if let Some(period_ms) = flush_period_ms {
             self.set_aligned_timer(id, period_ms, Timer::PeriodicFlush);
         }
-        if config.incremental_clear_period_ms > 0 {
-            let period_ms = config.incremental_clear_period_ms;
+        if config.incremental_state_clear_period_ms > 0 {
+            let period_ms = config.incremental_state_clear_period_ms;
             self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
         }
         // The first look at the clocks comes with the start.
-        self.set_timer(id, u64::from(config.builtin.snapshot_interval_ms), Timer::SnapshotClocks);
+        let interval_ms = config.builtin_data_sources.effective_snapshot_interval_ms();
+        self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
         self.mark_stream(id);
         self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
         self.state_changed(id);
         self.start_instances(id);
         self.check_all_started(id);
-    }
-
-    /// The recording has lasted as long as it should.
-    pub(super) fn duration_is_over(&mut self, id: SessionId) {
-        // A recording that a trigger stops is over a while after the trigger instead.
-        let goes_on = self.sessions.get(&id).is_some_and(|session| {
-            session.was_triggered
-                && session.recording.config.trigger_mode() == Some(TriggerMode::StopTracing)
-        });
-        if !goes_on {
-            self.flush_and_disable(id);
-        }
     }
 
     /// Has data sources flush, then ends the session.
@@ -189,7 +184,8 @@ impl Control {
             State::Configured => self.disable_now(id),
             State::Started => {
                 session.state = State::Stopping;
-                let timeout_ms = session.recording.config.data_source_stop_timeout_ms;
+                let config = &session.recording.config;
+                let timeout_ms = config.effective_data_source_stop_timeout_ms();
                 self.state_changed(id);
                 self.stop_instances(id, false);
                 self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
@@ -233,6 +229,14 @@ impl Control {
         }
         self.state_changed(id);
         self.calls.note(move || owner.disabled(reason.as_deref()));
+    }
+
+    /// Ends a session for a reason that its owner is told.
+    pub(super) fn end_with(&mut self, id: SessionId, reason: String) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.end_reason = Some(reason);
+        }
+        self.disable(id);
     }
 
     /// Ends a session, if it has not ended, and forgets it with its buffers. `reason` is told to its
@@ -290,7 +294,7 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let period_ms = session.recording.config.file_write_period_ms;
+        let period_ms = session.recording.config.effective_file_write_period_ms();
         let flushes_before = session.flushes_before_writing();
         self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
         if flushes_before {
@@ -313,7 +317,7 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let period_ms = session.recording.config.incremental_clear_period_ms;
+        let period_ms = session.recording.config.incremental_state_clear_period_ms;
         for (producer_id, producer) in &self.producers {
             let instances: Vec<_> = session
                 .instances
@@ -321,7 +325,7 @@ impl Control {
                 .filter(|instance| {
                     instance.producer == *producer_id
                         && instance.state == InstanceState::Started
-                        && instance.descriptor.has_incremental_state
+                        && instance.descriptor.clears_incremental_state
                 })
                 .map(|instance| instance.id)
                 .collect();
@@ -339,7 +343,7 @@ impl Control {
             return;
         };
         session.snapshot_clocks(&*self.environment);
-        let interval_ms = session.recording.config.builtin.snapshot_interval_ms;
+        let interval_ms = session.recording.config.builtin_data_sources.effective_snapshot_interval_ms();
         self.mark_stream(id);
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
     }
@@ -360,14 +364,14 @@ impl Control {
     }
 
     /// What a session records of data sources whose configuration changed: filters only.
-    pub(super) fn change_config(&mut self, id: SessionId, config: Arc<ResolvedConfig>) {
+    pub(super) fn change_config(&mut self, id: SessionId, changed: &Recording) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         if !matches!(session.state, State::Configured | State::Started) {
             return;
         }
-        session.config = Arc::new(session.config.with_filters_of(&config));
+        session.recording = Arc::new(session.recording.with_filters_of(changed));
         self.set_up_all(id);
     }
 }

@@ -102,6 +102,10 @@ impl LifecycleEvents {
         self.events.retain(|(_, event)| !is_over(event));
     }
 
+    pub(super) fn append(&mut self, later: Self) {
+        self.events.extend(later.events);
+    }
+
     /// Takes the events that were not taken yet, each with its time in nanoseconds.
     pub(super) fn take(&mut self) -> Vec<(u64, Event)> {
         std::mem::take(&mut self.events)

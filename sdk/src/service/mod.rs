@@ -1,279 +1,354 @@
 //! The service: takes commits from producers, owns the central buffers, and turns them into
 //! traces.
 //!
-//! Here it lives in the process of its only producer. A commit is a function call that copies the
-//! chunk into its buffer and frees it: no thread, no system call, no queue.
+//! Two halves that share the buffers:
+//!
+//! ```text
+//!  producers   commit                  set up, start, stop, flush           owners of sessions
+//!     |   '----------.                .--------------------------.              |
+//!     |      +-------v--------+  allow, revoke, scrape  +--------+--------+     |
+//!     |      | ProducerLink   |<------------------------|     Control     |<----'
+//!     |      +-------+--------+                         | sessions,timers |
+//!     |   chunks     |                                  +--------+--------+
+//!     |      +-------v--------+                 service packets  |
+//!     |      | CentralBuffer  |-----> TraceReader <--------------'
+//!     |      +----------------+            '--> trace, file
+//! ```
+//!
+//! Chunks take the left side: a commit is a function call that finds the producer's buffer, copies
+//! the chunk and frees it; no thread, no system call, no queue, and not the service's lock. What
+//! configures and ends sessions takes the right side, under one lock ([`Control`]), and never holds
+//! it while it calls anybody ([`calls`]). Time is asked of an [`Environment`](environment), and
+//! timers run when somebody lets them ([`Service::run_due_timers`]): so tests have time in their
+//! hand.
 
+// Data: chunks in, packets out.
 pub mod trace_buffer; // the central ring: chunks in, whole packets out
-
-mod service_packets; // what the service itself tells a trace
+mod central_buffer; // a ring in use: who writes to it, who reads it
+mod producer_endpoint; // where a producer commits to
+mod trace_reader; // the buffers of a session, read as a trace
 mod packet_framer; // packets of writers, on their way into a trace
-mod tracing_session; // the buffers of one session, read as a trace
+mod trace_output; // the file that a trace is streamed into
+// Control: what sessions there are, and what they want.
+mod control; // the books, under one lock
+mod recording; // a configuration, ready to be worked with
+mod tracing_session; // what is kept of one session
+mod lifecycle; // from configuration to end
+mod limits; // what a session may not do because of others
+mod instances; // data sources in sessions
+mod flush; // flushes and scrapes
+mod triggers; // events that start, end or clone sessions
+mod session_clone; // snapshots
+mod timers; // what is done later
+mod calls; // what producers and owners are told
+mod environment; // time and chance
+// What the service says in a trace.
+mod reading; // before and after the packets of writers
+mod service_packets; // as packets
+mod lifecycle_events; // what happened to a session
+mod concurrent_sessions; // what happened to others
+mod trace_stats; // statistics
 
-use std::collections::HashMap;
-use std::iter;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests; // scenarios, with time in hand
+
+use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, Mutex};
 
-use self::trace_buffer::{ClientIdentity, TraceBuffer, UntrustedChunk};
-use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, RingProgress, ServiceEndpoint};
-use crate::ids::{BufferId, ProducerId, WriterId};
+pub(crate) use self::central_buffer::CentralBuffer;
+use self::control::{ConnectedProducer, Control};
+pub(crate) use self::environment::{Environment, Machine};
+pub(crate) use self::flush::FlushOutcome;
+use self::flush::FlushThen;
+pub(crate) use self::lifecycle::SessionRequest;
+pub(crate) use self::limits::Limits;
+pub(crate) use self::producer_endpoint::ProducerEndpoint;
+use self::producer_endpoint::ProducerLink;
+pub(crate) use self::recording::Recording;
+pub(crate) use self::session_clone::{CloneRequest, CloneSource};
+use self::trace_buffer::ClientIdentity;
+pub(crate) use self::trace_output::TraceOutput;
+use self::trace_output::Room;
+pub use self::trace_stats::{TraceStats, WriterStats};
+pub(crate) use self::tracing_session::{SessionOwner, State};
+use self::trace_reader::TraceReader;
+pub(crate) use self::triggers::ReceivedTrigger;
+use crate::coordination::{FlushFlags, Producer};
+use crate::error::Error;
+use crate::ids::{ProducerId, SessionId};
 use crate::shm::ServiceMemory;
-use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
-pub(crate) use tracing_session::TracingSession;
 
-/// The one producer of an in-process service.
-pub(crate) const IN_PROCESS_PRODUCER: ProducerId = ProducerId(1);
-
-/// A central buffer, and who reads it.
-pub(crate) struct CentralBuffer {
-    pub(crate) id: BufferId,
-    pub(crate) buffer: Mutex<TraceBuffer>,
-    /// Tells writers when to repeat what their packets build on.
-    pub(crate) progress: Arc<RingProgress>,
-    reader: Reader,
-}
-
-/// Who reads a buffer, and when.
-pub(crate) enum Reader {
-    /// A thread, while the session goes on. The function wakes it; it is called at commits while
-    /// much of the buffer waits to be read.
-    Drains(Box<dyn Fn() + Send + Sync>),
-    /// Whoever ends the session; by then the oldest packets may be overwritten.
-    ReadsWhatIsLeft,
-    /// Whoever ends the session; nothing is overwritten.
-    ReadsAll,
-}
-
-impl CentralBuffer {
-    // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.
-    #[inline]
-    fn commit(&self, chunk: &UntrustedChunk<'_>) {
-        let mut buffer = self.buffer.lock();
-        buffer.commit_chunk(chunk);
-        let stats = buffer.stats();
-        let wake = match &self.reader {
-            Reader::Drains(wake) => wake,
-            Reader::ReadsWhatIsLeft => {
-                let part_bytes = stats.buffer_size / RingProgress::PARTS;
-                self.progress.advance_to(stats.bytes_written / part_bytes);
-                return;
-            }
-            Reader::ReadsAll => return,
-        };
-        let unread_bytes = stats
-            .bytes_written
-            .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
-        let size_bytes = stats.buffer_size;
-        if unread_bytes > size_bytes / 2 {
-            // The reader does not keep up: let it have the lock and the processor first.
-            MutexGuard::unlock_fair(buffer);
-            wake();
-            thread::yield_now();
-        } else if unread_bytes > size_bytes / 4 {
-            drop(buffer);
-            wake();
-        }
-    }
-}
-
-/// The service of one process, with that process as its only producer.
+/// A tracing service.
 pub(crate) struct Service {
-    /// Commits share it; scraping, which must not meet a chunk that is being freed, has it alone.
-    memory: RwLock<ServiceMemory>,
-    buffers: RwLock<Buffers>,
-    /// Where the registered writers write to.
-    writers: Mutex<HashMap<WriterId, BufferId>>,
-    client: ClientIdentity,
+    control: Mutex<Control>,
+    /// Notified after whatever may have changed the books.
+    changed: Condvar,
 }
 
-/// The buffers that are open.
-#[derive(Default)]
-struct Buffers {
-    by_id: HashMap<BufferId, Arc<CentralBuffer>>,
-    /// The id that was given out last; 0 at first.
-    last_id: u16,
+/// How far the file of a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    GoesOn,
+    /// The session is over, or the file has reached its limit: it is closed.
+    Closed,
+}
+
+/// What came of reading a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadCounts {
+    /// Packets of writers.
+    pub(crate) packets: u64,
+    /// Those of them that are events.
+    pub(crate) events: u64,
 }
 
 impl Service {
-    pub(crate) fn new(memory: ServiceMemory) -> Self {
-        Self {
-            memory: RwLock::new(memory),
-            buffers: RwLock::default(),
-            writers: Mutex::default(),
-            client: ClientIdentity {
-                uid: Some(rustix::process::getuid().as_raw()),
-                pid: Some(std::process::id()),
-            },
-        }
+    pub(crate) fn new(environment: Arc<dyn Environment>, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            control: Mutex::new(Control::new(environment, limits)),
+            changed: Condvar::new(),
+        })
     }
 
-    /// Opens a buffer for commits, under an id of its own; `None` if all ids are in use.
-    ///
-    /// Ids are not used again soon: a thread that still holds a chunk for a buffer that is gone
-    /// commits it later, and it must not end up in somebody else's trace.
-    pub(crate) fn open_buffer(
-        &self,
-        buffer: TraceBuffer,
-        reader: Reader,
-    ) -> Option<Arc<CentralBuffer>> {
-        let mut buffers = self.buffers.write();
-        let next = |id: u16| id.checked_add(1).unwrap_or(1);
-        let id = iter::successors(Some(next(buffers.last_id)), |&id| Some(next(id)))
-            .take(usize::from(u16::MAX))
-            .find(|&id| !buffers.by_id.contains_key(&BufferId(id)))?;
-        buffers.last_id = id;
-        let buffer = Arc::new(CentralBuffer {
-            id: BufferId(id),
-            buffer: Mutex::new(buffer),
-            progress: Arc::default(),
-            reader,
-        });
-        buffers.by_id.insert(buffer.id, Arc::clone(&buffer));
-        Some(buffer)
+    /// Calls `work` with the books locked; then makes the calls that it noted.
+    fn with<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
+        let mut control = self.control.lock();
+        let result = work(&mut control);
+        self.changed.notify_all();
+        calls::make_calls(control, &self.changed);
+        result
     }
 
-    /// From now on, what is committed to these buffers goes nowhere.
-    pub(crate) fn remove_buffers(&self, removed: &[Arc<CentralBuffer>]) {
-        let mut buffers = self.buffers.write();
-        for buffer in removed {
-            buffers.by_id.remove(&buffer.id);
-        }
-    }
-
-    /// Copies what is finished in chunks that their writers still hold into `buffers`.
-    pub(crate) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
-        let mut memory = self.memory.write();
-        let writers = self.writers.lock();
-        let mut payload = Vec::new();
-        let places = (0..memory.geometry().page_count()).flat_map(|page_index| {
-            (0..CHUNKS_PER_PAGE_MAX).map(move |chunk_index| ChunkPlace {
-                page_index,
-                chunk_index,
-            })
-        });
-        for place in places {
-            let Some(scraped) = memory.scrape(place, &mut payload) else {
-                continue;
-            };
-            let target = writers.get(&scraped.writer_id);
-            let Some(buffer) = buffers.iter().find(|buffer| Some(&buffer.id) == target) else {
-                continue;
-            };
-            buffer.commit(&UntrustedChunk {
-                producer_id: IN_PROCESS_PRODUCER,
-                client: self.client,
-                writer_id: scraped.writer_id,
-                chunk_id: scraped.chunk_id,
-                fragment_count: scraped.packets.count(),
-                flags: scraped.packets.flags(),
-                complete: scraped.is_complete,
-                payload: &payload,
-            });
-        }
-    }
-
-    fn move_chunk(&self, chunk_to_move: &ChunkToMove) {
-        let place = ChunkPlace {
-            page_index: chunk_to_move.page_index,
-            chunk_index: chunk_to_move.chunk_index,
-        };
-        let memory = self.memory.read();
-        // A commit that names a chunk which is not complete is ignored; in process, none does.
-        let Ok(chunk) = memory.acquire_for_reading(place) else {
-            return;
-        };
-        let buffer = self.buffer(chunk_to_move.target_buffer);
-        if let Some(buffer) = buffer {
-            buffer.commit(&UntrustedChunk {
-                producer_id: IN_PROCESS_PRODUCER,
-                client: self.client,
-                writer_id: chunk.writer_id(),
-                chunk_id: chunk.chunk_id(),
-                fragment_count: chunk.packets().count(),
-                flags: chunk.packets().flags(),
-                complete: true,
-                payload: chunk.payload(),
-            });
-        }
-        // Dropping the chunk frees it.
-    }
-
-    fn patch_chunk(&self, patch: &ChunkToPatch) {
-        if let Some(buffer) = self.buffer(patch.target_buffer) {
-            buffer.buffer.lock().patch_chunk(
-                IN_PROCESS_PRODUCER,
-                patch.writer_id,
-                patch.chunk_id,
-                &patch.patches,
-                patch.has_more_patches,
+    /// Takes in a producer; `None` if all ids are in use.
+    pub(crate) fn connect_producer(
+        self: &Arc<Self>,
+        name: &str,
+        client: ClientIdentity,
+        memory: ServiceMemory,
+        calls_to: Arc<dyn Producer>,
+    ) -> Option<ProducerEndpoint> {
+        self.with(|control| {
+            let id = ProducerId(control.last_producer.0.checked_add(1)?);
+            control.last_producer = id;
+            let refused = Arc::clone(&control.refused);
+            let link = Arc::new(ProducerLink::new(id, client, memory, refused));
+            control.producers.insert(
+                id,
+                ConnectedProducer {
+                    name: name.to_owned(),
+                    link: Arc::clone(&link),
+                    calls_to,
+                    data_sources: Vec::new(),
+                },
             );
+            Some(ProducerEndpoint::new(id, Arc::clone(self), link))
+        })
+    }
+
+    /// Begins a session; see [`Control::enable`].
+    pub(crate) fn enable(&self, request: SessionRequest) -> Result<SessionId, Error> {
+        self.with(|control| control.enable(request))
+    }
+
+    /// Gives a session the file that it writes into.
+    pub(crate) fn attach_output(&self, session: SessionId, output: TraceOutput) {
+        if let Some(reader) = self.reader(session) {
+            reader.lock().attach_output(output);
         }
     }
 
-    /// The buffer with this id, unless its session has ended.
-    fn buffer(&self, id: BufferId) -> Option<Arc<CentralBuffer>> {
-        self.buffers.read().by_id.get(&id).map(Arc::clone)
-    }
-}
-
-impl ServiceEndpoint for Service {
-    fn commit(&self, request: &CommitRequest) {
-        request
-            .chunks_to_move
-            .iter()
-            .for_each(|chunk| self.move_chunk(chunk));
-        request
-            .chunks_to_patch
-            .iter()
-            .for_each(|patch| self.patch_chunk(patch));
+    /// Starts a session that waits for that.
+    pub(crate) fn start(&self, session: SessionId) {
+        self.with(|control| control.start(session));
     }
 
-    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
-        self.writers.lock().insert(writer_id, target_buffer);
+    /// Ends a session without a flush.
+    pub(crate) fn disable(&self, session: SessionId) {
+        self.with(|control| control.disable(session));
     }
 
-    fn unregister_writer(&self, writer_id: WriterId) {
-        self.writers.lock().remove(&writer_id);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::service::trace_buffer::FillPolicy;
-    use crate::shm::{Geometry, shared_memory};
-
-    fn service() -> Service {
-        let geometry = Geometry::new(4096, 4096).expect("one page is legal");
-        Service::new(shared_memory(geometry).expect("there is memory").1)
+    /// Flushes a session, then ends it.
+    pub(crate) fn flush_and_disable(&self, session: SessionId) {
+        self.with(|control| control.flush_and_disable(session));
     }
 
-    fn open(service: &Service) -> Arc<CentralBuffer> {
-        let buffer = TraceBuffer::new(4096, FillPolicy::Ring).expect("there is memory");
-        service
-            .open_buffer(buffer, Reader::ReadsAll)
-            .expect("ids are left")
+    /// Forgets a session and its buffers, after ending it if it goes on.
+    pub(crate) fn free(&self, session: SessionId) {
+        self.with(|control| control.free(session, None));
     }
 
-    #[test]
-    fn the_id_of_a_buffer_that_is_gone_is_not_used_again_soon() {
-        let service = service();
-        let gone = open(&service);
-        service.remove_buffers(std::slice::from_ref(&gone));
-        assert_ne!(open(&service).id, gone.id);
-        assert!(service.buffer(gone.id).is_none());
+    /// Has the data sources of a session flush; `done` is told how it went. A `timeout_ms` of 0
+    /// means that of the configuration.
+    pub(crate) fn flush(
+        &self,
+        session: SessionId,
+        timeout_ms: u32,
+        flags: FlushFlags,
+        done: impl FnOnce(FlushOutcome) + Send + 'static,
+    ) {
+        let then = FlushThen::Tell(Box::new(done));
+        self.with(|control| control.flush(session, timeout_ms, flags, None, then));
     }
 
-    #[test]
-    fn ids_go_on_from_1_after_the_last_one_and_leave_out_those_in_use() {
-        let service = service();
-        let first = open(&service);
-        service.buffers.write().last_id = u16::MAX - 1;
-        assert_eq!(open(&service).id, BufferId(u16::MAX));
-        assert_eq!(first.id, BufferId(1));
-        assert_eq!(open(&service).id, BufferId(2));
+    /// Takes a snapshot of a session.
+    pub(crate) fn clone_session(&self, request: CloneRequest) {
+        self.with(|control| control.clone_session(request));
+    }
+
+    /// Takes over the producer filters of a changed configuration.
+    pub(crate) fn change_config(&self, session: SessionId, recording: Arc<Recording>) {
+        self.with(|control| control.change_config(session, &recording));
+    }
+
+    /// Where a session is in its life; `None` if there is no such session.
+    pub(crate) fn state(&self, session: SessionId) -> Option<State> {
+        Some(self.control.lock().sessions.get(&session)?.state)
+    }
+
+    /// The buffers of a session, in the order of its configuration.
+    pub(crate) fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
+        let control = self.control.lock();
+        let session = control.sessions.get(&session);
+        session.map_or_else(Vec::new, |session| session.buffers.clone())
+    }
+
+    /// Waits until a session is over, at most so long. Returns whether it is.
+    pub(crate) fn wait_until_disabled(&self, session: SessionId, timeout: Duration) -> bool {
+        let mut control = self.control.lock();
+        let is_live = |control: &mut Control| {
+            let session = control.sessions.get(&session);
+            session.is_some_and(|session| session.is_live())
+        };
+        !self
+            .changed
+            .wait_while_for(&mut control, is_live, timeout)
+            .timed_out()
+    }
+
+    /// Does what is due; returns when the next thing is, in nanoseconds on the trace clock.
+    pub(crate) fn run_due_timers(&self) -> Option<u64> {
+        self.with(Control::run_due_timers)
+    }
+
+    /// Waits until a timer is set that is due before `deadline_ns`, or until `timeout` is over.
+    pub(crate) fn wait_for_earlier_timer(&self, deadline_ns: Option<u64>, timeout: Duration) {
+        let mut control = self.control.lock();
+        let is_next = |control: &mut Control| {
+            let next_ns = control.timers.next_deadline_ns();
+            next_ns.unwrap_or(u64::MAX) >= deadline_ns.unwrap_or(u64::MAX)
+        };
+        self.changed
+            .wait_while_for(&mut control, is_next, timeout);
+    }
+
+    /// Reads what can be read of a session, in batches that `take` gets and empties. Nothing comes
+    /// of sessions that write into a file, or wait for a trigger.
+    pub(crate) fn read<E>(
+        &self,
+        session: SessionId,
+        batch: &mut Vec<u8>,
+        take: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(reader) = self.readable(session) else {
+            return Ok(());
+        };
+        let mut reader = reader.lock();
+        reader.read_all(self, session, batch, take)
+    }
+
+    fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
+        let control = self.control.lock();
+        let session = control.sessions.get(&session)?;
+        Control::can_be_read(session).then(|| Arc::clone(&session.reader))
+    }
+
+    /// Writes what is in the buffers of a session into its file. Closes the file if the session is
+    /// over, or the file as large as it may be; then the session ends as well.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing. The file is closed, and the session ends.
+    pub(crate) fn write_into_file(
+        &self,
+        session: SessionId,
+        batch: &mut Vec<u8>,
+    ) -> io::Result<Writing> {
+        let Some(reader) = self.reader(session) else {
+            return Ok(Writing::Closed);
+        };
+        let mut reader = reader.lock();
+        let Some(mut output) = reader.output.take() else {
+            return Ok(Writing::Closed);
+        };
+        // Asked before reading: what comes into the buffers later is not read if it is over.
+        let is_over = !self.is_live(session);
+        let mut room = Room::Left;
+        let written = reader.read_all(self, session, batch, |batch| {
+            if room == Room::Left {
+                room = output.write(batch)?;
+            }
+            batch.clear();
+            Ok(())
+        });
+        let outcome = written.and_then(|()| output.end_pass());
+        reader.written_bytes = output.written_bytes();
+        match outcome {
+            Ok(()) if room == Room::Left && !is_over => {
+                reader.output = Some(output);
+                Ok(Writing::GoesOn)
+            }
+            Ok(()) => {
+                let closed = output.close();
+                drop(reader);
+                self.disable(session);
+                closed.map(|()| Writing::Closed)
+            }
+            Err(error) => {
+                drop(reader);
+                let reason = error.to_string();
+                self.with(|control| control.end_with(session, reason));
+                Err(error)
+            }
+        }
+    }
+
+    fn reader(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
+        let control = self.control.lock();
+        Some(Arc::clone(&control.sessions.get(&session)?.reader))
+    }
+
+    fn is_live(&self, session: SessionId) -> bool {
+        let control = self.control.lock();
+        let session = control.sessions.get(&session);
+        session.is_some_and(|session| session.is_live())
+    }
+
+    /// What was read of a session so far.
+    pub(crate) fn read_counts(&self, session: SessionId) -> ReadCounts {
+        let reader = self.reader(session);
+        reader.map_or_else(ReadCounts::default, |reader| {
+            let reader = reader.lock();
+            ReadCounts {
+                packets: reader.framer.packets,
+                events: reader.framer.events,
+            }
+        })
+    }
+
+    /// Bytes in the file of a session.
+    pub(crate) fn written_bytes(&self, session: SessionId) -> u64 {
+        let reader = self.reader(session);
+        reader.map_or(0, |reader| reader.lock().written_bytes)
+    }
+
+    /// Statistics as they are now; `None` if there is no such session.
+    pub(crate) fn stats(&self, session: SessionId) -> Option<TraceStats> {
+        let reader = self.reader(session)?;
+        let mut reader = reader.lock();
+        self.with(|control| control.trace_stats(session, &mut reader))
     }
 }

@@ -26,13 +26,21 @@ pub(super) struct PacketFramer {
     /// The bytes of the packets taken, back to back.
     bytes: Vec<u8>,
     taken: Vec<Taken>,
-    sequence_ids: HashMap<Writer, u32>,
+    sequences: HashMap<Writer, Sequence>,
     /// The writer of the last packet framed, and its sequence: packets of one writer come in runs.
     last: Option<(Writer, u32)>,
     /// Packets framed so far.
     pub(super) packets: u64,
     /// Those of them that are events.
     pub(super) events: u64,
+    /// Packets that were left out.
+    pub(super) invalid_packets: u64,
+}
+
+/// What the trace calls a writer, and whether it has told where its packets come from.
+struct Sequence {
+    id: u32,
+    is_introduced: bool,
 }
 
 type Writer = (ProducerId, WriterId);
@@ -50,16 +58,22 @@ impl PacketFramer {
         Self {
             bytes: Vec::new(),
             taken: Vec::new(),
-            sequence_ids: HashMap::new(),
+            sequences: HashMap::new(),
             last: None,
             packets: 0,
             events: 0,
+            invalid_packets: 0,
         }
     }
 
     /// Bytes of the packets that were taken and not framed yet.
     pub(super) fn taken_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The id of a writer's sequence, given to it now if it has none.
+    pub(super) fn sequence_id(&mut self, writer: Writer) -> u32 {
+        sequence_of(&mut self.sequences, writer).id
     }
 
     pub(super) fn take(&mut self, packet: &Packet<'_>) {
@@ -83,7 +97,7 @@ impl PacketFramer {
             rest = later;
             let (sequence_id, is_first) = match self.last {
                 Some((writer, sequence_id)) if writer == packet.writer => (sequence_id, false),
-                _ => sequence_of(&mut self.sequence_ids, packet.writer),
+                _ => introduce(&mut self.sequences, packet.writer),
             };
             self.last = Some((packet.writer, sequence_id));
             let mut memory = [0; TRUSTED_FIELDS_MAX_BYTES];
@@ -98,11 +112,19 @@ impl PacketFramer {
     }
 }
 
-/// The id of a writer's sequence, and whether it is new.
-fn sequence_of(ids: &mut HashMap<Writer, u32>, writer: Writer) -> (u32, bool) {
-    let next_id = SERVICE_SEQUENCE_ID + 1 + ids.len() as u32;
-    let id = *ids.entry(writer).or_insert(next_id);
-    (id, id == next_id)
+fn sequence_of(sequences: &mut HashMap<Writer, Sequence>, writer: Writer) -> &mut Sequence {
+    let next_id = SERVICE_SEQUENCE_ID + 1 + sequences.len() as u32;
+    sequences.entry(writer).or_insert(Sequence {
+        id: next_id,
+        is_introduced: false,
+    })
+}
+
+/// The id of a writer's sequence, and whether this is its first packet.
+fn introduce(sequences: &mut HashMap<Writer, Sequence>, writer: Writer) -> (u32, bool) {
+    let sequence = sequence_of(sequences, writer);
+    let is_first = !std::mem::replace(&mut sequence.is_introduced, true);
+    (sequence.id, is_first)
 }
 
 /// Where a packet comes from, and what was lost before it.
@@ -180,11 +202,12 @@ mod tests {
 
     #[test]
     fn writers_get_sequence_ids_from_2_on_in_order_of_appearance() {
-        let mut ids = HashMap::new();
+        let mut sequences = HashMap::new();
         let writer = |id| (ProducerId(1), WriterId(id));
-        assert_eq!(sequence_of(&mut ids, writer(9)), (2, true));
-        assert_eq!(sequence_of(&mut ids, writer(4)), (3, true));
-        assert_eq!(sequence_of(&mut ids, writer(9)), (2, false));
+        assert_eq!(introduce(&mut sequences, writer(9)), (2, true));
+        assert_eq!(sequence_of(&mut sequences, writer(4)).id, 3);
+        assert_eq!(introduce(&mut sequences, writer(4)), (3, true));
+        assert_eq!(introduce(&mut sequences, writer(9)), (2, false));
     }
 
     #[test]

@@ -10,32 +10,13 @@ use super::Service;
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
+use crate::coordination::{DataSourceDescriptor, ServiceControl};
 use crate::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
 use crate::shm::ServiceMemory;
 use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
 
 /// Patches that one request may have for one chunk.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;
-
-/// A producer as the service calls it. Calls come one at a time, from any thread, with nothing
-/// locked: a producer may call its endpoint from inside of them.
-pub(crate) trait Producer: Send + Sync {
-    /// A session wants this data source; it will start later.
-    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup);
-    /// Recording begins. A data source that was registered so answers with
-    /// [`ProducerEndpoint::notify_started`].
-    fn start_data_source(&self, instance: InstanceId);
-    /// Recording ends. A data source that was registered so answers with
-    /// [`ProducerEndpoint::notify_stopped`].
-    fn stop_data_source(&self, instance: InstanceId);
-    /// Commit everything; answered with [`ProducerEndpoint::acknowledge_flush`].
-    fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags);
-    /// Later packets must not build on earlier ones.
-    fn clear_incremental_state(&self, instances: &[InstanceId]);
-}
-
-pub(crate) use super::flush::FlushFlags;
-pub(crate) use super::instances::{DataSourceDescriptor, DataSourceSetup};
 
 /// Where one producer commits to. Dropping it disconnects the producer.
 pub(crate) struct ProducerEndpoint {
@@ -194,42 +175,6 @@ impl ProducerEndpoint {
     pub(super) fn new(id: ProducerId, service: Arc<Service>, link: Arc<ProducerLink>) -> Self {
         Self { id, service, link }
     }
-
-    /// Offers a data source. Sessions that want it set it up before this returns.
-    pub(crate) fn register_data_source(&self, descriptor: DataSourceDescriptor) {
-        self.service
-            .with(|control| control.register_data_source(self.id, descriptor));
-    }
-
-    /// Takes back a data source; its instances end.
-    pub(crate) fn unregister_data_source(&self, name: &str) {
-        self.service
-            .with(|control| control.unregister_data_source(self.id, name));
-    }
-
-    /// Answers [`Producer::start_data_source`].
-    pub(crate) fn notify_started(&self, instance: InstanceId) {
-        self.service
-            .with(|control| control.data_source_started(self.id, instance));
-    }
-
-    /// Answers [`Producer::stop_data_source`]: nothing will be written for this instance any more.
-    pub(crate) fn notify_stopped(&self, instance: InstanceId) {
-        self.service
-            .with(|control| control.data_source_stopped(self.id, instance));
-    }
-
-    /// Answers [`Producer::flush`], this one and those before it.
-    pub(crate) fn acknowledge_flush(&self, flush: FlushId) {
-        self.service
-            .with(|control| control.flush_acknowledged(self.id, flush));
-    }
-
-    /// Tells all sessions that wait for one of these triggers.
-    pub(crate) fn activate_triggers(&self, names: &[&str]) {
-        self.service
-            .with(|control| control.activate_triggers(self.id, names));
-    }
 }
 
 impl ServiceEndpoint for ProducerEndpoint {
@@ -250,6 +195,38 @@ impl ServiceEndpoint for ProducerEndpoint {
 
     fn unregister_writer(&self, writer_id: WriterId) {
         self.link.writers.lock().remove(&writer_id);
+    }
+}
+
+impl ServiceControl for ProducerEndpoint {
+    fn register_data_source(&self, descriptor: DataSourceDescriptor) {
+        self.service
+            .with(|control| control.register_data_source(self.id, descriptor));
+    }
+
+    fn unregister_data_source(&self, name: &str) {
+        self.service
+            .with(|control| control.unregister_data_source(self.id, name));
+    }
+
+    fn notify_started(&self, instance: InstanceId) {
+        self.service
+            .with(|control| control.data_source_started(self.id, instance));
+    }
+
+    fn notify_stopped(&self, instance: InstanceId) {
+        self.service
+            .with(|control| control.data_source_stopped(self.id, instance));
+    }
+
+    fn acknowledge_flush(&self, flush: FlushId) {
+        self.service
+            .with(|control| control.flush_acknowledged(self.id, flush));
+    }
+
+    fn activate_triggers(&self, names: &[&str]) {
+        self.service
+            .with(|control| control.activate_triggers(self.id, names));
     }
 }
 

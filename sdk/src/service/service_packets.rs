@@ -1,76 +1,157 @@
-//! The packets that the service itself writes: where a trace comes from and how to read its clocks.
+//! The packets that the service itself writes: where a trace comes from, how to read its clocks,
+//! and what happened to the session.
 
+use super::lifecycle_events::Event;
+use super::trace_stats::TraceStats;
+use super::concurrent_sessions::ConcurrentSessionEvent;
+use super::tracing_session::{ClockSnapshot, State};
+use super::triggers::ReceivedTrigger;
 use crate::clock;
 use crate::consumer::TraceConfig;
+use crate::ids::ProducerId;
 use crate::protos;
-use crate::service::trace_buffer::BufferStats;
 
 /// The sequence that the service writes to; writers count from the next number.
 pub(crate) const SERVICE_SEQUENCE_ID: u32 = 1;
 
+/// Where the stream of a trace can be picked up from the middle: these bytes are at the end of a
+/// packet, and nowhere else.
+pub(crate) const SYNC_MARKER: [u8; 16] = [
+    0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba, 0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79,
+];
+
 /// Writes the service's packets, one after the other.
 pub(crate) struct ServicePackets<'t, 'w> {
     pub(crate) trace: &'t mut protos::Trace<'w>,
+    /// User id of the service.
+    pub(crate) uid: u32,
+    pub(crate) now_ns: u64,
 }
 
 impl ServicePackets<'_, '_> {
-    /// What a trace begins with.
-    pub(crate) fn preamble(&mut self, config: &TraceConfig, uuid: (i64, i64)) {
-        let clocks = clock::snapshot();
-        self.packet(|packet| {
-            packet.clock_snapshot(|snapshot| {
-                for (id, timestamp_ns) in clocks {
-                    snapshot.add_clocks(|clock| {
+    pub(super) fn clock_snapshot(&mut self, snapshot: &ClockSnapshot, primary_clock: u32) {
+        self.packet(snapshot.timestamp_ns, |packet| {
+            packet.clock_snapshot(|out| {
+                for &(id, timestamp_ns) in &snapshot.clocks {
+                    out.add_clocks(|clock| {
                         clock.set_clock_id(id);
                         clock.set_timestamp(timestamp_ns);
                     });
                 }
-                snapshot.set_primary_trace_clock(protos::BuiltinClock(
-                    clock::BUILTIN_CLOCK_BOOTTIME as i32,
-                ));
-            });
-        });
-        self.packet(|packet| packet.trace_config(|out| config.write(out)));
-        self.packet(|packet| {
-            packet.trace_uuid(|out| {
-                out.set_msb(uuid.0);
-                out.set_lsb(uuid.1);
-            });
-        });
-        self.packet(|packet| packet.system_info(system_info));
-        self.event(|event| {
-            event.set_tracing_started(true);
-        });
-    }
-
-    /// What a trace ends with; `buffer_stats` in the order of the configuration.
-    pub(crate) fn epilogue(&mut self, buffer_stats: &[BufferStats]) {
-        self.event(|event| {
-            event.set_tracing_disabled(true);
-        });
-        self.packet(|packet| {
-            packet.trace_stats(|stats| {
-                for buffer in buffer_stats {
-                    stats.add_buffer_stats(|out| write_buffer_stats(buffer, out));
-                }
-                stats.set_total_buffers(buffer_stats.len() as u32);
+                out.set_primary_trace_clock(protos::BuiltinClock(primary_clock as i32));
             });
         });
     }
 
-    fn event(&mut self, write: impl FnOnce(&mut protos::TracingServiceEvent<'_>)) {
-        self.packet(|packet| packet.service_event(write));
-    }
-
-    fn packet(&mut self, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+    /// Its fields have a fixed order, and nothing comes behind the marker.
+    pub(super) fn sync_marker(&mut self) {
+        let uid = self.uid;
         self.trace.add_packet(|packet| {
-            packet.set_trusted_uid(rustix::process::getuid().as_raw() as i32);
+            packet.set_trusted_uid(uid as i32);
             packet.set_trusted_packet_sequence_id(SERVICE_SEQUENCE_ID);
-            packet.set_timestamp(clock::now_ns());
+            packet.set_synchronization_marker(&SYNC_MARKER);
+        });
+    }
+
+    pub(super) fn trace_config(&mut self, config: &TraceConfig) {
+        self.packet_now(|packet| packet.trace_config(|out| config.write(out)));
+    }
+
+    pub(super) fn trace_uuid(&mut self, (msb, lsb): (i64, i64)) {
+        self.packet_now(|packet| {
+            packet.trace_uuid(|out| {
+                out.set_msb(msb);
+                out.set_lsb(lsb);
+            });
+        });
+    }
+
+    /// Which sequences of which producers are in which buffer, as far as they are known.
+    pub(super) fn trace_provenance(&mut self, buffers: &[Vec<(u32, ProducerId)>]) {
+        self.packet_now(|packet| {
+            packet.trace_provenance(|out| {
+                for sequences in buffers {
+                    out.add_buffers(|out| {
+                        for &(id, producer) in sequences {
+                            out.add_sequences(|out| {
+                                out.set_id(id);
+                                out.set_producer_id(i32::from(producer.0));
+                            });
+                        }
+                    });
+                }
+            });
+        });
+    }
+
+    pub(super) fn system_info(&mut self) {
+        self.packet_now(|packet| packet.system_info(system_info));
+    }
+
+    pub(super) fn trigger(&mut self, trigger: &ReceivedTrigger) {
+        self.packet(trigger.timestamp_ns, |packet| {
+            packet.trigger(|out| write_trigger(trigger, out));
+        });
+    }
+
+    pub(super) fn clone_trigger(&mut self, trigger: &ReceivedTrigger) {
+        self.packet(trigger.timestamp_ns, |packet| {
+            packet.clone_snapshot_trigger(|out| write_trigger(trigger, out));
+        });
+    }
+
+    pub(super) fn event(&mut self, timestamp_ns: u64, event: &Event) {
+        self.packet(timestamp_ns, |packet| {
+            packet.service_event(|out| event.write(out));
+        });
+    }
+
+    pub(super) fn concurrent_session_event(&mut self, event: &ConcurrentSessionEvent) {
+        use protos::concurrent_session_event::State as Wire;
+        self.packet(event.timestamp_ns, |packet| {
+            packet.concurrent_session_event(|out| {
+                out.set_state(match event.state {
+                    State::Configured => Wire::CONFIGURED,
+                    State::Started => Wire::STARTED,
+                    State::Stopping => Wire::DISABLING_WAITING_STOP_ACKS,
+                    State::Disabled => Wire::DISABLED,
+                    State::ClonedReadOnly => Wire::CLONED_READ_ONLY,
+                });
+                out.set_session_name(&event.session_name);
+                out.set_session_id(event.session.0);
+                out.set_consumer_uid(event.uid as i32);
+                out.set_num_data_sources(event.data_source_count);
+            });
+        });
+    }
+
+    pub(super) fn trace_stats(&mut self, stats: &TraceStats) {
+        self.packet_now(|packet| packet.trace_stats(|out| stats.write(out)));
+    }
+
+    fn packet_now(&mut self, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+        self.packet(self.now_ns, write);
+    }
+
+    fn packet(&mut self, timestamp_ns: u64, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+        let uid = self.uid;
+        self.trace.add_packet(|packet| {
+            packet.set_trusted_uid(uid as i32);
+            packet.set_trusted_packet_sequence_id(SERVICE_SEQUENCE_ID);
+            packet.set_timestamp(timestamp_ns);
             packet.set_timestamp_clock_id(clock::BUILTIN_CLOCK_BOOTTIME);
             write(packet);
         });
     }
+}
+
+fn write_trigger(trigger: &ReceivedTrigger, out: &mut protos::Trigger<'_>) {
+    out.set_trigger_name(&trigger.name);
+    out.set_producer_name(&trigger.producer_name);
+    if let Some(uid) = trigger.producer_uid {
+        out.set_trusted_producer_uid(uid as i32);
+    }
+    out.set_stop_delay_ms(u64::from(trigger.stop_delay_ms));
 }
 
 fn system_info(out: &mut protos::SystemInfo<'_>) {
@@ -86,27 +167,4 @@ fn system_info(out: &mut protos::SystemInfo<'_>) {
     if let Ok(cpus) = std::thread::available_parallelism() {
         out.set_num_cpus(cpus.get() as u32);
     }
-}
-
-fn write_buffer_stats(stats: &BufferStats, out: &mut protos::trace_stats::BufferStats<'_>) {
-    out.set_buffer_size(stats.buffer_size);
-    out.set_bytes_written(stats.bytes_written);
-    out.set_bytes_overwritten(stats.bytes_overwritten);
-    out.set_bytes_read(stats.bytes_read);
-    out.set_padding_bytes_written(stats.padding_bytes_written);
-    out.set_padding_bytes_cleared(stats.padding_bytes_cleared);
-    out.set_chunks_written(stats.chunks_written);
-    out.set_chunks_rewritten(stats.chunks_rewritten);
-    out.set_chunks_relocated(stats.chunks_relocated);
-    out.set_chunks_overwritten(stats.chunks_overwritten);
-    out.set_chunks_discarded(stats.chunks_discarded);
-    out.set_chunks_read(stats.chunks_read);
-    out.set_chunks_committed_out_of_order(stats.chunks_committed_out_of_order);
-    out.set_write_wrap_count(stats.write_wrap_count);
-    out.set_patches_succeeded(stats.patches_succeeded);
-    out.set_patches_failed(stats.patches_failed);
-    out.set_readaheads_succeeded(stats.readaheads_succeeded);
-    out.set_readaheads_failed(stats.readaheads_failed);
-    out.set_abi_violations(stats.abi_violations);
-    out.set_trace_writer_packet_loss(stats.trace_writer_packet_loss);
 }

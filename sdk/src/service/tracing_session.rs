@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::calls::Calls;
 use super::central_buffer::CentralBuffer;
+use super::concurrent_sessions::ConcurrentSessionEvent;
 use super::environment::{ClockReading, Environment};
 use super::flush::{FlushCounts, FlushOutcome, PendingFlush};
 use super::instances::Instance;
@@ -113,17 +114,6 @@ pub(crate) struct TracingSession {
     pub(super) reader: Arc<Mutex<TraceReader>>,
 }
 
-/// Another session changed its state.
-#[derive(Clone, Debug)]
-pub(super) struct ConcurrentSessionEvent {
-    pub(super) timestamp_ns: u64,
-    pub(super) session: SessionId,
-    pub(super) session_name: String,
-    pub(super) state: State,
-    pub(super) uid: u32,
-    pub(super) data_source_count: u32,
-}
-
 impl TracingSession {
     pub(super) fn new(
         id: SessionId,
@@ -160,7 +150,7 @@ impl TracingSession {
             sync_marker_is_due: false,
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
-            writes_into_file: reader.has_output(),
+            writes_into_file: false,
             reader: Arc::new(Mutex::new(reader)),
             recording,
         }
@@ -202,6 +192,16 @@ impl TracingSession {
             Some(_) => return,
         }
         self.last_clock_snapshot = Some(snapshot);
+    }
+
+    /// What a snapshot of `source` has in common with it.
+    pub(super) fn copy_history(&mut self, source: &Self) {
+        self.events = source.events.clone();
+        self.first_clock_snapshot = source.last_clock_snapshot.clone();
+        self.flush_counts = source.flush_counts;
+        self.invalid_packets = source.invalid_packets;
+        self.instances_ever = source.instances_ever;
+        self.concurrent_events = source.concurrent_events.clone();
     }
 
     /// Tells the owner that an instance began to record, or ended.

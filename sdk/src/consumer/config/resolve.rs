@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{BufferConfig, BufferExhaustedPolicy, ConfigError, DataSourceConfig, TraceConfig};
+use super::{ConfigError, DataSourceConfig, TraceConfig};
 use crate::shm::Geometry;
 
 /// Buffers that one session may have.
@@ -39,30 +39,17 @@ impl TraceConfig {
                 });
             }
         }
-        let mut buffer_of_data_source = HashMap::new();
-        for (index, data_source) in self.data_sources.iter().enumerate() {
-            let buffer_index = self.target(index, data_source, &index_of_name)?;
-            let target = ResolvedDataSource {
-                buffer_index,
-                exhausted_policy: data_source.exhausted_policy,
-            };
-            if buffer_of_data_source
-                .insert(data_source.name.clone(), target)
-                .is_some()
-            {
-                return Err(ConfigError::DuplicateDataSource {
-                    name: data_source.name.clone(),
-                    index,
-                });
-            }
-        }
+        let target_buffers = self
+            .data_sources
+            .iter()
+            .enumerate()
+            .map(|(index, data_source)| self.target(index, data_source, &index_of_name))
+            .collect::<Result<_, _>>()?;
         if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
             return Err(ConfigError::NoBuffers);
         }
         Ok(ResolvedConfig {
-            buffers: self.buffers.clone(),
-            data_sources: buffer_of_data_source,
-            records_all: self.records_all,
+            target_buffers,
             shared_memory: self.shared_memory_of_process()?,
         })
     }
@@ -108,32 +95,13 @@ impl TraceConfig {
     }
 }
 
-/// A configuration whose targets are known to exist.
+/// What a configuration that is free of contradictions comes to.
 #[derive(Clone, Debug)]
 pub(crate) struct ResolvedConfig {
-    pub(crate) buffers: Vec<BufferConfig>,
-    data_sources: HashMap<String, ResolvedDataSource>,
-    records_all: bool,
+    /// By data source: the position of the buffer that it writes to.
+    pub(crate) target_buffers: Vec<usize>,
+    /// The shared memory of this process, if the configuration says anything about it.
     pub(crate) shared_memory: Option<Geometry>,
-}
-
-/// Where one data source writes to, and how.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResolvedDataSource {
-    pub(crate) buffer_index: usize,
-    pub(crate) exhausted_policy: BufferExhaustedPolicy,
-}
-
-impl ResolvedConfig {
-    /// Where data source `name` writes to; `None` if it is not recorded.
-    pub(crate) fn data_source(&self, name: &str) -> Option<ResolvedDataSource> {
-        let unlisted = ResolvedDataSource {
-            buffer_index: 0,
-            exhausted_policy: BufferExhaustedPolicy::Drop,
-        };
-        let listed = self.data_sources.get(name).copied();
-        listed.or(self.records_all.then_some(unlisted))
-    }
 }
 
 #[cfg(test)]

@@ -415,6 +415,12 @@ impl TraceBuffer {
         self.intake == Intake::Sealed
     }
 
+    /// What it does when it is full.
+    #[must_use]
+    pub fn fill_policy(&self) -> FillPolicy {
+        self.policy
+    }
+
     /// The size after rounding up.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

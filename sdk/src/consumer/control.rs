@@ -1,0 +1,148 @@
+//! What can be done to a session while it goes on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::snapshot::Snapshot;
+use super::trigger_callback::TriggerCallback;
+use super::TraceConfig;
+use crate::coordination::FlushFlags;
+use crate::error::Error;
+use crate::ids::SessionId;
+use crate::runtime::Runtime;
+use crate::service::{FlushOutcome, Recording, State, TraceStats};
+
+/// A handle to a session of either kind, for as many threads as want one. It does not keep the
+/// session alive: once that has finished, nothing here has an effect.
+#[derive(Clone)]
+pub struct SessionControl {
+    runtime: &'static Runtime,
+    id: SessionId,
+    on_trigger: Arc<TriggerCallback>,
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// It waits for [`SessionControl::start`], or for a trigger.
+    Configured,
+    /// It records.
+    Started,
+    /// Its data sources finish.
+    Stopping,
+    /// It is over: it was stopped, its time is up, its file is full, or writing failed.
+    Ended,
+}
+
+impl SessionControl {
+    pub(super) fn new(
+        runtime: &'static Runtime,
+        id: SessionId,
+        on_trigger: Arc<TriggerCallback>,
+    ) -> Self {
+        Self {
+            runtime,
+            id,
+            on_trigger,
+        }
+    }
+
+    /// Starts a session whose configuration says
+    /// [`deferred_start`](TraceConfig::deferred_start).
+    pub fn start(&self) {
+        self.runtime.service().start(self.id);
+    }
+
+    /// Stops recording. What was recorded waits for the session's `finish`.
+    pub fn stop(&self) {
+        self.runtime.service().flush_and_disable(self.id);
+    }
+
+    /// Where the session is in its life.
+    #[must_use]
+    pub fn state(&self) -> SessionState {
+        match self.runtime.service().state(self.id) {
+            Some(State::Configured) => SessionState::Configured,
+            Some(State::Started) => SessionState::Started,
+            Some(State::Stopping) => SessionState::Stopping,
+            Some(State::Disabled | State::ClonedReadOnly) | None => SessionState::Ended,
+        }
+    }
+
+    /// Waits until the session is over, because its time is up, a trigger ended it, or somebody
+    /// stopped it; at most for `timeout`. Returns whether it is over.
+    #[must_use = "tells whether the time was enough"]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.runtime
+            .service()
+            .wait_until_disabled(self.id, timeout)
+    }
+
+    /// Has data sources hand over what they hold, and takes what threads have finished in their
+    /// chunks. Returns whether all data sources did within the flush timeout of the configuration.
+    #[must_use = "tells whether all data sources answered"]
+    pub fn flush(&self) -> bool {
+        let (tell, told) = mpsc::sync_channel(1);
+        let done = move |outcome| {
+            // The receiver waits below.
+            let _ = tell.send(outcome);
+        };
+        self.runtime
+            .service()
+            .flush(self.id, 0, FlushFlags::explicit(), done);
+        // An end of the session answers as well; no answer means that there is no session.
+        told.recv() == Ok(FlushOutcome::Succeeded)
+    }
+
+    /// Statistics as they are now; empty ones once the session has finished.
+    #[must_use]
+    pub fn stats(&self) -> TraceStats {
+        self.runtime.service().stats(self.id).unwrap_or_default()
+    }
+
+    /// Takes a snapshot: all that is in the buffers now, as a trace of its own. Recording goes on.
+    ///
+    /// # Errors
+    ///
+    /// If the session has finished, or there is no memory for a copy of its buffers.
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        Snapshot::of(self.runtime, self.id, None)
+    }
+
+    /// Has `save` called with a snapshot whenever a trigger asks for one, on a thread of its own.
+    /// The configuration names the triggers: see
+    /// [`TriggerMode::CloneSnapshot`](crate::TriggerMode::CloneSnapshot).
+    pub fn on_trigger(&self, save: impl Fn(Result<Snapshot, Error>) + Send + Sync + 'static) {
+        self.on_trigger.set(Arc::new(save));
+    }
+
+    /// Takes over the producer filters of `config`; whatever else differs has no effect.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn change_filters(&self, config: TraceConfig) -> Result<(), Error> {
+        let recording = Arc::new(Recording::new(config)?);
+        self.runtime.service().change_config(self.id, recording);
+        Ok(())
+    }
+
+    pub(super) fn runtime(&self) -> &'static Runtime {
+        self.runtime
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
+impl fmt::Debug for SessionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionControl")
+            .field("id", &self.id)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! What an application does when a trigger asks for a snapshot.
+
+use std::sync::Arc;
+use std::thread;
+
+use parking_lot::Mutex;
+
+use super::snapshot::Snapshot;
+use crate::error::Error;
+use crate::ids::SessionId;
+use crate::runtime::Runtime;
+use crate::service::ReceivedTrigger;
+
+type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;
+
+/// The application's function, once it has given one.
+#[derive(Default)]
+pub(super) struct TriggerCallback {
+    save: Mutex<Option<Save>>,
+}
+
+impl TriggerCallback {
+    pub(super) fn set(&self, save: Save) {
+        *self.save.lock() = Some(save);
+    }
+
+    /// A trigger was hit: takes the snapshot on a thread of its own, so that neither the service
+    /// nor whoever hit it waits for a file.
+    pub(super) fn call(
+        &self,
+        runtime: &'static Runtime,
+        session: SessionId,
+        trigger: &ReceivedTrigger,
+    ) {
+        let Some(save) = self.save.lock().clone() else {
+            return;
+        };
+        let trigger = trigger.clone();
+        let on_failure = Arc::clone(&save);
+        let spawned = thread::Builder::new()
+            .name("tracezero-snapshot".to_owned())
+            .spawn(move || save(Snapshot::of(runtime, session, Some(trigger))));
+        if let Err(error) = spawned {
+            on_failure(Err(Error::Thread(error)));
+        }
+    }
+}

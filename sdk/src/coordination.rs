@@ -1,0 +1,172 @@
+//! What producer and service tell each other besides chunks: which data sources there are, which
+//! of them record, and when they flush.
+
+use std::sync::Arc;
+
+use crate::commit::RingProgress;
+use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
+
+/// A data source that a producer offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataSourceDescriptor {
+    /// The name that configurations know it by.
+    pub name: String,
+    /// Whether it is recording only once it says so.
+    pub notifies_start: bool,
+    /// Whether it is done only once it says so.
+    pub notifies_stop: bool,
+    /// Whether it has nothing to do for a flush.
+    pub needs_no_flush: bool,
+    /// Whether it wants to know when later packets must not build on earlier ones.
+    pub clears_incremental_state: bool,
+}
+
+/// What a writer does when no chunk is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BufferExhaustedPolicy {
+    /// Drops packets until one is free.
+    #[default]
+    Drop,
+    /// Waits for a chunk at every packet, each time as long as
+    /// [`ArbiterConfig::stall_attempts_max`](crate::producer::ArbiterConfig::stall_attempts_max) allows. Only then are packets dropped.
+    Stall,
+    /// Waits likewise, but while it is dropping it does not wait again.
+    StallThenDrop,
+}
+
+/// What a data source is to do in one session.
+#[derive(Clone, Debug)]
+pub struct DataSourceSetup {
+    /// The session that wants it.
+    pub session: SessionId,
+    /// The name of the data source.
+    pub name: String,
+    /// Which of the entries for this data source in the configuration this is, from 0 on.
+    pub ordinal: usize,
+    /// Where its packets go.
+    pub target_buffer: BufferId,
+    /// How far that buffer has come.
+    pub progress: Arc<RingProgress>,
+    /// What its writers do when there is no free chunk.
+    pub exhausted_policy: BufferExhaustedPolicy,
+    /// A serialized `DataSourceConfig`, with what the service fills in.
+    pub config: Vec<u8>,
+}
+
+/// A producer as the service calls it. Calls come one at a time, from any thread, with nothing
+/// locked: a producer may call the service from inside of them.
+pub trait Producer: Send + Sync {
+    /// A session wants this data source; it will start later.
+    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup);
+
+    /// Recording begins. A data source whose descriptor says so answers with
+    /// [`ServiceControl::notify_started`].
+    fn start_data_source(&self, instance: InstanceId);
+
+    /// Recording ends. A data source whose descriptor says so answers with
+    /// [`ServiceControl::notify_stopped`].
+    fn stop_data_source(&self, instance: InstanceId);
+
+    /// Commit everything that these instances hold; answered with
+    /// [`ServiceControl::acknowledge_flush`].
+    fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags);
+
+    /// Later packets of these instances must not build on earlier ones.
+    fn clear_incremental_state(&self, instances: &[InstanceId]);
+}
+
+/// The service as a producer calls it, besides [commits](crate::commit::ServiceEndpoint).
+pub trait ServiceControl: Send + Sync {
+    /// Offers a data source. Sessions that want it have set it up, and started it if they have
+    /// started, when this returns; unless it is called from inside of a call to the [`Producer`].
+    fn register_data_source(&self, descriptor: DataSourceDescriptor);
+
+    /// Takes back the data source of this name; its instances end.
+    fn unregister_data_source(&self, name: &str);
+
+    /// Answers [`Producer::start_data_source`].
+    fn notify_started(&self, instance: InstanceId);
+
+    /// Answers [`Producer::stop_data_source`]: nothing more is written for this instance.
+    fn notify_stopped(&self, instance: InstanceId);
+
+    /// Answers [`Producer::flush`], for this one and all before it.
+    fn acknowledge_flush(&self, flush: FlushId);
+
+    /// Hits triggers: sessions that wait for one of these names take it.
+    fn activate_triggers(&self, names: &[&str]);
+}
+
+/// Why there is a flush, and on whose behalf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushFlags {
+    /// Why.
+    pub reason: FlushReason,
+    /// On whose behalf.
+    pub initiator: FlushInitiator,
+}
+
+/// Why there is a flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushReason {
+    /// It was not said.
+    #[default]
+    Unknown = 0,
+    /// It is time for the next one.
+    Periodic = 1,
+    /// The session ends.
+    TraceStop = 2,
+    /// A snapshot is taken.
+    TraceClone = 3,
+    /// Somebody asked for it.
+    Explicit = 4,
+}
+
+/// On whose behalf there is a flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushInitiator {
+    /// It was not said.
+    #[default]
+    Unknown = 0,
+    /// The service's own.
+    Service = 1,
+    /// The application's that holds the session.
+    Consumer = 3,
+}
+
+impl FlushFlags {
+    /// A flush of the service's own.
+    pub(crate) const fn by_service(reason: FlushReason) -> Self {
+        Self {
+            reason,
+            initiator: FlushInitiator::Service,
+        }
+    }
+
+    /// A flush that the application asked for.
+    pub(crate) const fn explicit() -> Self {
+        Self {
+            reason: FlushReason::Explicit,
+            initiator: FlushInitiator::Consumer,
+        }
+    }
+
+    /// As the number that goes over a connection: the reason in bits 0 to 3, the initiator in bits
+    /// 4 to 7 (reference: `FlushFlags`).
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.reason as u64 | (self.initiator as u64) << 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_flags_have_the_bits_of_the_reference() {
+        assert_eq!(FlushFlags::default().bits(), 0);
+        assert_eq!(FlushFlags::explicit().bits(), 0x34);
+        assert_eq!(FlushFlags::by_service(FlushReason::TraceStop).bits(), 0x12);
+    }
+}

@@ -1,0 +1,125 @@
+//! What the service adds to a trace before and after the packets of writers.
+
+use protozero::HeapBuffered;
+
+use super::control::Control;
+use super::lifecycle_events::Event;
+use super::service_packets::ServicePackets;
+use super::trace_reader::TraceReader;
+use super::tracing_session::{State, TracingSession};
+use crate::clock;
+use crate::consumer::TriggerMode;
+use crate::ids::SessionId;
+use crate::protos;
+
+impl Control {
+    /// Whether a session's packets can be read: not those of a session that writes them into a
+    /// file, that waits for a trigger, or that is only there to take snapshots of.
+    pub(super) fn can_be_read(session: &TracingSession) -> bool {
+        if session.state == State::ClonedReadOnly {
+            return true;
+        }
+        !session.writes_into_file
+            && !session.waits_for_trigger()
+            && session.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
+    }
+
+    pub(super) fn write_packets_before_data(
+        &mut self,
+        id: SessionId,
+        reader: &mut TraceReader,
+        batch: &mut Vec<u8>,
+    ) {
+        let environment = &*self.environment;
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let config = &session.recording.config;
+        let builtin = config.builtin_data_sources;
+        let primary_clock = builtin
+            .primary_trace_clock
+            .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
+        append(batch, environment.now_ns(), |packets| {
+            for snapshot in session
+                .first_clock_snapshot
+                .take()
+                .into_iter()
+                .chain(session.clock_snapshots.drain(..))
+            {
+                packets.clock_snapshot(&snapshot, primary_clock);
+            }
+            if std::mem::take(&mut session.sync_marker_is_due) {
+                packets.sync_marker();
+            }
+            let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
+            if !builtin.disable_trace_config {
+                if is_first {
+                    packets.trace_config(config);
+                    if let Some(trigger) = &session.clone_trigger {
+                        packets.clone_trigger(trigger);
+                    }
+                }
+                for trigger in session.received_triggers.drain(..) {
+                    packets.trigger(&trigger);
+                }
+            }
+            if is_first {
+                packets.trace_uuid(session.uuid);
+                packets.trace_provenance(&reader.provenance());
+                if !builtin.disable_system_info {
+                    packets.system_info();
+                }
+            }
+            write_events(session, packets);
+            for event in session.concurrent_events.drain(..) {
+                packets.concurrent_session_event(&event);
+            }
+        });
+    }
+
+    pub(super) fn write_packets_after_data(
+        &mut self,
+        id: SessionId,
+        reader: &mut TraceReader,
+        batch: &mut Vec<u8>,
+    ) {
+        let now_ns = self.environment.now_ns();
+        let stats_are_due = match self.sessions.get_mut(&id) {
+            Some(session) => std::mem::take(&mut session.stats_are_due),
+            None => return,
+        };
+        let stats = stats_are_due
+            .then(|| self.trace_stats(id, reader))
+            .flatten();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.note_event(&*self.environment, Event::ReadCompleted);
+        append(batch, now_ns, |packets| {
+            write_events(session, packets);
+            if let Some(stats) = &stats {
+                packets.trace_stats(stats);
+            }
+        });
+    }
+}
+
+fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
+    let events = session.events.take();
+    if session.recording.config.builtin_data_sources.disable_service_events {
+        return;
+    }
+    for (timestamp_ns, event) in events {
+        packets.event(timestamp_ns, &event);
+    }
+}
+
+fn append(batch: &mut Vec<u8>, now_ns: u64, write: impl FnOnce(&mut ServicePackets<'_, '_>)) {
+    let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
+    write(&mut ServicePackets {
+        trace: &mut buffer.message(),
+        uid: rustix::process::getuid().as_raw(),
+        now_ns,
+    });
+    batch.extend_from_slice(&buffer.to_vec());
+}
