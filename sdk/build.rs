@@ -1,9 +1,16 @@
 //! Generates the writers of the SDK's own schema, as any user of the generator would.
 
-fn main() -> Result<(), protozero_codegen::Error> {
+#[cfg(feature = "text-config")]
+#[path = "build/text_schema.rs"]
+mod text_schema;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The include path for schemas that extend ours: dependents see it as `DEP_TRACEZERO_PROTOS`.
     println!("cargo::metadata=protos={}", env!("CARGO_MANIFEST_DIR"));
     protozero_codegen::Config::new()
         .include(".")
-        .compile(&["protos/perfetto/trace/trace.proto"])
+        .compile(&["protos/perfetto/trace/trace.proto"])?;
+    #[cfg(feature = "text-config")]
+    text_schema::generate()?;
+    Ok(())
 }

@@ -21,8 +21,8 @@ use crate::shm::{Geometry, MemoryError, shared_memory};
 
 /// Shared memory of a process, unless its first session asks for another size. It bounds how many
 /// writers can be in the middle of a chunk at once; pages that are never used cost nothing.
-const DEFAULT_SIZE_BYTES: usize = 4 << 20;
-const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
+pub(crate) const DEFAULT_SIZE_BYTES: usize = 4 << 20;
+pub(crate) const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
 
 /// How long the timer thread sleeps at a time while there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);

@@ -17,4 +17,5 @@ pub use config::BufferExhaustedPolicy;
 pub use control::{SessionControl, SessionState};
 pub use report::{Losses, Report};
 pub use snapshot::Snapshot;
+pub use trigger_callback::activate_trigger;
 pub use session::{InMemorySession, Session};

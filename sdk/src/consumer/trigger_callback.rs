@@ -1,4 +1,4 @@
-//! What an application does when a trigger asks for a snapshot.
+//! Triggers: what an application hits, and what it does when one asks for a snapshot.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,8 +8,33 @@ use parking_lot::Mutex;
 use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::ids::SessionId;
+use crate::producer;
 use crate::runtime::Runtime;
 use crate::service::ReceivedTrigger;
+
+/// Hits the trigger of this name: every session of this process that waits for it takes it, and
+/// starts, ends, or has a snapshot taken, as its configuration says.
+///
+/// ```
+/// use tracezero::{BufferConfig, Trigger, TriggerConfig, TriggerMode};
+/// use tracezero::{TraceConfig, activate_trigger, instant};
+///
+/// let session = TraceConfig::new()
+///     .buffer(BufferConfig::ring(1024))
+///     .record_all()
+///     .triggers(
+///         TriggerConfig::new(TriggerMode::Start, 60_000).trigger(Trigger::new("too slow")),
+///     )
+///     .record_in_memory()?;
+/// instant!("app", "before");
+/// activate_trigger("too slow");
+/// instant!("app", "after");
+/// assert_eq!(session.finish().1.events, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+pub fn activate_trigger(name: &str) {
+    producer::activate_triggers(&[name]);
+}
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::control::Control;
 use super::lifecycle_events::Event;
 use super::timers::Timer;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::State;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup};
 use super::recording::RecordedDataSource;
 use crate::ids::{InstanceId, ProducerId, SessionId};
@@ -78,19 +78,21 @@ impl Control {
             let Some(session) = self.sessions.get_mut(&id) else {
                 continue;
             };
-            let mut removed = false;
-            for instance in session.instances.extract_if(.., |instance| is_gone(instance)) {
-                removed = true;
+            let removed: Vec<Instance> = session
+                .instances
+                .extract_if(.., |instance| is_gone(instance))
+                .collect();
+            for instance in &removed {
+                let instance_id = instance.id;
                 if instance.is_running() {
                     if let Some(producer) = self.producers.get(&instance.producer) {
                         let link = Arc::clone(&producer.calls_to);
-                        self.calls
-                            .note(move || link.stop_data_source(instance.id));
+                        self.calls.note(move || link.stop_data_source(instance_id));
                     }
-                    session.tell_state(&mut self.calls, &instance, false);
+                    session.tell_state(&mut self.calls, instance, false);
                 }
             }
-            if removed {
+            if !removed.is_empty() {
                 self.check_all_started(id);
                 self.check_all_stopped(id);
             }

@@ -53,8 +53,7 @@ impl Control {
             given => given,
         };
         let reader = TraceReader::new(buffers.clone(), config, None);
-        let session = TracingSession::new(
-            id,
+        let mut session = TracingSession::new(
             request.uid,
             request.recording,
             request.owner,
@@ -62,10 +61,7 @@ impl Control {
             uuid,
             reader,
         );
-        let session = TracingSession {
-            writes_into_file: request.writes_into_file,
-            ..session
-        };
+        session.writes_into_file = request.writes_into_file;
         self.sessions.insert(id, session);
         self.abort_for_priority(id, config.exclusive_prio);
         self.state_changed(id);
@@ -113,7 +109,7 @@ impl Control {
     ///
     /// Ids are not used again soon: a thread that still holds a chunk for a buffer that is gone
     /// commits it later, and it must not end up in somebody else's trace.
-    fn next_buffer_id(&mut self, opened: &[Arc<CentralBuffer>]) -> Option<BufferId> {
+    pub(super) fn next_buffer_id(&mut self, opened: &[Arc<CentralBuffer>]) -> Option<BufferId> {
         for _ in 0..u16::MAX {
             self.last_buffer = self.last_buffer.checked_add(1).unwrap_or(1);
             let id = BufferId(self.last_buffer);

@@ -1,5 +1,7 @@
 //! What the service adds to a trace before and after the packets of writers.
 
+use std::sync::Arc;
+
 use protozero::HeapBuffered;
 
 use super::control::Control;
@@ -34,7 +36,8 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let config = &session.recording.config;
+        let recording = Arc::clone(&session.recording);
+        let config = &recording.config;
         let builtin = config.builtin_data_sources;
         let primary_clock = builtin
             .primary_trace_clock

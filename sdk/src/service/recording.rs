@@ -55,7 +55,10 @@ impl Recording {
             .zip(targets)
             .enumerate()
             .map(|(index, (data_source, buffer_index))| {
-                let pattern = |regex: &String| whole_match(regex);
+                let pattern = |(position, regex): (usize, &String)| {
+                    let place = format!("data_sources[{index}].producer_name_regex_filter");
+                    whole_match(format!("{place}[{position}]"), regex)
+                };
                 Ok(RecordedDataSource {
                     index,
                     name: data_source.name.clone(),
@@ -65,6 +68,7 @@ impl Recording {
                     producer_patterns: data_source
                         .producer_name_regex_filter
                         .iter()
+                        .enumerate()
                         .map(pattern)
                         .collect::<Result<_, _>>()?,
                 })
@@ -72,9 +76,13 @@ impl Recording {
             .collect::<Result<_, ConfigError>>()?;
         let triggers = config.trigger_config.iter().flat_map(|config| &config.triggers);
         let trigger_producers = triggers
-            .map(|trigger| match trigger.producer_name_regex.as_str() {
+            .enumerate()
+            .map(|(index, trigger)| match trigger.producer_name_regex.as_str() {
                 "" => Ok(None),
-                regex => whole_match(regex).map(Some),
+                regex => {
+                    let field = format!("trigger_config.triggers[{index}].producer_name_regex");
+                    whole_match(field, regex).map(Some)
+                }
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -117,7 +125,7 @@ impl Recording {
         {
             let mut out = buffer.message();
             match self.config.data_sources.get(entry.index) {
-                Some(data_source) => data_source.write(&mut out),
+                Some(data_source) => data_source.write_config(&mut out),
                 None => {
                     out.set_name(&entry.name);
                 }
@@ -175,9 +183,9 @@ impl Recording {
 }
 
 /// A pattern that matches whole names.
-fn whole_match(regex: &str) -> Result<Regex, ConfigError> {
-    Regex::new(&format!("^(?:{regex})$")).map_err(|error| ConfigError::InvalidRegex {
-        regex: regex.to_owned(),
-        reason: error.to_string(),
+fn whole_match(field: String, regex: &str) -> Result<Regex, ConfigError> {
+    Regex::new(&format!("^(?:{regex})$")).map_err(|error| ConfigError::Invalid {
+        field,
+        reason: format!("{regex:?} is no regular expression: {error}"),
     })
 }

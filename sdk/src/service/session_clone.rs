@@ -179,7 +179,6 @@ impl Control {
         let request = pending.request;
         let reader = TraceReader::new(buffers.clone(), &source.recording.config, request.output);
         let mut clone = TracingSession::new(
-            clone_id,
             request.uid,
             Arc::clone(&source.recording),
             request.owner,

@@ -16,7 +16,7 @@ use super::trace_reader::TraceReader;
 use super::triggers::ReceivedTrigger;
 use super::recording::Recording;
 use crate::consumer::WriteFlushMode;
-use crate::ids::{FlushId, SessionId};
+use crate::ids::FlushId;
 
 /// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
 pub(crate) trait SessionOwner: Send + Sync {
@@ -73,7 +73,6 @@ const CLOCK_DRIFT_NS: u64 = 10_000_000;
 
 /// One session, under the service's lock.
 pub(crate) struct TracingSession {
-    pub(super) id: SessionId,
     /// User id of the owner.
     pub(super) uid: u32,
     pub(super) recording: Arc<Recording>,
@@ -116,7 +115,6 @@ pub(crate) struct TracingSession {
 
 impl TracingSession {
     pub(super) fn new(
-        id: SessionId,
         uid: u32,
         recording: Arc<Recording>,
         owner: Arc<dyn SessionOwner>,
@@ -125,7 +123,6 @@ impl TracingSession {
         reader: TraceReader,
     ) -> Self {
         Self {
-            id,
             uid,
             owner,
             state: State::Configured,

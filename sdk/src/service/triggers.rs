@@ -111,7 +111,10 @@ impl Control {
         match triggers.effective_mode() {
             TriggerMode::Start if session.state == State::Configured => {
                 self.start(id);
-                self.set_timer(id, delay_ms, Timer::Duration);
+                // As with durations, 0 means that there is no end.
+                if delay_ms > 0 {
+                    self.set_timer(id, delay_ms, Timer::Duration);
+                }
             }
             TriggerMode::Start => {}
             TriggerMode::Stop if is_first => {

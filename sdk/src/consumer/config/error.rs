@@ -8,6 +8,48 @@ use super::resolve::BUFFERS_MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// A field has a value that it cannot have, or not beside what other fields say.
+    Invalid {
+        /// Path of the field, such as `trigger_config.triggers[0].name`.
+        field: String,
+        /// What is wrong, with the value.
+        reason: String,
+    },
+    /// A field asks for something that this crate does not do.
+    Unsupported {
+        /// Path of the field.
+        field: String,
+        /// What to do instead.
+        remedy: &'static str,
+    },
+    /// An encoded configuration has a field that the schema does not have.
+    UnknownField {
+        /// Path of the message that has it; empty for the configuration itself.
+        message: String,
+        /// Number of the field.
+        number: u32,
+    },
+    /// The bytes are no encoded configuration.
+    Malformed {
+        /// Path of the field or message at fault; empty for the configuration itself.
+        field: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A text does not have the form of a configuration.
+    Syntax {
+        /// What is wrong, with what is there.
+        reason: String,
+    },
+    /// Something in a text is wrong.
+    InText {
+        /// Line of the text, counted from 1.
+        line: usize,
+        /// Character of the line, counted from 1.
+        column: usize,
+        /// What is wrong.
+        source: Box<Self>,
+    },
     /// The shared memory cannot have the size that was asked for.
     SharedMemory {
         /// Index among the producers whose memory is chosen.
@@ -34,13 +76,6 @@ pub enum ConfigError {
         /// Index of the first buffer with this name.
         first_index: usize,
         /// Index of the second.
-        index: usize,
-    },
-    /// A data source is listed twice.
-    DuplicateDataSource {
-        /// Name of the data source.
-        name: String,
-        /// Index of its second mention.
         index: usize,
     },
     /// A data source targets a buffer name that no buffer has.
@@ -76,9 +111,39 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// The path of the field or message at fault, as far as reading finds faults.
+    #[cfg(feature = "text-config")]
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Self::Invalid { field, .. }
+            | Self::Unsupported { field, .. }
+            | Self::Malformed { field, .. } => field,
+            Self::UnknownField { message, .. } => message,
+            _ => "",
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Invalid { field, reason } => write!(f, "{field}: {reason}"),
+            Self::Unsupported { field, remedy } => {
+                write!(f, "{field} is not supported: {remedy}")
+            }
+            Self::UnknownField { message, number } => write!(
+                f,
+                "{} has the field number {number}, which the schema does not have: leave it out",
+                named(message)
+            ),
+            Self::Malformed { field, reason } => write!(f, "{}: {reason}", named(field)),
+            Self::Syntax { reason } => f.write_str(reason),
+            Self::InText {
+                line,
+                column,
+                source,
+            } => write!(f, "line {line}, column {column}: {source}"),
             Self::SharedMemory { index, reason } => {
                 write!(f, "producers[{index}] (shared memory): {reason}")
             }
@@ -100,9 +165,6 @@ impl fmt::Display for ConfigError {
                 f,
                 "buffers[{index}] has the name {name:?} of buffers[{first_index}]"
             ),
-            Self::DuplicateDataSource { name, index } => {
-                write!(f, "data_sources[{index}] ({name}) is listed before already")
-            }
             Self::UnknownBufferName {
                 data_source,
                 index,
@@ -136,4 +198,19 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+/// The path of a field, in words if it is empty.
+fn named(path: &str) -> &str {
+    match path {
+        "" => "the configuration",
+        path => path,
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InText { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

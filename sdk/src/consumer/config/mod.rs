@@ -6,12 +6,17 @@
 
 mod buffers; // where packets are kept
 mod builtin; // packets of the service itself
+mod check; // limits and contradictions
 mod data_sources; // what is recorded
+mod decode; // configurations that arrive as protobuf
 mod error; // what is wrong with a configuration
 mod life_cycle; // when a session starts and ends, and beside whom it runs
 mod output; // how the trace is flushed, written and described
-mod resolve; // checks, and names to indices
+mod place; // where something is in a configuration
+mod resolve; // buffers and targets: names to indices
 mod shared_memory; // the memory of each producer
+#[cfg(feature = "text-config")]
+mod text; // configurations that people write
 mod triggers; // events that start, end or clone a session
 mod write; // the configuration as the trace carries it
 
@@ -26,7 +31,6 @@ pub use triggers::{Trigger, TriggerConfig, TriggerMode};
 pub use crate::producer::BufferExhaustedPolicy;
 pub use crate::service::trace_buffer::FillPolicy;
 
-pub(crate) use resolve::ResolvedConfig;
 
 use output::TraceAttribute;
 use shared_memory::SharedMemoryConfig;

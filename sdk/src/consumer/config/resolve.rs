@@ -1,12 +1,15 @@
-//! Checks, and names to indices.
+//! Buffers and what targets them: checks, and names to indices.
 
 use std::collections::HashMap;
 
+use super::place::Place;
 use super::{ConfigError, DataSourceConfig, TraceConfig};
 use crate::shm::Geometry;
 
 /// Buffers that one session may have.
 pub(super) const BUFFERS_MAX: usize = 128;
+/// Sizes and places in a buffer are 32-bit numbers of bytes.
+const BUFFER_SIZE_MAX_KB: u32 = u32::MAX / 1024;
 
 impl TraceConfig {
     /// Checks the configuration, as starting a session with it does.
@@ -20,6 +23,7 @@ impl TraceConfig {
 
     /// Resolves names to indices.
     pub(crate) fn resolve(&self) -> Result<ResolvedConfig, ConfigError> {
+        self.check_session()?;
         if self.buffers.len() > BUFFERS_MAX {
             return Err(ConfigError::TooManyBuffers {
                 count: self.buffers.len(),
@@ -29,6 +33,15 @@ impl TraceConfig {
         for (index, buffer) in self.buffers.iter().enumerate() {
             if buffer.size_kb == 0 {
                 return Err(ConfigError::EmptyBuffer { index });
+            }
+            if buffer.size_kb > BUFFER_SIZE_MAX_KB {
+                return Err(Place::ROOT
+                    .item("buffers", index)
+                    .field("size_kb")
+                    .invalid(format!(
+                        "{} is more than the {BUFFER_SIZE_MAX_KB} that a buffer can have",
+                        buffer.size_kb
+                    )));
             }
             let Some(name) = &buffer.name else { continue };
             if let Some(first_index) = index_of_name.insert(name.as_str(), index) {
@@ -106,6 +119,7 @@ pub(crate) struct ResolvedConfig {
 
 #[cfg(test)]
 mod tests {
+    use super::super::BufferConfig;
     use super::*;
 
     fn two_buffers() -> TraceConfig {
@@ -116,7 +130,7 @@ mod tests {
 
     fn target(data_source: DataSourceConfig) -> Result<usize, ConfigError> {
         let config = two_buffers().data_source(data_source).resolve()?;
-        Ok(config.data_source("x").expect("listed").buffer_index)
+        Ok(config.target_buffers[0])
     }
 
     #[test]
@@ -183,24 +197,5 @@ mod tests {
             TraceConfig::new().record_all().check(),
             Err(ConfigError::NoBuffers)
         );
-    }
-
-    #[test]
-    fn a_data_source_is_listed_once() {
-        let config = two_buffers()
-            .data_source(DataSourceConfig::new("x"))
-            .data_source(DataSourceConfig::new("x"));
-        assert_eq!(
-            config.check().unwrap_err().to_string(),
-            "data_sources[1] (x) is listed before already"
-        );
-    }
-
-    #[test]
-    fn unlisted_data_sources_are_recorded_only_on_request() {
-        let config = two_buffers().resolve().expect("valid");
-        assert!(config.data_source("y").is_none());
-        let config = two_buffers().record_all().resolve().expect("valid");
-        assert_eq!(config.data_source("y").expect("recorded").buffer_index, 0);
     }
 }

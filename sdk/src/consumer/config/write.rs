@@ -154,7 +154,8 @@ impl DataSourceConfig {
         }
     }
 
-    fn write_config(&self, out: &mut protos::DataSourceConfig<'_>) {
+    /// Writes what the data source itself is told.
+    pub(crate) fn write_config(&self, out: &mut protos::DataSourceConfig<'_>) {
         use protos::data_source_config::BufferExhaustedPolicy as Policy;
         out.set_name(&self.name);
         if let Some(index) = self.target_index {

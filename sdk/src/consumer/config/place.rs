@@ -1,0 +1,76 @@
+//! Where in a configuration something is.
+
+use std::fmt;
+
+use super::ConfigError;
+
+/// A field of a configuration, and the fields that it lies in. Prints as a path, such as
+/// `data_sources[1].config.name`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// `None` for the whole configuration.
+    parent: Option<&'a Self>,
+    name: &'a str,
+    /// Of a repeated field.
+    index: Option<usize>,
+}
+
+impl Place<'_> {
+    /// The whole configuration; its path is empty.
+    pub(super) const ROOT: Self = Place {
+        parent: None,
+        name: "",
+        index: None,
+    };
+
+    /// Field `name` of the message at this place.
+    pub(super) const fn field<'b>(&'b self, name: &'b str) -> Place<'b> {
+        Place {
+            parent: Some(self),
+            name,
+            index: None,
+        }
+    }
+
+    /// Element `index` of the repeated field `name` of the message at this place.
+    pub(super) const fn item<'b>(&'b self, name: &'b str, index: usize) -> Place<'b> {
+        Place {
+            parent: Some(self),
+            name,
+            index: Some(index),
+        }
+    }
+
+    /// What is here is wrong.
+    pub(super) fn invalid(&self, reason: impl Into<String>) -> ConfigError {
+        ConfigError::Invalid {
+            field: self.to_string(),
+            reason: reason.into(),
+        }
+    }
+
+    /// What is here asks for something that this crate does not do.
+    pub(super) fn unsupported(&self, remedy: &'static str) -> ConfigError {
+        ConfigError::Unsupported {
+            field: self.to_string(),
+            remedy,
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(parent) = self.parent else {
+            return Ok(());
+        };
+        parent.fmt(f)?;
+        if parent.parent.is_some() {
+            f.write_str(".")?;
+        }
+        f.write_str(self.name)?;
+        match self.index {
+            Some(index) => write!(f, "[{index}]"),
+            None => Ok(()),
+        }
+    }
+}
