@@ -43,6 +43,9 @@ pub mod commit; // the message between the two
 pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
 mod runtime; // producer and service of one process, put together
+#[cfg(test)]
+#[cfg(not(loom))]
+mod service_scenarios; // the service with producers and a clock of the tests' own
 // What everybody uses.
 pub mod clock; // the trace clock
 pub mod ids; // who is who

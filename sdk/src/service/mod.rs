@@ -49,10 +49,6 @@ mod lifecycle_events; // what happened to a session
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
 
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests; // scenarios, with time in hand
-
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,9 @@
+//! What the tracing service does for producers and for the owners of sessions, as the reference
+//! checks it: `tracing-service.md`, section 6. `README.md` beside this file maps its numbers to
+//! tests.
+//!
+//! Time stands still until a test moves it, and everything happens on the test's own thread.
+
+mod harness;
+
+mod life_cycle; // sessions and data sources: set up, start, stop
