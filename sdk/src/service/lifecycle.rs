@@ -40,14 +40,12 @@ impl Control {
     pub(super) fn enable(&mut self, request: SessionRequest) -> Result<SessionId, Error> {
         let recording = Arc::clone(&request.recording);
         let config = &recording.config;
-        self.check_other_sessions(config, request.uid)?;
+        self.set_lockdown(config.lockdown_mode);
+        self.check_other_sessions(&recording, request.uid)?;
         let buffers = self.open_buffers(&request)?;
         self.last_session.0 += 1;
         let id = self.last_session;
-        if let Some(name) = &config.unique_session_name {
-            let now_ns = self.environment.now_ns();
-            self.name_starts.insert(name.clone(), now_ns);
-        }
+        self.note_name(&recording);
         let uuid = match config.trace_uuid {
             (0, 0) => random_uuid(|| self.environment.random_bits()),
             given => given,
@@ -64,7 +62,7 @@ impl Control {
         session.writes_into_file = request.writes_into_file;
         self.sessions.insert(id, session);
         self.abort_for_priority(id, config.exclusive_prio);
-        self.state_changed(id);
+        self.enter_state(id, State::Configured);
         self.tell_of_others(id);
         self.set_up_all(id);
         match &config.trigger_config {
@@ -133,7 +131,6 @@ impl Control {
         if session.state != State::Configured {
             return;
         }
-        session.state = State::Started;
         session.note_event(&*self.environment, Event::TracingStarted);
         let recording = Arc::clone(&session.recording);
         let config = &recording.config;
@@ -160,9 +157,8 @@ impl Control {
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
         self.mark_stream(id);
         self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
-        self.state_changed(id);
+        self.enter_state(id, State::Started);
         self.start_instances(id);
-        self.check_all_started(id);
     }
 
     /// Has data sources flush, then ends the session.
@@ -179,13 +175,18 @@ impl Control {
         match session.state {
             State::Configured => self.disable_now(id),
             State::Started => {
-                session.state = State::Stopping;
                 let config = &session.recording.config;
                 let timeout_ms = config.effective_data_source_stop_timeout_ms();
-                self.state_changed(id);
                 self.stop_instances(id, false);
+                if self.all_stopped(id) {
+                    return self.disable_now(id);
+                }
+                self.enter_state(id, State::Stopping);
+                // What began before goes on: flushes, and writing what is in the buffers.
+                self.timers.cancel(id, |timer| {
+                    !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
+                });
                 self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
-                self.check_all_stopped(id);
             }
             State::Stopping | State::Disabled | State::ClonedReadOnly => {}
         }
@@ -193,28 +194,32 @@ impl Control {
 
     /// Goes on with the end of a session when its last data source is done.
     pub(super) fn check_all_stopped(&mut self, id: SessionId) {
-        let is_done = self.sessions.get(&id).is_some_and(|session| {
-            let mut instances = session.instances.iter();
-            session.state == State::Stopping
-                && instances.all(|instance| instance.state == InstanceState::Stopped)
-        });
-        if is_done {
+        let session = self.sessions.get(&id);
+        let is_stopping = session.is_some_and(|session| session.state == State::Stopping);
+        if is_stopping && self.all_stopped(id) {
             self.disable_now(id);
         }
     }
 
+    fn all_stopped(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_none_or(|session| {
+            let mut instances = session.instances.iter();
+            instances.all(|instance| instance.state == InstanceState::Stopped)
+        })
+    }
+
     /// Ends a session, whatever its data sources say.
     pub(super) fn disable_now(&mut self, id: SessionId) {
+        if !self.sessions.get(&id).is_some_and(TracingSession::is_live) {
+            return;
+        }
         self.stop_instances(id, true);
         self.timers.cancel(id, |_| true);
         self.scrape(id);
+        self.enter_state(id, State::Disabled);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if matches!(session.state, State::Disabled | State::ClonedReadOnly) {
-            return;
-        }
-        session.state = State::Disabled;
         session.note_event(&*self.environment, Event::TracingDisabled);
         session.stats_are_due = true;
         let reason = session.end_reason.clone();
@@ -223,7 +228,6 @@ impl Control {
         for (_, flush) in flushes {
             self.finish_flush_of_ended(id, flush);
         }
-        self.state_changed(id);
         self.calls.note(move || owner.disabled(reason.as_deref()));
     }
 
@@ -292,8 +296,9 @@ impl Control {
         };
         let period_ms = session.recording.config.effective_file_write_period_ms();
         let flushes_before = session.flushes_before_writing();
+        let is_started = session.state == State::Started;
         self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
-        if flushes_before {
+        if flushes_before && is_started {
             let flags = FlushFlags::by_service(FlushReason::Periodic);
             self.flush(id, 0, flags, None, FlushThen::WriteIntoFile);
         } else {

@@ -35,6 +35,7 @@ mod recording; // a configuration, ready to be worked with
 mod tracing_session; // what is kept of one session
 mod lifecycle; // from configuration to end
 mod limits; // what a session may not do because of others
+mod data_sources; // what producers offer
 mod instances; // data sources in sessions
 mod flush; // flushes and scrapes
 mod triggers; // events that start, end or clone sessions
@@ -119,7 +120,7 @@ impl Service {
         result
     }
 
-    /// Takes in a producer; `None` if all ids are in use.
+    /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
     pub(crate) fn connect_producer(
         self: &Arc<Self>,
         name: &str,
@@ -128,6 +129,9 @@ impl Service {
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
         self.with(|control| {
+            if !control.admits_user(client.uid) {
+                return None;
+            }
             let id = ProducerId(control.last_producer.0.checked_add(1)?);
             control.last_producer = id;
             let refused = Arc::clone(&control.refused);

@@ -29,6 +29,9 @@ use crate::shm::{Geometry, shared_memory};
 /// Time of the trace clock at which every test begins, in milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_000_000;
 
+/// The user that the service runs as.
+pub(super) const SERVICE_UID: u32 = 1;
+
 /// A service with time and chance in the hand of the test.
 pub(super) struct World {
     pub(super) service: Arc<Service>,
@@ -58,6 +61,10 @@ impl Environment for TestMachine {
     fn clocks(&self) -> Vec<(u32, u64)> {
         let now_ns = self.now_ns();
         vec![(6, now_ns), (1, now_ns + *self.drift_ns.lock())]
+    }
+
+    fn uid(&self) -> u32 {
+        SERVICE_UID
     }
 
     fn random_bits(&self) -> u64 {
@@ -311,7 +318,7 @@ impl TestProducer {
     }
 
     pub(super) fn register_with(&self, descriptor: DataSourceDescriptor) {
-        self.endpoint.register_data_source(descriptor);
+        self.endpoint.register_data_source(descriptor).unwrap();
     }
 
     /// The calls since this was asked last.
