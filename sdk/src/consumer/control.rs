@@ -36,6 +36,17 @@ pub enum SessionState {
     Ended,
 }
 
+impl From<State> for SessionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Configured => Self::Configured,
+            State::Started => Self::Started,
+            State::Stopping => Self::Stopping,
+            State::Disabled | State::ClonedReadOnly => Self::Ended,
+        }
+    }
+}
+
 impl SessionControl {
     pub(super) fn new(
         runtime: &'static Runtime,
@@ -63,12 +74,8 @@ impl SessionControl {
     /// Where the session is in its life.
     #[must_use]
     pub fn state(&self) -> SessionState {
-        match self.runtime.service().state(self.id) {
-            Some(State::Configured) => SessionState::Configured,
-            Some(State::Started) => SessionState::Started,
-            Some(State::Stopping) => SessionState::Stopping,
-            Some(State::Disabled | State::ClonedReadOnly) | None => SessionState::Ended,
-        }
+        let state = self.runtime.service().state(self.id);
+        state.map_or(SessionState::Ended, SessionState::from)
     }
 
     /// Waits until the session is over, because its time is up, a trigger ended it, or somebody

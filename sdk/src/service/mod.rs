@@ -49,6 +49,8 @@ mod service_packets; // as packets
 mod lifecycle_events; // what happened to a session
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
+// What the service says to whoever asks.
+mod service_state; // who is there
 
 use std::io;
 use std::sync::Arc;
@@ -70,6 +72,7 @@ pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
 use self::trace_output::Room;
+pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub use self::trace_stats::{TraceStats, WriterStats};
 pub(crate) use self::tracing_session::{SessionOwner, State};
 use self::trace_reader::TraceReader;
@@ -343,6 +346,11 @@ impl Service {
     pub(crate) fn written_bytes(&self, session: SessionId) -> u64 {
         let reader = self.reader(session);
         reader.map_or(0, |reader| reader.lock().written_bytes)
+    }
+
+    /// What a user may see of producers and sessions.
+    pub(crate) fn service_state(&self, uid: u32) -> ServiceState {
+        self.control.lock().service_state(uid)
     }
 
     /// Statistics as they are now; `None` if there is no such session.

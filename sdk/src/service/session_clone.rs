@@ -70,7 +70,7 @@ impl Control {
         let Some((&source, session)) = found else {
             return self.refuse_clone(request, Refusal::NoSuchSession);
         };
-        if request.uid != 0 && request.uid != session.uid {
+        if !session.is_visible_to(request.uid) {
             return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
         }
         let configs = &session.recording.config.buffers;

@@ -161,6 +161,11 @@ impl TracingSession {
         )
     }
 
+    /// Whether a user may see it, and take snapshots of it.
+    pub(super) fn is_visible_to(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
     /// Notes something that happens to this session, for the trace.
     pub(super) fn note_event(&mut self, environment: &dyn Environment, event: Event) {
         if event.comes_with_clocks() {

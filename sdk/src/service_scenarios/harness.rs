@@ -22,7 +22,7 @@ use crate::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
-    ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput,
+    ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput, TraceStats,
 };
 use crate::shm::{Geometry, shared_memory};
 
@@ -124,6 +124,10 @@ impl World {
     }
 
     pub(super) fn producer_of(&self, name: &str, uid: u32) -> TestProducer {
+        self.try_producer_of(name, uid).expect("it is taken in")
+    }
+
+    pub(super) fn try_producer_of(&self, name: &str, uid: u32) -> Option<TestProducer> {
         let geometry = Geometry::new(256 * 1024, 4096).unwrap();
         let (producer_memory, service_memory) = shared_memory(geometry).unwrap();
         let calls = Arc::new(ProducerCalls::default());
@@ -134,15 +138,14 @@ impl World {
         let endpoint = self
             .service
             .connect_producer(name, client, service_memory, calls.clone())
-            .map(Arc::new)
-            .unwrap();
+            .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
-        TestProducer {
+        Some(TestProducer {
             arbiter: Arbiter::new(producer_memory, commits, ArbiterConfig::default()),
             endpoint,
             calls,
-        }
+        })
     }
 
     /// A session of user 0.
@@ -246,6 +249,21 @@ pub(super) enum Call {
     /// Names of the data sources, and the flags.
     Flush(FlushId, Vec<String>, FlushFlags),
     Clear(Vec<String>),
+}
+
+/// The calls that are written here, each as a verb and the name of a data source: `"start ds"`.
+pub(super) fn calls(calls: &[&str]) -> Vec<Call> {
+    let call = |call: &&str| {
+        let (verb, name) = call.split_once(' ').expect("a verb and a name");
+        let name = name.to_owned();
+        match verb {
+            "set_up" => Call::SetUp(name),
+            "start" => Call::Start(name),
+            "stop" => Call::Stop(name),
+            other => panic!("{other} is no call"),
+        }
+    };
+    calls.iter().map(call).collect()
 }
 
 #[derive(Default)]
@@ -427,6 +445,10 @@ impl TestSession {
 
     pub(super) fn state(&self) -> Option<State> {
         self.service.state(self.id)
+    }
+
+    pub(super) fn stats(&self) -> TraceStats {
+        self.service.stats(self.id).expect("there is a session")
     }
 
     /// Begins a flush; what is returned holds the outcome once it is known.
