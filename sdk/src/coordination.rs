@@ -48,7 +48,10 @@ impl fmt::Display for DataSourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IdInUse { id } => {
-                write!(f, "the id {id} is that of another data source of this producer")
+                write!(
+                    f,
+                    "the id {id} is that of another data source of this producer"
+                )
             }
             Self::Unknown { id, name } => write!(
                 f,
@@ -123,10 +126,8 @@ pub trait ServiceControl: Send + Sync {
     /// # Errors
     ///
     /// [`DataSourceError::IdInUse`].
-    fn register_data_source(
-        &self,
-        descriptor: DataSourceDescriptor,
-    ) -> Result<(), DataSourceError>;
+    fn register_data_source(&self, descriptor: DataSourceDescriptor)
+    -> Result<(), DataSourceError>;
 
     /// Replaces the descriptor of the data source with this name and id. Instances go on with what
     /// they were set up with.

@@ -78,6 +78,13 @@ impl SessionControl {
         state.map_or(SessionState::Ended, SessionState::from)
     }
 
+    /// Why the session ended, if nobody asked it to: another one was exclusive, or its file could
+    /// not be written.
+    #[must_use]
+    pub fn end_reason(&self) -> Option<String> {
+        self.runtime.service().end_reason(self.id)
+    }
+
     /// Waits until the session is over, because its time is up, a trigger ended it, or somebody
     /// stopped it; at most for `timeout`. Returns whether it is over.
     #[must_use = "tells whether the time was enough"]

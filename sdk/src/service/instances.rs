@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::control::Control;
 use super::data_sources::{RegisteredDataSource, Registration};
-use super::lifecycle_events::Event;
+use super::lifecycle_events::{DataSourceName, Event};
 use super::timers::Timer;
 use super::tracing_session::State;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup};
@@ -38,10 +38,7 @@ pub(super) struct Instance {
 impl Instance {
     /// Whether its producer was not yet asked to stop it.
     fn is_wanted(&self) -> bool {
-        !matches!(
-            self.state,
-            InstanceState::Stopping | InstanceState::Stopped
-        )
+        !matches!(self.state, InstanceState::Stopping | InstanceState::Stopped)
     }
 }
 
@@ -174,8 +171,7 @@ impl Control {
             let instance_id = instance.id;
             if let Some(producer) = self.producers.get(&instance.producer) {
                 let link = Arc::clone(&producer.calls_to);
-                self.calls
-                    .note(move || link.start_data_source(instance_id));
+                self.calls.note(move || link.start_data_source(instance_id));
             }
             let instance = &session.instances[index];
             if instance.state == InstanceState::Started {
@@ -251,10 +247,12 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let all_started = session
-            .instances
-            .iter()
-            .all(|instance| !matches!(instance.state, InstanceState::Starting | InstanceState::Configured));
+        let all_started = session.instances.iter().all(|instance| {
+            !matches!(
+                instance.state,
+                InstanceState::Starting | InstanceState::Configured
+            )
+        });
         if session.state != State::Started || session.all_started || !all_started {
             return;
         }
@@ -264,6 +262,51 @@ impl Control {
         session.note_event(&*self.environment, Event::AllDataSourcesStarted);
         let owner = Arc::clone(&session.owner);
         self.calls.note(move || owner.all_data_sources_started());
+    }
+
+    /// Names the data sources that had their time to start, and have not.
+    pub(super) fn note_slow_starters(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let names: Vec<DataSourceName> = session
+            .instances
+            .iter()
+            .filter(|instance| instance.state == InstanceState::Starting)
+            .map(|instance| DataSourceName {
+                producer: instance.producer_name.clone(),
+                data_source: instance.descriptor.name.clone(),
+            })
+            .collect();
+        if !names.is_empty() {
+            session.note_event(&*self.environment, Event::SlowStartingDataSources(names));
+        }
+    }
+
+    /// Has data sources begin anew what later packets of theirs build on.
+    pub(super) fn clear_incremental_state(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let period_ms = session.recording.config.incremental_state_clear_period_ms;
+        for (producer_id, producer) in &self.producers {
+            let instances: Vec<_> = session
+                .instances
+                .iter()
+                .filter(|instance| {
+                    instance.producer == *producer_id
+                        && instance.state == InstanceState::Started
+                        && instance.descriptor.clears_incremental_state
+                })
+                .map(|instance| instance.id)
+                .collect();
+            if !instances.is_empty() {
+                let link = Arc::clone(&producer.calls_to);
+                self.calls
+                    .note(move || link.clear_incremental_state(&instances));
+            }
+        }
+        self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
     }
 
     fn find_instance(&self, producer: ProducerId, id: InstanceId) -> Option<(SessionId, usize)> {

@@ -6,12 +6,12 @@ use super::central_buffer::{CentralBuffer, Reader};
 use super::control::Control;
 use super::flush::{FlushOutcome, FlushThen};
 use super::instances::InstanceState;
-use super::lifecycle_events::{DataSourceName, Event};
+use super::lifecycle_events::Event;
+use super::recording::Recording;
 use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
-use super::recording::Recording;
 use crate::consumer::TriggerMode;
 use crate::coordination::{FlushFlags, FlushReason};
 use crate::error::Error;
@@ -95,9 +95,7 @@ impl Control {
                 // A buffer that is full for good has nothing to gain from being drained early.
                 (FillPolicy::Discard, _) => Reader::ReadsAll,
             };
-            let id = self
-                .next_buffer_id(&opened)
-                .ok_or(Error::TooManyBuffers)?;
+            let id = self.next_buffer_id(&opened).ok_or(Error::TooManyBuffers)?;
             opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
         }
         Ok(opened)
@@ -161,8 +159,12 @@ impl Control {
         self.start_instances(id);
     }
 
-    /// Has data sources flush, then ends the session.
+    /// Has data sources flush, if they have started, then ends the session.
     pub(super) fn flush_and_disable(&mut self, id: SessionId) {
+        let session = self.sessions.get(&id);
+        if !session.is_some_and(|session| session.state == State::Started) {
+            return self.disable(id);
+        }
         let flags = FlushFlags::by_service(FlushReason::TraceStop);
         self.flush(id, 0, flags, None, FlushThen::Disable);
     }
@@ -271,24 +273,6 @@ impl Control {
         }
     }
 
-    pub(super) fn note_slow_starters(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let names: Vec<DataSourceName> = session
-            .instances
-            .iter()
-            .filter(|instance| instance.state == InstanceState::Starting)
-            .map(|instance| DataSourceName {
-                producer: instance.producer_name.clone(),
-                data_source: instance.descriptor.name.clone(),
-            })
-            .collect();
-        if !names.is_empty() {
-            session.note_event(&*self.environment, Event::SlowStartingDataSources(names));
-        }
-    }
-
     /// What is in the buffers is due in the file.
     pub(super) fn write_periodically(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -313,38 +297,16 @@ impl Control {
         }
     }
 
-    /// Has data sources begin anew what later packets of theirs build on.
-    pub(super) fn clear_incremental_state(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let period_ms = session.recording.config.incremental_state_clear_period_ms;
-        for (producer_id, producer) in &self.producers {
-            let instances: Vec<_> = session
-                .instances
-                .iter()
-                .filter(|instance| {
-                    instance.producer == *producer_id
-                        && instance.state == InstanceState::Started
-                        && instance.descriptor.clears_incremental_state
-                })
-                .map(|instance| instance.id)
-                .collect();
-            if !instances.is_empty() {
-                let link = Arc::clone(&producer.calls_to);
-                self.calls
-                    .note(move || link.clear_incremental_state(&instances));
-            }
-        }
-        self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
-    }
-
     pub(super) fn snapshot_clocks_periodically(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         session.snapshot_clocks(&*self.environment);
-        let interval_ms = session.recording.config.builtin_data_sources.effective_snapshot_interval_ms();
+        let interval_ms = session
+            .recording
+            .config
+            .builtin_data_sources
+            .effective_snapshot_interval_ms();
         self.mark_stream(id);
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
     }

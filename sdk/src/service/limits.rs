@@ -47,12 +47,20 @@ impl Control {
             && let Some(&started_ns) = self.name_starts.get(name)
             && self.environment.now_ns() < started_ns + SAME_NAME_APART_NS
         {
-            return Err(Refusal::StartedTooRecently { name: name.to_owned() }.into());
+            return Err(Refusal::StartedTooRecently {
+                name: name.to_owned(),
+            }
+            .into());
         }
         let of_user = self.sessions.values().filter(|session| session.uid == uid);
-        let Limits { sessions, sessions_per_uid } = self.limits;
+        let Limits {
+            sessions,
+            sessions_per_uid,
+        } = self.limits;
         if of_user.count() >= sessions_per_uid {
-            return Err(Error::TooManySessions { limit: sessions_per_uid });
+            return Err(Error::TooManySessions {
+                limit: sessions_per_uid,
+            });
         }
         if self.sessions.len() >= sessions {
             return Err(Error::TooManySessions { limit: sessions });
@@ -66,7 +74,10 @@ impl Control {
             session.state != State::ClonedReadOnly && session.recording.unique_name() == Some(name)
         });
         if is_taken {
-            return Err(Refusal::NameInUse { name: name.to_owned() }.into());
+            return Err(Refusal::NameInUse {
+                name: name.to_owned(),
+            }
+            .into());
         }
         Ok(())
     }

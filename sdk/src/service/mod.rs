@@ -75,6 +75,7 @@ use self::trace_output::Room;
 pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub use self::trace_stats::{TraceStats, WriterStats};
 pub(crate) use self::tracing_session::{SessionOwner, State};
+use self::tracing_session::TracingSession;
 use self::trace_reader::TraceReader;
 pub(crate) use self::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, Producer};
@@ -212,6 +213,11 @@ impl Service {
         Some(self.control.lock().sessions.get(&session)?.state)
     }
 
+    /// Why a session ended, if nobody asked it to.
+    pub(crate) fn end_reason(&self, session: SessionId) -> Option<String> {
+        self.control.lock().sessions.get(&session)?.end_reason.clone()
+    }
+
     /// The buffers of a session, in the order of its configuration.
     pub(crate) fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
         let control = self.control.lock();
@@ -224,7 +230,7 @@ impl Service {
         let mut control = self.control.lock();
         let is_live = |control: &mut Control| {
             let session = control.sessions.get(&session);
-            session.is_some_and(|session| session.is_live())
+            session.is_some_and(TracingSession::is_live)
         };
         !self
             .changed
@@ -327,7 +333,7 @@ impl Service {
     fn is_live(&self, session: SessionId) -> bool {
         let control = self.control.lock();
         let session = control.sessions.get(&session);
-        session.is_some_and(|session| session.is_live())
+        session.is_some_and(TracingSession::is_live)
     }
 
     /// What was read of a session so far.

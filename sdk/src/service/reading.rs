@@ -110,7 +110,12 @@ impl Control {
 
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
     let events = session.events.take();
-    if session.recording.config.builtin_data_sources.disable_service_events {
+    if session
+        .recording
+        .config
+        .builtin_data_sources
+        .disable_service_events
+    {
         return;
     }
     for (timestamp_ns, event) in events {

@@ -74,16 +74,21 @@ impl Recording {
                 })
             })
             .collect::<Result<_, ConfigError>>()?;
-        let triggers = config.trigger_config.iter().flat_map(|config| &config.triggers);
+        let triggers = config
+            .trigger_config
+            .iter()
+            .flat_map(|config| &config.triggers);
         let trigger_producers = triggers
             .enumerate()
-            .map(|(index, trigger)| match trigger.producer_name_regex.as_str() {
-                "" => Ok(None),
-                regex => {
-                    let field = format!("trigger_config.triggers[{index}].producer_name_regex");
-                    whole_match(field, regex).map(Some)
-                }
-            })
+            .map(
+                |(index, trigger)| match trigger.producer_name_regex.as_str() {
+                    "" => Ok(None),
+                    regex => {
+                        let field = format!("trigger_config.triggers[{index}].producer_name_regex");
+                        whole_match(field, regex).map(Some)
+                    }
+                },
+            )
             .collect::<Result<_, _>>()?;
         Ok(Self {
             config,
@@ -149,7 +154,9 @@ impl Recording {
             let ordinal = self.entries[..index].iter().filter(is_same).count();
             if let Some(changed) = other.entries.iter().filter(is_same).nth(ordinal) {
                 entry.producer_names.clone_from(&changed.producer_names);
-                entry.producer_patterns.clone_from(&changed.producer_patterns);
+                entry
+                    .producer_patterns
+                    .clone_from(&changed.producer_patterns);
             }
         }
         Self {

@@ -46,7 +46,10 @@ fn a_trace_tells_of_sessions_that_were_there_and_of_what_becomes_of_them() {
     let c = world.try_session(watching("c"), 3).unwrap();
     assert_eq!(
         others(&c),
-        [event(State::STARTED, "a", 1), event(State::DISABLED, "b", 2)]
+        [
+            event(State::STARTED, "a", 1),
+            event(State::DISABLED, "b", 2)
+        ]
     );
     c.disable();
     let life = |name, uid| {

@@ -34,7 +34,9 @@ fn change_filters(world: &World, session: &TestSession, changed: TraceConfig) {
 fn producers(world: &World) -> Vec<(ProducerId, String)> {
     let state = world.service.service_state(0);
     let producers = state.producers.into_iter();
-    producers.map(|producer| (producer.id, producer.name)).collect()
+    producers
+        .map(|producer| (producer.id, producer.name))
+        .collect()
 }
 
 #[test]
@@ -84,13 +86,23 @@ fn changed_filters_bring_in_more_producers_and_send_none_away() {
 
     let by_pattern = ds().producer_name("p1").producer_name_regex(".*2");
     change_filters(&world, &session, config(by_pattern));
-    assert_eq!((p1.calls(), p2.calls(), p3.calls()), (vec![], started.clone(), vec![]));
+    assert_eq!(
+        (p1.calls(), p2.calls(), p3.calls()),
+        (vec![], started.clone(), vec![])
+    );
 
     let by_name = config(ds().producer_name("p3")).data_source(DataSourceConfig::new("unasked"));
     change_filters(&world, &session, by_name);
-    assert_eq!((p1.calls(), p2.calls(), p3.calls()), (vec![], vec![], started.clone()));
+    assert_eq!(
+        (p1.calls(), p2.calls(), p3.calls()),
+        (vec![], vec![], started.clone())
+    );
     let late = producer(&world, "p1");
-    assert_eq!(late.calls(), [], "for those that come later, the new filters hold alone");
+    assert_eq!(
+        late.calls(),
+        [],
+        "for those that come later, the new filters hold alone"
+    );
     session.disable();
     for producer in [p1, p2, p3] {
         assert_eq!(producer.calls(), calls(&["stop ds"]));
@@ -198,7 +210,10 @@ fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
     assert_eq!((session.id, session.uid), (mine.id, 7));
     assert_eq!(session.name.as_deref(), Some("mine"));
     assert_eq!(session.state, SessionState::Started);
-    assert_eq!((session.buffer_sizes_kb.as_slice(), session.duration_ms), (&[128][..], 1000));
+    assert_eq!(
+        (session.buffer_sizes_kb.as_slice(), session.duration_ms),
+        (&[128][..], 1000)
+    );
     assert_eq!((session.data_source_count, session.instance_count), (1, 3));
     let of_root = world.service.service_state(0).sessions;
     let states: Vec<_> = of_root.iter().map(|session| session.state).collect();
@@ -227,7 +242,10 @@ fn a_data_source_with_an_id_can_be_updated_and_others_stay_as_they_are() {
     elsewhere.register_with(with_id(2, false));
     assert_eq!(endpoint.update_data_source(with_id(2, true)), Ok(()));
     for id in [0, 3] {
-        let unknown = DataSourceError::Unknown { id, name: "ds".to_owned() };
+        let unknown = DataSourceError::Unknown {
+            id,
+            name: "ds".to_owned(),
+        };
         assert_eq!(endpoint.update_data_source(with_id(id, true)), Err(unknown));
     }
     let state = world.service.service_state(0);

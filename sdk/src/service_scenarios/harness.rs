@@ -22,7 +22,8 @@ use crate::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
-    ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput, TraceStats,
+    ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput,
+    TraceStats,
 };
 use crate::shm::{Geometry, shared_memory};
 
@@ -307,7 +308,11 @@ impl Producer for ProducerCalls {
         if *self.ignores_flushes.lock() {
             return;
         }
-        let endpoint = self.endpoint.lock().as_ref().and_then(|weak| weak.upgrade());
+        let endpoint = self
+            .endpoint
+            .lock()
+            .as_ref()
+            .and_then(std::sync::Weak::upgrade);
         if let Some(endpoint) = endpoint {
             endpoint.acknowledge_flush(flush);
         }

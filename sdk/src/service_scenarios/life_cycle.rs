@@ -133,14 +133,16 @@ fn incremental_state_is_cleared_periodically_in_instances_that_ask_for_it() {
         .data_source(DataSourceConfig::new("b"))
         .incremental_state_clear_period_ms(100);
     let session = world.session(config);
-    (p.calls(), q.calls());
+    p.calls();
+    q.calls();
     for _ in 0..3 {
         world.advance_ms(100);
         assert_eq!(p.calls(), [Call::Clear(vec!["a".to_owned()])]);
         assert_eq!(q.calls(), [Call::Clear(vec!["a".to_owned()])]);
     }
     session.disable();
-    (p.calls(), q.calls());
+    p.calls();
+    q.calls();
     world.advance_ms(1000);
     assert_eq!((p.calls(), q.calls()), (vec![], vec![]));
 }

@@ -1,6 +1,8 @@
 //! What a session may not do because of the others, and how many there may be.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig};
+use crate::consumer::{
+    BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig,
+};
 use crate::error::{Error, Refusal};
 use crate::service::{Limits, State};
 
@@ -45,10 +47,20 @@ fn guarded_sessions_of_one_name_begin_five_minutes_apart() {
     let name = || "foo".to_owned();
     let begin = || world.try_session(named("foo").enable_extra_guardrails(), 0);
     drop(begin().unwrap());
-    assert_eq!(refusal(begin()), Refusal::StartedTooRecently { name: name() });
+    assert_eq!(
+        refusal(begin()),
+        Refusal::StartedTooRecently { name: name() }
+    );
     world.advance_ms(299_999);
-    assert_eq!(refusal(begin()), Refusal::StartedTooRecently { name: name() });
-    drop(world.try_session(named("other").enable_extra_guardrails(), 0).unwrap());
+    assert_eq!(
+        refusal(begin()),
+        Refusal::StartedTooRecently { name: name() }
+    );
+    drop(
+        world
+            .try_session(named("other").enable_extra_guardrails(), 0)
+            .unwrap(),
+    );
     world.advance_ms(1);
     assert!(begin().is_ok());
     let nameless = || world.try_session(config().enable_extra_guardrails(), 0);
@@ -90,7 +102,10 @@ fn each_user_has_so_many_sessions_and_all_together_so_many() {
         Err(Error::TooManySessions { limit }) => Some(limit),
         _ => None,
     };
-    let Limits { sessions, sessions_per_uid } = Limits::default();
+    let Limits {
+        sessions,
+        sessions_per_uid,
+    } = Limits::default();
     let mut begun = Vec::new();
     for uid in [10, 11] {
         begun.extend((0..sessions_per_uid).map(|_| begin(uid).unwrap()));
@@ -102,7 +117,11 @@ fn each_user_has_so_many_sessions_and_all_together_so_many() {
     assert_eq!(begun.len(), sessions);
     assert_eq!(limit_of(begin(13)), Some(sessions));
     begun[0].disable();
-    assert_eq!(limit_of(begin(10)), Some(sessions_per_uid), "it is still there");
+    assert_eq!(
+        limit_of(begin(10)),
+        Some(sessions_per_uid),
+        "it is still there"
+    );
     begun.remove(0);
     assert!(begin(10).is_ok());
 }
@@ -144,11 +163,19 @@ fn a_semaphore_lets_as_many_others_in_as_the_strictest_holder_allows() {
     };
     let strict = begin("s", 0).unwrap();
     assert_eq!(refusal(begin("s", 0)), held(1, 0));
-    assert_eq!(refusal(begin("s", 3)), held(1, 0), "the other one is stricter");
+    assert_eq!(
+        refusal(begin("s", 3)),
+        held(1, 0),
+        "the other one is stricter"
+    );
     assert!(begin("t", 0).is_ok(), "another semaphore");
     strict.disable();
     let lax = begin("s", 3).unwrap();
-    assert_eq!(refusal(begin("s", 0)), held(1, 0), "the new one is stricter");
+    assert_eq!(
+        refusal(begin("s", 0)),
+        held(1, 0),
+        "the new one is stricter"
+    );
     let others: Vec<TestSession> = (0..3).map(|_| begin("s", 3).unwrap()).collect();
     assert_eq!(refusal(begin("s", 3)), held(4, 3));
     drop((lax, others));

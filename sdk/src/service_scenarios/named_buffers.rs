@@ -20,7 +20,9 @@ fn target(data_source: DataSourceConfig) -> Result<BufferId, String> {
     let producer = world.producer("p");
     producer.register("ds");
     let config = buffers().data_source(data_source);
-    let session = world.try_session(config, 0).map_err(|error| error.to_string())?;
+    let session = world
+        .try_session(config, 0)
+        .map_err(|error| error.to_string())?;
     let mut writer = producer.writer("ds");
     write(&mut writer, "found its way");
     session.disable();
@@ -35,7 +37,10 @@ fn ds() -> DataSourceConfig {
 #[test]
 fn a_buffer_is_targeted_by_name_by_index_or_by_both() {
     assert_eq!(target(ds().target_name("second")), Ok(BufferId(2)));
-    assert_eq!(target(ds().target_name("second").target_index(1)), Ok(BufferId(2)));
+    assert_eq!(
+        target(ds().target_name("second").target_index(1)),
+        Ok(BufferId(2))
+    );
     assert_eq!(target(ds().target_index(2)), Ok(BufferId(3)));
     assert_eq!(target(ds()), Ok(BufferId(1)));
 }
@@ -43,9 +48,15 @@ fn a_buffer_is_targeted_by_name_by_index_or_by_both() {
 #[test]
 fn a_target_that_is_not_there_or_contradicts_itself_is_refused() {
     let unknown = target(ds().target_name("third")).unwrap_err();
-    assert!(unknown.contains("\"third\", which does not exist"), "{unknown}");
+    assert!(
+        unknown.contains("\"third\", which does not exist"),
+        "{unknown}"
+    );
     let mismatch = target(ds().target_name("second").target_index(2)).unwrap_err();
-    assert!(mismatch.contains("buffers[1] by name, but buffers[2]"), "{mismatch}");
+    assert!(
+        mismatch.contains("buffers[1] by name, but buffers[2]"),
+        "{mismatch}"
+    );
     let outside = target(ds().target_index(3)).unwrap_err();
     assert!(outside.contains("buffers[3]"), "{outside}");
 }
@@ -55,7 +66,10 @@ fn two_buffers_of_one_name_are_refused() {
     let world = World::new();
     let config = buffers().buffer(BufferConfig::ring(128).named("first"));
     let message = world.try_session(config, 0).err().unwrap().to_string();
-    assert!(message.contains("buffers[3] has the name \"first\" of buffers[0]"), "{message}");
+    assert!(
+        message.contains("buffers[3] has the name \"first\" of buffers[0]"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -46,7 +46,9 @@ fn changes(session: &TestSession) -> Vec<String> {
 /// How often the owner was told that all have started.
 fn times_all_started(session: &TestSession) -> usize {
     let told = session.told();
-    told.iter().filter(|told| **told == Told::AllDataSourcesStarted).count()
+    told.iter()
+        .filter(|told| **told == Told::AllDataSourcesStarted)
+        .count()
 }
 
 fn tells_that_all_started(trace: &ReadTrace) -> bool {

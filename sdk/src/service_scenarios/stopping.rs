@@ -31,7 +31,8 @@ fn a_session_is_over_when_the_last_data_source_has_said_that_it_is_done() {
     p.register("quick");
     register_slow(&q, "slow");
     let session = world.session(config());
-    (p.calls(), q.calls());
+    p.calls();
+    q.calls();
     let mut writer = p.writer("slow");
 
     session.disable();
@@ -131,6 +132,33 @@ fn a_session_that_ends_slowly_does_nothing_periodically_and_keeps_the_outcome_of
     assert_eq!(later.flushes_requested, at_the_end.flushes_requested);
     assert_eq!(later.flushes_failed, 0);
     assert_eq!(later.final_flush_succeeded, Some(true));
+}
+
+#[test]
+fn ending_a_session_once_more_changes_nothing() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("quick");
+    let session = world.session(config());
+    world.service.flush_and_disable(session.id);
+    world.service.flush_and_disable(session.id);
+    session.disable();
+    assert_eq!(
+        session
+            .told()
+            .iter()
+            .filter(|told| **told == Told::Disabled(None))
+            .count(),
+        1
+    );
+    let stats = session.stats();
+    assert_eq!((stats.flushes_requested, stats.flushes_failed), (1, 0));
+    assert_eq!(stats.final_flush_succeeded, Some(true));
+
+    let never_started = world.session(config().deferred_start());
+    world.service.flush_and_disable(never_started.id);
+    assert_eq!(never_started.state(), Some(State::Disabled));
+    assert_eq!(never_started.stats().final_flush_succeeded, None);
 }
 
 #[test]

@@ -7,24 +7,31 @@ use crate::service::trace_buffer::ChunkPayloadHistogram;
 use super::harness::{ReadTrace, SERVICE_UID, World, write};
 
 fn three_buffers() -> TraceConfig {
-    ["a", "b", "c"].iter().enumerate().fold(TraceConfig::new(), |config, (index, name)| {
-        let data_source = DataSourceConfig::new(*name).target_index(index);
-        config.buffer(BufferConfig::ring(128)).data_source(data_source)
-    })
+    ["a", "b", "c"]
+        .iter()
+        .enumerate()
+        .fold(TraceConfig::new(), |config, (index, name)| {
+            let data_source = DataSourceConfig::new(*name).target_index(index);
+            config
+                .buffer(BufferConfig::ring(128))
+                .data_source(data_source)
+        })
 }
 
 /// Of each packet of a writer: sequence id, user, process, text.
 fn origins(trace: &ReadTrace) -> Vec<(u32, Option<i32>, Option<i32>, String)> {
     let packets = trace.packets();
-    let origin = packets.iter().filter_map(|packet| match packet.data().unwrap() {
-        Some(Data::ForTesting(event)) => Some((
-            packet.trusted_packet_sequence_id().unwrap().unwrap(),
-            packet.trusted_uid().unwrap(),
-            packet.trusted_pid().unwrap(),
-            event.str().unwrap().unwrap().to_owned(),
-        )),
-        _ => None,
-    });
+    let origin = packets
+        .iter()
+        .filter_map(|packet| match packet.data().unwrap() {
+            Some(Data::ForTesting(event)) => Some((
+                packet.trusted_packet_sequence_id().unwrap().unwrap(),
+                packet.trusted_uid().unwrap(),
+                packet.trusted_pid().unwrap(),
+                event.str().unwrap().unwrap().to_owned(),
+            )),
+            _ => None,
+        });
     origin.collect()
 }
 
@@ -84,7 +91,10 @@ fn statistics_tell_the_sizes_of_chunks_by_sequence_and_buffer() {
         _ => None,
     });
     let stats = stats.unwrap();
-    let bounds: Vec<i64> = stats.chunk_payload_histogram_def().map(|it| it.unwrap()).collect();
+    let bounds: Vec<i64> = stats
+        .chunk_payload_histogram_def()
+        .map(|it| it.unwrap())
+        .collect();
     assert_eq!(bounds, ChunkPayloadHistogram::BOUNDS_BYTES.map(i64::from));
     let writers: Vec<_> = stats
         .writer_stats()
@@ -159,7 +169,11 @@ fn a_trace_says_which_sequences_of_which_producers_are_in_which_buffer() {
     let sequence = |id, producer| (Some(id), Some(producer));
     assert_eq!(
         buffers,
-        [vec![sequence(2, 1), sequence(3, 1)], vec![], vec![sequence(4, 2)]]
+        [
+            vec![sequence(2, 1), sequence(3, 1)],
+            vec![],
+            vec![sequence(4, 2)]
+        ]
     );
     let sequences: Vec<u32> = origins(&trace).iter().map(|origin| origin.0).collect();
     assert_eq!(sequences, [2, 3, 4], "the packets say the same");
