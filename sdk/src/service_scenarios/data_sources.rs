@@ -132,17 +132,19 @@ fn changed_filters_are_those_of_each_data_source_alone() {
 #[test]
 fn entries_of_one_name_keep_filters_and_places_of_their_own() {
     let world = World::new();
-    let producer = producer(&world, "p");
+    let (p, q) = (producer(&world, "p"), producer(&world, "q"));
     let filters = |first: &str, second: &str| {
         config(ds().producer_name(first)).data_source(ds().producer_name(second))
     };
     let session = world.session(filters("nobody", "p"));
-    assert_eq!(producer.setup("ds").1.ordinal, 1);
-    change_filters(&world, &session, filters("nobody", "nobody"));
-    producer.calls();
-    change_filters(&world, &session, filters("p", "p"));
-    assert_eq!(producer.calls(), calls(&["set_up ds", "start ds"]));
-    assert_eq!(producer.setup("ds").1.ordinal, 0);
+    assert_eq!(p.setup("ds").1.ordinal, 1);
+    p.calls();
+    change_filters(&world, &session, filters("p", "q"));
+    for producer in [&p, &q] {
+        assert_eq!(producer.calls(), calls(&["set_up ds", "start ds"]));
+    }
+    assert_eq!(p.setup("ds").1.ordinal, 0);
+    assert_eq!(q.setup("ds").1.ordinal, 1);
 }
 
 #[test]

@@ -152,6 +152,18 @@ fn nobody_waits_for_the_start_of_a_data_source_that_is_gone() {
 }
 
 #[test]
+fn a_data_source_that_comes_after_all_have_started_is_not_called_slow() {
+    let world = World::new();
+    let producer = world.producer("p");
+    let session = world.session(config());
+    world.advance_ms(19_999);
+    register_slow(&producer, "ds");
+    world.advance_ms(1);
+    let events = session.read().events();
+    assert!(!events.contains(&"slow_starting_data_sources"));
+}
+
+#[test]
 fn data_sources_that_have_not_started_after_20_seconds_are_named_in_the_trace() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));

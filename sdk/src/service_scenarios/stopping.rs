@@ -90,7 +90,9 @@ fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeo
         (config().data_source_stop_timeout_ms(1), 1),
     ] {
         let session = world.session(config);
+        let mut writer = producer.writer("slow");
         session.disable();
+        write(&mut writer, "still at it");
         world.advance_ms(timeout_ms - 1);
         assert_eq!(session.state(), Some(State::Stopping));
         world.advance_ms(1);
@@ -99,6 +101,7 @@ fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeo
         // Too late, but harmless.
         producer.endpoint.notify_stopped(producer.setup("slow").0);
         assert_eq!(session.state(), Some(State::Disabled));
+        assert_eq!(session.read().texts(), ["still at it"]);
     }
 }
 
