@@ -35,7 +35,10 @@ impl Event {
     pub(super) fn comes_with_clocks(&self) -> bool {
         matches!(
             self,
-            Self::TracingStarted | Self::AllDataSourcesFlushed | Self::TracingDisabled
+            Self::TracingStarted
+                | Self::AllDataSourcesStarted
+                | Self::AllDataSourcesFlushed
+                | Self::TracingDisabled
         )
     }
 

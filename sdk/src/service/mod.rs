@@ -18,9 +18,8 @@
 //! Chunks take the left side: a commit is a function call that finds the producer's buffer, copies
 //! the chunk and frees it; no thread, no system call, no queue, and not the service's lock. What
 //! configures and ends sessions takes the right side, under one lock (`control`), and never holds
-//! it while it calls anybody (`calls`). Time is asked of an `environment`, and
-//! timers run when somebody lets them (`run_due_timers`): so tests have time in their
-//! hand.
+//! it while it calls anybody (`calls`). Time is asked of an `environment`, and timers run when
+//! somebody lets them (`run_due_timers`): so tests have time in their hand.
 
 // Data: chunks in, packets out.
 pub mod trace_buffer; // the central ring: chunks in, whole packets out

@@ -2,6 +2,7 @@
 
 use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{DataSourceDescriptor, ServiceControl};
+use crate::protos::trace_packet::Data;
 use crate::protos::tracing_service_event::EventType;
 
 use super::harness::{ReadTrace, TestProducer, TestSession, Told, World};
@@ -110,6 +111,25 @@ fn all_have_started_once_the_last_one_says_so() {
         producer.endpoint.unregister_data_source("ds");
         register_slow(&producer, "ds");
     }
+}
+
+#[test]
+fn the_clocks_are_looked_at_when_all_have_started() {
+    let world = World::new();
+    let producer = world.producer("p");
+    register_slow(&producer, "ds");
+    let session = world.session(config());
+    let clock_snapshots = || {
+        let trace = session.read();
+        let data = trace.data().into_iter();
+        data.filter(|data| matches!(data, Data::ClockSnapshot(_)))
+            .count()
+    };
+    assert_eq!(clock_snapshots(), 1);
+    world.drift_ms(20);
+    assert_eq!(clock_snapshots(), 0);
+    notify_started(&producer, "ds");
+    assert_eq!(clock_snapshots(), 1);
 }
 
 #[test]
