@@ -50,7 +50,8 @@ pub mod protos; // the generated schema
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
     InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionSemaphore,
-    TraceAttributeValue, TraceConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
+    TraceAttributeValue, TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode,
+    WriteFlushMode,
 };
 pub use data_source::{DataSource, TraceContext};
 pub use error::Error;

@@ -8,8 +8,8 @@ mod trace_file; // batches of packets into a file, by a thread of its own
 pub(crate) use config::ResolvedConfig;
 pub use config::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
-    LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue, TraceConfig, Trigger,
-    TriggerConfig, TriggerMode, WriteFlushMode,
+    LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue, TraceConfig,
+    TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use report::{Losses, Report};
 pub use session::{InMemorySession, Session};

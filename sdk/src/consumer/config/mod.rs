@@ -18,6 +18,7 @@ mod shared_memory; // the memory of each producer
 #[cfg(feature = "text-config")]
 mod text; // configurations that people write
 mod triggers; // events that start, end or clone a session
+mod track_event; // which track events to record
 mod write; // the configuration as the trace carries it
 
 pub use buffers::BufferConfig;
@@ -26,6 +27,7 @@ pub use data_sources::DataSourceConfig;
 pub use error::ConfigError;
 pub use life_cycle::{LockdownMode, SessionSemaphore};
 pub use output::{Compression, TraceAttributeValue, WriteFlushMode};
+pub use track_event::TrackEventConfig;
 pub use triggers::{Trigger, TriggerConfig, TriggerMode};
 
 pub use crate::producer::BufferExhaustedPolicy;

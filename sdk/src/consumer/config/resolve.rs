@@ -24,6 +24,9 @@ impl TraceConfig {
     /// Resolves names to indices.
     pub(crate) fn resolve(&self) -> Result<ResolvedConfig, ConfigError> {
         self.check_session()?;
+        if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
+            return Err(ConfigError::NoBuffers);
+        }
         if self.buffers.len() > BUFFERS_MAX {
             return Err(ConfigError::TooManyBuffers {
                 count: self.buffers.len(),
@@ -68,9 +71,6 @@ impl TraceConfig {
                     index,
                 });
             }
-        }
-        if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
-            return Err(ConfigError::NoBuffers);
         }
         Ok(ResolvedConfig {
             buffers: self.buffers.clone(),
