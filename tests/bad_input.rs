@@ -96,6 +96,20 @@ fn buffers_without_a_size_or_none_at_all_are_refused() {
     );
 }
 
+#[test]
+fn a_text_with_a_mistake_is_refused_with_its_line() {
+    let error =
+        TraceConfig::from_text("buffers {\n  size_kb: 64\n  fill_policy: RING\n}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 3, column 3: buffers[0].fill_policy: unknown value RING: did you mean RING_BUFFER?"
+    );
+    assert_refused(
+        TraceConfig::from_text("buffers {\n  name: \"first\"\n}").unwrap(),
+        "invalid trace config: buffers[0] has size_kb 0: give it at least 1",
+    );
+}
+
 fn one_buffer() -> TraceConfig {
     TraceConfig::new().buffer(BufferConfig::ring(64).named("first"))
 }

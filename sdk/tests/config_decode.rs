@@ -1,6 +1,8 @@
 //! Configurations that arrive as protobuf. The bytes are made field by field, as any encoder makes
 //! them.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use protozero::{HeapBuffered, Message};
 use tracezero::{BufferConfig, Compression, DataSourceConfig, TraceConfig};
 

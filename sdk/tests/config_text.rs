@@ -1,6 +1,8 @@
 //! Configurations in text form: each file in `configs/` is read as the configuration that it stands
 //! beside here. Their shapes are those of Perfetto's documentation.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
     DataSourceConfig, LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceConfig,

@@ -1,5 +1,7 @@
 //! Wrong configurations, each with what is said about it.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use tracezero::TraceConfig;
 
 /// What is wrong with the form of a text, or with a name or value in it.
@@ -386,7 +388,10 @@ fn limits_and_contradictions_are_refused_before_anything_starts() {
                 r#"buffers { size_kb: 4 name: "a" } buffers { size_kb: 4 } buffers { size_kb: 4 name: "a" }"#,
                 r#"buffers[2] has the name "a" of buffers[0]"#,
             ),
-            (&"buffers { size_kb: 4 } ".repeat(129), "129 buffers are more than the limit of 128"),
+            (
+                &"buffers { size_kb: 4 } ".repeat(129),
+                "129 buffers are more than the limit of 128",
+            ),
             (
                 r#"buffers { size_kb: 4 } data_sources { producer_name_filter: "a" }"#,
                 "data_sources[0].config.name: is missing: no data source has an empty name",
