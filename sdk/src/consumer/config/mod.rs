@@ -1,8 +1,9 @@
 //! What a session records, when it starts and ends, and what becomes of the trace.
 //!
-//! A configuration is built here in Rust; it means what the `TraceConfig` of the tracing service
-//! means that this crate is compatible with. The rules for target buffers differ in one point:
-//! index 0 given together with a name is checked like any other index.
+//! A configuration is built in Rust, decoded from protobuf, or read from a text. It means what the
+//! `TraceConfig` of the tracing service means that this crate is compatible with. The rules for
+//! target buffers differ in one point: index 0 given together with a name is checked like any other
+//! index. To carry a configuration out is the session's business.
 
 mod buffers; // where packets are kept
 mod builtin; // packets of the service itself
