@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::TraceConfig;
 use super::snapshot::Snapshot;
 use super::trigger_callback::TriggerCallback;
-use super::TraceConfig;
 use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
@@ -89,9 +89,7 @@ impl SessionControl {
     /// stopped it; at most for `timeout`. Returns whether it is over.
     #[must_use = "tells whether the time was enough"]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.runtime
-            .service()
-            .wait_until_disabled(self.id, timeout)
+        self.runtime.service().wait_until_disabled(self.id, timeout)
     }
 
     /// Has data sources hand over what they hold, and takes what threads have finished in their

@@ -67,15 +67,15 @@ pub(crate) use self::limits::Limits;
 pub(crate) use self::producer_endpoint::ProducerEndpoint;
 use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
+pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 use self::trace_buffer::ClientIdentity;
-pub(crate) use self::trace_output::TraceOutput;
 use self::trace_output::Room;
-pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
-pub use self::trace_stats::{TraceStats, WriterStats};
-pub(crate) use self::tracing_session::{SessionOwner, State};
-use self::tracing_session::TracingSession;
+pub(crate) use self::trace_output::TraceOutput;
 use self::trace_reader::TraceReader;
+pub use self::trace_stats::{TraceStats, WriterStats};
+use self::tracing_session::TracingSession;
+pub(crate) use self::tracing_session::{SessionOwner, State};
 pub(crate) use self::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, Producer};
 use crate::error::Error;
@@ -214,7 +214,12 @@ impl Service {
 
     /// Why a session ended, if nobody asked it to.
     pub(crate) fn end_reason(&self, session: SessionId) -> Option<String> {
-        self.control.lock().sessions.get(&session)?.end_reason.clone()
+        self.control
+            .lock()
+            .sessions
+            .get(&session)?
+            .end_reason
+            .clone()
     }
 
     /// The buffers of a session, in the order of its configuration.
@@ -249,8 +254,7 @@ impl Service {
             let next_ns = control.timers.next_deadline_ns();
             next_ns.unwrap_or(u64::MAX) >= deadline_ns.unwrap_or(u64::MAX)
         };
-        self.changed
-            .wait_while_for(&mut control, is_next, timeout);
+        self.changed.wait_while_for(&mut control, is_next, timeout);
     }
 
     /// Reads what can be read of a session, in batches that `take` gets and empties. Nothing comes
