@@ -60,7 +60,9 @@ fn extensions_become_traits() {
 
 #[test]
 fn owned_messages_become_structs_beside_the_writers() {
-    let names = ["Scalars", "Lists", "Tree", "Names", "Empty", "Reach"];
+    let names = [
+        "Scalars", "Lists", "Tree", "Names", "Empty", "Mixed", "Reach",
+    ];
     let config = names.iter().fold(Config::new(), |config, name| {
         config.owned(format!(".app.{name}"))
     });
