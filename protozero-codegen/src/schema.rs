@@ -284,7 +284,7 @@ pub(crate) enum OwnedType {
     Enum(Path),
     Message {
         path: Path,
-        /// Because it could contain the message that it is a member of.
+        /// Because it is large, or could contain the message that it is a member of.
         is_boxed: bool,
     },
 }

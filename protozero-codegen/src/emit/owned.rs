@@ -50,7 +50,10 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
         impl ::protozero::OwnedMessage for #name {
             type Writer<'w> = #writer<'w>;
 
+            // Inline, so that a crate pays for the messages that it uses, and not for the schema.
+
             #many_lines
+            #[inline]
             fn merge_field(
                 &mut self,
                 field: &::protozero::owned::EncodedField<'_>,
@@ -59,11 +62,13 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
             }
 
             #many_lines
+            #[inline]
             fn encode_fields(&self, fields: &mut ::protozero::owned::FieldEncoder) {
                 #encode
                 fields.unknown(&self.#unknown_fields);
             }
 
+            #[inline]
             fn encode(&self, writer: &mut #writer<'_>) {
                 let bytes = ::protozero::OwnedMessage::encode_to_vec(self);
                 writer.as_message_mut().append_raw(&bytes);

@@ -4,6 +4,7 @@
 mod defaults; // what the schema says a field has when it is not set
 mod places; // the modules that structs are in
 mod structs; // what they hold
+mod sizes; // which of it is in boxes
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,15 +1,13 @@
 //! What the struct of a message holds.
 
-use std::collections::BTreeSet;
-
-use protobuf::descriptor::field_descriptor_proto::{Label, Type as ProtoType};
 use protobuf::descriptor::{FieldDescriptorProto, FileDescriptorProto};
 
 use super::defaults;
 use super::places::{Place, Places};
+use super::sizes::Sizes;
 use crate::error::Error;
 use crate::names::Taken;
-use crate::registry::{Entry, Registry, join, type_name};
+use crate::registry::{Entry, Registry, join};
 use crate::schema::{
     DefaultValue, Field, Message, Module, OwnedCase, OwnedField, OwnedMember, OwnedMessage,
     OwnedOneof, OwnedShape, OwnedType, Path, Shape, Type,
@@ -23,6 +21,7 @@ pub(super) struct Builder<'a> {
     registry: &'a Registry<'a>,
     files: &'a [FileDescriptorProto],
     places: Places<'a>,
+    sizes: Sizes<'a>,
 }
 
 /// A struct with the enums of its oneofs, and where they belong.
@@ -54,6 +53,7 @@ impl<'a> Builder<'a> {
             registry,
             files,
             places: Places { registry, root },
+            sizes: Sizes::new(registry),
         }
     }
 
@@ -164,7 +164,9 @@ impl<'a> Builder<'a> {
     /// The type of a value that lies in the struct itself.
     fn singular_type(&self, message: &Message, value: &Type) -> Result<OwnedType, Error> {
         let is_boxed = match value {
-            Type::Message { proto_name, .. } => self.contains(proto_name, &message.proto_name),
+            Type::Message { proto_name, .. } => {
+                self.sizes.is_boxed(&message.proto_name, proto_name)
+            }
             Type::Scalar(_) | Type::Enum { .. } => false,
         };
         self.owned_type(value, is_boxed)
@@ -181,26 +183,6 @@ impl<'a> Builder<'a> {
                 is_boxed,
             },
         })
-    }
-
-    /// Whether a message is the inner one or may hold it, over any number of singular fields.
-    fn contains(&self, outer: &str, inner: &str) -> bool {
-        let mut pending = vec![outer.to_owned()];
-        let mut seen = BTreeSet::new();
-        while let Some(name) = pending.pop() {
-            if name == inner {
-                return true;
-            }
-            let message = self.registry.get(&name).and_then(Entry::message);
-            let Some(message) = message.filter(|_| seen.insert(name)) else {
-                continue;
-            };
-            let singular = message.field.iter().filter(|field| {
-                field.type_() == ProtoType::TYPE_MESSAGE && field.label() != Label::LABEL_REPEATED
-            });
-            pending.extend(singular.map(|field| type_name(field.type_name())));
-        }
-        false
     }
 
     /// What the schema declares; what it need not declare is no default here.

@@ -23,6 +23,8 @@ pub struct EncodedField<'a> {
     depth: usize,
 }
 
+// Generated code calls these once per field. They are not inlined, because of the many messages of
+// a schema each would become large, and slow to compile.
 impl<'a> EncodedField<'a> {
     /// The next field of a message whose bytes are `bytes`.
     pub(super) fn take(
@@ -51,6 +53,7 @@ impl<'a> EncodedField<'a> {
     /// # Errors
     ///
     /// If the field is not a `T`.
+    #[inline(never)]
     pub fn implicit<T: OwnedType>(&self, member: &mut T::Value) -> Result<(), DecodeError> {
         T::merge(member, self)
     }
@@ -60,6 +63,7 @@ impl<'a> EncodedField<'a> {
     /// # Errors
     ///
     /// If the field is not a `T`.
+    #[inline(never)]
     pub fn optional<T: OwnedType>(&self, member: &mut Option<T::Value>) -> Result<(), DecodeError> {
         T::merge(member.get_or_insert_with(T::Value::default), self)
     }
@@ -71,6 +75,7 @@ impl<'a> EncodedField<'a> {
     /// # Errors
     ///
     /// If the field is not a `T`.
+    #[inline(never)]
     pub fn oneof<T: OwnedType, E>(
         &self,
         member: &mut Option<E>,
@@ -91,6 +96,7 @@ impl<'a> EncodedField<'a> {
     /// # Errors
     ///
     /// If the field is neither a `T` nor, where `T` can be packed, several.
+    #[inline(never)]
     pub fn repeated<T: OwnedType>(&self, member: &mut Vec<T::Value>) -> Result<(), DecodeError> {
         let Some(Value::Bytes(mut packed)) = self.value.filter(|_| T::PACKABLE) else {
             return T::merge(push_default(member), self);
@@ -112,6 +118,7 @@ impl<'a> EncodedField<'a> {
     /// # Errors
     ///
     /// If the field is not an entry of a `K` and a `V`.
+    #[inline(never)]
     pub fn map<K: OwnedType<Value: Ord>, V: OwnedType>(
         &self,
         member: &mut BTreeMap<K::Value, V::Value>,

@@ -15,14 +15,17 @@ pub struct FieldEncoder {
     bytes: Vec<u8>,
 }
 
+// Not inlined, as what reads fields is not.
 impl FieldEncoder {
     /// Appends a value.
+    #[inline(never)]
     pub fn value<T: OwnedType>(&mut self, number: u32, value: &T::Value) {
         self.tag(number, T::WIRE_TYPE);
         T::append(value, self);
     }
 
     /// Appends a value that is not zero or empty.
+    #[inline(never)]
     pub fn implicit<T: OwnedType>(&mut self, number: u32, value: &T::Value) {
         if !T::is_zero(value) {
             self.value::<T>(number, value);
@@ -30,6 +33,7 @@ impl FieldEncoder {
     }
 
     /// Appends a value that is set.
+    #[inline(never)]
     pub fn optional<T: OwnedType>(&mut self, number: u32, value: &Option<T::Value>) {
         if let Some(value) = value {
             self.value::<T>(number, value);
@@ -37,6 +41,7 @@ impl FieldEncoder {
     }
 
     /// Appends each element as a field.
+    #[inline(never)]
     pub fn repeated<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
         for value in values {
             self.value::<T>(number, value);
@@ -44,6 +49,7 @@ impl FieldEncoder {
     }
 
     /// Appends all elements as one field, if there are any.
+    #[inline(never)]
     pub fn packed<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
         if values.is_empty() {
             return;
@@ -57,6 +63,7 @@ impl FieldEncoder {
     }
 
     /// Appends each entry as a field, in the order of their keys.
+    #[inline(never)]
     pub fn map<K: OwnedType, V: OwnedType>(
         &mut self,
         number: u32,

@@ -43,7 +43,7 @@ pub const MAX_OWNED_DEPTH: usize = 100;
 /// - `Option<T>` is a field that knows whether it is set: any of proto2, `optional` ones and
 ///   messages of proto3. `T` is one that counts as set if it is not zero or empty.
 /// - `Vec<T>` is a repeated field, `BTreeMap<K, V>` a map, and `Option` of an enum is a oneof.
-/// - A message is boxed where it could contain itself.
+/// - A message is boxed where it could contain itself, or would take more than about 2 KiB.
 /// - Enums are the newtypes that writers and decoders use, so unknown numbers survive.
 /// - `unknown_fields` keeps what the schema does not know; see [`UnknownFields`].
 ///
