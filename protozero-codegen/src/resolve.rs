@@ -492,17 +492,19 @@ fn enumeration(name: &str, entry: &Entry<'_>, item: &EnumDescriptorProto) -> Enu
         let is_identifier = rest.starts_with(|first: char| first.is_ascii_alphabetic());
         if is_identifier { rest.to_owned() } else { full }
     };
-    let count = |constant: &str| {
-        item.value
-            .iter()
-            .filter(|value| stripped(value.name()) == constant)
-            .count()
-    };
+    let shorts: Vec<String> = item
+        .value
+        .iter()
+        .map(|value| stripped(value.name()))
+        .collect();
+    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+    for short in &shorts {
+        *uses.entry(short).or_default() += 1;
+    }
     let mut taken = Taken::default();
-    let values = item.value.iter().map(|value| {
-        let short = stripped(value.name());
-        let constant = if count(&short) == 1 {
-            short
+    let values = item.value.iter().zip(&shorts).map(|(value, short)| {
+        let constant = if uses[short.as_str()] == 1 {
+            short.clone()
         } else {
             full(value.name())
         };
