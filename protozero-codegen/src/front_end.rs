@@ -443,6 +443,14 @@ fn json_name(name: &str) -> String {
 fn check_declarations(source: &Source) -> Result<(), Error> {
     let mut names = BTreeMap::new();
     let mut numbers = BTreeMap::new();
+    let values = source
+        .outline
+        .declarations
+        .iter()
+        .filter(|declaration| declaration.kind == Kind::EnumValue);
+    let with_values: BTreeSet<(&str, Option<&str>)> = values
+        .map(|value| (value.scope.as_str(), value.owner.as_deref()))
+        .collect();
     for declaration in &source.outline.declarations {
         check_name(source, declaration, &mut names)?;
         match declaration.kind {
@@ -452,7 +460,12 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
                     name: declaration.name.clone(),
                 });
             }
-            Kind::Enum => check_enum(source, declaration)?,
+            Kind::Enum if !with_values.contains(&(&declaration.scope, Some(&declaration.name))) => {
+                return Err(Error::EmptyEnum {
+                    at: source.location(declaration.at),
+                    name: declaration.name.clone(),
+                });
+            }
             Kind::Field => {
                 check_number(source, declaration, &mut numbers)?;
                 check_map(source, declaration)?;
@@ -490,20 +503,6 @@ fn check_name<'s>(
             other_line: other.at.line,
         }),
     }
-}
-
-fn check_enum(source: &Source, declaration: &Declaration) -> Result<(), Error> {
-    let Declaration { scope, name, .. } = declaration;
-    let has_values = source.outline.declarations.iter().any(|value| {
-        value.kind == Kind::EnumValue && value.scope == *scope && value.owner.as_ref() == Some(name)
-    });
-    if has_values {
-        return Ok(());
-    }
-    Err(Error::EmptyEnum {
-        at: source.location(declaration.at),
-        name: name.clone(),
-    })
 }
 
 /// The number of a field and where it is, by scope and extended message.

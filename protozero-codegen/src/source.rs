@@ -90,7 +90,7 @@ pub(crate) struct Outline {
     /// The text of an `edition = ".."` statement.
     pub(crate) edition: Option<(String, Position)>,
     pub(crate) declarations: Vec<Declaration>,
-    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`].
+    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`]. Nothing behind it is looked at.
     pub(crate) too_deep: Option<Position>,
 }
 
@@ -99,10 +99,16 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Outline {
     pub(crate) fn of(text: &str) -> Self {
-        let tokens: Vec<Token<'_>> = Tokens::new(text).collect();
+        let mut tokens: Vec<Token<'_>> = Tokens::new(text).collect();
+        let too_deep = first_too_deep(&tokens).map(|index| (index, tokens[index].at));
+        // Each declaration names the blocks around it: without a limit to their number, the scopes
+        // of a file would take the square of its length.
+        if let Some((index, _)) = too_deep {
+            tokens.truncate(index);
+        }
         let mut scanner = Scanner {
             outline: Outline {
-                too_deep: first_too_deep(&tokens),
+                too_deep: too_deep.map(|(_, at)| at),
                 ..Outline::default()
             },
             package: String::new(),
@@ -117,19 +123,18 @@ impl Outline {
     }
 }
 
-fn first_too_deep(tokens: &[Token<'_>]) -> Option<Position> {
+/// The index of the first bracket that is one too many.
+fn first_too_deep(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0_usize;
-    for token in tokens
-        .iter()
-        .filter(|token| token.kind == TokenKind::Symbol)
-    {
+    for (index, token) in tokens.iter().enumerate() {
         match token.text {
+            _ if token.kind != TokenKind::Symbol => {}
             "{" | "[" | "(" | "<" => depth += 1,
             "}" | "]" | ")" | ">" => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Some(token.at);
+            return Some(index);
         }
     }
     None
@@ -291,7 +296,11 @@ impl Scanner {
         if statement.first().is_some_and(|head| head.is_word("option")) {
             return;
         }
-        let Some(equals) = statement.iter().position(|token| token.is_symbol("=")) else {
+        let equals = statement
+            .iter()
+            .take_while(|token| !token.is_symbol("["))
+            .position(|token| token.is_symbol("="));
+        let Some(equals) = equals else {
             return;
         };
         let (left, right) = (&statement[..equals], &statement[equals + 1..]);
@@ -508,6 +517,45 @@ mod tests {
             .filter_map(|it| it.type_name.as_ref());
         let types: Vec<&str> = types.map(|(name, _)| name.as_str()).collect();
         assert_eq!(types, [".x.Y", "Z", "int32"]);
+    }
+
+    #[test]
+    fn scopes_take_space_in_proportion_to_the_text_however_deep_it_nests() {
+        let opening = [
+            "message M {",
+            "optional group G = 1 {",
+            "extend E { optional group H = 1 {",
+            "enum E {",
+            "option o = {",
+            "message M { oneof o {",
+        ];
+        for (text, closing) in opening.iter().flat_map(|text| [(text, ""), (text, "}")]) {
+            for count in [4_000, 8_000] {
+                let text = text.repeat(count) + &closing.repeat(2 * count);
+                let outline = Outline::of(&text);
+                let written: usize = outline
+                    .declarations
+                    .iter()
+                    .map(|it| it.scope.len() + it.name.len())
+                    .sum();
+                assert!(outline.too_deep.is_some(), "{count} levels");
+                assert!(outline.declarations.len() <= MAX_DEPTH);
+                assert!(written <= MAX_DEPTH * MAX_DEPTH * 2, "{written} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn depth_is_that_of_brackets_which_are_open() {
+        let shallow = "message M { extensions 1 [(o) = { a: 1 }]; }".repeat(2 * MAX_DEPTH);
+        let outline = Outline::of(&shallow);
+        assert_eq!(outline.too_deep, None);
+        assert_eq!(outline.declarations.len(), 2 * MAX_DEPTH);
+        let deepest = "message M {".repeat(MAX_DEPTH);
+        assert_eq!(Outline::of(&deepest).too_deep, None);
+        let column = u32::try_from(deepest.len()).unwrap() + 1;
+        let at = Position { line: 1, column };
+        assert_eq!(Outline::of(&(deepest + "{")).too_deep, Some(at));
     }
 
     #[test]

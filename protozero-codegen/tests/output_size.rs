@@ -2,7 +2,6 @@
 //! is proportional to its functions and impls, as none of them becomes machine code unless called.
 
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -17,7 +16,7 @@ fn generated(messages: usize) -> String {
     let mut schema =
         "syntax = \"proto3\";\npackage size;\nenum Enum { ZERO = 0; ONE = 1; }\n".to_owned();
     for message in 0..messages {
-        writeln!(schema, "message Message{message} {{").unwrap();
+        schema += &format!("message Message{message} {{\n");
         for field in 0..10 {
             let other = (message * 7 + field) % messages;
             let field_type = match (message + field) % 13 {
@@ -26,15 +25,18 @@ fn generated(messages: usize) -> String {
                 12 => "repeated uint32".to_owned(),
                 scalar => TYPES[scalar].to_owned(),
             };
-            writeln!(schema, "{field_type} field_{field} = {};", field + 1).unwrap();
+            schema += &format!("{field_type} field_{field} = {};\n", field + 1);
         }
         schema.push_str("}\n");
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output_size");
-    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder).expect("the folder can be written");
     let file = folder.join(format!("{messages}.proto"));
-    fs::write(&file, schema).unwrap();
-    let files = Config::new().include(&folder).generate(&[file]).unwrap();
+    fs::write(&file, schema).expect("the folder can be written");
+    let files = Config::new()
+        .include(&folder)
+        .generate(&[file])
+        .expect("the schema compiles");
     files[0].source.clone()
 }
 
