@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use protobuf::descriptor::FileDescriptorProto;
 
+use crate::comments::Comments;
 use crate::error::{Error, Location};
 use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 
@@ -18,6 +19,7 @@ pub(crate) struct Loaded {
     pub(crate) descriptors: Vec<FileDescriptorProto>,
     /// The import names of the files that were asked for.
     pub(crate) roots: Vec<String>,
+    pub(crate) comments: Comments,
     /// Every file that was read, for `rerun-if-changed`.
     pub(crate) files_read: Vec<PathBuf>,
 }
@@ -42,8 +44,8 @@ const BUILT_IN: [&str; 12] = [
 const MAX_IMPORT_DEPTH: usize = 100;
 
 /// Field numbers that protobuf allows, but for 19000 to 19999.
-const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
-const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
+pub(crate) const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
+pub(crate) const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
 
 /// The types that the keys of a map may have.
 const MAP_KEYS: [&str; 12] = [
@@ -80,6 +82,7 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     Ok(Loaded {
         descriptors: parsed?,
         roots: names,
+        comments: Comments::default(),
         files_read: graph
             .sources
             .into_iter()
