@@ -133,26 +133,34 @@ impl FieldWriter<'_> {
         let name = format_ident!("set_{}", field.base);
         let number = literal(field.number);
         let item = argument_type(value, at);
-        let (suffix, values) = match value {
-            Type::Scalar(scalar) => (scalar.proto_name(), quote! { values }),
+        let (marker, values) = match value {
+            Type::Scalar(scalar) => (scalar.marker(), quote! { values }),
             _ => (
-                "enum",
+                Scalar::Int32.marker(),
                 quote! {
                     ::core::iter::IntoIterator::into_iter(values).map(|value| value.0)
                 },
             ),
         };
-        let append = format_ident!("append_packed_{suffix}");
+        let marker = format_ident!("{marker}");
+        // The bound on the iterator is what a length in its shortest form needs. A second setter
+        // without it would be one more to choose from; `begin_packed` serves who needs that.
         Method {
             doc: self.doc("Appends all elements of"),
             attributes: TokenStream::new(),
             signature: quote! {
                 fn #name(
                     &mut self,
-                    values: impl ::core::iter::IntoIterator<Item = #item>,
+                    values: impl ::core::iter::IntoIterator<
+                        Item = #item,
+                        IntoIter: ::core::clone::Clone,
+                    >,
                 ) -> &mut Self
             },
-            body: quote! { #receiver.#append::<#number>(#values); self },
+            body: quote! {
+                #receiver.append_packed::<::protozero::types::#marker, #number>(#values);
+                self
+            },
         }
     }
 
