@@ -31,8 +31,9 @@ impl Comments {
 }
 
 /// The text without empty lines around it, space at the ends of lines, and the indentation that all
-/// lines share.
+/// lines share. A star in front is the second of `/**`.
 fn without_frame(text: &str) -> String {
+    let text = text.strip_prefix('*').unwrap_or(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let indentation = |line: &&str| line.len() - line.trim_start().len();
     let shared = lines
@@ -61,8 +62,10 @@ mod tests {
             " Third.\n\n",
         );
         comments.add("b".to_owned(), "\n\n", "  ");
+        comments.add("s".to_owned(), "* Star.\n * Another.\n", "");
         assert_eq!(comments.of("a"), "First.\n  Indented.\n\nSecond.\n\nThird.");
         assert_eq!(comments.of("b"), "");
+        assert_eq!(comments.of("s"), "Star.\n* Another.");
         assert_eq!(comments.of("c"), "");
     }
 }

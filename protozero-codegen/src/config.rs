@@ -75,7 +75,7 @@ impl Config {
     ///
     /// If a file cannot be read or written, or a schema is wrong; see [`Error`].
     pub fn compile(&self, files: &[impl AsRef<Path>]) -> Result<(), Error> {
-        self.write(|| self.load(files))
+        self.write(|_| self.load(files))
     }
 
     /// Does what [`compile`](Config::compile) does, but writes and prints nothing.
@@ -84,7 +84,7 @@ impl Config {
     ///
     /// If a file cannot be read, or a schema is wrong; see [`Error`].
     pub fn generate(&self, files: &[impl AsRef<Path>]) -> Result<Vec<GeneratedFile>, Error> {
-        Ok(self.run(self.load(files)?)?.files)
+        Ok(self.run(|_| self.load(files))?.files)
     }
 
     /// Does what [`compile`](Config::compile) does, with a serialized `FileDescriptorSet` instead
@@ -106,7 +106,7 @@ impl Config {
     /// If a file cannot be read or written, the set is malformed or without its imports, or a
     /// schema has what is not supported: groups and editions; see [`Error`].
     pub fn compile_descriptor_set(&self, set: impl AsRef<Path>) -> Result<(), Error> {
-        self.write(|| self.load_set(set.as_ref()))
+        self.write(|extern_paths| load_set(set.as_ref(), extern_paths))
     }
 
     /// Does what [`compile_descriptor_set`](Config::compile_descriptor_set) does, but writes and
@@ -120,7 +120,8 @@ impl Config {
         &self,
         set: impl AsRef<Path>,
     ) -> Result<Vec<GeneratedFile>, Error> {
-        Ok(self.run(self.load_set(set.as_ref())?)?.files)
+        let load = |extern_paths: &ExternPaths| load_set(set.as_ref(), extern_paths);
+        Ok(self.run(load)?.files)
     }
 
     fn load(&self, files: &[impl AsRef<Path>]) -> Result<Loaded, Error> {
@@ -128,26 +129,12 @@ impl Config {
         front_end::load(&roots, &self.includes)
     }
 
-    fn load_set(&self, set: &Path) -> Result<Loaded, Error> {
-        let extern_paths = ExternPaths::new(&self.extern_paths)?;
-        let mut loaded = descriptor_set::load(set)?;
-        let elsewhere = loaded
-            .descriptors
-            .iter()
-            .filter(|file| extern_paths.find(file.package()).is_some());
-        let elsewhere: BTreeSet<&str> = elsewhere.map(FileDescriptorProto::name).collect();
-        loaded
-            .roots
-            .retain(|root| !elsewhere.contains(root.as_str()));
-        Ok(loaded)
-    }
-
-    fn write(&self, load: impl FnOnce() -> Result<Loaded, Error>) -> Result<(), Error> {
+    fn write(&self, load: impl FnOnce(&ExternPaths) -> Result<Loaded, Error>) -> Result<(), Error> {
         let out_dir = match &self.out_dir {
             Some(folder) => folder.clone(),
             None => PathBuf::from(env::var_os("OUT_DIR").ok_or(Error::NoOutDir)?),
         };
-        let generated = self.run(load()?)?;
+        let generated = self.run(load)?;
         for file in &generated.files {
             let path = out_dir.join(&file.name);
             replace(&path, &file.source).map_err(|source| Error::Write { file: path, source })?;
@@ -158,9 +145,18 @@ impl Config {
         Ok(())
     }
 
-    fn run(&self, loaded: Loaded) -> Result<Generated, Error> {
+    fn run(
+        &self,
+        load: impl FnOnce(&ExternPaths) -> Result<Loaded, Error>,
+    ) -> Result<Generated, Error> {
         let extern_paths = ExternPaths::new(&self.extern_paths)?;
-        let units = resolve::units(&loaded.descriptors, &loaded.roots, &extern_paths);
+        let loaded = load(&extern_paths)?;
+        let units = resolve::units(
+            &loaded.descriptors,
+            &loaded.roots,
+            &extern_paths,
+            &loaded.comments,
+        );
         let files = units.iter().map(|unit| GeneratedFile {
             name: match unit.package.as_str() {
                 "" => "_.rs".to_owned(),
@@ -173,6 +169,20 @@ impl Config {
             read: loaded.files_read,
         })
     }
+}
+
+/// A descriptor set, whose roots are all files but those of packages that are generated elsewhere.
+fn load_set(set: &Path, extern_paths: &ExternPaths) -> Result<Loaded, Error> {
+    let mut loaded = descriptor_set::load(set)?;
+    let elsewhere = loaded
+        .descriptors
+        .iter()
+        .filter(|file| extern_paths.find(file.package()).is_some());
+    let elsewhere: BTreeSet<&str> = elsewhere.map(FileDescriptorProto::name).collect();
+    loaded
+        .roots
+        .retain(|root| !elsewhere.contains(root.as_str()));
+    Ok(loaded)
 }
 
 struct Generated {

@@ -10,6 +10,7 @@ use protobuf::descriptor::FileDescriptorProto;
 
 use crate::comments::Comments;
 use crate::error::{Error, Location};
+use crate::registry::join;
 use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 
 /// The files of one run, parsed and checked.
@@ -79,10 +80,21 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     for source in &graph.sources {
         check_declarations(source)?;
     }
+    let mut comments = Comments::default();
+    for declaration in graph.sources.iter().flat_map(|it| &it.outline.declarations) {
+        // An `extend` block is no declaration of its own.
+        if declaration.kind != Kind::Extend {
+            comments.add(
+                full_name(declaration),
+                &declaration.leading_comment,
+                &declaration.trailing_comment,
+            );
+        }
+    }
     Ok(Loaded {
         descriptors: parsed?,
         roots: names,
-        comments: Comments::default(),
+        comments,
         files_read: graph
             .sources
             .into_iter()
@@ -569,10 +581,14 @@ fn check_map(source: &Source, declaration: &Declaration) -> Result<(), Error> {
     Ok(())
 }
 
-fn qualified(declaration: &Declaration) -> String {
-    if declaration.scope.is_empty() {
-        declaration.name.clone()
-    } else {
-        format!("{}.{}", declaration.scope, declaration.name)
+/// A declaration's name with its scope; that of an enum's value is inside of its enum.
+fn full_name(declaration: &Declaration) -> String {
+    match (&declaration.owner, declaration.kind) {
+        (Some(owner), Kind::EnumValue) => join(&join(&declaration.scope, owner), &declaration.name),
+        _ => qualified(declaration),
     }
+}
+
+fn qualified(declaration: &Declaration) -> String {
+    join(&declaration.scope, &declaration.name)
 }

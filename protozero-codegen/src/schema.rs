@@ -27,6 +27,8 @@ pub(crate) struct Module {
 pub(crate) struct Message {
     /// With the package, without a leading dot.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) writer: String,
     pub(crate) decoder: String,
     pub(crate) fields: Vec<Field>,
@@ -37,6 +39,8 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     /// What the writer's methods are called after their verb; a part of an identifier.
     pub(crate) base: String,
@@ -167,6 +171,8 @@ pub(crate) enum Path {
 #[derive(Debug)]
 pub(crate) struct OneofGetter {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) getter: String,
     pub(crate) path: Path,
     pub(crate) members: Vec<OneofMember>,
@@ -185,6 +191,8 @@ impl OneofGetter {
 pub(crate) struct Oneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) members: Vec<OneofMember>,
 }
@@ -200,6 +208,8 @@ impl Oneof {
 #[derive(Debug)]
 pub(crate) struct OneofMember {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     pub(crate) variant: String,
     pub(crate) value_type: Type,
@@ -208,6 +218,8 @@ pub(crate) struct OneofMember {
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     /// In the order of declaration; several may have the same number.
     pub(crate) values: Vec<EnumValue>,
@@ -216,6 +228,8 @@ pub(crate) struct Enum {
 #[derive(Debug)]
 pub(crate) struct EnumValue {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) constant: String,
     pub(crate) number: i32,
 }

@@ -1,11 +1,15 @@
-//! What the parser does not tell about a `.proto` file: where its declarations are, and what it
-//! imports before anything has been parsed.
+//! What the parser does not tell about a `.proto` file: where its declarations are, what comments
+//! say of them, and what it imports before anything has been parsed.
 //!
 //! This is a scanner, not a parser. It never fails: on malformed text it finds fewer declarations,
 //! and leaves the objection to the parser.
 
+mod gap;
+
 use std::iter::Peekable;
 use std::str::CharIndices;
+
+use gap::{Comment, Gap};
 
 /// A place in a file; both start at 1, the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +33,8 @@ struct Token<'a> {
     kind: TokenKind,
     text: &'a str,
     at: Position,
+    /// The number of comments in front of it.
+    comments_before: usize,
 }
 
 impl Token<'_> {
@@ -74,6 +80,10 @@ pub(crate) struct Declaration {
     pub(crate) map_key: Option<(String, Position)>,
     /// Of what an `enum` or `extend` block holds: that enum, or the extended message as written.
     pub(crate) owner: Option<String>,
+    /// The comment above it, as it stands between its marks.
+    pub(crate) leading_comment: String,
+    /// The comment behind it.
+    pub(crate) trailing_comment: String,
 }
 
 /// An `import` statement.
@@ -99,7 +109,8 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Outline {
     pub(crate) fn of(text: &str) -> Self {
-        let mut tokens: Vec<Token<'_>> = Tokens::new(text).collect();
+        let mut scan = Tokens::new(text);
+        let mut tokens: Vec<Token<'_>> = scan.by_ref().collect();
         let too_deep = first_too_deep(&tokens).map(|index| (index, tokens[index].at));
         // Each declaration names the blocks around it: without a limit to their number, the scopes
         // of a file would take the square of its length.
@@ -113,10 +124,18 @@ impl Outline {
             },
             package: String::new(),
             blocks: Vec::new(),
+            leading: String::new(),
+            trailing: String::new(),
         };
         let mut rest = tokens.as_slice();
+        let first = rest.first().copied();
+        scanner.leading = Gap::between(None, first, &scan.comments).leading;
         while let Some((statement, end, after)) = split_statement(rest) {
+            let last = rest[statement.len()];
+            let gap = Gap::between(Some(last), after.first().copied(), &scan.comments);
+            scanner.trailing = gap.trailing;
             scanner.statement(statement, end);
+            scanner.leading = gap.leading;
             rest = after;
         }
         scanner.outline
@@ -188,6 +207,9 @@ struct Scanner {
     outline: Outline,
     package: String,
     blocks: Vec<Block>,
+    /// The comments around the statement that is looked at.
+    leading: String,
+    trailing: String,
 }
 
 impl Scanner {
@@ -232,6 +254,8 @@ impl Scanner {
             label: None,
             map_key: None,
             owner,
+            leading_comment: std::mem::take(&mut self.leading),
+            trailing_comment: std::mem::take(&mut self.trailing),
         };
         self.outline.declarations.push(declaration);
         let last = self.outline.declarations.len() - 1;
@@ -365,9 +389,11 @@ fn parse_integer(text: &str) -> Option<i64> {
     }
 }
 
-/// Cuts a text into tokens; comments and white space fall away.
+/// Cuts a text into tokens; white space falls away.
 struct Tokens<'a> {
     text: &'a str,
+    /// Those passed so far.
+    comments: Vec<Comment<'a>>,
     characters: Peekable<CharIndices<'a>>,
     next_at: Position,
 }
@@ -378,6 +404,7 @@ impl<'a> Tokens<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Tokens {
             text,
+            comments: Vec::new(),
             characters: text.char_indices().peekable(),
             next_at: Position { line: 1, column: 1 },
         }
@@ -404,22 +431,39 @@ impl<'a> Tokens<'a> {
         self.characters.peek().map_or(end, |&(index, _)| index)
     }
 
-    fn skip_line(&mut self) {
-        while let Some((_, character)) = self.bump() {
-            if character == '\n' {
-                break;
-            }
+    /// Passes a comment whose marks have been passed.
+    fn line_comment(&mut self, first_line: u32) {
+        let start = self.offset();
+        while self.peek().is_some_and(|character| character != '\n') {
+            self.bump();
         }
+        let end = self.offset();
+        self.comments.push(Comment {
+            text: &self.text[start..end],
+            is_block: false,
+            first_line,
+            last_line: first_line,
+        });
     }
 
-    fn skip_block_comment(&mut self) {
+    /// Passes a comment whose opening marks have been passed.
+    fn block_comment(&mut self, first_line: u32) {
+        let start = self.offset();
+        let mut end = self.text.len();
         let mut last = ' ';
-        while let Some((_, character)) = self.bump() {
+        while let Some((index, character)) = self.bump() {
             if last == '*' && character == '/' {
+                end = index - 1;
                 break;
             }
             last = character;
         }
+        self.comments.push(Comment {
+            text: &self.text[start..end],
+            is_block: true,
+            first_line,
+            last_line: self.next_at.line,
+        });
     }
 
     /// The text up to the closing quote; an escaped quote does not close.
@@ -448,12 +492,13 @@ impl<'a> Iterator for Tokens<'a> {
             let (kind, text) = match character {
                 _ if character.is_whitespace() => continue,
                 '/' if self.peek() == Some('/') => {
-                    self.skip_line();
+                    self.bump();
+                    self.line_comment(at.line);
                     continue;
                 }
                 '/' if self.peek() == Some('*') => {
                     self.bump();
-                    self.skip_block_comment();
+                    self.block_comment(at.line);
                     continue;
                 }
                 '"' | '\'' => (TokenKind::String, self.string(after, character)),
@@ -466,7 +511,12 @@ impl<'a> Iterator for Tokens<'a> {
                 }
                 _ => (TokenKind::Symbol, &self.text[start..after]),
             };
-            return Some(Token { kind, text, at });
+            return Some(Token {
+                kind,
+                text,
+                at,
+                comments_before: self.comments.len(),
+            });
         }
     }
 }

@@ -64,7 +64,7 @@ fn without_comments(source: &str) -> String {
 
 #[test]
 fn set_gives_the_code_that_its_proto_files_give() {
-    for case in ["basic", "names", "packages", "extensions"] {
+    for case in ["basic", "names", "packages", "extensions", "comments"] {
         let path = write(&format!("{case}.binpb"), &parsed(case));
         let files = Config::new().generate_descriptor_set(&path).unwrap();
         let folder = fixture(case);
@@ -231,7 +231,7 @@ fn assert_fault(change: impl FnOnce(&mut FileDescriptorProto), expected: &str) {
     let mut file = small();
     change(&mut file);
     let name = format!("{expected}.binpb").replace(|it: char| !it.is_alphanumeric(), "_");
-    let error = generate(&name, &set(vec![file]).write_to_bytes().unwrap());
+    let error = generate(&name, &set(vec![file]).write_to_bytes().expect("complete"));
     assert!(error.starts_with(expected), "{error}");
 }
 

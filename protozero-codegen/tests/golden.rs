@@ -57,3 +57,8 @@ fn other_packages_become_modules() {
 fn extensions_become_traits() {
     assert_golden("extensions", Config::new());
 }
+
+#[test]
+fn comments_become_documentation() {
+    assert_golden("comments", Config::new());
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{allow_unused, doc, ident, literal, many_lines};
+use super::{allow_unused, doc_with, ident, literal, many_lines};
 use crate::schema::Enum;
 
 /// A newtype with a constant for each value.
@@ -14,15 +14,17 @@ use crate::schema::Enum;
 /// that a program calls: the names of a large schema's values would cost each user seconds.
 pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
     let name = ident(&item.ident);
-    let title = doc(&format!(
+    let title = format!(
         "Enum `{}`; it may hold numbers without a name.",
         item.proto_name
-    ));
+    );
+    let title = doc_with(&title, &item.comment);
     let allow = allow_unused(at);
     let constants = item.values.iter().map(|value| {
         let constant = ident(&value.constant);
         let number = literal(value.number);
-        let title = doc(&format!("`{}` ({}).", value.proto_name, value.number));
+        let title = format!("`{}` ({}).", value.proto_name, value.number);
+        let title = doc_with(&title, &value.comment);
         quote! { #title pub const #constant: Self = Self(#number); }
     });
     let mut named = BTreeSet::new();
