@@ -29,6 +29,13 @@ fn main() -> Result<()> {
     ] {
         generate(&schema, &out_dir.join(schema.name))?;
     }
+    for (variable, package) in [
+        ("PERFETTO_PROTOS", "perfetto_protos"),
+        ("PROTOBUF_SRC", "protobuf-src"),
+    ] {
+        let folder = packages.folder(package)?;
+        println!("cargo::rustc-env={variable}={}", folder.display());
+    }
     // What is published under a version does not change.
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=Cargo.toml");

@@ -65,34 +65,45 @@ pub(crate) fn perfetto(packages: &Packages) -> Result<Schema> {
     })
 }
 
-/// Of the protobuf project: its conformance schemas, and those that collect awkward names.
-const PROTOBUF_FILES: [&str; 4] = [
-    "src/google/protobuf/test_messages_proto2.proto",
-    "src/google/protobuf/test_messages_proto3.proto",
-    "java/kotlin/src/test/proto/com/google/protobuf/evil_names_proto2.proto",
-    "java/kotlin/src/test/proto/com/google/protobuf/evil_names_proto3.proto",
+/// Files of the protobuf project, each with the folder that its imports are relative to.
+const PROTOBUF_FILES: [(&str, &str); 15] = [
+    // What a conformance test exchanges.
+    ("src", "google/protobuf/test_messages_proto2.proto"),
+    ("src", "google/protobuf/test_messages_proto3.proto"),
+    (".", "conformance/conformance.proto"),
+    // Public imports, every type of map, every well-known type.
+    ("src", "google/protobuf/unittest_import_public.proto"),
+    ("src", "google/protobuf/unittest_import.proto"),
+    ("src", "google/protobuf/map_proto2_unittest.proto"),
+    ("src", "google/protobuf/unittest_well_known_types.proto"),
+    // Names that somebody's language has for itself.
+    (".", "rust/test/nested.proto"),
+    (".", "rust/test/reserved.proto"),
+    (KOTLIN, "com/google/protobuf/evil_names_proto2.proto"),
+    (KOTLIN, "com/google/protobuf/evil_names_proto3.proto"),
+    ("php/tests", "proto/test_reserved_enum_lower.proto"),
+    ("php/tests", "proto/test_reserved_enum_upper.proto"),
+    ("php/tests", "proto/test_reserved_message_lower.proto"),
+    ("php/tests", "proto/test_reserved_message_upper.proto"),
 ];
+const KOTLIN: &str = "java/kotlin/src/test/proto";
 
-/// The schemas of the protobuf project, as copies without groups in a folder of `out_dir`.
+/// Schemas of the protobuf project, as copies without groups in a folder of `out_dir`.
 pub(crate) fn protobuf(packages: &Packages, out_dir: &Path) -> Result<Schema> {
     let package = packages.folder("protobuf-src")?.join("protobuf");
-    let folder = out_dir.join("protobuf-without-groups");
-    fs::create_dir_all(&folder)?;
+    let folder = out_dir.join("protobuf/without_groups");
     let mut files = Vec::new();
-    for file in PROTOBUF_FILES {
-        let published = package.join(file);
-        let name = published.file_name().ok_or("a file has a name")?;
+    for (base, name) in PROTOBUF_FILES {
         let copy = folder.join(name);
-        fs::write(&copy, groups::cut(&fs::read_to_string(&published)?))?;
+        fs::create_dir_all(copy.parent().ok_or("a file is in a folder")?)?;
+        let published = fs::read_to_string(package.join(base).join(name))?;
+        fs::write(&copy, groups::cut(&published))?;
         files.push(copy);
     }
-    println!(
-        "cargo::rustc-env=PROTOBUF_SCHEMAS={}",
-        package.join("src").display()
-    );
     Ok(Schema {
         name: "protobuf",
-        includes: vec![folder],
+        // The well-known types are those of the same version, whatever a parser brings along.
+        includes: vec![folder, package.join("src")],
         files,
     })
 }
@@ -116,7 +127,8 @@ fn proto_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 pub(crate) struct Packages(BTreeMap<String, PathBuf>);
 
 impl Packages {
-    fn folder(&self, package: &str) -> Result<PathBuf> {
+    /// The folder of a package.
+    pub(crate) fn folder(&self, package: &str) -> Result<PathBuf> {
         let folder = self.0.get(package);
         Ok(folder
             .ok_or_else(|| format!("no package {package}"))?

@@ -80,7 +80,7 @@ impl Surface {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.writers.is_empty()
+        self.writers.is_empty() && self.enums.is_empty()
     }
 
     /// The path of a method, which does not count as left over any more.

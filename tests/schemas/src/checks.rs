@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message as _;
 use prost_reflect::prost_types::FileDescriptorSet;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, EnumDescriptor, ExtensionDescriptor, MessageDescriptor,
+};
 
 use crate::driver::{Driver, EnumDriver, Form};
-use crate::field;
+use crate::field::{self, Field};
 use crate::library::{canonical, from_foreign, to_foreign};
 use crate::message::{Content, Message};
 use crate::random::{self, Fields, Random};
@@ -24,16 +26,31 @@ pub struct Schema {
     enums: &'static [EnumDriver],
 }
 
-/// How much a check has covered.
+/// What the files of a schema declare, after their descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coverage {
+pub struct Declared {
+    /// Files, with those that the parsers bring along.
+    pub files: usize,
     /// Message types.
     pub messages: usize,
     /// Fields and extensions of these types.
     pub fields: usize,
-    /// Messages that went from one side to the other.
-    pub exchanged: usize,
+    /// The extensions among them.
+    pub extensions: usize,
+    /// Extensions of options, which annotate a schema and are in no message.
+    pub custom_options: usize,
+    /// Repeated fields that are packed or may be.
+    pub packable_fields: usize,
+    /// Members of oneofs.
+    pub oneof_members: usize,
+    /// Enums.
+    pub enums: usize,
+    /// Values of these enums.
+    pub enum_values: usize,
 }
+
+/// The package of what the parsers bring along. It is used, not declared.
+const BUILT_IN: &str = "google.protobuf";
 
 impl Schema {
     /// A schema by its descriptors, with the drivers of its message types and enums.
@@ -55,61 +72,75 @@ impl Schema {
         }
     }
 
-    fn message(&self, driver: &Driver) -> MessageDescriptor {
-        let message = self.pool.get_message_by_name(driver.name);
-        message.unwrap_or_else(|| panic!("the schema has no {}", driver.name))
-    }
-
-    /// Full names of the message types that are declared in a package. The entries of maps are
-    /// messages only in descriptors.
-    #[must_use]
-    pub fn messages_in(&self, package: &str) -> BTreeSet<String> {
+    /// The message types that the schema declares. The entries of maps are messages only in
+    /// descriptors.
+    fn messages(&self) -> impl Iterator<Item = MessageDescriptor> {
         let messages = self.pool.all_messages();
-        messages
-            .filter(|it| it.package_name() == package && !it.is_map_entry())
-            .map(|it| it.full_name().to_owned())
-            .collect()
+        messages.filter(|it| it.package_name() != BUILT_IN && !it.is_map_entry())
     }
 
-    /// Full names of the enums that are declared in a package.
-    #[must_use]
-    pub fn enums_in(&self, package: &str) -> BTreeSet<String> {
+    fn enums(&self) -> impl Iterator<Item = EnumDescriptor> {
         let enums = self.pool.all_enums();
-        enums
-            .filter(|it| it.package_name() == package)
-            .map(|it| it.full_name().to_owned())
-            .collect()
+        enums.filter(|it| it.package_name() != BUILT_IN)
     }
 
-    /// Names of the packages that code was generated for.
+    /// Counts what the schema declares.
+    ///
+    /// # Panics
+    ///
+    /// If there are extensions of other messages than those declared.
     #[must_use]
-    pub fn units(&self) -> BTreeSet<&'static str> {
-        self.drivers.iter().map(|driver| driver.unit).collect()
+    pub fn declared(&self) -> Declared {
+        let is_option = |extension: &ExtensionDescriptor| {
+            let extended = extension.containing_message();
+            extended.package_name() == BUILT_IN && extended.name().ends_with("Options")
+        };
+        let extensions = self.messages().map(|it| it.extensions().len()).sum();
+        let custom_options = self.pool.all_extensions().filter(is_option).count();
+        let all_extensions = self.pool.all_extensions().len();
+        assert_eq!(extensions + custom_options, all_extensions);
+        let packable = |of: &Vec<Field>| of.iter().filter(|field| field.is_packable()).count();
+        let members = |of: MessageDescriptor| field::by_oneof(&of).1.concat().len();
+        Declared {
+            files: self.pool.files().len(),
+            messages: self.messages().count(),
+            fields: self.messages().map(|it| field::all(&it).len()).sum(),
+            extensions,
+            custom_options,
+            packable_fields: self.messages().map(|it| packable(&field::all(&it))).sum(),
+            oneof_members: self.messages().map(members).sum(),
+            enums: self.enums().count(),
+            enum_values: self
+                .enums()
+                .map(|it| it.enum_descriptor_proto().value.len())
+                .sum(),
+        }
     }
 
-    /// Every message type and enum of a unit's package has its generated code.
+    /// Every message type and enum that the schema declares has its generated code, in the file of
+    /// its package.
     ///
     /// # Panics
     ///
     /// If one has not.
     pub fn nothing_is_left_out(&self) {
-        for unit in self.units() {
-            let generated = |names: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
-                let names = names.filter(|(of, name)| *of == unit && self.is_declared(unit, name));
-                names.map(|(_, name)| name.to_owned()).collect()
-            };
-            let messages: BTreeSet<String> =
-                generated(&mut self.drivers.iter().map(|it| (it.unit, it.name)));
-            assert_eq!(messages, self.messages_in(unit), "messages of {unit}");
-            let enums: BTreeSet<String> =
-                generated(&mut self.enums.iter().map(|it| (it.unit, it.name)));
-            assert_eq!(enums, self.enums_in(unit), "enums of {unit}");
-        }
-    }
-
-    /// Whether a name is declared in a package itself, not in one that it refers to.
-    fn is_declared(&self, package: &str, name: &str) -> bool {
-        self.messages_in(package).contains(name) || self.enums_in(package).contains(name)
+        let declared: BTreeSet<(String, String)> = self
+            .messages()
+            .map(|it| (it.package_name().to_owned(), it.full_name().to_owned()))
+            .chain(
+                self.enums()
+                    .map(|it| (it.package_name().to_owned(), it.full_name().to_owned())),
+            )
+            .collect();
+        let generated: BTreeSet<(String, String)> = self
+            .drivers
+            .iter()
+            .map(|driver| (driver.unit, driver.name))
+            .chain(self.enums.iter().map(|driver| (driver.unit, driver.name)))
+            .map(|(unit, name)| (unit.to_owned(), name.to_owned()))
+            .collect();
+        let missing: Vec<_> = declared.difference(&generated).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     /// What a generated writer has written, in each form, is what the library reads.
@@ -117,8 +148,7 @@ impl Schema {
     /// # Panics
     ///
     /// If it is not.
-    #[must_use]
-    pub fn library_reads_what_we_write(&self) -> Coverage {
+    pub fn library_reads_what_we_write(&self) {
         self.exchange(|driver, of, message| {
             let expected = canonical(message, of);
             for form in Form::ALL {
@@ -127,7 +157,7 @@ impl Schema {
                     .unwrap_or_else(|error| panic!("{}, {form:?}: {error}", driver.name));
                 assert_eq!(from_foreign(&read), expected, "{}, {form:?}", driver.name);
             }
-        })
+        });
     }
 
     /// What the library has written is what a generated decoder reads.
@@ -135,8 +165,7 @@ impl Schema {
     /// # Panics
     ///
     /// If it is not.
-    #[must_use]
-    pub fn we_read_what_the_library_writes(&self) -> Coverage {
+    pub fn we_read_what_the_library_writes(&self) {
         self.exchange(|driver, of, message| {
             let bytes = to_foreign(message, of).encode_to_vec();
             let read =
@@ -147,63 +176,57 @@ impl Schema {
                 "{}",
                 driver.name
             );
-        })
+        });
     }
 
-    /// Does something with random messages of every type, and counts what they hold.
-    fn exchange(&self, mut check: impl FnMut(&Driver, &MessageDescriptor, &Message)) -> Coverage {
-        let mut coverage = Coverage {
-            messages: 0,
-            fields: 0,
-            exchanged: 0,
-        };
-        for (driver, seed) in self.drivers.iter().zip(0..) {
-            let of = self.message(driver);
-            let mut random = Random::new(seed);
-            let mut covered = BTreeSet::new();
-            let turns = field::by_oneof(&of)
-                .1
-                .iter()
-                .map(Vec::len)
-                .max()
-                .unwrap_or(1);
+    /// Does something with random messages of every type; every field of every type is in some.
+    fn exchange(&self, mut check: impl FnMut(&Driver, &MessageDescriptor, &Message)) {
+        let (mut messages, mut fields) = (0, 0);
+        for (driver, of, mut random) in self.drivers() {
+            let oneofs = field::by_oneof(&of).1;
+            let turns = oneofs.iter().map(Vec::len).max().unwrap_or(1);
             let all = (0..turns).map(|turn| Fields::All { turn });
+            let mut covered = BTreeSet::new();
             for fields in all.chain([Fields::Some; MESSAGES_WITH_SOME_FIELDS]) {
                 let message = random::message(&of, fields, &mut random);
                 check(driver, &of, &message);
                 covered.extend(message.fields.into_keys());
-                coverage.exchanged += 1;
             }
-            let expected: BTreeSet<u32> =
-                field::all(&of).iter().map(field::Field::number).collect();
-            assert_eq!(covered, expected, "fields of {}", driver.name);
-            coverage.messages += 1;
-            coverage.fields += covered.len();
+            if driver.is_of_own_package(&of) {
+                messages += 1;
+                fields += covered.len();
+            }
         }
-        coverage
+        let declared = self.declared();
+        assert_eq!((messages, fields), (declared.messages, declared.fields));
+    }
+
+    /// The drivers, each with its message type and random numbers of its own.
+    fn drivers(&self) -> impl Iterator<Item = (&'static Driver, MessageDescriptor, Random)> {
+        self.drivers.iter().zip(0..).map(|(driver, seed)| {
+            let of = self.pool.get_message_by_name(driver.name);
+            let of = of.unwrap_or_else(|| panic!("the schema has no {}", driver.name));
+            (driver, of, Random::new(seed))
+        })
     }
 
     /// Elements of repeated fields that are packed in part are read in their order, by both sides.
-    /// Returns the number of fields.
     ///
     /// # Panics
     ///
     /// If they are not.
-    #[must_use]
-    pub fn packed_and_unpacked_elements_mix(&self) -> usize {
+    pub fn packed_and_unpacked_elements_mix(&self) {
         let flipped = self.with_packed_flipped();
         let mut fields = 0;
-        for (driver, seed) in self.drivers.iter().zip(0..) {
-            let of = self.message(driver);
+        for (driver, of, mut random) in self.drivers() {
             let of_flipped = flipped
                 .get_message_by_name(driver.name)
                 .expect("the same types");
             let numbers: BTreeSet<u32> = field::all(&of)
                 .iter()
                 .filter(|field| field.is_packable())
-                .map(field::Field::number)
+                .map(Field::number)
                 .collect();
-            let mut random = Random::new(seed);
             let mut part = || {
                 let mut message = random::message(&of, Fields::All { turn: 0 }, &mut random);
                 message.fields.retain(|number, _| numbers.contains(number));
@@ -217,11 +240,14 @@ impl Schema {
             let read =
                 (driver.read)(&bytes).unwrap_or_else(|error| panic!("{}: {error}", driver.name));
             assert_eq!(read, expected, "{}", driver.name);
-            let read = DynamicMessage::decode(of, bytes.as_slice()).expect("well-formed");
-            assert_eq!(from_foreign(&read), expected, "{}", driver.name);
-            fields += numbers.len();
+            let read = DynamicMessage::decode(of.clone(), bytes.as_slice());
+            let read = from_foreign(&read.expect("well-formed"));
+            assert_eq!(read, expected, "{}", driver.name);
+            if driver.is_of_own_package(&of) {
+                fields += numbers.len();
+            }
         }
-        fields
+        assert_eq!(fields, self.declared().packable_fields);
     }
 
     /// The same schema, but fields that were packed are not, and the other way round.
@@ -243,18 +269,14 @@ impl Schema {
         DescriptorPool::from_file_descriptor_set(descriptors).expect("only options have changed")
     }
 
-    /// A oneof whose members were written one after the other is the last of them. Returns the
-    /// number of members that came last.
+    /// A oneof whose members were written one after the other is the last of them.
     ///
     /// # Panics
     ///
     /// If it is not.
-    #[must_use]
-    pub fn last_member_of_a_oneof_counts(&self) -> usize {
+    pub fn last_member_of_a_oneof_counts(&self) {
         let mut members = 0;
-        for (driver, seed) in self.drivers.iter().zip(0..) {
-            let of = self.message(driver);
-            let mut random = Random::new(seed);
+        for (driver, of, mut random) in self.drivers() {
             for oneof in field::by_oneof(&of).1 {
                 for turn in 1..=oneof.len() {
                     let mut member = |turn| {
@@ -274,21 +296,21 @@ impl Schema {
                     assert_eq!(canonical(&read, &of), expected, "{}", driver.name);
                     let read = DynamicMessage::decode(of.clone(), bytes.as_slice());
                     assert_eq!(from_foreign(&read.expect("well-formed")), expected);
-                    members += 1;
+                }
+                if driver.is_of_own_package(&of) {
+                    members += oneof.len();
                 }
             }
         }
-        members
+        assert_eq!(members, self.declared().oneof_members);
     }
 
-    /// The constants of enums, their names and defaults are those of the schema. Returns the number
-    /// of values.
+    /// The constants of enums, their names and defaults are those of the schema.
     ///
     /// # Panics
     ///
     /// If they are not.
-    #[must_use]
-    pub fn enums_have_their_values(&self) -> usize {
+    pub fn enums_have_their_values(&self) {
         let mut values = 0;
         for driver in self.enums {
             let of = self
@@ -318,9 +340,19 @@ impl Schema {
                 let next = number.wrapping_add(1);
                 assert_eq!((driver.name_of)(next), names.get(&next).copied());
             }
-            values += published.len();
+            if of.package_name() == driver.unit {
+                values += published.len();
+            }
         }
-        values
+        assert_eq!(values, self.declared().enum_values);
+    }
+}
+
+impl Driver {
+    /// Whether the type's own package was generated; the files of other packages have a copy of it
+    /// if they use it.
+    fn is_of_own_package(&self, of: &MessageDescriptor) -> bool {
+        of.package_name() == self.unit
     }
 }
 

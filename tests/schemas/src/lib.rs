@@ -12,6 +12,6 @@ mod library; // from messages to the foreign library, and back
 mod random; // messages with values that encoders get wrong
 mod checks; // what must hold for every message type
 
-pub use checks::{Coverage, Schema};
+pub use checks::{Declared, Schema};
 pub use driver::{Driver, EnumDriver, Form, Read, Reader, encode, unknown_field};
 pub use message::{Content, Message, Value};
