@@ -171,7 +171,11 @@ impl<'a> Emitter<'a> {
         for field in &fields {
             self.surface.take_number(name, &field.name, field.number)?;
             let setter = self.setter(name, field)?;
-            writeln!(setters, "{} => {{ {setter} }}", field.number)?;
+            let number = field.number;
+            writeln!(
+                setters,
+                "if let Some(content) = m.fields.get(&{number}) {{ {setter} }}"
+            )?;
             writeln!(getters, "{}", self.getter(name, field)?)?;
         }
         for oneof in message.oneofs().filter(|oneof| !oneof.is_synthetic()) {
@@ -181,18 +185,24 @@ impl<'a> Emitter<'a> {
         let decoder = self.item(self.surface.decoders.get(name))?;
         let [write, read, encode, decode] =
             ["write", "read", "encode", "decode"].map(|verb| self.functions.name(name, verb));
+        let input = "m: &::schemas::Message, form: ::schemas::Form";
+        let error = "::protozero::DecodeError";
         Ok(format!(
-            "pub(super) fn {write}(w: &mut {writer}<'_>, m: &::schemas::Message, form: ::schemas::Form) {{\n\
-             let _ = (&w, form);\n\
-             for (number, content) in &m.fields {{ match number {{\n{setters}\
-             _ => ::schemas::unknown_field({name:?}, *number, content),\n}} }} }}\n\
-             pub(super) fn {read}(d: &{decoder}<'_>, out: &mut ::schemas::Reader) \
-             -> Result<(), ::protozero::DecodeError> {{\n\
-             let _ = (d, &out);\n{getters}Ok(()) }}\n\
-             pub(super) fn {encode}(m: &::schemas::Message, form: ::schemas::Form) -> Vec<u8> {{\n\
-             ::schemas::encode::<{writer}<'static>>(|w| {write}(w, m, form)) }}\n\
-             pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, ::protozero::DecodeError> {{\n\
-             ::schemas::Reader::read(&{decoder}::new(bytes), {read}) }}\n",
+            "
+pub(super) fn {write}(w: &mut {writer}<'_>, {input}) {{
+let _ = (&w, m, form);
+{setters}}}
+pub(super) fn {encode}({input}) -> Vec<u8> {{
+::schemas::encode::<{writer}<'static>>(|w| {write}(w, m, form))
+}}
+pub(super) fn {read}(d: &{decoder}<'_>, out: &mut ::schemas::Reader) -> Result<(), {error}> {{
+let _ = (d, &out);
+{getters}Ok(())
+}}
+pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, {error}> {{
+::schemas::Reader::read(&{decoder}::new(bytes), {read})
+}}
+"
         ))
     }
 
@@ -241,10 +251,14 @@ impl<'a> Emitter<'a> {
         let value = argument(&field.kind, "v");
         Ok(if field.is_packed {
             let append_all = self.method(message, Verb::AppendAll, field)?;
+            let each = match &field.kind {
+                Kind::Enum(_) => format!("|v| {value}"),
+                kind => format!("::schemas::Value::{}", accessor(kind)),
+            };
             format!(
                 "let (single, packed) = form.split(content.many()); \
                  for v in single {{ {append}(w, {value}); }} \
-                 if !packed.is_empty() {{ {append_all}(w, packed.iter().map(|v| {value})); }}"
+                 if !packed.is_empty() {{ {append_all}(w, packed.iter().map({each})); }}"
             )
         } else if field.is_list {
             format!("for v in content.many() {{ {append}(w, {value}); }}")
@@ -302,12 +316,13 @@ impl<'a> Emitter<'a> {
                 Kind::Enum(_) => "i32::from(v).into()".to_owned(),
                 _ => "v.into()".to_owned(),
             };
-            write!(arms, "Some({variant}(v)) => Some(({number}, {value})), ")?;
+            write!(arms, "{variant}(v) => ({number}, {value}), ")?;
         }
         let members: Vec<String> = oneof.fields().map(|it| it.number().to_string()).collect();
         let members = members.join(", ");
         Ok(format!(
-            "let answer = match {getter}(d)? {{ None => None, {arms} }}; \
+            "let mut answer = None; \
+             if let Some(member) = {getter}(d)? {{ answer = Some(match member {{ {arms} }}); }} \
              out.oneof(&[{members}], answer);"
         ))
     }
@@ -324,18 +339,25 @@ fn entry(kind: &Kind) -> Result<[Kind; 2]> {
 
 /// A value as the argument of a setter.
 fn argument(kind: &Kind, value: &str) -> String {
-    let method = match kind {
+    let accessor = accessor(kind);
+    match kind {
+        Kind::Enum(_) => format!("{value}.{accessor}().into()"),
+        _ => format!("{value}.{accessor}()"),
+    }
+}
+
+/// The method of `schemas::Value` for values of a type.
+fn accessor(kind: &Kind) -> &'static str {
+    match kind {
         Kind::Double => "f64",
         Kind::Float => "f32",
-        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => "i32",
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 | Kind::Enum(_) => "i32",
         Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => "i64",
         Kind::Uint32 | Kind::Fixed32 => "u32",
         Kind::Uint64 | Kind::Fixed64 => "u64",
         Kind::Bool => "bool",
         Kind::String => "str",
         Kind::Bytes => "bytes",
-        Kind::Enum(_) => return format!("{value}.i32().into()"),
         Kind::Message(_) => "message",
-    };
-    format!("{value}.{method}()")
+    }
 }

@@ -51,10 +51,13 @@ fn generate(schema: &Schema, out_dir: &Path) -> Result<()> {
     let pool = DescriptorPool::decode(descriptors.as_slice())?;
     fs::write(out_dir.join("descriptors.bin"), descriptors)?;
 
-    let config = schema
-        .includes
+    let names = schema
+        .files
         .iter()
-        .fold(Config::new(), |config, folder| config.include(folder));
+        .map(|file| format!("{}\n", file.display()));
+    fs::write(out_dir.join("files.txt"), names.collect::<String>())?;
+
+    let config = schema.includes.iter().fold(Config::new(), Config::include);
     let mut units = Vec::new();
     for file in config.generate(&schema.files)? {
         let unit = drivers::Unit {

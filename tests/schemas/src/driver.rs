@@ -84,15 +84,6 @@ pub fn encode<M: Writer>(fill: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// Called for a field that a driver does not know.
-///
-/// # Panics
-///
-/// Always.
-pub fn unknown_field(message: &str, number: u32, content: &Content) -> ! {
-    panic!("the driver of {message} does not know field {number}: {content:?}")
-}
-
 /// Reads all fields of a message of type `D`.
 pub type Read<D> = fn(&D, &mut Reader) -> Result<(), DecodeError>;
 

@@ -13,5 +13,5 @@ mod random; // messages with values that encoders get wrong
 mod checks; // what must hold for every message type
 
 pub use checks::{Declared, Schema};
-pub use driver::{Driver, EnumDriver, Form, Read, Reader, encode, unknown_field};
+pub use driver::{Driver, EnumDriver, Form, Read, Reader, encode};
 pub use message::{Content, Message, Value};
