@@ -166,14 +166,14 @@ pub enum Error {
         /// That name.
         name: String,
     },
-    /// Two declarations of a scope have the same name.
+    /// Two declarations of a scope have the same name, be it in one file or in two.
     DuplicateName {
         /// The second declaration.
         at: Location,
         /// Their name, with its scope.
         name: String,
-        /// The line of the first declaration.
-        other_line: u32,
+        /// The first declaration.
+        other: Location,
     },
     /// Two fields of a message have the same name in JSON.
     JsonNameClash {
@@ -386,16 +386,15 @@ impl fmt::Display for Error {
                     "{at}: enum `{name}` has no values; declare one with number 0"
                 )
             }
-            Error::DuplicateName {
-                at,
-                name,
-                other_line,
-            } => {
-                write!(
-                    f,
-                    "{at}: `{name}` is declared already (line {other_line}); rename one of them"
-                )
-            }
+            Error::DuplicateName { at, name, other } if at.file == other.file => write!(
+                f,
+                "{at}: `{name}` is declared already (line {}); rename one of them",
+                other.line
+            ),
+            Error::DuplicateName { at, name, other } => write!(
+                f,
+                "{at}: `{name}` is declared already ({other}); rename one of them, or leave out one file"
+            ),
             Error::JsonNameClash {
                 at,
                 field,
