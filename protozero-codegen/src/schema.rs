@@ -252,6 +252,8 @@ pub(crate) struct Extension {
 #[derive(Debug)]
 pub(crate) struct OwnedMessage {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) writer: Path,
     /// In the order of declaration; a oneof stands where its first member does.
@@ -265,6 +267,7 @@ pub(crate) enum OwnedMember {
     Field(Box<OwnedField>),
     Oneof {
         proto_name: String,
+        comment: String,
         name: String,
         path: Path,
         cases: Vec<OwnedCase>,
@@ -308,6 +311,8 @@ pub(crate) enum OwnedType {
 pub(crate) struct OwnedOneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) cases: Vec<OwnedCase>,
 }

@@ -4,7 +4,9 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-use super::{allow_unused, doc, field_title, ident, literal, many_lines, path, scalar_type};
+use super::{
+    allow_unused, doc, doc_with, field_title, ident, literal, many_lines, path, scalar_type,
+};
 use crate::schema::{
     DefaultValue, OwnedCase, OwnedField, OwnedMember, OwnedMessage, OwnedOneof, OwnedShape,
     OwnedType, Path, Scalar,
@@ -13,7 +15,8 @@ use crate::schema::{
 /// The struct of a message.
 pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
     let name = ident(&message.ident);
-    let title = doc(&format!("`{}` as a plain Rust value.", message.proto_name));
+    let title = format!("`{}` as a plain Rust value.", message.proto_name);
+    let title = doc_with(&title, &message.comment);
     let allow = allow_unused(at);
     let writer = path(&message.writer, at);
     let members = message.members.iter().map(|it| declaration(it, at));
@@ -80,13 +83,15 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
 /// The enum that a oneof is in a struct.
 pub(super) fn oneof(oneof: &OwnedOneof, at: &[String]) -> TokenStream {
     let name = ident(&oneof.ident);
-    let title = doc(&format!(
+    let title = format!(
         "The member of oneof `{}` that is set, as a plain Rust value.",
         oneof.proto_name
-    ));
+    );
+    let title = doc_with(&title, &oneof.comment);
     let allow = allow_unused(at);
     let variants = oneof.cases.iter().map(|case| {
-        let title = doc(&format!("Field {}.", field_title(&case.field)));
+        let title = format!("Field {}.", field_title(&case.field));
+        let title = doc_with(&title, &case.field.comment);
         let variant = ident(&case.variant);
         let value_type = value_type(&case.value_type, at);
         quote! { #title #variant(#value_type), }
@@ -103,45 +108,47 @@ pub(super) fn oneof(oneof: &OwnedOneof, at: &[String]) -> TokenStream {
 
 /// A member of a struct.
 fn declaration(member: &OwnedMember, at: &[String]) -> TokenStream {
-    let (title, name, member_type) = match member {
+    match member {
         OwnedMember::Field(owned) => {
             let OwnedField { field, shape, .. } = &**owned;
-            let member_type = match shape {
-                OwnedShape::Implicit(value) => value_type(value, at),
-                OwnedShape::Optional(value) => {
-                    let value = value_type(value, at);
-                    quote! { ::core::option::Option<#value> }
-                }
-                OwnedShape::Repeated(value) | OwnedShape::Packed(value) => {
-                    let value = value_type(value, at);
-                    quote! { ::protozero::owned::heap::Vec<#value> }
-                }
-                OwnedShape::Map { key, value } => {
-                    let key = value_type(&OwnedType::Scalar(*key), at);
-                    let value = value_type(value, at);
-                    quote! { ::protozero::owned::heap::BTreeMap<#key, #value> }
-                }
-            };
-            (
-                format!("Field {}.", field_title(field)),
-                &field.getter,
-                member_type,
-            )
+            let title = format!("Field {}.", field_title(field));
+            let title = doc_with(&title, &field.comment);
+            let name = ident(&field.getter);
+            let member_type = member_type(shape, at);
+            quote! { #title pub #name: #member_type, }
         }
         OwnedMember::Oneof {
             proto_name,
+            comment,
             name,
             path: item,
             ..
         } => {
+            let title = doc_with(&format!("Oneof `{proto_name}`."), comment);
+            let name = ident(name);
             let item = path(item, at);
-            let member_type = quote! { ::core::option::Option<#item> };
-            (format!("Oneof `{proto_name}`."), name, member_type)
+            quote! { #title pub #name: ::core::option::Option<#item>, }
         }
-    };
-    let title = doc(&title);
-    let name = ident(name);
-    quote! { #title pub #name: #member_type, }
+    }
+}
+
+fn member_type(shape: &OwnedShape, at: &[String]) -> TokenStream {
+    match shape {
+        OwnedShape::Implicit(value) => value_type(value, at),
+        OwnedShape::Optional(value) => {
+            let value = value_type(value, at);
+            quote! { ::core::option::Option<#value> }
+        }
+        OwnedShape::Repeated(value) | OwnedShape::Packed(value) => {
+            let value = value_type(value, at);
+            quote! { ::protozero::owned::heap::Vec<#value> }
+        }
+        OwnedShape::Map { key, value } => {
+            let key = value_type(&OwnedType::Scalar(*key), at);
+            let value = value_type(value, at);
+            quote! { ::protozero::owned::heap::BTreeMap<#key, #value> }
+        }
+    }
 }
 
 /// The type that owns a value.

@@ -1,6 +1,5 @@
 //! Which messages are in boxes: those that could contain themselves, which would have no size, and
-//! large ones. Without the latter, a struct could outgrow the stack, and messages that contain each
-//! other over more than a hundred levels would not compile.
+//! large ones, so that a struct of structs of structs does not outgrow the stack.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

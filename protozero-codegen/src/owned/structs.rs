@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::names::Taken;
 use crate::registry::{Entry, Registry, join};
 use crate::schema::{
-    DefaultValue, Field, Message, Module, OwnedCase, OwnedField, OwnedMember, OwnedMessage,
-    OwnedOneof, OwnedShape, OwnedType, Path, Shape, Type,
+    DefaultValue, Field, Message, Module, OneofGetter, OwnedCase, OwnedField, OwnedMember,
+    OwnedMessage, OwnedOneof, OwnedShape, OwnedType, Path, Shape, Type,
 };
 
 /// The member for what the schema does not know.
@@ -65,32 +65,29 @@ impl<'a> Builder<'a> {
         let mut oneofs = Vec::new();
         let mut taken = Taken::default();
         for field in &message.fields {
-            let Some(names) = entry
-                .oneofs
-                .iter()
-                .find(|names| field.oneof.as_ref() == Some(&names.proto_name))
-            else {
+            let mut of_message = message.oneofs.iter().zip(&entry.oneofs);
+            let of_field = of_message.find(|(it, _)| field.oneof.as_ref() == Some(&it.proto_name));
+            let Some((oneof, names)) = of_field else {
                 taken.claim(&field.getter);
                 members.push(self.field_member(message, field)?);
                 continue;
             };
             // A oneof stands where its first field does.
-            if oneofs
-                .iter()
-                .any(|oneof: &OwnedOneof| oneof.ident == names.ident)
-            {
+            if oneof.members[0].number != field.number {
                 continue;
             }
-            let cases = self.cases(message, &names.proto_name)?;
+            let cases = self.cases(message, oneof)?;
             oneofs.push(OwnedOneof {
-                proto_name: join(&message.proto_name, &names.proto_name),
+                proto_name: join(&message.proto_name, &oneof.proto_name),
+                comment: oneof.comment.clone(),
                 ident: names.ident.clone(),
                 cases: cases.clone(),
             });
-            taken.claim(&names.getter);
+            taken.claim(&oneof.getter);
             members.push(OwnedMember::Oneof {
-                proto_name: names.proto_name.clone(),
-                name: names.getter.clone(),
+                proto_name: oneof.proto_name.clone(),
+                comment: oneof.comment.clone(),
+                name: oneof.getter.clone(),
                 path: Path::Local {
                     module: place.inner_path(),
                     ident: names.ident.clone(),
@@ -102,6 +99,7 @@ impl<'a> Builder<'a> {
             place,
             message: OwnedMessage {
                 proto_name: message.proto_name.clone(),
+                comment: message.comment.clone(),
                 ident: message.writer.clone(),
                 writer: Path::Local {
                     module: module.to_vec(),
@@ -143,10 +141,8 @@ impl<'a> Builder<'a> {
         })))
     }
 
-    fn cases(&self, message: &Message, oneof: &str) -> Result<Vec<OwnedCase>, Error> {
-        let getter = message.oneofs.iter().find(|it| it.proto_name == oneof);
-        let members = getter.map_or(&[][..], |getter| &getter.members);
-        let cases = members.iter().map(|member| {
+    fn cases(&self, message: &Message, oneof: &OneofGetter) -> Result<Vec<OwnedCase>, Error> {
+        let cases = oneof.members.iter().map(|member| {
             let field = message
                 .fields
                 .iter()
