@@ -7,7 +7,7 @@ use crate::decoder::{Decoder, Field, Fields, Value};
 use crate::error::DecodeError;
 use crate::types::FieldType;
 
-use super::{MAX_OWNED_DEPTH, OwnedMessage, OwnedType, UnknownFields, merge_fields};
+use super::{MAX_OWNED_DEPTH, OwnedType, UnknownFields};
 
 /// A field of an encoded message, on its way into a member of a struct.
 ///
@@ -65,7 +65,13 @@ impl<'a> EncodedField<'a> {
     /// If the field is not a `T`.
     #[inline(never)]
     pub fn optional<T: OwnedType>(&self, member: &mut Option<T::Value>) -> Result<(), DecodeError> {
-        T::merge(member.get_or_insert_with(T::Value::default), self)
+        if member.is_none() {
+            set_to_default(member, core::convert::identity);
+        }
+        match member {
+            Some(value) => T::merge(value, self),
+            None => Ok(()),
+        }
     }
 
     /// Sets a oneof to one of its cases; a message is merged with what is there.
@@ -163,18 +169,36 @@ impl<'a> EncodedField<'a> {
         }
     }
 
-    /// Merges the field into a message.
-    pub(super) fn message<M: OwnedMessage>(&self, message: &mut M) -> Result<(), DecodeError> {
+    /// Hands the fields of the message that this field is to `merge_field`.
+    pub(super) fn message_fields(
+        &self,
+        merge_field: &mut dyn FnMut(&EncodedField<'_>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
         let bytes = self.bytes()?;
         if self.depth == MAX_OWNED_DEPTH {
             return Err(DecodeError::MessagesTooDeep { field: self.number });
         }
-        merge_fields(message, bytes, self.depth + 1)
+        each_field(bytes, self.depth + 1, merge_field)
     }
 
     fn bytes(&self) -> Result<&'a [u8], DecodeError> {
         self.scalar::<crate::types::Bytes>()
     }
+}
+
+/// Hands the fields of a message that is number `depth` of those inside each other to `merge_field`.
+///
+/// Not generic over the message, so that it is compiled once.
+pub(super) fn each_field(
+    bytes: &[u8],
+    depth: usize,
+    merge_field: &mut dyn FnMut(&EncodedField<'_>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut fields = Decoder::new(bytes).fields();
+    while let Some(field) = EncodedField::take(&mut fields, bytes, depth)? {
+        merge_field(&field)?;
+    }
+    Ok(())
 }
 
 // These make a default in a frame of their own, which is gone when the value is merged into.

@@ -55,11 +55,11 @@ impl FieldEncoder {
             return;
         }
         self.tag(number, WireType::LengthDelimited);
-        self.delimited(|fields| {
-            for value in values {
-                T::append(value, fields);
-            }
-        });
+        let start = self.begin_delimited();
+        for value in values {
+            T::append(value, self);
+        }
+        self.end_delimited(start);
     }
 
     /// Appends each entry as a field, in the order of their keys.
@@ -71,10 +71,10 @@ impl FieldEncoder {
     ) {
         for (key, value) in entries {
             self.tag(number, WireType::LengthDelimited);
-            self.delimited(|fields| {
-                fields.value::<K>(1, key);
-                fields.value::<V>(2, value);
-            });
+            let start = self.begin_delimited();
+            self.value::<K>(1, key);
+            self.value::<V>(2, value);
+            self.end_delimited(start);
         }
     }
 
@@ -101,12 +101,16 @@ impl FieldEncoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends what `append` does, behind its length.
-    pub(super) fn delimited(&mut self, append: impl FnOnce(&mut Self)) {
+    /// Begins what has its length in front; returns its place.
+    pub(super) fn begin_delimited(&mut self) -> usize {
         let start = self.bytes.len();
         // Most lengths have one byte; for others the payload moves.
         self.bytes.push(0);
-        append(self);
+        start
+    }
+
+    /// Fills in the length of what began at `start`.
+    pub(super) fn end_delimited(&mut self, start: usize) {
         let payload_bytes = self.bytes.len() - start - 1;
         let mut length = [0; MAX_VARINT_BYTES];
         let len = encode_varint(payload_bytes as u64, &mut length);

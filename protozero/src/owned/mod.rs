@@ -7,7 +7,6 @@ use ::alloc::boxed::Box;
 use ::alloc::vec::Vec;
 use core::fmt;
 
-use crate::decoder::Decoder;
 use crate::error::DecodeError;
 use crate::message::Writer;
 
@@ -99,21 +98,8 @@ pub trait OwnedMessage: Clone + fmt::Debug + Default + PartialEq {
     ///
     /// As [`decode`](OwnedMessage::decode). What was read before the error stays in the message.
     fn merge(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        merge_fields(self, bytes, 1)
+        decode::each_field(bytes, 1, &mut |field| self.merge_field(field))
     }
-}
-
-/// Adds the fields of a message that is number `depth` of those inside each other.
-fn merge_fields<M: OwnedMessage>(
-    message: &mut M,
-    bytes: &[u8],
-    depth: usize,
-) -> Result<(), DecodeError> {
-    let mut fields = Decoder::new(bytes).fields();
-    while let Some(field) = EncodedField::take(&mut fields, bytes, depth)? {
-        message.merge_field(&field)?;
-    }
-    Ok(())
 }
 
 /// A message in a box, where it could contain itself.

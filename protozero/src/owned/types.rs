@@ -138,7 +138,7 @@ impl<M: OwnedMessage> OwnedType for Nested<M> {
     const PACKABLE: bool = false;
 
     fn merge(value: &mut M, field: &EncodedField<'_>) -> Result<(), DecodeError> {
-        field.message(value)
+        field.message_fields(&mut |field| value.merge_field(field))
     }
 
     fn take_packed<'a>(_: &mut &'a [u8]) -> Option<Value<'a>> {
@@ -146,7 +146,9 @@ impl<M: OwnedMessage> OwnedType for Nested<M> {
     }
 
     fn append(value: &M, fields: &mut FieldEncoder) {
-        fields.delimited(|fields| value.encode_fields(fields));
+        let start = fields.begin_delimited();
+        value.encode_fields(fields);
+        fields.end_delimited(start);
     }
 
     /// A message is written whenever it is there.
