@@ -62,3 +62,8 @@ fn extensions_become_traits() {
 fn comments_become_documentation() {
     assert_golden("comments", Config::new());
 }
+
+#[test]
+fn scenarios_of_the_reference_become_the_expected_code() {
+    assert_golden("conformance", Config::new());
+}
