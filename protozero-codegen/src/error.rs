@@ -166,14 +166,14 @@ pub enum Error {
         /// That name.
         name: String,
     },
-    /// Two declarations of a scope have the same name.
+    /// Two declarations of a scope have the same name, be it in one file or in two.
     DuplicateName {
         /// The second declaration.
         at: Location,
         /// Their name, with its scope.
         name: String,
-        /// The line of the first declaration.
-        other_line: u32,
+        /// The first declaration.
+        other: Location,
     },
     /// Two fields of a message have the same name in JSON.
     JsonNameClash {
@@ -232,6 +232,34 @@ pub enum Error {
         proto: String,
         /// The Rust path.
         rust: String,
+    },
+    /// What was given to `owned` is none of the messages that are generated, nor a package of such.
+    UnknownOwned {
+        /// The message or package.
+        proto: String,
+        /// A name that may have been meant.
+        suggestion: Option<String>,
+    },
+    /// What was given to `owned` is generated elsewhere.
+    OwnedElsewhere {
+        /// The message or package.
+        proto: String,
+    },
+    /// The owned form of a message that is generated elsewhere has an unknown place.
+    OwnedExternPath {
+        /// The message.
+        proto: String,
+        /// Where its writer is.
+        rust: String,
+    },
+    /// The default of a field is not a value of its type.
+    DefaultValue {
+        /// The field, with its message.
+        field: String,
+        /// Its type.
+        proto_type: String,
+        /// The default.
+        value: String,
     },
     /// Anything else the parser objects to.
     Schema {
@@ -358,16 +386,15 @@ impl fmt::Display for Error {
                     "{at}: enum `{name}` has no values; declare one with number 0"
                 )
             }
-            Error::DuplicateName {
-                at,
-                name,
-                other_line,
-            } => {
-                write!(
-                    f,
-                    "{at}: `{name}` is declared already (line {other_line}); rename one of them"
-                )
-            }
+            Error::DuplicateName { at, name, other } if at.file == other.file => write!(
+                f,
+                "{at}: `{name}` is declared already (line {}); rename one of them",
+                other.line
+            ),
+            Error::DuplicateName { at, name, other } => write!(
+                f,
+                "{at}: `{name}` is declared already ({other}); rename one of them, or leave out one file"
+            ),
             Error::JsonNameClash {
                 at,
                 field,
@@ -418,6 +445,32 @@ impl fmt::Display for Error {
             Error::ExternPath { proto, rust } => write!(
                 f,
                 "extern_path(\"{proto}\", \"{rust}\"): expected a protobuf name that starts with a dot and an absolute Rust path, such as (\".perfetto.protos\", \"::tracezero::protos\")"
+            ),
+            Error::UnknownOwned { proto, suggestion } => {
+                write!(
+                    f,
+                    "owned(\"{proto}\"): no message or package of that name is generated; "
+                )?;
+                match suggestion {
+                    Some(suggestion) => write!(f, "did you mean \"{suggestion}\"?"),
+                    None => f.write_str("write its full name with a dot in front, such as \".perfetto.protos.TraceConfig\""),
+                }
+            }
+            Error::OwnedElsewhere { proto } => write!(
+                f,
+                "owned(\"{proto}\"): an `extern_path` says that this is generated elsewhere; ask for the owned messages in the build script there"
+            ),
+            Error::OwnedExternPath { proto, rust } => write!(
+                f,
+                "the owned form of `{proto}` cannot be found beside `{rust}`, because that does not end as the schema nests it; give the path of its package with `extern_path`"
+            ),
+            Error::DefaultValue {
+                field,
+                proto_type,
+                value,
+            } => write!(
+                f,
+                "the default of field `{field}`, {value}, is not a value of type {proto_type}; correct it"
             ),
             Error::Schema { file, message } => write!(f, "{}: {message}", file.display()),
         }

@@ -77,8 +77,9 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
         return Err(error);
     }
     // The parser lets some of these pass and gives no place for the others.
+    let mut declared = Names::new();
     for source in &graph.sources {
-        check_declarations(source)?;
+        check_declarations(source, &mut declared)?;
     }
     let mut comments = Comments::default();
     for declaration in graph.sources.iter().flat_map(|it| &it.outline.declarations) {
@@ -455,8 +456,10 @@ fn json_name(name: &str) -> String {
     json_name
 }
 
-fn check_declarations(source: &Source) -> Result<(), Error> {
-    let mut names = BTreeMap::new();
+/// What is declared in all files, by scope and name.
+type Names<'s> = BTreeMap<(&'s str, &'s str), Location>;
+
+fn check_declarations<'s>(source: &'s Source, names: &mut Names<'s>) -> Result<(), Error> {
     let mut numbers = BTreeMap::new();
     let values = source
         .outline
@@ -467,7 +470,7 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
         .map(|value| (value.scope.as_str(), value.owner.as_deref()))
         .collect();
     for declaration in &source.outline.declarations {
-        check_name(source, declaration, &mut names)?;
+        check_name(source, declaration, names)?;
         match declaration.kind {
             Kind::Group => {
                 return Err(Error::Group {
@@ -492,9 +495,9 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
 }
 
 fn check_name<'s>(
-    source: &'s Source,
+    source: &Source,
     declaration: &'s Declaration,
-    names: &mut BTreeMap<(&'s str, &'s str), &'s Declaration>,
+    names: &mut Names<'s>,
 ) -> Result<(), Error> {
     let Declaration {
         kind, scope, name, ..
@@ -510,12 +513,12 @@ fn check_name<'s>(
     if !matches!(kind, Kind::Message | Kind::Enum | Kind::Field) {
         return Ok(());
     }
-    match names.insert((scope, name), declaration) {
+    match names.insert((scope, name), at.clone()) {
         None => Ok(()),
         Some(other) => Err(Error::DuplicateName {
             at,
             name: qualified(declaration),
-            other_line: other.at.line,
+            other,
         }),
     }
 }

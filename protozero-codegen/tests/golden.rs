@@ -59,6 +59,17 @@ fn extensions_become_traits() {
 }
 
 #[test]
+fn owned_messages_become_structs_beside_the_writers() {
+    let names = [
+        "Scalars", "Lists", "Tree", "Names", "Empty", "Mixed", "Reach",
+    ];
+    let config = names.iter().fold(Config::new(), |config, name| {
+        config.owned(format!(".app.{name}"))
+    });
+    assert_golden("owned", config);
+}
+
+#[test]
 fn comments_become_documentation() {
     assert_golden("comments", Config::new());
 }

@@ -224,6 +224,8 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
         #title
         #[derive(Clone, Copy, Debug)]
         #allow
+        // Members are often called after their oneof; the names are the schema's choice.
+        #[allow(clippy::enum_variant_names)]
         pub enum #name #lifetime { #(#variants)* }
     }
 }
