@@ -344,6 +344,18 @@ fn field_at_fault_is_named() {
 }
 
 #[test]
+fn name_is_declared_once_in_all_files() {
+    let mut other = small();
+    other.set_name("b.proto".to_owned());
+    let bytes = set(vec![small(), other]).write_to_bytes().unwrap();
+    let error = generate("declared_twice.binpb", &bytes);
+    assert!(
+        error.starts_with("b.proto: `p.M`: it is declared already"),
+        "{error}"
+    );
+}
+
+#[test]
 fn declaration_at_fault_is_named() {
     for name in ["", "a-b", "1a", "ä", "r#a", "a b"] {
         assert_fault(
