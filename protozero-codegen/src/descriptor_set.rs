@@ -61,6 +61,7 @@ pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
         );
     }
     let mut comments = Comments::default();
+    let mut declared = BTreeSet::new();
     for file in &descriptors {
         let spans = file.source_code_info.location.iter();
         let mut check = Check {
@@ -69,6 +70,7 @@ pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
             types: &types,
             spans: spans.map(|span| (span.path.as_slice(), span)).collect(),
             comments: &mut comments,
+            declared: &mut declared,
         };
         check.file()?;
     }
@@ -151,6 +153,8 @@ struct Check<'a> {
     types: &'a BTreeMap<String, Kind>,
     spans: BTreeMap<&'a [i32], &'a Span>,
     comments: &'a mut Comments,
+    /// The full names of what has been declared so far, in all files.
+    declared: &'a mut BTreeSet<String>,
 }
 
 /// A declaration: its full name, and where it is in the file's descriptor.
@@ -182,16 +186,10 @@ impl Check<'_> {
         if !package.is_empty() && !package.split('.').all(is_identifier) {
             return Err(self.fault(at, &format!("`{package}` cannot be a package's name")));
         }
-        let mut names = BTreeSet::new();
-        self.messages(
-            package,
-            &[path::FILE_MESSAGE],
-            &file.message_type,
-            &mut names,
-        )?;
-        self.enums(package, &[path::FILE_ENUM], &file.enum_type, &mut names)?;
+        self.messages(package, &[path::FILE_MESSAGE], &file.message_type)?;
+        self.enums(package, &[path::FILE_ENUM], &file.enum_type)?;
         let extensions = &file.extension;
-        self.extensions(package, &[path::FILE_EXTENSION], extensions, &mut names)
+        self.extensions(package, &[path::FILE_EXTENSION], extensions)
     }
 
     fn messages(
@@ -199,7 +197,6 @@ impl Check<'_> {
         scope: &str,
         path: &[i32],
         messages: &[DescriptorProto],
-        names: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         for (index, message) in (0_i32..).zip(messages) {
             let path = [path, &[index]].concat();
@@ -208,7 +205,7 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            self.declare(at, message.name(), names)?;
+            self.declare(at, message.name())?;
             self.message(at, message)?;
         }
         Ok(())
@@ -220,7 +217,6 @@ impl Check<'_> {
         }
         let scope = at.name;
         let below = |field: i32| [at.path, &[field]].concat();
-        let mut names = BTreeSet::new();
         let mut numbers = BTreeSet::new();
         for (index, field) in (0_i32..).zip(&message.field) {
             let path = [at.path, &[path::MESSAGE_FIELD, index]].concat();
@@ -229,7 +225,7 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            self.declare(at, field.name(), &mut names)?;
+            self.declare(at, field.name())?;
             self.field(at, field)?;
             if !numbers.insert(field.number()) {
                 let number = field.number();
@@ -240,8 +236,6 @@ impl Check<'_> {
                 return Err(self.fault(at, "the entries of this map belong to another field"));
             }
         }
-        // The front end for `.proto` files lets a oneof have the name of a type, too.
-        let mut oneofs = BTreeSet::new();
         for (index, oneof) in (0_i32..).zip(&message.oneof_decl) {
             let path = [at.path, &[path::MESSAGE_ONEOF, index]].concat();
             let name = join(scope, oneof.name());
@@ -249,19 +243,15 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            self.declare(at, oneof.name(), &mut oneofs)?;
+            // The front end for `.proto` files lets it have the name of a type, too.
+            self.describe(at, oneof.name())?;
         }
         let messages = &message.nested_type;
-        self.messages(scope, &below(path::MESSAGE_MESSAGE), messages, &mut names)?;
+        self.messages(scope, &below(path::MESSAGE_MESSAGE), messages)?;
         let enums = &message.enum_type;
-        self.enums(scope, &below(path::MESSAGE_ENUM), enums, &mut names)?;
+        self.enums(scope, &below(path::MESSAGE_ENUM), enums)?;
         let extensions = &message.extension;
-        self.extensions(
-            scope,
-            &below(path::MESSAGE_EXTENSION),
-            extensions,
-            &mut names,
-        )
+        self.extensions(scope, &below(path::MESSAGE_EXTENSION), extensions)
     }
 
     fn enums(
@@ -269,7 +259,6 @@ impl Check<'_> {
         scope: &str,
         path: &[i32],
         enums: &[EnumDescriptorProto],
-        names: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         for (index, item) in (0_i32..).zip(enums) {
             let path = [path, &[index]].concat();
@@ -278,12 +267,11 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            self.declare(at, item.name(), names)?;
+            self.declare(at, item.name())?;
             if item.value.is_empty() {
                 let message = "this enum has no values; declare one with number 0";
                 return Err(self.fault(at, message));
             }
-            let mut values = BTreeSet::new();
             for (index, value) in (0_i32..).zip(&item.value) {
                 let path = [at.path, &[path::ENUM_VALUE, index]].concat();
                 let name = join(at.name, value.name());
@@ -291,7 +279,7 @@ impl Check<'_> {
                     name: &name,
                     path: &path,
                 };
-                self.declare(at, value.name(), &mut values)?;
+                self.declare(at, value.name())?;
             }
         }
         Ok(())
@@ -302,7 +290,6 @@ impl Check<'_> {
         scope: &str,
         path: &[i32],
         fields: &[FieldDescriptorProto],
-        names: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
         for (index, field) in (0_i32..).zip(fields) {
             let path = [path, &[index]].concat();
@@ -311,7 +298,7 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            self.declare(at, field.name(), names)?;
+            self.declare(at, field.name())?;
             self.field(at, field)?;
             let extendee = field.extendee();
             if self.types.get(&type_name(extendee)) != Some(&Kind::Message) {
@@ -327,18 +314,18 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What every declaration has: a name of its own, and perhaps a comment.
-    fn declare(
-        &mut self,
-        at: At<'_>,
-        name: &str,
-        names: &mut BTreeSet<String>,
-    ) -> Result<(), Error> {
+    /// What every declaration has: a name of its own in all files, and perhaps a comment.
+    fn declare(&mut self, at: At<'_>, name: &str) -> Result<(), Error> {
+        self.describe(at, name)?;
+        if self.declared.insert(at.name.to_owned()) {
+            return Ok(());
+        }
+        Err(self.fault(at, "it is declared already; rename one of them"))
+    }
+
+    fn describe(&mut self, at: At<'_>, name: &str) -> Result<(), Error> {
         if !is_identifier(name) {
             return Err(self.fault(at, "a name consists of a-z, A-Z, 0-9 and _; rename it"));
-        }
-        if !names.insert(name.to_owned()) {
-            return Err(self.fault(at, "it is declared already; rename one of them"));
         }
         if let Some(span) = self.spans.get(at.path) {
             let (leading, trailing) = (span.leading_comments(), span.trailing_comments());

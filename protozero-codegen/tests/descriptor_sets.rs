@@ -64,7 +64,14 @@ fn without_comments(source: &str) -> String {
 
 #[test]
 fn set_gives_the_code_that_its_proto_files_give() {
-    for case in ["basic", "names", "packages", "extensions", "comments"] {
+    for case in [
+        "basic",
+        "names",
+        "packages",
+        "extensions",
+        "comments",
+        "conformance",
+    ] {
         let path = write(&format!("{case}.binpb"), &parsed(case));
         let files = Config::new().generate_descriptor_set(&path).unwrap();
         let folder = fixture(case);
@@ -79,6 +86,20 @@ fn set_gives_the_code_that_its_proto_files_give() {
             "{case}"
         );
     }
+}
+
+#[test]
+fn source_information_gives_comments() {
+    let mut file = small();
+    let mut location = Location::new();
+    location.path = vec![4, 0, 2, 0];
+    location.set_leading_comments(" Above\n the [field].\n".to_owned());
+    location.set_trailing_comments(" Behind.\n".to_owned());
+    file.source_code_info.mut_or_insert_default().location = vec![location];
+    let path = write("comments_of_a_set.binpb", &set(vec![file]));
+    let files = Config::new().generate_descriptor_set(path).unwrap();
+    let comment = "    ///\n    /// Above\n    /// the \\[field\\].\n    ///\n    /// Behind.\n";
+    assert_eq!(files[0].source.matches(comment).count(), 3);
 }
 
 #[test]
@@ -319,6 +340,18 @@ fn field_at_fault_is_named() {
             fields[1].set_name("g".to_owned());
         },
         "a.proto: `p.M.g`: another field has number 1",
+    );
+}
+
+#[test]
+fn name_is_declared_once_in_all_files() {
+    let mut other = small();
+    other.set_name("b.proto".to_owned());
+    let bytes = set(vec![small(), other]).write_to_bytes().unwrap();
+    let error = generate("declared_twice.binpb", &bytes);
+    assert!(
+        error.starts_with("b.proto: `p.M`: it is declared already"),
+        "{error}"
     );
 }
 

@@ -20,7 +20,7 @@ fn documented_items(case: &str) -> (PathBuf, usize) {
     let files = Config::new()
         .include(&folder)
         .generate(&[folder.join("input.proto")])
-        .unwrap();
+        .expect("the schema compiles");
     let mut items = "//! Documentation.\n".to_owned();
     let mut count = 0;
     let mut lines = files[0].source.lines().map(str::trim_start).peekable();
@@ -35,9 +35,9 @@ fn documented_items(case: &str) -> (PathBuf, usize) {
         }
     }
     let out_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documentation");
-    fs::create_dir_all(&out_dir).unwrap();
+    fs::create_dir_all(&out_dir).expect("the folder can be written");
     let file = out_dir.join(format!("{case}.rs"));
-    fs::write(&file, items).unwrap();
+    fs::write(&file, items).expect("the folder can be written");
     (file, count)
 }
 

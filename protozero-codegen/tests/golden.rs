@@ -73,3 +73,8 @@ fn owned_messages_become_structs_beside_the_writers() {
 fn comments_become_documentation() {
     assert_golden("comments", Config::new());
 }
+
+#[test]
+fn scenarios_of_the_reference_become_the_expected_code() {
+    assert_golden("conformance", Config::new());
+}
