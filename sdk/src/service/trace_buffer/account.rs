@@ -13,9 +13,20 @@ pub(super) struct Account {
     pub(super) writer_id: WriterId,
     /// As it came with the first chunk since the sequence was last forgotten.
     pub(super) client: ClientIdentity,
+    /// All but what was overwritten.
     pub(super) counts: PacketCounts,
     pub(super) histogram: ChunkPayloadHistogram,
-    /// Chunks whose packets are in `counts`.
+    pub(super) departures: Departures,
+}
+
+/// What is noted of each chunk that leaves, in one cache line: with many sequences, the chunk that
+/// goes belongs to another one than the chunk that comes, and nothing of it is in the cache.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Departures {
+    /// Packets evicted before they were read.
+    pub(super) overwritten: u64,
+    /// Chunks whose packets are accounted for.
     pub(super) accounted: ChunkWindow,
 }
 
@@ -27,7 +38,17 @@ impl Account {
             client: ClientIdentity::default(),
             counts: PacketCounts::default(),
             histogram: ChunkPayloadHistogram::default(),
-            accounted: ChunkWindow::default(),
+            departures: Departures::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_chunk_that_leaves_touches_is_one_cache_line() {
+        assert_eq!(size_of::<Departures>(), 64);
     }
 }

@@ -342,7 +342,7 @@ impl TraceBuffer {
     fn account_refused(&mut self, chunk: &RefusedChunk<'_>) {
         let present = self.sequences[chunk.sequence].find(chunk.id);
         let account = self.sequences.account_mut(chunk.sequence);
-        let Some(mut news_bytes) = account.accounted.news(chunk.id) else {
+        let Some(mut news_bytes) = account.departures.accounted.news(chunk.id) else {
             return;
         };
         if let Some(present) = present {
@@ -356,8 +356,10 @@ impl TraceBuffer {
             fragment::packets_from(chunk.payload, usize::from(news_bytes), chunk.flags);
         account.counts.discarded += packets as u64;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
-        account
-            .accounted
-            .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
+        account.departures.accounted.note(
+            chunk.id,
+            payload_bytes.max(news_bytes),
+            chunk.is_complete,
+        );
     }
 }

@@ -404,6 +404,7 @@ impl TraceBuffer {
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
+            overwritten: account.departures.overwritten,
             ..account.counts
         }
     }

@@ -102,7 +102,7 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).departures.accounted.note(
             consumed.id,
             consumed.payload_bytes,
             !consumed.was_incomplete,
