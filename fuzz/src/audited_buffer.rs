@@ -186,6 +186,7 @@ fn lost(counts: &PacketCounts) -> u64 {
     [
         counts.overwritten,
         counts.discarded,
+        counts.late,
         counts.gap,
         counts.broken_chain,
         counts.aborted,
