@@ -1,6 +1,8 @@
 //! Losses, statistics and limits of the trace buffer where the reference implementation is known to
 //! be wrong, and what becomes of packets by cause.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 use tracezero::commit::Patch;
 use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{
@@ -236,7 +238,8 @@ fn sizes_that_round_up_to_4_gib_are_an_error_that_says_what_was_asked_for() {
 fn what_became_of_packets_is_counted_by_cause() {
     /// Brings about one loss, or two.
     type Cause = fn(&mut TraceBuffer);
-    let cases: [(&str, Cause, fn(&PacketCounts) -> u64, u64); 7] = [
+    type Count = fn(&PacketCounts) -> u64;
+    let cases: [(&str, Cause, Count, u64); 7] = [
         (
             "overwritten",
             |buffer| {

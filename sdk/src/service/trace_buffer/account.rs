@@ -9,21 +9,21 @@ use super::stats::{ChunkPayloadHistogram, PacketCounts};
 /// The part of a sequence that outlives its chunks and that no decision about them depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
+    pub(super) hot: HotAccount,
+    /// All but what was overwritten.
+    pub(super) counts: PacketCounts,
+    pub(super) histogram: ChunkPayloadHistogram,
+}
+
+/// What chunks that come and chunks that leave need, in one cache line: with many sequences, they
+/// are of different ones, and nothing of either is in the cache.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct HotAccount {
     pub(super) producer_id: ProducerId,
     pub(super) writer_id: WriterId,
     /// As it came with the first chunk since the sequence was last forgotten.
     pub(super) client: ClientIdentity,
-    /// All but what was overwritten.
-    pub(super) counts: PacketCounts,
-    pub(super) histogram: ChunkPayloadHistogram,
-    pub(super) departures: Departures,
-}
-
-/// What is noted of each chunk that leaves, in one cache line: with many sequences, the chunk that
-/// goes belongs to another one than the chunk that comes, and nothing of it is in the cache.
-#[derive(Clone, Debug, Default)]
-#[repr(align(64))]
-pub(super) struct Departures {
     /// Packets evicted before they were read.
     pub(super) overwritten: u64,
     /// Chunks whose packets are accounted for.
@@ -33,12 +33,15 @@ pub(super) struct Departures {
 impl Account {
     pub(super) fn new(producer_id: ProducerId, writer_id: WriterId) -> Self {
         Self {
-            producer_id,
-            writer_id,
-            client: ClientIdentity::default(),
+            hot: HotAccount {
+                producer_id,
+                writer_id,
+                client: ClientIdentity::default(),
+                overwritten: 0,
+                accounted: ChunkWindow::default(),
+            },
             counts: PacketCounts::default(),
             histogram: ChunkPayloadHistogram::default(),
-            departures: Departures::default(),
         }
     }
 }
@@ -48,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_chunk_that_leaves_touches_is_one_cache_line() {
-        assert_eq!(size_of::<Departures>(), 64);
+    fn what_every_commit_needs_fills_one_cache_line() {
+        assert_eq!(size_of::<HotAccount>(), 64);
     }
 }

@@ -351,7 +351,7 @@ impl TraceBuffer {
     fn account_refused(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         let present = self.sequences[chunk.sequence].find(chunk.id);
         let account = self.sequences.account_mut(chunk.sequence);
-        let Some(mut news_bytes) = account.departures.accounted.news(chunk.id) else {
+        let Some(mut news_bytes) = account.hot.accounted.news(chunk.id) else {
             return;
         };
         if let Some(present) = present {
@@ -368,10 +368,9 @@ impl TraceBuffer {
             Refusal::Late => &mut account.counts.late,
         } += packets as u64;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
-        account.departures.accounted.note(
-            chunk.id,
-            payload_bytes.max(news_bytes),
-            chunk.is_complete,
-        );
+        account
+            .hot
+            .accounted
+            .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
     }
 }
