@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::extern_path::ExternPaths;
-use crate::{emit, front_end, resolve};
+use crate::{emit, front_end, owned, resolve};
 
 /// What to generate, and how.
 ///
@@ -16,6 +16,7 @@ use crate::{emit, front_end, resolve};
 pub struct Config {
     includes: Vec<PathBuf>,
     extern_paths: Vec<(String, String)>,
+    owned: Vec<String>,
     out_dir: Option<PathBuf>,
 }
 
@@ -52,6 +53,28 @@ impl Config {
     #[must_use]
     pub fn extern_path(mut self, proto: impl Into<String>, rust: impl Into<String>) -> Self {
         self.extern_paths.push((proto.into(), rust.into()));
+        self
+    }
+
+    /// Generates owned structs, too, for a message or for all messages of a package, and for what
+    /// is declared inside: `.owned(".app.Settings")`.
+    ///
+    /// The protobuf name starts with a dot. Messages that a struct reaches through its fields get
+    /// structs without being named.
+    ///
+    /// The structs are in a module `owned` beside the writers: that of message `app.Settings` is
+    /// `owned::Settings`, and that of a message `Window` inside of it is `owned::settings::Window`.
+    /// They implement `protozero::OwnedMessage`, which says what their members are. Decoder and
+    /// writer of a message have the same names for its fields.
+    ///
+    /// A field for which the schema declares a default has a method, such as `width_or_default`.
+    ///
+    /// Where a field's message is covered by an [`extern_path`](Config::extern_path), its struct is
+    /// expected in such a module `owned`, too: for `.extern_path(".geo", "::geo::protos")` and a
+    /// message `geo.Point` that is `::geo::protos::owned::Point`.
+    #[must_use]
+    pub fn owned(mut self, proto: impl Into<String>) -> Self {
+        self.owned.push(proto.into());
         self
     }
 
@@ -99,7 +122,8 @@ impl Config {
         let extern_paths = ExternPaths::new(&self.extern_paths)?;
         let roots: Vec<PathBuf> = files.iter().map(|file| file.as_ref().to_owned()).collect();
         let loaded = front_end::load(&roots, &self.includes)?;
-        let units = resolve::units(&loaded.descriptors, &loaded.roots, &extern_paths);
+        let mut units = resolve::units(&loaded.descriptors, &loaded.roots, &extern_paths);
+        owned::add(&mut units, &loaded.descriptors, &self.owned, &extern_paths)?;
         let files = units.iter().map(|unit| GeneratedFile {
             name: match unit.package.as_str() {
                 "" => "_.rs".to_owned(),

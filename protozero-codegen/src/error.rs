@@ -204,6 +204,34 @@ pub enum Error {
         /// The Rust path.
         rust: String,
     },
+    /// What was given to `owned` is none of the messages that are generated, nor a package of such.
+    UnknownOwned {
+        /// The message or package.
+        proto: String,
+        /// A name that may have been meant.
+        suggestion: Option<String>,
+    },
+    /// What was given to `owned` is generated elsewhere.
+    OwnedElsewhere {
+        /// The message or package.
+        proto: String,
+    },
+    /// The owned form of a message that is generated elsewhere has an unknown place.
+    OwnedExternPath {
+        /// The message.
+        proto: String,
+        /// Where its writer is.
+        rust: String,
+    },
+    /// The default of a field is not a value of its type.
+    DefaultValue {
+        /// The field, with its message.
+        field: String,
+        /// Its type.
+        proto_type: String,
+        /// The default.
+        value: String,
+    },
     /// Anything else the parser objects to.
     Schema {
         /// The file.
@@ -363,6 +391,32 @@ impl fmt::Display for Error {
             Error::ExternPath { proto, rust } => write!(
                 f,
                 "extern_path(\"{proto}\", \"{rust}\"): expected a protobuf name that starts with a dot and an absolute Rust path, such as (\".perfetto.protos\", \"::tracezero::protos\")"
+            ),
+            Error::UnknownOwned { proto, suggestion } => {
+                write!(
+                    f,
+                    "owned(\"{proto}\"): no message or package of that name is generated; "
+                )?;
+                match suggestion {
+                    Some(suggestion) => write!(f, "did you mean \"{suggestion}\"?"),
+                    None => f.write_str("write its full name with a dot in front, such as \".perfetto.protos.TraceConfig\""),
+                }
+            }
+            Error::OwnedElsewhere { proto } => write!(
+                f,
+                "owned(\"{proto}\"): an `extern_path` says that this is generated elsewhere; ask for the owned messages in the build script there"
+            ),
+            Error::OwnedExternPath { proto, rust } => write!(
+                f,
+                "the owned form of `{proto}` cannot be found beside `{rust}`, because that does not end as the schema nests it; give the path of its package with `extern_path`"
+            ),
+            Error::DefaultValue {
+                field,
+                proto_type,
+                value,
+            } => write!(
+                f,
+                "the default of field `{field}`, {value}, is not a value of type {proto_type}; correct it"
             ),
             Error::Schema { file, message } => write!(f, "{}: {message}", file.display()),
         }

@@ -23,6 +23,7 @@ mod resolve; // descriptors to model
 mod registry; // all declared types, and their Rust names
 mod names; // cases, keywords, collisions
 mod extern_path; // types that somebody else has generated
+mod owned; // messages that become structs, on request
 mod schema; // the model, all that the emitter sees
 mod emit; // the model as Rust source
 mod error; // what can be wrong, where, and what to do

@@ -20,6 +20,8 @@ pub(crate) struct Module {
     pub(crate) enums: Vec<Enum>,
     pub(crate) oneofs: Vec<Oneof>,
     pub(crate) extensions: Vec<Extension>,
+    pub(crate) owned_messages: Vec<OwnedMessage>,
+    pub(crate) owned_oneofs: Vec<OwnedOneof>,
     pub(crate) modules: Vec<Module>,
 }
 
@@ -34,7 +36,7 @@ pub(crate) struct Message {
     pub(crate) oneofs: Vec<OneofGetter>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) proto_name: String,
     pub(crate) number: u32,
@@ -47,7 +49,7 @@ pub(crate) struct Field {
     pub(crate) oneof: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Shape {
     Singular(Type),
     Repeated(Type),
@@ -59,7 +61,7 @@ pub(crate) enum Shape {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Type {
     Scalar(Scalar),
     Enum {
@@ -230,4 +232,88 @@ pub(crate) struct Extension {
     pub(crate) writer_trait: String,
     pub(crate) decoder_trait: String,
     pub(crate) fields: Vec<Field>,
+}
+
+/// A struct that owns what a message holds.
+#[derive(Debug)]
+pub(crate) struct OwnedMessage {
+    pub(crate) proto_name: String,
+    pub(crate) ident: String,
+    pub(crate) writer: Path,
+    /// In the order of declaration; a oneof stands where its first member does.
+    pub(crate) members: Vec<OwnedMember>,
+    /// The member for what the schema does not know.
+    pub(crate) unknown_fields: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum OwnedMember {
+    Field(Box<OwnedField>),
+    Oneof {
+        proto_name: String,
+        name: String,
+        path: Path,
+        cases: Vec<OwnedCase>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct OwnedField {
+    /// Its getter is the member's name, too.
+    pub(crate) field: Field,
+    pub(crate) shape: OwnedShape,
+    pub(crate) default: Option<DefaultValue>,
+}
+
+#[derive(Debug)]
+pub(crate) enum OwnedShape {
+    /// Set if it is not zero or empty.
+    Implicit(OwnedType),
+    Optional(OwnedType),
+    Repeated(OwnedType),
+    Packed(OwnedType),
+    Map {
+        key: Scalar,
+        value: OwnedType,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum OwnedType {
+    Scalar(Scalar),
+    Enum(Path),
+    Message {
+        path: Path,
+        /// Because it is large, or could contain the message that it is a member of.
+        is_boxed: bool,
+    },
+}
+
+/// The enum that a oneof is in a struct.
+#[derive(Debug)]
+pub(crate) struct OwnedOneof {
+    /// The oneof with its message, as the schema spells them.
+    pub(crate) proto_name: String,
+    pub(crate) ident: String,
+    pub(crate) cases: Vec<OwnedCase>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedCase {
+    pub(crate) field: Field,
+    pub(crate) variant: String,
+    pub(crate) value_type: OwnedType,
+}
+
+/// What a field of proto2 has when it is not set, where the schema says so.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DefaultValue {
+    Integer(i128),
+    Float(f32),
+    Double(f64),
+    Bool(bool),
+    String(String),
+    Bytes(Vec<u8>),
+    /// The number of the value.
+    Enum(i32),
 }

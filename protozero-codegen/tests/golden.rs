@@ -57,3 +57,14 @@ fn other_packages_become_modules() {
 fn extensions_become_traits() {
     assert_golden("extensions", Config::new());
 }
+
+#[test]
+fn owned_messages_become_structs_beside_the_writers() {
+    let names = [
+        "Scalars", "Lists", "Tree", "Names", "Empty", "Mixed", "Reach",
+    ];
+    let config = names.iter().fold(Config::new(), |config, name| {
+        config.owned(format!(".app.{name}"))
+    });
+    assert_golden("owned", config);
+}

@@ -116,34 +116,41 @@ impl<'a> Fields<'a> {
         self.offset
     }
 
-    fn read_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
-        loop {
-            let start = self.offset;
-            let mut rest = &self.bytes[start..];
-            if rest.is_empty() {
-                return Ok(None);
+    /// The next field with its number; a group has no value.
+    #[inline]
+    pub(crate) fn take_field(&mut self) -> Result<Option<(u32, Option<Value<'a>>)>, DecodeError> {
+        let start = self.offset;
+        let mut rest = &self.bytes[start..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let (number, wire_type) = take_tag(&mut rest, start)?;
+        let value = match wire_type {
+            0 => Some(Value::Varint(take_varint(&mut rest, start)?)),
+            1 => Some(Value::Fixed64(u64::from_le_bytes(take_array(
+                &mut rest, start,
+            )?))),
+            2 => Some(Value::Bytes(take_delimited(&mut rest, start)?)),
+            3 => {
+                skip_group(&mut rest, start, number)?;
+                None
             }
-            let (number, wire_type) = take_tag(&mut rest, start)?;
-            let value = match wire_type {
-                0 => Some(Value::Varint(take_varint(&mut rest, start)?)),
-                1 => Some(Value::Fixed64(u64::from_le_bytes(take_array(
-                    &mut rest, start,
-                )?))),
-                2 => Some(Value::Bytes(take_delimited(&mut rest, start)?)),
-                3 => {
-                    skip_group(&mut rest, start, number)?;
-                    None
-                }
-                5 => Some(Value::Fixed32(u32::from_le_bytes(take_array(
-                    &mut rest, start,
-                )?))),
-                _ => return Err(DecodeError::InvalidTag { offset: start }),
-            };
-            self.offset = self.bytes.len() - rest.len();
+            5 => Some(Value::Fixed32(u32::from_le_bytes(take_array(
+                &mut rest, start,
+            )?))),
+            _ => return Err(DecodeError::InvalidTag { offset: start }),
+        };
+        self.offset = self.bytes.len() - rest.len();
+        Ok(Some((number, value)))
+    }
+
+    fn read_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
+        while let Some((number, value)) = self.take_field()? {
             if let Some(value) = value {
                 return Ok(Some(Field { number, value }));
             }
         }
+        Ok(None)
     }
 }
 
