@@ -21,9 +21,10 @@ use chunks::{CREDITED_BYTES, PlainCopy, Sequence, TEMPLATES, Template, ring};
 const SIZES_MIB: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 const SEQUENCES: [u32; 3] = [1, 1000, 65_000];
 
-/// Every sequence has its turn in each round.
-const COMMITS: usize = 65_000;
-const ROUNDS: usize = 40;
+/// Commits of a round. Short, so that there are rounds in which nothing else runs; ten of them give
+/// every sequence its turn.
+const COMMITS: usize = 6500;
+const ROUNDS: usize = 500;
 /// Fewer chunks than this lie in a MiB.
 const CHUNKS_PER_MIB: usize = (1 << 20) / 2048;
 
