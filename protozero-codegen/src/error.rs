@@ -166,14 +166,14 @@ pub enum Error {
         /// That name.
         name: String,
     },
-    /// Two declarations of a scope have the same name.
+    /// Two declarations of a scope have the same name, be it in one file or in two.
     DuplicateName {
         /// The second declaration.
         at: Location,
         /// Their name, with its scope.
         name: String,
-        /// The line of the first declaration.
-        other_line: u32,
+        /// The first declaration.
+        other: Location,
     },
     /// Two fields of a message have the same name in JSON.
     JsonNameClash {
@@ -196,6 +196,35 @@ pub enum Error {
         name: String,
         /// The message or package that names it.
         scope: String,
+    },
+    /// A file given to `compile_descriptor_set` is none.
+    DescriptorSet {
+        /// The file.
+        set: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A file of a descriptor set imports one that does not stand before it in the set.
+    ImportNotInSet {
+        /// The descriptor set.
+        set: PathBuf,
+        /// The importing file, as the set names it.
+        file: String,
+        /// The imported file.
+        import: String,
+    },
+    /// A file of a descriptor set declares what no code can be made for.
+    Descriptor {
+        /// The descriptor set.
+        set: PathBuf,
+        /// The file, as the set names it.
+        file: String,
+        /// Line and column of the declaration, from 1, if the set tells.
+        place: Option<(u32, u32)>,
+        /// The full name of what is declared; empty if it is about the whole file.
+        name: String,
+        /// What is wrong with it, and what to do.
+        message: String,
     },
     /// A type given to `extern_path`, or its Rust path, is malformed.
     ExternPath {
@@ -357,16 +386,15 @@ impl fmt::Display for Error {
                     "{at}: enum `{name}` has no values; declare one with number 0"
                 )
             }
-            Error::DuplicateName {
-                at,
-                name,
-                other_line,
-            } => {
-                write!(
-                    f,
-                    "{at}: `{name}` is declared already (line {other_line}); rename one of them"
-                )
-            }
+            Error::DuplicateName { at, name, other } if at.file == other.file => write!(
+                f,
+                "{at}: `{name}` is declared already (line {}); rename one of them",
+                other.line
+            ),
+            Error::DuplicateName { at, name, other } => write!(
+                f,
+                "{at}: `{name}` is declared already ({other}); rename one of them, or leave out one file"
+            ),
             Error::JsonNameClash {
                 at,
                 field,
@@ -387,6 +415,32 @@ impl fmt::Display for Error {
                     f,
                     "{at}: type `{name}` is not known in {place}; check its spelling, or import the file that declares it"
                 )
+            }
+            Error::DescriptorSet { set, message } => write!(
+                f,
+                "{}: not a descriptor set: {message}; make it with `protoc --include_imports --descriptor_set_out` or `buf build`",
+                set.display()
+            ),
+            Error::ImportNotInSet { set, file, import } => write!(
+                f,
+                "{}: {file}: imports \"{import}\", which is not in the set before it; make the set with `protoc --include_imports`",
+                set.display()
+            ),
+            Error::Descriptor {
+                set,
+                file,
+                place,
+                name,
+                message,
+            } => {
+                write!(f, "{}: {file}", set.display())?;
+                if let Some((line, column)) = place {
+                    write!(f, ":{line}:{column}")?;
+                }
+                if !name.is_empty() {
+                    write!(f, ": `{name}`")?;
+                }
+                write!(f, ": {message}")
             }
             Error::ExternPath { proto, rust } => write!(
                 f,

@@ -18,7 +18,9 @@
 // In the order of the work: files, descriptors, model, source text.
 mod config; // what a build script says, and writing the files
 mod front_end; // files to descriptors
-mod source; // imports and positions, which the parser does not tell
+mod source; // imports, positions and comments, which the parser does not tell
+mod descriptor_set; // descriptors that another compiler has made
+mod comments; // what a schema says of its declarations
 mod resolve; // descriptors to model
 mod registry; // all declared types, and their Rust names
 mod names; // cases, keywords, collisions

@@ -29,6 +29,8 @@ pub(crate) struct Module {
 pub(crate) struct Message {
     /// With the package, without a leading dot.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) writer: String,
     pub(crate) decoder: String,
     pub(crate) fields: Vec<Field>,
@@ -39,6 +41,8 @@ pub(crate) struct Message {
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     /// What the writer's methods are called after their verb; a part of an identifier.
     pub(crate) base: String,
@@ -169,6 +173,8 @@ pub(crate) enum Path {
 #[derive(Debug)]
 pub(crate) struct OneofGetter {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) getter: String,
     pub(crate) path: Path,
     pub(crate) members: Vec<OneofMember>,
@@ -187,6 +193,8 @@ impl OneofGetter {
 pub(crate) struct Oneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) members: Vec<OneofMember>,
 }
@@ -202,6 +210,8 @@ impl Oneof {
 #[derive(Debug)]
 pub(crate) struct OneofMember {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     pub(crate) variant: String,
     pub(crate) value_type: Type,
@@ -210,6 +220,8 @@ pub(crate) struct OneofMember {
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     /// In the order of declaration; several may have the same number.
     pub(crate) values: Vec<EnumValue>,
@@ -218,6 +230,8 @@ pub(crate) struct Enum {
 #[derive(Debug)]
 pub(crate) struct EnumValue {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) constant: String,
     pub(crate) number: i32,
 }

@@ -68,3 +68,8 @@ fn owned_messages_become_structs_beside_the_writers() {
     });
     assert_golden("owned", config);
 }
+
+#[test]
+fn comments_become_documentation() {
+    assert_golden("comments", Config::new());
+}

@@ -1,5 +1,6 @@
 //! From the model to Rust source: one file, laid out.
 
+mod comment;
 mod decoder;
 mod enums;
 mod extension;
@@ -57,13 +58,26 @@ fn items(module: &Module) -> TokenStream {
     }
 }
 
-/// A program rarely uses every field of a schema, and may include it in a private module. What is
-/// said of a module covers all that is inside.
+/// A program rarely uses every field of a schema, and may include it in a private module. Comments of
+/// a schema name things without backquotes. What is said of a module covers all that is inside.
 fn allow_unused(at: &[String]) -> TokenStream {
     if !at.is_empty() {
         return TokenStream::new();
     }
-    quote! { #[allow(dead_code, unreachable_pub)] }
+    quote! { #[allow(dead_code, unreachable_pub, clippy::doc_markdown)] }
+}
+
+/// A doc comment of a title and what the schema says.
+fn doc_with(title: &str, comment: &str) -> TokenStream {
+    doc(&titled(title, comment))
+}
+
+/// A text of a title and what the schema says.
+fn titled(title: &str, comment: &str) -> String {
+    match comment::markdown(comment) {
+        text if text.is_empty() => title.to_owned(),
+        text => format!("{title}\n\n{text}"),
+    }
 }
 
 /// A doc comment; each line of the text becomes one of its lines.
