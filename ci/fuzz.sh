@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for FUZZ_SECONDS (default 30), or only those named as arguments.
+# Runs each fuzz target for FUZZ_SECONDS (default 60), or only those named as arguments.
 #
 # Needs cargo-fuzz (`cargo install --locked cargo-fuzz`). To hunt for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 # lets a stable one take them.
 export RUSTC_BOOTSTRAP=1
 
-seconds=${FUZZ_SECONDS:-30}
+seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
     mapfile -t targets < <(cargo fuzz list)
