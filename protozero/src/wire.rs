@@ -83,11 +83,16 @@ impl Tag {
 pub const fn redundant_varint(length: u32) -> [u8; SLOT_BYTES] {
     debug_assert!(length < 1 << 28);
     // As one word, because four bytes would be stored one by one.
-    let groups = (length & 0x7f)
-        | (length & 0x7f << 7) << 1
-        | (length & 0x7f << 14) << 2
-        | (length & 0x7f << 21) << 3;
-    (groups | 0x0080_8080).to_le_bytes()
+    (spread_groups(length) | 0x0080_8080).to_le_bytes()
+}
+
+/// The 7-bit groups of the lowest 28 bits, one in each byte, without continuation bits.
+#[inline(always)]
+pub(crate) const fn spread_groups(value: u32) -> u32 {
+    (value & 0x7f)
+        | (value & 0x7f << 7) << 1
+        | (value & 0x7f << 14) << 2
+        | (value & 0x7f << 21) << 3
 }
 
 /// Writes `value` to the front of `out` in its shortest form; returns the number of bytes.

@@ -39,7 +39,7 @@ use core::ptr;
 
 use crate::wire::{
     MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
-    redundant_varint, spread_varint,
+    redundant_varint, spread_groups, spread_varint,
 };
 pub use fixed::FixedSource;
 #[cfg(feature = "alloc")]
@@ -600,18 +600,58 @@ unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) -> *mut u8 {
 
 /// Encodes a varint at `at`; returns the address behind it.
 ///
+/// The length is found by branches, though it could be computed without: the lengths at one call
+/// site are usually alike, and a branch that is predicted tells where the next field goes before
+/// the value is there.
+///
 /// # Safety
 ///
 /// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, whatever the value is.
 #[inline(always)]
 unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
-    if value < 0x80 {
+    if value < 1 << 7 {
         // SAFETY: promised by the caller.
         return unsafe { put_at(at, &[value as u8]) };
     }
-    if value >= 1 << 56 {
+    if value >= 1 << 35 {
         // SAFETY: promised by the caller.
         return unsafe { put_long_varint_at(at, value) };
+    }
+    let groups = spread_groups(value as u32);
+    if value < 1 << 14 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &(groups as u16 | 0x80).to_le_bytes()) };
+    }
+    if value < 1 << 21 {
+        // All 4 bytes are stored: the room is there.
+        // SAFETY: promised by the caller.
+        unsafe { put_at(at, &(groups | 0x8080).to_le_bytes()) };
+        // SAFETY: promised by the caller.
+        return unsafe { at.add(3) };
+    }
+    if value < 1 << 28 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &(groups | 0x0080_8080).to_le_bytes()) };
+    }
+    // SAFETY: promised by the caller.
+    let last = unsafe { put_at(at, &(groups | 0x8080_8080).to_le_bytes()) };
+    // SAFETY: promised by the caller.
+    unsafe { put_at(last, &[(value >> 28) as u8]) }
+}
+
+/// A varint of more than 35 bits: time stamps, addresses, negative numbers. Not inlined, because
+/// every field of 64 bits would have it.
+///
+/// # Safety
+///
+/// As for [`put_varint_at`].
+#[inline(never)]
+unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    if value >= 1 << 56 {
+        let mut bytes = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut bytes);
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &bytes[..len]) };
     }
     let (word, len) = spread_varint(value);
     // All 8 bytes are stored, whatever the length: the room is there.
@@ -619,19 +659,6 @@ unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     unsafe { put_at(at, &word.to_le_bytes()) };
     // SAFETY: promised by the caller.
     unsafe { at.add(len) }
-}
-
-/// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
-///
-/// # Safety
-///
-/// As for [`put_varint_at`].
-#[inline(never)]
-unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
-    let mut bytes = [0; MAX_VARINT_BYTES];
-    let len = encode_varint(value, &mut bytes);
-    // SAFETY: promised by the caller.
-    unsafe { put_at(at, &bytes[..len]) }
 }
 
 /// Writes a length to the slot before `payload`.

@@ -68,7 +68,7 @@ pub(super) enum Popped {
 impl OpenSlots {
     pub(super) const fn new() -> Self {
         Self {
-            payloads: [MaybeUninit::uninit(); INLINE_DEPTH],
+            payloads: [const { MaybeUninit::uninit() }; INLINE_DEPTH],
             spilled_payloads: SpilledPayloads::new(),
             elsewhere: ElsewhereStack::new(),
             len: 0,
