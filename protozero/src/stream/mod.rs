@@ -138,6 +138,16 @@ impl<S: RangeSource> StreamWriter<S> {
         (self.begin, self.cursor, self.end) = (nowhere, nowhere, nowhere);
     }
 
+    /// Forgets what was written to the current range, and begins it anew.
+    ///
+    /// Messages that are still open end here.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn rewind_range(&mut self) {
+        self.end_messages();
+        self.written_before += self.used_bytes() as u64;
+        self.cursor = self.begin;
+    }
+
     /// Ends every message that is still open, for instance because its writer was leaked.
     #[inline]
     pub fn end_messages(&mut self) {
