@@ -458,20 +458,27 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         debug_assert!(payload.addr() >= self.begin.addr() + SLOT_BYTES);
         let len = self.cursor.addr() - payload.addr();
         if len <= compact_max {
-            // SAFETY: the slot before `payload` is in the range (invariant 2).
-            let slot = unsafe { payload.sub(SLOT_BYTES) };
-            // SAFETY: as above; `len` is at most 127.
-            unsafe { slot.write(len as u8) };
-            // SAFETY: the second byte of the slot is in the range, too.
-            let moved = unsafe { slot.add(1) };
-            self.move_left(payload, moved, len);
-            // SAFETY: `moved + len` is 3 bytes before the cursor.
-            self.cursor = unsafe { moved.add(len) };
+            self.compact(payload, len);
         } else {
             // SAFETY: the slot before `payload` is in the range (invariant 2).
             unsafe { write_before(payload, redundant_varint(len as u32)) };
         }
         len
+    }
+
+    /// Moves the `len` bytes from `payload` to the cursor, at most 127, to the left by 3, and puts
+    /// their length in front.
+    #[inline(never)]
+    fn compact(&mut self, payload: *mut u8, len: usize) {
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        let slot = unsafe { payload.sub(SLOT_BYTES) };
+        // SAFETY: as above; `len` is at most 127.
+        unsafe { slot.write(len as u8) };
+        // SAFETY: the second byte of the slot is in the range, too.
+        let moved = unsafe { slot.add(1) };
+        self.move_left(payload, moved, len);
+        // SAFETY: `moved + len` is 3 bytes before the cursor.
+        self.cursor = unsafe { moved.add(len) };
     }
 
     /// Moves `len` bytes from `from` to `to`, 3 bytes further left; `from + len` is the cursor.
