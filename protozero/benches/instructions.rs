@@ -39,7 +39,7 @@ impl Values {
             flag: true,
             variant: 3,
             name: "sixteen bytes ..".to_owned(),
-            payload: vec![7; 200],
+            payload: vec![7; 127],
         }
     }
 }
@@ -100,17 +100,18 @@ macro_rules! subjects {
 }
 
 subjects! {
-    uint32_of_one_byte: 12, |m, v| m.append_uint32::<1>(v.small);
-    bool_: 12, |m, v| m.append_bool::<2>(v.flag);
-    enum_of_one_byte: 12, |m, v| m.append_enum::<3>(v.variant);
-    uint64_of_five_bytes: 40, |m, v| m.append_uint64::<4>(v.five_bytes);
-    uint64_of_eight_bytes: 60, |m, v| m.append_uint64::<5>(v.time_stamp);
-    fixed64: 12, |m, v| m.append_fixed64::<6>(v.fixed);
-    string_of_16_bytes: 30, |m, v| m.append_string::<7>(&v.name);
-    raw_200_bytes: 100, |m, v| m.append_raw(&v.payload);
-    // Begin and end of a nested message: too long for a length of one byte, and compacted.
-    nested: 30 - raw_200_bytes, |m, v| m.begin_nested::<9>().append_raw(&v.payload);
-    nested_compacted: 60 - uint32_of_one_byte, |m, v| m.begin_nested::<10>().append_uint32::<1>(v.small);
+    uint32_of_one_byte: 10, |m, v| m.append_uint32::<1>(v.small);
+    bool_: 8, |m, v| m.append_bool::<2>(v.flag);
+    enum_of_one_byte: 9, |m, v| m.append_enum::<3>(v.variant);
+    uint64_of_five_bytes: 33, |m, v| m.append_uint64::<4>(v.five_bytes);
+    uint64_of_eight_bytes: 55, |m, v| m.append_uint64::<5>(v.time_stamp);
+    fixed64: 7, |m, v| m.append_fixed64::<6>(v.fixed);
+    string_of_16_bytes: 21, |m, v| m.append_string::<7>(&v.name);
+    bytes_of_127_bytes: 41, |m, v| m.append_bytes::<8>(&v.payload);
+    // Begin and end of a message, too long for a length of one byte.
+    nested: 37 - bytes_of_127_bytes, |m, v| m.begin_nested::<9>().append_bytes::<8>(&v.payload);
+    // The same of a message that is compacted.
+    nested_compacted: 59 - uint32_of_one_byte, |m, v| m.begin_nested::<10>().append_uint32::<1>(v.small);
 }
 
 /// Room for nine of any field.
