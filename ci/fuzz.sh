@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for FUZZ_SECONDS (default 30), or only those named as arguments.
+# Runs each fuzz target for FUZZ_SECONDS (default 60), or only those named as arguments.
 #
-# Needs a nightly compiler and cargo-fuzz (`cargo install cargo-fuzz`). To hunt for longer:
+# Needs cargo-fuzz (`cargo install --locked cargo-fuzz`). To hunt for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
 # What it finds is left in fuzz/artifacts/<target>/; reproduce with
-#   cargo +nightly fuzz run <target> fuzz/artifacts/<target>/<file>
+#   RUSTC_BOOTSTRAP=1 cargo fuzz run <target> fuzz/artifacts/<target>/<file>
 # and keep it as a test of the crate that is at fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${FUZZ_SECONDS:-30}
+# The sanitizer and the coverage that guides the fuzzer are unstable options of the compiler; this
+# lets a stable one take them.
+export RUSTC_BOOTSTRAP=1
+
+seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
-    mapfile -t targets < <(cargo +nightly fuzz list)
+    mapfile -t targets < <(cargo fuzz list)
 fi
 
 for target in "${targets[@]}"; do
@@ -26,5 +30,5 @@ for target in "${targets[@]}"; do
     if [ -f "fuzz/dictionaries/$target.txt" ]; then
         options+=(-dict="fuzz/dictionaries/$target.txt")
     fi
-    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "${seeds[@]}" -- "${options[@]}"
+    cargo fuzz run "$target" "fuzz/corpus/$target" "${seeds[@]}" -- "${options[@]}"
 done
