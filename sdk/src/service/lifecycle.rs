@@ -37,11 +37,11 @@ pub(crate) struct SessionRequest {
 impl Control {
     /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
-    pub(super) fn enable(&mut self, request: SessionRequest) -> Result<SessionId, Error> {
+    pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, Error> {
         let recording = Arc::clone(&request.recording);
         let config = &recording.config;
         self.check_other_sessions(config, request.uid)?;
-        let buffers = self.open_buffers(&request)?;
+        let buffers = self.open_buffers(request)?;
         self.last_session.0 += 1;
         let id = self.last_session;
         if let Some(name) = &config.unique_session_name {
@@ -55,8 +55,8 @@ impl Control {
         let reader = TraceReader::new(buffers.clone(), config, None);
         let mut session = TracingSession::new(
             request.uid,
-            request.recording,
-            request.owner,
+            Arc::clone(&recording),
+            Arc::clone(&request.owner),
             buffers,
             uuid,
             reader,
@@ -205,15 +205,15 @@ impl Control {
 
     /// Ends a session, whatever its data sources say.
     pub(super) fn disable_now(&mut self, id: SessionId) {
+        if !self.sessions.get(&id).is_some_and(TracingSession::is_live) {
+            return;
+        }
         self.stop_instances(id, true);
         self.timers.cancel(id, |_| true);
         self.scrape(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if matches!(session.state, State::Disabled | State::ClonedReadOnly) {
-            return;
-        }
         session.state = State::Disabled;
         session.note_event(&*self.environment, Event::TracingDisabled);
         session.stats_are_due = true;
@@ -241,14 +241,16 @@ impl Control {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.end_reason = session.end_reason.take().or(reason);
         }
-        self.disable_now(id);
         self.fail_clones_of(id);
+        self.disable_now(id);
         let Some(session) = self.sessions.remove(&id) else {
             return;
         };
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
         }
+        // Not under the lock: its owner may hold whatever an application likes.
+        self.calls.note(move || drop(session));
     }
 
     /// Copies what is finished in the chunks of the producers that take part in a session.

@@ -34,6 +34,13 @@ pub(crate) struct CloneRequest {
     pub(crate) done: CloneDone,
 }
 
+impl CloneRequest {
+    /// Called without a lock, since the owner is dropped here as well.
+    fn finish(self, outcome: Result<SessionId, Error>) {
+        (self.done)(outcome);
+    }
+}
+
 pub(crate) type CloneDone = Box<dyn FnOnce(Result<SessionId, Error>) + Send>;
 
 /// The session to take a snapshot of.
@@ -117,7 +124,7 @@ impl Control {
     }
 
     fn refuse_clone(&mut self, request: CloneRequest, refusal: Refusal) {
-        self.calls.note(move || (request.done)(Err(refusal.into())));
+        self.calls.note(move || request.finish(Err(refusal.into())));
     }
 
     /// A group of buffers was flushed, as well as it went: they are taken as they are now.
@@ -164,8 +171,8 @@ impl Control {
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
         for buffer in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
-                let done = pending.request.done;
-                return self.calls.note(move || done(Err(Error::TooManyBuffers)));
+                let request = pending.request;
+                return self.calls.note(move || request.finish(Err(Error::TooManyBuffers)));
             };
             buffers.push(Arc::new(CentralBuffer::new(id, buffer, Reader::ReadsAll)));
         }
