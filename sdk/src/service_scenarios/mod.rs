@@ -7,3 +7,6 @@
 mod harness;
 
 mod life_cycle; // sessions and data sources: set up, start, stop
+mod triggers; // what starts, ends and clones sessions from outside
+mod flush; // data sources hand over what they hold
+mod events; // what a trace tells about its session
