@@ -83,14 +83,12 @@ impl Control {
         let configs = &session.recording.config.buffers;
         for (buffer, config) in session.buffers.iter().zip(configs) {
             let holds_data = buffer.with(|buffer| buffer.stats().bytes_written > 0);
-            if config.clear_before_clone && holds_data {
-                match buffer.new_empty() {
-                    Ok(empty) => drop(buffer.replace(empty)),
-                    Err(error) => {
-                        let reason = error.to_string();
-                        return self.refuse_clone(request, Refusal::CloneFailed { reason });
-                    }
-                }
+            if config.clear_before_clone
+                && holds_data
+                && let Err(error) = buffer.take_contents()
+            {
+                let reason = error.to_string();
+                return self.refuse_clone(request, Refusal::CloneFailed { reason });
             }
         }
         let of_kind = |transferred: bool| -> Vec<usize> {
@@ -141,7 +139,7 @@ impl Control {
         for &index in group {
             let buffer = &session.buffers[index];
             let taken = if session.recording.config.buffers[index].transfer_on_clone {
-                buffer.new_empty().map(|empty| buffer.replace(empty))
+                buffer.take_contents()
             } else {
                 buffer.with(|buffer| buffer.clone_read_only())
             };

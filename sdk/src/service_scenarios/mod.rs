@@ -10,3 +10,5 @@ mod life_cycle; // sessions and data sources: set up, start, stop
 mod triggers; // what starts, ends and clones sessions from outside
 mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session
+mod scraping; // what writers did not hand over is taken all the same
+mod clones; // snapshots
