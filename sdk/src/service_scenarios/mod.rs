@@ -12,3 +12,4 @@ mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session
 mod scraping; // what writers did not hand over is taken all the same
 mod clones; // snapshots
+mod stress; // all of it at once, from many threads
