@@ -235,22 +235,17 @@ impl Control {
         self.disable(id);
     }
 
-    /// Ends a session, if it has not ended, and forgets it with its buffers. `reason` is told to its
-    /// owner.
-    pub(super) fn free(&mut self, id: SessionId, reason: Option<String>) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.end_reason = session.end_reason.take().or(reason);
-        }
+    /// Ends a session, if it has not ended, and forgets it with its buffers. What is returned is to
+    /// be dropped without the lock: its owner may hold whatever an application likes.
+    #[must_use]
+    pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
         self.disable_now(id);
-        let Some(session) = self.sessions.remove(&id) else {
-            return;
-        };
+        let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
         }
-        // Not under the lock: its owner may hold whatever an application likes.
-        self.calls.note(move || drop(session));
+        Some(session)
     }
 
     /// Copies what is finished in the chunks of the producers that take part in a session.

@@ -189,7 +189,7 @@ impl Service {
 
     /// Forgets a session and its buffers, after ending it if it goes on.
     pub(crate) fn free(&self, session: SessionId) {
-        self.with(|control| control.free(session, None));
+        drop(self.with(|control| control.free(session)));
     }
 
     /// Has the data sources of a session flush; `done` is told how it went. A `timeout_ms` of 0

@@ -232,7 +232,9 @@ impl ServiceControl for ProducerEndpoint {
 
 impl Drop for ProducerEndpoint {
     fn drop(&mut self) {
-        self.service
+        let producer = self
+            .service
             .with(|control| control.producer_disconnected(self.id));
+        drop(producer);
     }
 }

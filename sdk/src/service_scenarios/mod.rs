@@ -12,4 +12,5 @@ mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session
 mod scraping; // what writers did not hand over is taken all the same
 mod clones; // snapshots
+mod calls; // what the service asks of others, and what they may do meanwhile
 mod stress; // all of it at once, from many threads

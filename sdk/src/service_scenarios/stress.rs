@@ -20,7 +20,7 @@ use crate::protos::TraceDecoder;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Recording, Service, SessionOwner,
-    SessionRequest, State,
+    SessionRequest,
 };
 use crate::shm::{Geometry, shared_memory};
 
@@ -367,60 +367,4 @@ fn whatever_threads_do_at_once_everybody_is_answered_and_nothing_is_left() {
     }
     arena.promises.assert_all_kept();
     assert_eq!(arena.service.run_due_timers(), None);
-}
-
-/// Has another thread say that a data source is done, and waits for that thread.
-#[derive(Default)]
-struct DelegatingProducer {
-    endpoint: Mutex<Weak<ProducerEndpoint>>,
-}
-
-impl Producer for DelegatingProducer {
-    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
-    fn start_data_source(&self, _: InstanceId) {}
-
-    fn stop_data_source(&self, instance: InstanceId) {
-        let endpoint = self.endpoint.lock().upgrade();
-        let answer = thread::spawn(move || {
-            if let Some(endpoint) = endpoint {
-                endpoint.notify_stopped(instance);
-            }
-        });
-        answer.join().unwrap();
-    }
-
-    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
-    fn clear_incremental_state(&self, _: &[InstanceId]) {}
-}
-
-#[test]
-fn a_producer_may_wait_inside_a_call_for_a_thread_that_answers_it() {
-    let service = Service::new(Arc::new(Machine), Limits::default());
-    let (_producer_memory, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
-    let calls = Arc::new(DelegatingProducer::default());
-    let client = ClientIdentity::default();
-    let endpoint = service
-        .connect_producer("p", client, memory, calls.clone())
-        .map(Arc::new)
-        .unwrap();
-    *calls.endpoint.lock() = Arc::downgrade(&endpoint);
-    endpoint.register_data_source(descriptor("ds"));
-    let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(4))
-        .data_source(DataSourceConfig::new("ds"));
-    let session = service
-        .enable(SessionRequest {
-            recording: Arc::new(Recording::new(config).unwrap()),
-            uid: 0,
-            owner: Arc::new(CuriousOwner {
-                service: Weak::new(),
-                id: Mutex::default(),
-            }),
-            writes_into_file: false,
-            wake: None,
-        })
-        .unwrap();
-    endpoint.notify_started(InstanceId(1));
-    service.disable(session);
-    assert_eq!(service.state(session), Some(State::Disabled));
 }
