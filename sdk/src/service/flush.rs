@@ -8,7 +8,7 @@ use super::control::Control;
 use super::lifecycle_events::{DataSourceName, Event};
 use super::session_clone::CloneId;
 use super::timers::Timer;
-use super::tracing_session::State;
+use super::tracing_session::{State, TracingSession};
 use crate::coordination::{FlushFlags, FlushReason};
 use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
@@ -221,7 +221,7 @@ impl Control {
         let Some(period_ms) = self
             .sessions
             .get(&id)
-            .and_then(|session| session.flush_period_ms())
+            .and_then(TracingSession::flush_period_ms)
         else {
             return;
         };

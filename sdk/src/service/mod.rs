@@ -71,6 +71,7 @@ use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
 use self::trace_output::Room;
 pub use self::trace_stats::{TraceStats, WriterStats};
+use self::tracing_session::TracingSession;
 pub(crate) use self::tracing_session::{SessionOwner, State};
 use self::trace_reader::TraceReader;
 pub(crate) use self::triggers::ReceivedTrigger;
@@ -233,7 +234,7 @@ impl Service {
         let mut control = self.control.lock();
         let is_live = |control: &mut Control| {
             let session = control.sessions.get(&session);
-            session.is_some_and(|session| session.is_live())
+            session.is_some_and(TracingSession::is_live)
         };
         !self
             .changed
@@ -336,7 +337,7 @@ impl Service {
     fn is_live(&self, session: SessionId) -> bool {
         self.look(|control| {
             let session = control.sessions.get(&session);
-            session.is_some_and(|session| session.is_live())
+            session.is_some_and(TracingSession::is_live)
         })
     }
 

@@ -135,7 +135,7 @@ impl Producer for StrictProducer {
     }
 
     fn flush(&self, flush: FlushId, _instances: &[InstanceId], _flags: FlushFlags) {
-        if flush.0 % 8 != 0 {
+        if !flush.0.is_multiple_of(8) {
             self.answer(|endpoint| endpoint.acknowledge_flush(flush));
         }
     }
