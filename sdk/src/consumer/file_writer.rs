@@ -36,7 +36,8 @@ impl Waker {
 
     fn wait(&self) {
         let mut is_wanted = self.is_wanted.lock();
-        self.changed.wait_while(&mut is_wanted, |is_wanted| !*is_wanted);
+        self.changed
+            .wait_while(&mut is_wanted, |is_wanted| !*is_wanted);
         *is_wanted = false;
     }
 }

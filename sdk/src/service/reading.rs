@@ -42,7 +42,8 @@ impl Control {
         let primary_clock = builtin
             .primary_trace_clock
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
-        append(batch, environment.now_ns(), |packets| {
+        let (uid, now_ns) = (environment.uid(), environment.now_ns());
+        append(batch, uid, now_ns, |packets| {
             for snapshot in session
                 .first_clock_snapshot
                 .take()
@@ -86,7 +87,7 @@ impl Control {
         reader: &mut TraceReader,
         batch: &mut Vec<u8>,
     ) {
-        let now_ns = self.environment.now_ns();
+        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
         let stats_are_due = match self.sessions.get_mut(&id) {
             Some(session) => std::mem::take(&mut session.stats_are_due),
             None => return,
@@ -98,7 +99,7 @@ impl Control {
             return;
         };
         session.note_event(&*self.environment, Event::ReadCompleted);
-        append(batch, now_ns, |packets| {
+        append(batch, uid, now_ns, |packets| {
             write_events(session, packets);
             if let Some(stats) = &stats {
                 packets.trace_stats(stats);
@@ -109,7 +110,12 @@ impl Control {
 
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
     let events = session.events.take();
-    if session.recording.config.builtin_data_sources.disable_service_events {
+    if session
+        .recording
+        .config
+        .builtin_data_sources
+        .disable_service_events
+    {
         return;
     }
     for (timestamp_ns, event) in events {
@@ -117,11 +123,16 @@ fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '
     }
 }
 
-fn append(batch: &mut Vec<u8>, now_ns: u64, write: impl FnOnce(&mut ServicePackets<'_, '_>)) {
+fn append(
+    batch: &mut Vec<u8>,
+    uid: u32,
+    now_ns: u64,
+    write: impl FnOnce(&mut ServicePackets<'_, '_>),
+) {
     let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
     write(&mut ServicePackets {
         trace: &mut buffer.message(),
-        uid: rustix::process::getuid().as_raw(),
+        uid,
         now_ns,
     });
     batch.extend_from_slice(&buffer.to_vec());

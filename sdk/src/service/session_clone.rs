@@ -67,17 +67,20 @@ pub(super) struct PendingClone {
 impl Control {
     /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
     pub(super) fn clone_session(&mut self, request: CloneRequest) {
-        let found = self.sessions.iter().find(|(id, session)| match &request.source {
-            CloneSource::Id(wanted) => *id == wanted,
-            CloneSource::Name(name) => {
-                session.state != State::ClonedReadOnly
-                    && session.recording.config.unique_session_name.as_ref() == Some(name)
-            }
-        });
+        let found = self
+            .sessions
+            .iter()
+            .find(|(id, session)| match &request.source {
+                CloneSource::Id(wanted) => *id == wanted,
+                CloneSource::Name(name) => {
+                    session.state != State::ClonedReadOnly
+                        && session.recording.config.unique_session_name.as_ref() == Some(name)
+                }
+            });
         let Some((&source, session)) = found else {
             return self.refuse_clone(request, Refusal::NoSuchSession);
         };
-        if request.uid != 0 && request.uid != session.uid {
+        if !session.is_visible_to(request.uid) {
             return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
         }
         let configs = &session.recording.config.buffers;
@@ -117,7 +120,13 @@ impl Control {
         }
         let flags = FlushFlags::by_service(FlushReason::TraceClone);
         for group in groups {
-            self.flush(source, 0, flags, Some(&group), FlushThen::Clone(id, group.clone()));
+            self.flush(
+                source,
+                0,
+                flags,
+                Some(&group),
+                FlushThen::Clone(id, group.clone()),
+            );
         }
     }
 

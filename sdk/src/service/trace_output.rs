@@ -116,7 +116,10 @@ mod tests {
             assert_eq!(output.write(&batch).expect("written"), room);
             assert_eq!(output.written_bytes(), written);
             output.close().expect("closed");
-            assert_eq!(std::fs::read(&path).expect("there"), batch[..written as usize]);
+            assert_eq!(
+                std::fs::read(&path).expect("there"),
+                batch[..written as usize]
+            );
         }
         std::fs::remove_file(&path).expect("removed");
     }

@@ -6,7 +6,14 @@
 
 mod harness;
 
-mod life_cycle; // sessions and data sources: set up, start, stop
+mod life_cycle; // sessions from set-up to end
+mod data_sources; // which producers and data sources take part
+mod stopping; // data sources that say when they are done
+mod observers; // who is told of starts and ends
+mod named_buffers; // where packets go
+mod limits; // sessions in each other's way
+mod concurrent_sessions; // sessions that tell of each other
+mod trace_contents; // what a trace says of itself
 mod triggers; // what starts, ends and clones sessions from outside
 mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session
