@@ -53,18 +53,14 @@ impl CentralBuffer {
         work(&mut self.contents.lock().buffer)
     }
 
-    /// Puts `buffer` in place of the one that is here. Writers go on, and repeat what later packets
-    /// of theirs build on.
-    pub(super) fn replace(&self, buffer: TraceBuffer) -> TraceBuffer {
+    /// Takes out what is here, and goes on empty. Writers repeat what later packets of theirs build
+    /// on.
+    pub(super) fn take_contents(&self) -> Result<TraceBuffer, BufferError> {
         let mut contents = self.contents.lock();
+        let successor = contents.buffer.successor()?;
         contents.quarters = 0;
         self.progress.advance(1);
-        mem::replace(&mut contents.buffer, buffer)
-    }
-
-    /// An empty buffer of the same size and policy.
-    pub(super) fn new_empty(&self) -> Result<TraceBuffer, BufferError> {
-        self.with(|buffer| TraceBuffer::new(buffer.size_bytes(), buffer.fill_policy()))
+        Ok(mem::replace(&mut contents.buffer, successor))
     }
 
     // Inlined, so that the chunk stays in registers: see `TraceBuffer::commit_chunk`.

@@ -394,7 +394,7 @@ pub(super) enum Told {
         data_source: String,
         is_started: bool,
     },
-    CloneTriggered(String),
+    CloneTriggered(ReceivedTrigger),
 }
 
 #[derive(Default)]
@@ -428,7 +428,7 @@ impl SessionOwner for OwnerCalls {
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
         self.told
             .lock()
-            .push(Told::CloneTriggered(trigger.name.clone()));
+            .push(Told::CloneTriggered(trigger.clone()));
     }
 }
 

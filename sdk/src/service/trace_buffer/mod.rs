@@ -80,7 +80,7 @@ use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
-use sequence::Sequence;
+use sequence::{ConsumedChunk, Sequence, is_newer};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
@@ -269,6 +269,34 @@ impl TraceBuffer {
             packet: Vec::new(),
             observer: None,
         })
+    }
+
+    /// An empty buffer of the same size and policy, for what comes after this one: a chunk that
+    /// came here while its writer was still filling it brings only the rest when it comes there.
+    ///
+    /// # Errors
+    ///
+    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
+    pub fn successor(&self) -> Result<Self, BufferError> {
+        let mut successor = Self::new(self.size_bytes(), self.policy)?;
+        for (sequence, account) in self.sequences.iter() {
+            let newest = sequence.back().map(|newest| {
+                let slot = self.ring.slot(newest.slot);
+                ConsumedChunk {
+                    id: newest.id,
+                    payload_bytes: slot.payload_bytes,
+                    was_incomplete: slot.is_incomplete,
+                }
+            });
+            let consumed = sequence.last_consumed;
+            let reached = newest.filter(|newest| {
+                consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id))
+            });
+            if let Some(reached) = reached.or(consumed) {
+                successor.sequences.continue_after(account, reached);
+            }
+        }
+        Ok(successor)
     }
 
     /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the

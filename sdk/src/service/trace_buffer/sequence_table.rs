@@ -113,6 +113,18 @@ impl SequenceTable {
         }
     }
 
+    /// Adds a sequence that another table has as well and that came as far as `reached` there.
+    pub(super) fn continue_after(&mut self, account: &Account, reached: ConsumedChunk) {
+        let index = self.find_or_add(SequenceKey::new(account.producer_id, account.writer_id));
+        self.remember(index, &account.client);
+        self[index].last_consumed = Some(reached);
+        self.account_mut(index).accounted.note(
+            reached.id,
+            reached.payload_bytes,
+            !reached.was_incomplete,
+        );
+    }
+
     /// Forgets the sequences that are empty for longest, if there are too many.
     #[inline]
     pub(super) fn forget_stale(&mut self) {
