@@ -121,7 +121,6 @@ impl<'a> Fields<'a> {
     pub const fn offset(&self) -> usize {
         self.offset
     }
-<<<<<<< HEAD
 
     /// The next field with its number; a group has no value.
     #[inline]
@@ -150,17 +149,6 @@ impl<'a> Fields<'a> {
         self.offset = self.bytes.len() - rest.len();
         Ok(Some((number, value)))
     }
-
-    fn read_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
-        while let Some((number, value)) = self.take_field()? {
-            if let Some(value) = value {
-                return Ok(Some(Field { number, value }));
-            }
-        }
-        Ok(None)
-    }
-=======
->>>>>>> benches
 }
 
 impl<'a> Iterator for Fields<'a> {
