@@ -57,8 +57,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-pub(crate) use self::central_buffer::CentralBuffer;
 use self::calls::Patience;
+pub(crate) use self::central_buffer::CentralBuffer;
 use self::control::{ConnectedProducer, Control};
 pub(crate) use self::environment::{Environment, Machine};
 pub(crate) use self::flush::FlushOutcome;

@@ -179,7 +179,9 @@ impl Control {
         for buffer in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
                 let request = pending.request;
-                return self.calls.note(move || request.finish(Err(Error::TooManyBuffers)));
+                return self
+                    .calls
+                    .note(move || request.finish(Err(Error::TooManyBuffers)));
             };
             buffers.push(Arc::new(CentralBuffer::new(id, buffer, Reader::ReadsAll)));
         }

@@ -426,9 +426,7 @@ impl SessionOwner for OwnerCalls {
     }
 
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
-        self.told
-            .lock()
-            .push(Told::CloneTriggered(trigger.clone()));
+        self.told.lock().push(Told::CloneTriggered(trigger.clone()));
     }
 }
 

@@ -289,9 +289,8 @@ impl TraceBuffer {
                 }
             });
             let consumed = sequence.last_consumed;
-            let reached = newest.filter(|newest| {
-                consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id))
-            });
+            let reached = newest
+                .filter(|newest| consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id)));
             if let Some(reached) = reached.or(consumed) {
                 successor.sequences.continue_after(account, reached);
             }

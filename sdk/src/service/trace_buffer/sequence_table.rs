@@ -3,7 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::account::Account;
+use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::key_map::{KeyMap, SequenceKey};
@@ -115,10 +115,16 @@ impl SequenceTable {
 
     /// Adds a sequence that another table has as well and that came as far as `reached` there.
     pub(super) fn continue_after(&mut self, account: &Account, reached: ConsumedChunk) {
-        let index = self.find_or_add(SequenceKey::new(account.producer_id, account.writer_id));
-        self.remember(index, &account.client);
+        let HotAccount {
+            producer_id,
+            writer_id,
+            client,
+            ..
+        } = &account.hot;
+        let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
+        self.remember(index, client);
         self[index].last_consumed = Some(reached);
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).hot.accounted.note(
             reached.id,
             reached.payload_bytes,
             !reached.was_incomplete,
