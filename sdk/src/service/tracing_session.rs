@@ -127,7 +127,7 @@ impl TracingSession {
             let was_full = buffer.is_full();
             for (_, _, counts) in buffer.all_packet_counts() {
                 losses.overwritten += counts.overwritten;
-                losses.discarded += counts.discarded;
+                losses.discarded += counts.discarded + counts.late;
                 losses.aborted += counts.aborted;
                 losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
                 // What is still there after the last read waits for the rest of its packet; a

@@ -390,8 +390,8 @@ impl TraceBuffer {
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
         self.sequences.iter().map(|(sequence, account)| {
             (
-                account.producer_id,
-                account.writer_id,
+                account.hot.producer_id,
+                account.hot.writer_id,
                 self.counts_of(sequence, account),
             )
         })
@@ -404,6 +404,7 @@ impl TraceBuffer {
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
+            overwritten: account.hot.overwritten,
             ..account.counts
         }
     }

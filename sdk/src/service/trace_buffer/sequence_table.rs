@@ -85,7 +85,7 @@ impl SequenceTable {
     pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
         if !self[index].is_remembered {
             self[index].is_remembered = true;
-            self.account_mut(index).client = *client;
+            self.account_mut(index).hot.client = *client;
             self.append_to_empty(index);
         }
     }
@@ -102,7 +102,7 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).hot.accounted.note(
             consumed.id,
             consumed.payload_bytes,
             !consumed.was_incomplete,
@@ -230,7 +230,7 @@ mod tests {
         let forgotten: Vec<u16> = table
             .iter()
             .filter(|(sequence, _)| sequence.last_consumed.is_none())
-            .map(|(_, account)| account.writer_id.0)
+            .map(|(_, account)| account.hot.writer_id.0)
             .collect();
         assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
     }
