@@ -12,6 +12,10 @@ use crate::choices::Shape;
 /// So far behind the newest chunk of its writer a chunk is still told from one that comes again.
 const LATE_IDS_MAX: u32 = 100;
 
+/// Ids are ordered within half of their circle. A writer that jumps so far could come round and be
+/// taken for older than itself; no writer does, and what becomes of such chunks cannot be told.
+const JUMP_MAX: u32 = 1 << 29;
+
 /// The size that marks a packet which its writer gave up.
 const ABORTED: u64 = 0x0fff_ffff;
 
@@ -82,11 +86,12 @@ impl AuditedBuffer {
         let is_new = book.ids.insert(id);
         let is_late = id.wrapping_sub(book.newest) > i32::MAX as u32;
         let is_too_late = is_late && book.newest.wrapping_sub(id) > LATE_IDS_MAX;
+        let jumps = !is_late && id.wrapping_sub(book.newest) > JUMP_MAX;
         if !is_late {
             book.newest = id;
         }
         book.begun = (book.begun)
-            .filter(|_| chunk.complete && is_new && !is_too_late)
+            .filter(|_| chunk.complete && is_new && !is_too_late && !jumps)
             .map(|begun| begun + packets_begun_in(chunk));
         self.buffer.commit_chunk(chunk);
     }
