@@ -437,7 +437,10 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Clocks, configuration, UUID, system, life cycle; what was recorded; the end and the statistics.
+/// Number of the field of [`TracePacket`].
+const TRACE_PROVENANCE: u32 = 124;
+
+/// Clocks, sync marker, configuration, UUID, provenance, system, life cycle; what was recorded; the end and the statistics.
 #[test]
 fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_statistics() {
     let _guard = alone();
@@ -448,20 +451,33 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     }));
     let (verdict, _) = in_memory(session);
 
+    // All of the service's packets come before or behind all others.
+    let of_writers = |packet: &TracePacket| packet.trusted_packet_sequence_id() != 1;
     let packets = &verdict.packets;
-    let (preamble, rest) = packets.split_at(5);
+    let begin = packets.iter().position(of_writers).unwrap();
+    let end = packets.iter().rposition(of_writers).unwrap() + 1;
+    let (preamble, recorded, epilogue) =
+        (&packets[..begin], &packets[begin..end], &packets[end..]);
     assert!(preamble[0].has_clock_snapshot());
-    assert!(preamble[1].has_trace_config());
-    assert!(preamble[2].has_trace_uuid());
-    assert!(preamble[3].has_system_info());
-    assert!(preamble[4].service_event().tracing_started());
-    let (recorded, epilogue) = rest.split_at(rest.len() - 2);
-    assert!(epilogue[0].service_event().tracing_disabled());
+    assert!(preamble[1].has_synchronization_marker());
+    assert!(preamble[2].has_trace_config());
+    assert!(preamble[3].has_trace_uuid());
+    // The published copy does not know the provenance yet.
+    let unknown = preamble[4].special_fields.unknown_fields();
+    assert!(unknown.get(TRACE_PROVENANCE).is_some());
+    assert!(preamble[5].has_system_info());
+    let events = &preamble[6..];
+    assert!(events[0].service_event().tracing_started());
+    assert!(events[1].service_event().all_data_sources_started());
+    assert!(events.last().unwrap().service_event().tracing_disabled());
+    assert!(epilogue[0].service_event().read_tracing_buffers_completed());
     assert!(epilogue[1].has_trace_stats());
+    assert_eq!(epilogue.len(), 2);
     for packet in preamble.iter().chain(epilogue) {
-        assert_eq!(packet.trusted_packet_sequence_id(), 1);
-        assert_eq!(packet.timestamp_clock_id(), 6, "BOOTTIME");
         assert!(packet.has_trusted_uid());
+        if !packet.has_synchronization_marker() {
+            assert_eq!(packet.timestamp_clock_id(), 6, "BOOTTIME");
+        }
     }
     let clocks = preamble[0].clock_snapshot();
     let ids: Vec<_> = clocks.clocks.iter().map(Clock::clock_id).collect();
