@@ -28,12 +28,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::account::{AccountId, Accounts, WriterCounters, WriterTotals};
+use super::account::{AccountId, Accounts, WriterCounters};
 use super::batch::Batch;
 use super::patches::PatchList;
 use super::writer_ids::WriterIds;
 use crate::commit::ServiceEndpoint;
-use crate::coordination::BufferExhaustedPolicy;
+use crate::coordination::{BufferExhaustedPolicy, WriterTotals};
 use crate::ids::{BufferId, WriterId};
 use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 

@@ -15,9 +15,10 @@ use super::BufferExhaustedPolicy;
 use super::thread_writers;
 use crate::commit::RingProgress;
 use crate::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl, WriterTotals,
 };
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
+use crate::runtime;
 use crate::track_event::{CallSite, TRACK_EVENT};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
@@ -262,6 +263,10 @@ impl Producer for ProcessProducer {
                 instance.setup.progress.advance(1);
             }
         }
+    }
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        runtime::writer_totals()
     }
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use protozero::{Message, StreamWriter, Writer};
 
-use super::account::PacketCounts;
 use super::arbiter::Arbiter;
 use super::chunk_source::{ChunkSource, Prepared};
 use super::port::WriterPort;
-use crate::coordination::BufferExhaustedPolicy;
+use crate::coordination::{BufferExhaustedPolicy, PacketCounts};
 use crate::ids::{BufferId, WriterId};
 use crate::protos::TracePacket;
 

@@ -14,3 +14,4 @@ mod named_buffers; // where packets go
 mod limits; // sessions in each other's way
 mod concurrent_sessions; // sessions that tell of each other
 mod trace_contents; // what a trace says of itself
+mod accounts; // what became of every packet

@@ -214,7 +214,7 @@ fn counted(counts: buffer::PacketCounts) -> Counts {
         read: counts.read,
         unread: counts.unread,
         overwritten: counts.overwritten,
-        discarded: counts.discarded,
+        discarded: counts.discarded + counts.late,
         gap: counts.gap,
         broken_chain: counts.broken_chain,
         aborted: counts.aborted,

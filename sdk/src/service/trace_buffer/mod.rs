@@ -80,7 +80,7 @@ use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
-use sequence::Sequence;
+use sequence::{ConsumedChunk, Sequence};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
@@ -269,6 +269,22 @@ impl TraceBuffer {
             packet: Vec::new(),
             observer: None,
         })
+    }
+
+    /// Goes on where `predecessor` stopped: what of a chunk is there, or was, does not count again
+    /// when the chunk comes again with more.
+    ///
+    /// For an empty buffer that is about to take the place of `predecessor`. Accounts and
+    /// statistics start anew.
+    pub fn succeed(&mut self, predecessor: &Self) {
+        self.sequences.succeed(&predecessor.sequences, |queued| {
+            let slot = predecessor.ring.slot(queued.slot);
+            ConsumedChunk {
+                id: queued.id,
+                payload_bytes: slot.payload_bytes,
+                was_incomplete: slot.is_incomplete,
+            }
+        });
     }
 
     /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the

@@ -7,7 +7,7 @@ use super::account::Account;
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::key_map::{KeyMap, SequenceKey};
-use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
+use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex, is_newer};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
@@ -78,6 +78,34 @@ impl SequenceTable {
             .push(Account::new(key.producer_id(), key.writer_id()));
         self.indexes.insert(key, index);
         index
+    }
+
+    /// Adds the sequences of `predecessor` as if all their chunks had been consumed; `consumed`
+    /// tells how much there is of each.
+    pub(super) fn succeed(
+        &mut self,
+        predecessor: &Self,
+        consumed: impl Fn(QueuedChunk) -> ConsumedChunk,
+    ) {
+        for (old, old_account) in predecessor.iter() {
+            let key = SequenceKey::new(old_account.producer_id, old_account.writer_id);
+            let index = self.find_or_add(key);
+            if old.is_remembered {
+                self.remember(index, &old_account.client);
+            }
+            let account = self.account_mut(index);
+            account.accounted = old_account.accounted;
+            let mut last_consumed = old.last_consumed;
+            for chunk in old.chunks().map(&consumed) {
+                account
+                    .accounted
+                    .note(chunk.id, chunk.payload_bytes, !chunk.was_incomplete);
+                if last_consumed.is_none_or(|last| is_newer(chunk.id, last.id)) {
+                    last_consumed = Some(chunk);
+                }
+            }
+            self[index].last_consumed = last_consumed;
+        }
     }
 
     /// Starts to remember the order of a sequence, unless that is so already.

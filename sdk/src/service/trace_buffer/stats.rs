@@ -1,7 +1,7 @@
 //! What the buffer counts: the statistics that go into a trace, the exact account of packets, and
 //! the balance of what was stored.
 
-use std::ops::Add;
+use std::ops::{Add, AddAssign};
 
 /// Counters of one buffer: the fields of `TraceStats.BufferStats`, under their names.
 ///
@@ -166,8 +166,10 @@ pub struct PacketCounts {
     pub unread: u64,
     /// Evicted by newer data before they were read.
     pub overwritten: u64,
-    /// In chunks refused: by a full buffer, for their size, or because they came too late.
+    /// In chunks refused by a full buffer, or for their size.
     pub discarded: u64,
+    /// In chunks that came when their place in the sequence was already read or evicted.
+    pub late: u64,
     /// Begun, but chunks are missing where they should go on.
     pub gap: u64,
     /// Begun, but not continued by the chunk that follows.
@@ -184,6 +186,7 @@ impl PacketCounts {
     pub const fn lost(&self) -> u64 {
         self.overwritten
             + self.discarded
+            + self.late
             + self.gap
             + self.broken_chain
             + self.aborted
@@ -194,6 +197,20 @@ impl PacketCounts {
     #[must_use]
     pub const fn committed(&self) -> u64 {
         self.read + self.unread + self.lost()
+    }
+}
+
+impl AddAssign for PacketCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.read += other.read;
+        self.unread += other.unread;
+        self.overwritten += other.overwritten;
+        self.discarded += other.discarded;
+        self.late += other.late;
+        self.gap += other.gap;
+        self.broken_chain += other.broken_chain;
+        self.aborted += other.aborted;
+        self.corrupted += other.corrupted;
     }
 }
 
