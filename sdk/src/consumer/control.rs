@@ -104,7 +104,7 @@ impl SessionControl {
         self.runtime
             .service()
             .flush(self.id, 0, FlushFlags::explicit(), done);
-        // An end of the session answers as well; no answer means that there is no session.
+        // There is an answer to everybody, also if the session ends or is no more.
         told.recv() == Ok(FlushOutcome::Succeeded)
     }
 

@@ -42,11 +42,46 @@ impl Snapshot {
         session: SessionId,
         trigger: Option<ReceivedTrigger>,
     ) -> Result<Self, Error> {
+        Self::take(runtime, CloneSource::Id(session), trigger)
+    }
+
+    /// Takes a snapshot of the session of this process that has this
+    /// [`unique_session_name`](crate::TraceConfig::unique_session_name), whoever holds it.
+    /// Recording goes on.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such session, or no memory for a copy of its buffers.
+    ///
+    /// ```
+    /// use tracezero::{BufferConfig, Snapshot, TraceConfig, instant};
+    ///
+    /// let session = TraceConfig::new()
+    ///     .buffer(BufferConfig::ring(1024))
+    ///     .record_all()
+    ///     .unique_session_name("flight recorder")
+    ///     .record_in_memory()?;
+    /// instant!("app", "here");
+    /// assert_eq!(Snapshot::of_session("flight recorder")?.events(), 1);
+    /// drop(session);
+    /// assert!(Snapshot::of_session("flight recorder").is_err());
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    pub fn of_session(unique_name: &str) -> Result<Self, Error> {
+        let source = CloneSource::Name(unique_name.to_owned());
+        Self::take(Runtime::of_process(None)?, source, None)
+    }
+
+    fn take(
+        runtime: &'static Runtime,
+        source: CloneSource,
+        trigger: Option<ReceivedTrigger>,
+    ) -> Result<Self, Error> {
         let service = runtime.service();
         let (tell, told) = mpsc::sync_channel(1);
         let name = trigger.as_ref().map(|trigger| trigger.name.clone());
         service.clone_session(CloneRequest {
-            source: CloneSource::Id(session),
+            source,
             uid: rustix::process::getuid().as_raw(),
             owner: Arc::new(Nobody),
             output: None,

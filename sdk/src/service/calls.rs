@@ -2,9 +2,17 @@
 //!
 //! None is made while the service is locked, since whoever is called may call back. They are noted
 //! under the lock and made after it, in the order in which they were noted, one at a time. Whoever
-//! asked the service for something returns when the calls that follow from it have been made; so a
-//! session that has started records, whichever thread made the calls. Inside of a call there is no
-//! waiting: what it leads to is made when it has returned.
+//! asks the service for something returns when the calls that follow from it have been made; so a
+//! session that has started records, whichever thread made the calls.
+//!
+//! Two do not wait, and leave their calls to the thread that is inside of one: that thread itself,
+//! which calls back; and whoever answers a call, since the call may be waiting for the answer.
+//!
+//! # Locks
+//!
+//! From the outside in: the reader of a session, the service's books, what a producer's link
+//! holds, the contents of a buffer. Whoever waits here for calls holds none of them, and nothing
+//! that a call may want.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -24,6 +32,15 @@ pub(super) struct Calls {
     made: u64,
     /// The thread that is inside of a call.
     caller: Option<ThreadId>,
+    /// Calls up to this number were left to that thread.
+    left_to_caller: u64,
+}
+
+/// Whether to return before calls that another thread is making are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    Waits,
+    LeavesCalls,
 }
 
 impl Calls {
@@ -33,20 +50,28 @@ impl Calls {
     }
 }
 
-/// Makes the calls that were noted so far, or waits until another thread has made them. `changed`
-/// is notified after each.
-pub(super) fn make_calls(mut control: MutexGuard<'_, Control>, changed: &Condvar) {
+/// Makes the calls that were noted so far. While another thread makes some, either waits or leaves
+/// all to that thread. `changed` is notified after each call.
+pub(super) fn make_calls(
+    mut control: MutexGuard<'_, Control>,
+    changed: &Condvar,
+    patience: Patience,
+) {
     let this_thread = thread::current().id();
     let until = control.calls.noted;
-    while control.calls.made < until {
-        match control.calls.caller {
-            Some(caller) if caller == this_thread => return,
-            Some(_) => changed.wait(&mut control),
-            None => {
-                let Some(call) = control.calls.waiting.pop_front() else {
+    loop {
+        let calls = &mut control.calls;
+        match calls.caller {
+            Some(caller) if caller == this_thread || patience == Patience::LeavesCalls => {
+                calls.left_to_caller = calls.noted;
+                return;
+            }
+            Some(_) if calls.made < until => changed.wait(&mut control),
+            None if calls.made < until.max(calls.left_to_caller) => {
+                let Some(call) = calls.waiting.pop_front() else {
                     return;
                 };
-                control.calls.caller = Some(this_thread);
+                calls.caller = Some(this_thread);
                 let outcome = MutexGuard::unlocked(&mut control, || {
                     // A panic must not leave the others waiting; it goes on below.
                     panic::catch_unwind(AssertUnwindSafe(call))
@@ -59,6 +84,7 @@ pub(super) fn make_calls(mut control: MutexGuard<'_, Control>, changed: &Condvar
                     panic::resume_unwind(panic);
                 }
             }
+            Some(_) | None => return,
         }
     }
 }

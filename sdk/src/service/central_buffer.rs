@@ -121,10 +121,9 @@ impl CentralBuffer {
 
     /// Takes the contents out. Writers go on, and repeat what later packets of theirs build on.
     pub(super) fn take(&self) -> Result<TakenBuffer, BufferError> {
-        let mut empty =
-            self.with(|buffer| TraceBuffer::new(buffer.size_bytes(), buffer.fill_policy()))?;
         let mut contents = self.contents.lock();
         let contents = &mut *contents;
+        let successor = contents.buffer.successor()?;
         let past = contents.past_of_snapshot();
         for (producer, writer, counts) in contents.buffer.all_packet_counts() {
             contents
@@ -133,11 +132,10 @@ impl CentralBuffer {
                 .or_default()
                 .replaced += counts;
         }
-        empty.succeed(&contents.buffer);
         contents.quarters = 0;
         self.progress.advance(1);
         Ok(TakenBuffer {
-            buffer: mem::replace(&mut contents.buffer, empty),
+            buffer: mem::replace(&mut contents.buffer, successor),
             past,
         })
     }

@@ -112,11 +112,11 @@ impl Control {
         self.set_timer(session, after_ms, timer);
     }
 
-    /// The producer is gone: what it has finished in its chunks is kept, its instances end.
-    pub(super) fn producer_disconnected(&mut self, id: ProducerId) {
-        let Some(producer) = self.producers.remove(&id) else {
-            return;
-        };
+    /// The producer is gone: what it has finished in its chunks is kept, its instances end. What is
+    /// returned is to be dropped without the lock, like [`Control::free`]'s.
+    #[must_use]
+    pub(super) fn producer_disconnected(&mut self, id: ProducerId) -> Option<ConnectedProducer> {
+        let producer = self.producers.remove(&id)?;
         for session in self.sessions.values() {
             producer.link.scrape(&session.buffers);
         }
@@ -125,5 +125,6 @@ impl Control {
         for session in flushing {
             self.producer_will_not_flush(session, id);
         }
+        Some(producer)
     }
 }

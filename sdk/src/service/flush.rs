@@ -62,7 +62,7 @@ impl Control {
         then: FlushThen,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else {
-            return;
+            return self.after_flush(id, FlushOutcome::Failed, then);
         };
         if session.state != State::Started || session.flushes.len() >= FLUSHES_MAX {
             session.flush_counts.requested += 1;
@@ -215,13 +215,7 @@ impl Control {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.flush_counts.failed += 1;
         }
-        match pending.then {
-            FlushThen::Nothing | FlushThen::Disable | FlushThen::WriteIntoFile => {}
-            FlushThen::Clone(clone, group) => {
-                self.clone_flushed(clone, &group, FlushOutcome::Failed);
-            }
-            FlushThen::Tell(tell) => self.calls.note(move || tell(FlushOutcome::Failed)),
-        }
+        self.after_flush(id, FlushOutcome::Failed, pending.then);
     }
 
     pub(super) fn flush_periodically(&mut self, id: SessionId) {

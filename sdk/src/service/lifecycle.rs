@@ -37,12 +37,12 @@ pub(crate) struct SessionRequest {
 impl Control {
     /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
-    pub(super) fn enable(&mut self, request: SessionRequest) -> Result<SessionId, Error> {
+    pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, Error> {
         let recording = Arc::clone(&request.recording);
         let config = &recording.config;
         self.set_lockdown(config.lockdown_mode);
         self.check_other_sessions(&recording, request.uid)?;
-        let buffers = self.open_buffers(&request)?;
+        let buffers = self.open_buffers(request)?;
         self.last_session.0 += 1;
         let id = self.last_session;
         self.note_name(&recording);
@@ -53,8 +53,8 @@ impl Control {
         let reader = TraceReader::new(buffers.clone(), config, None);
         let mut session = TracingSession::new(
             request.uid,
-            request.recording,
-            request.owner,
+            Arc::clone(&recording),
+            Arc::clone(&request.owner),
             buffers,
             uuid,
             reader,
@@ -241,20 +241,17 @@ impl Control {
         self.disable(id);
     }
 
-    /// Ends a session, if it has not ended, and forgets it with its buffers. `reason` is told to its
-    /// owner.
-    pub(super) fn free(&mut self, id: SessionId, reason: Option<String>) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.end_reason = session.end_reason.take().or(reason);
-        }
-        self.disable_now(id);
+    /// Ends a session, if it has not ended, and forgets it with its buffers. What is returned is to
+    /// be dropped without the lock: its owner may hold whatever an application likes.
+    #[must_use]
+    pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
-        let Some(session) = self.sessions.remove(&id) else {
-            return;
-        };
+        self.disable_now(id);
+        let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
         }
+        Some(session)
     }
 
     /// Copies what is finished in the chunks of the producers that take part in a session.

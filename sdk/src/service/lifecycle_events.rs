@@ -81,7 +81,7 @@ fn write_names(names: &[DataSourceName], out: &mut tracing_service_event::DataSo
     }
 }
 
-/// The events that were not read yet, by time.
+/// The events that were not read yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LifecycleEvents {
     events: Vec<(u64, Event)>,
@@ -115,9 +115,11 @@ impl LifecycleEvents {
         self.events.extend(later.events);
     }
 
-    /// Takes the events that were not taken yet, each with its time in nanoseconds.
+    /// Takes the events that were not taken yet, each with its time in nanoseconds, by time.
     pub(super) fn take(&mut self) -> Vec<(u64, Event)> {
-        std::mem::take(&mut self.events)
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_by_key(|(timestamp_ns, _)| *timestamp_ns);
+        events
     }
 }
 

@@ -58,6 +58,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use self::calls::Patience;
 pub(crate) use self::central_buffer::CentralBuffer;
 use self::control::{ConnectedProducer, Control};
 pub(crate) use self::environment::{Environment, Machine};
@@ -116,13 +117,27 @@ impl Service {
         })
     }
 
-    /// Calls `work` with the books locked; then makes the calls that it noted.
+    /// Calls `work` with the books locked; returns when the calls that it noted have been made.
     fn with<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
+        self.call_after(Patience::Waits, work)
+    }
+
+    /// Like [`Service::with`], for what answers a call: does not wait for other threads.
+    fn answer(&self, work: impl FnOnce(&mut Control)) {
+        self.call_after(Patience::LeavesCalls, work);
+    }
+
+    fn call_after<R>(&self, patience: Patience, work: impl FnOnce(&mut Control) -> R) -> R {
         let mut control = self.control.lock();
         let result = work(&mut control);
         self.changed.notify_all();
-        calls::make_calls(control, &self.changed);
+        calls::make_calls(control, &self.changed, patience);
         result
+    }
+
+    /// Calls `work`, which notes no calls, with the books locked; also while a reader is.
+    fn look<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
+        work(&mut self.control.lock())
     }
 
     /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
@@ -156,7 +171,7 @@ impl Service {
 
     /// Begins a session; see [`Control::enable`].
     pub(crate) fn enable(&self, request: SessionRequest) -> Result<SessionId, Error> {
-        self.with(|control| control.enable(request))
+        self.with(|control| control.enable(&request))
     }
 
     /// Gives a session the file that it writes into.
@@ -183,7 +198,7 @@ impl Service {
 
     /// Forgets a session and its buffers, after ending it if it goes on.
     pub(crate) fn free(&self, session: SessionId) {
-        self.with(|control| control.free(session, None));
+        drop(self.with(|control| control.free(session)));
     }
 
     /// Has the data sources of a session flush; `done` is told how it went. A `timeout_ms` of 0
@@ -211,7 +226,7 @@ impl Service {
 
     /// Where a session is in its life; `None` if there is no such session.
     pub(crate) fn state(&self, session: SessionId) -> Option<State> {
-        Some(self.control.lock().sessions.get(&session)?.state)
+        self.look(|control| Some(control.sessions.get(&session)?.state))
     }
 
     /// Why a session ended, if nobody asked it to.
@@ -226,9 +241,10 @@ impl Service {
 
     /// The buffers of a session, in the order of its configuration.
     pub(crate) fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
-        let control = self.control.lock();
-        let session = control.sessions.get(&session);
-        session.map_or_else(Vec::new, |session| session.buffers.clone())
+        self.look(|control| {
+            let session = control.sessions.get(&session);
+            session.map_or_else(Vec::new, |session| session.buffers.clone())
+        })
     }
 
     /// Waits until a session is over, at most so long. Returns whether it is.
@@ -275,9 +291,10 @@ impl Service {
     }
 
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
-        let control = self.control.lock();
-        let session = control.sessions.get(&session)?;
-        Control::can_be_read(session).then(|| Arc::clone(&session.reader))
+        self.look(|control| {
+            let session = control.sessions.get(&session)?;
+            Control::can_be_read(session).then(|| Arc::clone(&session.reader))
+        })
     }
 
     /// Writes what is in the buffers of a session into its file. Closes the file if the session is
@@ -331,14 +348,14 @@ impl Service {
     }
 
     fn reader(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
-        let control = self.control.lock();
-        Some(Arc::clone(&control.sessions.get(&session)?.reader))
+        self.look(|control| Some(Arc::clone(&control.sessions.get(&session)?.reader)))
     }
 
     fn is_live(&self, session: SessionId) -> bool {
-        let control = self.control.lock();
-        let session = control.sessions.get(&session);
-        session.is_some_and(TracingSession::is_live)
+        self.look(|control| {
+            let session = control.sessions.get(&session);
+            session.is_some_and(TracingSession::is_live)
+        })
     }
 
     /// What was read of a session so far.
@@ -368,6 +385,6 @@ impl Service {
     pub(crate) fn stats(&self, session: SessionId) -> Option<TraceStats> {
         let reader = self.reader(session)?;
         let mut reader = reader.lock();
-        self.with(|control| control.trace_stats(session, &mut reader))
+        self.look(|control| control.trace_stats(session, &mut reader))
     }
 }

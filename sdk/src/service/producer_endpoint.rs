@@ -219,17 +219,17 @@ impl ServiceControl for ProducerEndpoint {
 
     fn notify_started(&self, instance: InstanceId) {
         self.service
-            .with(|control| control.data_source_started(self.id, instance));
+            .answer(|control| control.data_source_started(self.id, instance));
     }
 
     fn notify_stopped(&self, instance: InstanceId) {
         self.service
-            .with(|control| control.data_source_stopped(self.id, instance));
+            .answer(|control| control.data_source_stopped(self.id, instance));
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {
         self.service
-            .with(|control| control.flush_acknowledged(self.id, flush));
+            .answer(|control| control.flush_acknowledged(self.id, flush));
     }
 
     fn activate_triggers(&self, names: &[&str]) {
@@ -240,7 +240,9 @@ impl ServiceControl for ProducerEndpoint {
 
 impl Drop for ProducerEndpoint {
     fn drop(&mut self) {
-        self.service
+        let producer = self
+            .service
             .with(|control| control.producer_disconnected(self.id));
+        drop(producer);
     }
 }

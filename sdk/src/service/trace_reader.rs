@@ -65,7 +65,7 @@ impl TraceReader {
         batch: &mut Vec<u8>,
         mut take: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
-        service.with(|control| control.write_packets_before_data(session, self, batch));
+        service.look(|control| control.write_packets_before_data(session, self, batch));
         for buffer in &self.buffers {
             loop {
                 let has_more = buffer.with(|buffer| read_batch(buffer, &mut self.framer));
@@ -76,7 +76,7 @@ impl TraceReader {
                 }
             }
         }
-        service.with(|control| control.write_packets_after_data(session, self, batch));
+        service.look(|control| control.write_packets_after_data(session, self, batch));
         take(batch)
     }
 }

@@ -398,7 +398,7 @@ pub(super) enum Told {
         data_source: String,
         is_started: bool,
     },
-    CloneTriggered(String),
+    CloneTriggered(ReceivedTrigger),
 }
 
 #[derive(Default)]
@@ -430,9 +430,7 @@ impl SessionOwner for OwnerCalls {
     }
 
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
-        self.told
-            .lock()
-            .push(Told::CloneTriggered(trigger.name.clone()));
+        self.told.lock().push(Told::CloneTriggered(trigger.clone()));
     }
 }
 

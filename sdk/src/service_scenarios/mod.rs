@@ -15,3 +15,10 @@ mod limits; // sessions in each other's way
 mod concurrent_sessions; // sessions that tell of each other
 mod trace_contents; // what a trace says of itself
 mod accounts; // what became of every packet
+mod triggers; // what starts, ends and clones sessions from outside
+mod flush; // data sources hand over what they hold
+mod events; // what a trace tells about its session
+mod scraping; // what writers did not hand over is taken all the same
+mod clones; // snapshots
+mod calls; // what the service asks of others, and what they may do meanwhile
+mod stress; // all of it at once, from many threads

@@ -275,7 +275,7 @@ impl WritableChunk {
 
     /// Writes a whole packet as a trace writer would, under the eyes of the model checker.
     #[cfg(test)]
-    pub(super) fn append_packet(&mut self, bytes: &[u8]) {
+    pub(crate) fn append_packet(&mut self, bytes: &[u8]) {
         assert!(self.begin_fragment());
         if bytes.len() < 127 {
             self.write(&[&[bytes.len() as u8], bytes].concat());

@@ -135,6 +135,67 @@ fn freeing_and_taking_on_one_page_lose_no_move() {
 }
 
 #[test]
+fn completing_and_taking_on_one_page_lose_no_move() {
+    loom::model(|| {
+        let (producer, service) = one_page();
+        let first = take(&producer, PageLayout::Two, 1).unwrap();
+        let rival = producer.clone();
+        let taker = thread::spawn(move || {
+            let second = take(&rival, PageLayout::Two, 2).unwrap();
+            second.place().chunk_index
+        });
+        let completed = first.complete();
+        let taken = taker.join().unwrap();
+        assert_ne!(taken, completed.chunk_index);
+        let word = service.page_word(0).unwrap();
+        let state = |chunk_index| word.chunk_state(chunk_index);
+        assert_eq!(state(completed.chunk_index), Some(ChunkState::Complete));
+        assert_eq!(state(taken), Some(ChunkState::BeingWritten));
+    });
+}
+
+#[test]
+fn chunks_of_one_page_that_are_completed_at_once_can_both_be_read() {
+    loom::model(|| {
+        let (producer, service) = one_page();
+        let mut first = take(&producer, PageLayout::Two, 1).unwrap();
+        let mut second = take(&producer, PageLayout::Two, 2).unwrap();
+        let other = thread::spawn(move || {
+            second.append_packet(b"second");
+            second.complete()
+        });
+        first.append_packet(b"first");
+        let places = [first.complete(), other.join().unwrap()];
+        for (place, payload) in places.into_iter().zip([&b"\x05first"[..], b"\x06second"]) {
+            let chunk = service.acquire_for_reading(place).unwrap();
+            assert_eq!(chunk.payload()[..payload.len()], *payload);
+            chunk.free().unwrap();
+        }
+        assert!(service.page_word(0).unwrap().is_free());
+    });
+}
+
+#[test]
+fn completing_and_freeing_on_one_page_lose_no_move() {
+    loom::model(|| {
+        let (producer, service) = one_page();
+        let first = take(&producer, PageLayout::Two, 1).unwrap().complete();
+        let second = take(&producer, PageLayout::Two, 2).unwrap();
+        let service = Arc::new(service);
+        let reader = {
+            let service = Arc::clone(&service);
+            thread::spawn(move || service.acquire_for_reading(first).unwrap().free().unwrap())
+        };
+        let second = second.complete();
+        reader.join().unwrap();
+        let word = service.page_word(0).unwrap();
+        assert_eq!(word.used_mask(), 1 << second.chunk_index);
+        service.acquire_for_reading(second).unwrap().free().unwrap();
+        assert!(service.page_word(0).unwrap().is_free());
+    });
+}
+
+#[test]
 fn only_one_of_two_readers_gets_a_complete_chunk() {
     loom::model(|| {
         let (producer, service) = one_page();
@@ -198,6 +259,29 @@ fn a_scrape_after_a_free_never_mixes_two_writers() {
         let mut chunk = take(&producer, PageLayout::One, 2).unwrap();
         chunk.append_packet(b"new");
         chunk.publish_finished();
+        scraper.join().unwrap();
+    });
+}
+
+#[test]
+fn a_scrape_beside_a_writer_that_gives_up_a_packet_sees_those_before_it() {
+    loom::model(|| {
+        let (producer, mut service) = one_page();
+        let scraper = thread::spawn(move || {
+            let mut payload = Vec::new();
+            if let Some(scraped) = service.scrape(FIRST, &mut payload) {
+                assert_eq!(scraped.packets.count(), 2);
+                assert_eq!(payload[..4], *b"\x03one");
+                if !scraped.is_complete {
+                    assert!(payload[4..].iter().all(|byte| *byte == 0));
+                }
+            }
+        });
+        let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
+        chunk.append_packet(b"one");
+        assert!(chunk.begin_fragment());
+        chunk.abandon_fragment();
+        let _ = chunk.complete();
         scraper.join().unwrap();
     });
 }

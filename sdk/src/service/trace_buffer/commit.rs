@@ -59,9 +59,9 @@ struct RefusedChunk<'a> {
 /// Why a chunk is not stored.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// The memory has no room for it.
-    NoRoom,
-    /// Its place in the sequence was read or evicted before it came.
+    /// There is no room for it.
+    Discarded,
+    /// Its place in the sequence was read or evicted.
     Late,
 }
 
@@ -150,7 +150,7 @@ impl TraceBuffer {
             is_complete,
         };
         if self.intake != Intake::Open {
-            return self.discard(&refused, Refusal::NoRoom);
+            return self.discard(&refused, Refusal::Discarded);
         }
         if scan.end == ScanEnd::Malformed {
             self.stats.abi_violations += 1;
@@ -161,7 +161,7 @@ impl TraceBuffer {
             .filter(|&reserved_bytes| slot_size_bytes(reserved_bytes) <= self.ring.size_bytes())
         else {
             self.stats.abi_violations += 1;
-            return self.account_refused(&refused, Refusal::NoRoom);
+            return self.account_refused(&refused, Refusal::Discarded);
         };
         let chunk = CheckedChunk {
             id,
@@ -191,7 +191,7 @@ impl TraceBuffer {
         let fits_before_end = size_bytes <= self.ring.tail_bytes();
         if !fits_before_end && self.policy == FillPolicy::Discard {
             self.intake = Intake::Sealed;
-            return self.discard(&refused, Refusal::NoRoom);
+            return self.discard(&refused, Refusal::Discarded);
         }
         self.sequences[sequence].expect(chunk.id);
         if !fits_before_end {
@@ -351,7 +351,7 @@ impl TraceBuffer {
     fn account_refused(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         let present = self.sequences[chunk.sequence].find(chunk.id);
         let account = self.sequences.account_mut(chunk.sequence);
-        let Some(mut news_bytes) = account.accounted.news(chunk.id) else {
+        let Some(mut news_bytes) = account.hot.accounted.news(chunk.id) else {
             return;
         };
         if let Some(present) = present {
@@ -363,13 +363,13 @@ impl TraceBuffer {
         }
         let (packets, _) =
             fragment::packets_from(chunk.payload, usize::from(news_bytes), chunk.flags);
-        let lost = match refusal {
-            Refusal::NoRoom => &mut account.counts.discarded,
+        *match refusal {
+            Refusal::Discarded => &mut account.counts.discarded,
             Refusal::Late => &mut account.counts.late,
-        };
-        *lost += packets as u64;
+        } += packets as u64;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
         account
+            .hot
             .accounted
             .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
     }

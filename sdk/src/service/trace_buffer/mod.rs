@@ -80,7 +80,7 @@ use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
-use sequence::{ConsumedChunk, Sequence};
+use sequence::{ConsumedChunk, Sequence, is_newer};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
@@ -271,20 +271,31 @@ impl TraceBuffer {
         })
     }
 
-    /// Goes on where `predecessor` stopped: what of a chunk is there, or was, does not count again
-    /// when the chunk comes again with more.
+    /// An empty buffer of the same size and policy, for what comes after this one: a chunk that
+    /// came here while its writer was still filling it brings only the rest when it comes there.
     ///
-    /// For an empty buffer that is about to take the place of `predecessor`. Accounts and
-    /// statistics start anew.
-    pub fn succeed(&mut self, predecessor: &Self) {
-        self.sequences.succeed(&predecessor.sequences, |queued| {
-            let slot = predecessor.ring.slot(queued.slot);
-            ConsumedChunk {
-                id: queued.id,
-                payload_bytes: slot.payload_bytes,
-                was_incomplete: slot.is_incomplete,
+    /// # Errors
+    ///
+    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
+    pub fn successor(&self) -> Result<Self, BufferError> {
+        let mut successor = Self::new(self.size_bytes(), self.policy)?;
+        for (sequence, account) in self.sequences.iter() {
+            let newest = sequence.back().map(|newest| {
+                let slot = self.ring.slot(newest.slot);
+                ConsumedChunk {
+                    id: newest.id,
+                    payload_bytes: slot.payload_bytes,
+                    was_incomplete: slot.is_incomplete,
+                }
+            });
+            let consumed = sequence.last_consumed;
+            let reached = newest
+                .filter(|newest| consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id)));
+            if let Some(reached) = reached.or(consumed) {
+                successor.sequences.continue_after(account, reached);
             }
-        });
+        }
+        Ok(successor)
     }
 
     /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the
@@ -406,8 +417,8 @@ impl TraceBuffer {
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
         self.sequences.iter().map(|(sequence, account)| {
             (
-                account.producer_id,
-                account.writer_id,
+                account.hot.producer_id,
+                account.hot.writer_id,
                 self.counts_of(sequence, account),
             )
         })
@@ -420,6 +431,7 @@ impl TraceBuffer {
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
+            overwritten: account.hot.overwritten,
             ..account.counts
         }
     }

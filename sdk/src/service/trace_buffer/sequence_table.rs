@@ -3,11 +3,11 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::account::Account;
+use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::key_map::{KeyMap, SequenceKey};
-use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex, is_newer};
+use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
@@ -80,40 +80,12 @@ impl SequenceTable {
         index
     }
 
-    /// Adds the sequences of `predecessor` as if all their chunks had been consumed; `consumed`
-    /// tells how much there is of each.
-    pub(super) fn succeed(
-        &mut self,
-        predecessor: &Self,
-        consumed: impl Fn(QueuedChunk) -> ConsumedChunk,
-    ) {
-        for (old, old_account) in predecessor.iter() {
-            let key = SequenceKey::new(old_account.producer_id, old_account.writer_id);
-            let index = self.find_or_add(key);
-            if old.is_remembered {
-                self.remember(index, &old_account.client);
-            }
-            let account = self.account_mut(index);
-            account.accounted = old_account.accounted;
-            let mut last_consumed = old.last_consumed;
-            for chunk in old.chunks().map(&consumed) {
-                account
-                    .accounted
-                    .note(chunk.id, chunk.payload_bytes, !chunk.was_incomplete);
-                if last_consumed.is_none_or(|last| is_newer(chunk.id, last.id)) {
-                    last_consumed = Some(chunk);
-                }
-            }
-            self[index].last_consumed = last_consumed;
-        }
-    }
-
     /// Starts to remember the order of a sequence, unless that is so already.
     #[inline]
     pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
         if !self[index].is_remembered {
             self[index].is_remembered = true;
-            self.account_mut(index).client = *client;
+            self.account_mut(index).hot.client = *client;
             self.append_to_empty(index);
         }
     }
@@ -130,7 +102,7 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).hot.accounted.note(
             consumed.id,
             consumed.payload_bytes,
             !consumed.was_incomplete,
@@ -139,6 +111,24 @@ impl SequenceTable {
         if self[index].front().is_none() {
             self.append_to_empty(index);
         }
+    }
+
+    /// Adds a sequence that another table has as well and that came as far as `reached` there.
+    pub(super) fn continue_after(&mut self, account: &Account, reached: ConsumedChunk) {
+        let HotAccount {
+            producer_id,
+            writer_id,
+            client,
+            ..
+        } = &account.hot;
+        let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
+        self.remember(index, client);
+        self[index].last_consumed = Some(reached);
+        self.account_mut(index).hot.accounted.note(
+            reached.id,
+            reached.payload_bytes,
+            !reached.was_incomplete,
+        );
     }
 
     /// Forgets the sequences that are empty for longest, if there are too many.
@@ -258,7 +248,7 @@ mod tests {
         let forgotten: Vec<u16> = table
             .iter()
             .filter(|(sequence, _)| sequence.last_consumed.is_none())
-            .map(|(_, account)| account.writer_id.0)
+            .map(|(_, account)| account.hot.writer_id.0)
             .collect();
         assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
     }

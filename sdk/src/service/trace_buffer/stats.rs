@@ -166,9 +166,9 @@ pub struct PacketCounts {
     pub unread: u64,
     /// Evicted by newer data before they were read.
     pub overwritten: u64,
-    /// In chunks refused by a full buffer, or for their size.
+    /// In chunks refused: by a full buffer, by a clone, or for their size.
     pub discarded: u64,
-    /// In chunks that came when their place in the sequence was already read or evicted.
+    /// In chunks that came after their place in the sequence was read or evicted.
     pub late: u64,
     /// Begun, but chunks are missing where they should go on.
     pub gap: u64,

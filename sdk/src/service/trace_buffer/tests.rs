@@ -488,6 +488,44 @@ fn a_clone_refuses_chunks_and_patches_and_counts_them() {
 }
 
 #[test]
+fn a_successor_takes_only_the_rest_of_a_chunk_that_its_writer_still_fills() {
+    let whole = whole_packets(7, b"\x03one\x03two");
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&UntrustedChunk {
+        complete: false,
+        ..whole
+    });
+    let mut successor = buffer.successor().unwrap();
+    successor.commit_chunk(&whole);
+    for (buffer, packet) in [(&mut buffer, b"one"), (&mut successor, b"two")] {
+        buffer.begin_read();
+        let packets: Vec<Vec<u8>> = std::iter::from_fn(|| {
+            let packet = buffer.read_packet()?;
+            assert!(packet.loss().is_empty());
+            Some(packet.slices().collect::<Vec<_>>().concat())
+        })
+        .collect();
+        assert_eq!(packets, [packet]);
+        assert_eq!((counts(buffer).read, counts(buffer).lost()), (1, 0));
+    }
+}
+
+#[test]
+fn a_successor_knows_which_chunk_comes_next() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&whole_packets(7, b"\x01a\x01b"));
+    let loss_before = |chunk_id| {
+        let mut successor = buffer.successor().unwrap();
+        successor.commit_chunk(&whole_packets(chunk_id, b"\x01c\x01d"));
+        successor.begin_read();
+        successor.read_packet().map(|packet| packet.loss())
+    };
+    assert_eq!(loss_before(7), None);
+    assert_eq!(loss_before(8), Some(LossMask::NONE));
+    assert_eq!(loss_before(9), Some(LossMask::READ_GAP));
+}
+
+#[test]
 fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
@@ -687,4 +725,23 @@ fn packets_that_are_not_whole_when_they_go_are_not_shown() {
         assert_eq!(*shown.lock().unwrap(), [(1, LossMask::NONE, b"a".to_vec())]);
         assert_eq!(counts(&buffer).overwritten, 2);
     }
+}
+
+#[test]
+fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
+    // Behind the buffer's back: whoever looked at these bytes would find nothing but corruption.
+    let oldest = buffer.ring.first();
+    buffer.ring.payload_mut(oldest).fill(0xff);
+    for chunk_id in 0..128 {
+        buffer.commit_chunk(&UntrustedChunk {
+            writer_id: WriterId(2),
+            ..whole_packets(chunk_id, b"\x01y\x01z")
+        });
+    }
+    assert_eq!(
+        (counts(&buffer).overwritten, counts(&buffer).lost()),
+        (2, 2)
+    );
 }
