@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::commit::RingProgress;
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId, WriterId};
@@ -71,7 +72,8 @@ pub enum BufferExhaustedPolicy {
     #[default]
     Drop,
     /// Waits for a chunk at every packet, each time as long as
-    /// [`ArbiterConfig::stall_attempts_max`](crate::producer::ArbiterConfig::stall_attempts_max) allows. Only then are packets dropped.
+    /// [`DataSourceConfig::stall_limit`](crate::DataSourceConfig::stall_limit) says. Only then are
+    /// packets dropped; the process is never aborted.
     Stall,
     /// Waits likewise, but while it is dropping it does not wait again.
     StallThenDrop,
@@ -92,6 +94,8 @@ pub struct DataSourceSetup {
     pub progress: Arc<RingProgress>,
     /// What its writers do when there is no free chunk.
     pub exhausted_policy: BufferExhaustedPolicy,
+    /// How long they wait for one, if they do; `None` leaves that to the producer.
+    pub stall_limit: Option<Duration>,
     /// A serialized `DataSourceConfig`, with what the service fills in.
     pub config: Vec<u8>,
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, ReentrantMutex};
 
@@ -358,6 +359,7 @@ pub(crate) struct Target {
     pub(crate) buffer_id: BufferId,
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) stall_limit: Option<Duration>,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
@@ -370,6 +372,7 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
+        stall_limit: setup.stall_limit,
     })
 }
 
