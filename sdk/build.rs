@@ -10,6 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     protozero_codegen::Config::new()
         .include(".")
         .compile(&["protos/perfetto/trace/trace.proto"])?;
+    protozero_codegen::Config::new()
+        .include(".")
+        .extern_path(".perfetto.protos", "crate::protos")
+        .compile(&["protos/tracezero/sequences.proto"])?;
     #[cfg(feature = "text-config")]
     text_schema::generate()?;
     Ok(())

@@ -2,10 +2,12 @@
 //! of them record, and when they flush.
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::commit::RingProgress;
-use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
+use crate::ids::{BufferId, FlushId, InstanceId, SessionId, WriterId};
 
 /// A data source that a producer offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +72,8 @@ pub enum BufferExhaustedPolicy {
     #[default]
     Drop,
     /// Waits for a chunk at every packet, each time as long as
-    /// [`ArbiterConfig::stall_attempts_max`](crate::producer::ArbiterConfig::stall_attempts_max) allows. Only then are packets dropped.
+    /// [`DataSourceConfig::stall_limit`](crate::DataSourceConfig::stall_limit) says. Only then are
+    /// packets dropped; the process is never aborted.
     Stall,
     /// Waits likewise, but while it is dropping it does not wait again.
     StallThenDrop,
@@ -91,8 +94,47 @@ pub struct DataSourceSetup {
     pub progress: Arc<RingProgress>,
     /// What its writers do when there is no free chunk.
     pub exhausted_policy: BufferExhaustedPolicy,
+    /// How long they wait for one, if they do; `None` leaves that to the producer.
+    pub stall_limit: Option<Duration>,
     /// A serialized `DataSourceConfig`, with what the service fills in.
     pub config: Vec<u8>,
+}
+
+/// What became of the packets of one writer, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Packets that were begun.
+    pub packets_begun: u64,
+    /// Packets without a single field. Readers skip them.
+    pub packets_empty: u64,
+    /// Packets of which nothing reached a chunk: begun while the shared memory was exhausted, or
+    /// given up in their first fragment.
+    pub packets_dropped: u64,
+    /// How often a writer ran out of shared memory.
+    pub drop_episodes: u64,
+}
+
+impl AddAssign for PacketCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.packets_begun += other.packets_begun;
+        self.packets_empty += other.packets_empty;
+        self.packets_dropped += other.packets_dropped;
+        self.drop_episodes += other.drop_episodes;
+    }
+}
+
+/// The packets that went to one central buffer under one writer id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterTotals {
+    /// The id, which several writers may have had one after the other. `None` for writers that
+    /// got none, and dropped everything.
+    pub writer_id: Option<WriterId>,
+    /// The buffer.
+    pub target_buffer: BufferId,
+    /// The name of the thread that writes under this id, or did last.
+    pub thread_name: Option<String>,
+    /// What became of the packets.
+    pub counts: PacketCounts,
 }
 
 /// A producer as the service calls it. Calls come one at a time, from any thread, with nothing
@@ -115,6 +157,15 @@ pub trait Producer: Send + Sync {
 
     /// Later packets of these instances must not build on earlier ones.
     fn clear_incremental_state(&self, instances: &[InstanceId]);
+
+    /// What became of the packets of all writers so far.
+    ///
+    /// Unlike the other calls this one comes with the service locked, and from several threads: it
+    /// must not call the service, nor wait for anybody who does. A producer that tells nothing has
+    /// no packets in flight, as far as the service knows.
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        Vec::new()
+    }
 }
 
 /// The service as a producer calls it, besides [commits](crate::commit::ServiceEndpoint).

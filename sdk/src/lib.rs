@@ -60,4 +60,5 @@ pub use consumer::{
 pub use data_source::{DataSource, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
+pub use service::{SequenceAccount, TraceStats};
 pub use track_event::{ArgValue, CounterValue, Span};

@@ -4,3 +4,9 @@
 //! the result.
 
 protozero::include_protos!("perfetto.protos");
+
+/// This SDK's own extension of the packet that carries a trace's statistics: what became of every
+/// packet, by sequence.
+pub mod sequences {
+    protozero::include_protos!("tracezero.sequences");
+}

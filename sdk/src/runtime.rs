@@ -13,7 +13,7 @@ use crate::coordination::ServiceControl;
 use crate::error::Error;
 use crate::ids::BufferId;
 use crate::producer::{
-    self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, PacketCounts, ProcessProducer, TraceWriter,
+    self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, ProcessProducer, TraceWriter, WriterTotals,
 };
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{CentralBuffer, Limits, Machine, Service};
@@ -110,20 +110,6 @@ impl Runtime {
         &self.service
     }
 
-    /// What became of the packets that writers began for `buffers`.
-    pub(crate) fn packets_written_to(&self, buffers: &[Arc<CentralBuffer>]) -> PacketCounts {
-        let mut sum = PacketCounts::default();
-        for totals in self.arbiter.writer_totals() {
-            if buffers
-                .iter()
-                .any(|buffer| buffer.id == totals.target_buffer)
-            {
-                sum += totals.counts;
-            }
-        }
-        sum
-    }
-
     /// Forgets what is no longer asked for: the session of `buffers` has ended.
     pub(crate) fn forget(&self, buffers: &[Arc<CentralBuffer>]) {
         for buffer in buffers {
@@ -154,6 +140,11 @@ fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
         .name("tracezero-timers".to_owned())
         .spawn(run)
         .map(drop)
+}
+
+/// What became of the packets of all writers of this process.
+pub(crate) fn writer_totals() -> Vec<WriterTotals> {
+    Runtime::existing().map_or_else(Vec::new, |runtime| runtime.arbiter.writer_totals())
 }
 
 /// A writer to a central buffer. Only sessions hand out buffer ids, so there is a runtime.

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::service::SequenceAccount;
+
 /// The account of a finished session. Printed, it is one line:
-/// `4 events, 214 bytes, 0 lost: app.pftrace`.
+/// `4 events, 214 bytes, 0 lost: app.pftrace`. Printed with `{:#}`, more lines follow, one for each
+/// sequence that lost something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -16,8 +19,12 @@ pub struct Report {
     pub packets_begun: u64,
     /// Packets of theirs that are in the trace.
     pub packets_read: u64,
-    /// Packets that are not, by cause.
+    /// Packets of theirs that snapshots took out of the buffers.
+    pub packets_removed: u64,
+    /// Packets that are in no trace, by cause.
     pub losses: Losses,
+    /// The same by sequence and buffer.
+    pub sequences: Vec<SequenceAccount>,
     /// Where the trace was written to; `None` if it stayed in memory.
     pub path: Option<PathBuf>,
 }
@@ -32,6 +39,8 @@ pub struct Losses {
     pub overwritten: u64,
     /// A discarding buffer was full.
     pub discarded: u64,
+    /// They came when newer ones of their sequence had been read or overwritten already.
+    pub late: u64,
     /// Begun in the buffer, then given up by their writer for lack of shared memory.
     pub aborted: u64,
     /// Their middle or end is missing, or their bytes are damaged.
@@ -44,6 +53,24 @@ pub struct Losses {
 }
 
 impl Losses {
+    /// Adds up what sequences lost; `nested` packets never belonged to one.
+    pub(super) fn of(sequences: &[SequenceAccount], nested: u64) -> Self {
+        let mut losses = Self {
+            nested,
+            ..Self::default()
+        };
+        for account in sequences {
+            losses.dropped += account.dropped;
+            losses.overwritten += account.overwritten;
+            losses.discarded += account.discarded;
+            losses.late += account.late;
+            losses.aborted += account.aborted;
+            losses.corrupted += account.corrupted;
+            losses.unfinished += account.buffered + account.in_flight;
+        }
+        losses
+    }
+
     /// Packets lost, over all causes.
     #[must_use]
     pub const fn total(&self) -> u64 {
@@ -56,16 +83,18 @@ impl Losses {
         self.dropped
             + self.overwritten
             + self.discarded
+            + self.late
             + self.aborted
             + self.corrupted
             + self.unfinished
     }
 
-    fn by_cause(&self) -> [(u64, &'static str); 7] {
+    fn by_cause(&self) -> [(u64, &'static str); 8] {
         [
             (self.dropped, "dropped: shared memory full"),
             (self.overwritten, "overwritten in a ring"),
             (self.discarded, "discarded: buffer full"),
+            (self.late, "late"),
             (self.aborted, "aborted: shared memory full"),
             (self.corrupted, "corrupted"),
             (self.unfinished, "unfinished"),
@@ -92,10 +121,16 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { events, bytes, .. } = self;
         write!(f, "{events} events, {bytes} bytes, {}", self.losses)?;
-        match &self.path {
-            Some(path) => write!(f, ": {}", path.display()),
-            None => Ok(()),
+        if let Some(path) = &self.path {
+            write!(f, ": {}", path.display())?;
         }
+        if f.alternate() {
+            let has_losses = |account: &&SequenceAccount| account.read < account.begun;
+            for account in self.sequences.iter().filter(has_losses) {
+                write!(f, "\n{account}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -341,48 +342,27 @@ impl Place {
     fn close(&self, bytes: u64) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);
-        let mut losses = buffer_losses(&self.buffers);
-        let written = runtime.packets_written_to(&self.buffers);
-        losses.dropped = written.packets_dropped;
-        losses.nested = producer::nested_count() - self.nested_before;
-        // Empty packets are no packets to readers.
-        let packets_begun = written.packets_begun - written.packets_empty;
-        // What is neither in the trace nor lost is in a packet that was not finished.
-        let accounted = counts.packets + losses.of_packets_begun();
-        losses.unfinished += packets_begun.saturating_sub(accounted);
+        let stats = self.control.stats();
+        let mut sequences = stats.sequences;
+        for account in &mut sequences {
+            // What is still there after the last read waits for the rest of its packet; a buffer
+            // that is full for good has refused that.
+            if self.buffers[account.buffer].with(|buffer| buffer.is_full()) {
+                account.discarded += mem::take(&mut account.buffered);
+            }
+        }
+        let nested = producer::nested_count() - self.nested_before;
         runtime.service().free(id);
         runtime.forget(&self.buffers);
         Report {
             events: counts.events,
             bytes,
-            packets_begun,
-            packets_read: counts.packets,
-            losses,
+            packets_begun: sequences.iter().map(|account| account.begun).sum(),
+            packets_read: sequences.iter().map(|account| account.read).sum(),
+            packets_removed: sequences.iter().map(|account| account.removed).sum(),
+            losses: Losses::of(&sequences, nested),
+            sequences,
             path: None,
         }
     }
-}
-
-/// Adds up what buffers lost.
-fn buffer_losses(buffers: &[Arc<CentralBuffer>]) -> Losses {
-    let mut losses = Losses::default();
-    for buffer in buffers {
-        buffer.with(|buffer| {
-            let was_full = buffer.is_full();
-            for (_, _, counts) in buffer.all_packet_counts() {
-                losses.overwritten += counts.overwritten;
-                losses.discarded += counts.discarded + counts.late;
-                losses.aborted += counts.aborted;
-                losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
-                // What is still there after the last read waits for the rest of its packet; a
-                // buffer that is full for good has refused that.
-                if was_full {
-                    losses.discarded += counts.unread;
-                } else {
-                    losses.unfinished += counts.unread;
-                }
-            }
-        });
-    }
-    losses
 }

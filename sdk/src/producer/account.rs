@@ -5,17 +5,19 @@
 //! is lost of it after that, the buffer counts.
 
 use std::collections::HashMap;
-use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
+use crate::coordination::{PacketCounts, WriterTotals};
 use crate::ids::{BufferId, WriterId};
 
 /// Counters of one writer.
 ///
-/// The writer alone adds to them, so a load and a store make an addition. Relaxed throughout: each
-/// counter stands for itself. Whoever wants totals that agree synchronizes with the writer first,
-/// for instance by ending it.
+/// The writer alone adds to them, so a load and a store make an addition. A packet counts as begun
+/// before it counts as anything else, here or in a buffer, and [`WriterCounters::counts`] looks at
+/// the packets begun last. So whoever looks while the writer goes on may see a packet of which
+/// nothing became yet, but none that was not begun.
 #[derive(Debug, Default)]
 pub(super) struct WriterCounters {
     pub(super) packets_begun: Counter,
@@ -31,60 +33,30 @@ pub(super) struct Counter(AtomicU64);
 impl Counter {
     #[inline]
     pub(super) fn add_one(&self) {
+        // Release pairs with the acquire in `value`. The load is of what this thread stored.
         self.0
-            .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        // Acquire pairs with the release in `add_one`: what the writer counted before is seen.
+        self.0.load(Ordering::Acquire)
     }
 }
 
 impl WriterCounters {
     pub(super) fn counts(&self) -> PacketCounts {
+        let packets_empty = self.packets_empty.value();
+        let packets_dropped = self.packets_dropped.value();
+        let drop_episodes = self.drop_episodes.value();
         PacketCounts {
             packets_begun: self.packets_begun.value(),
-            packets_empty: self.packets_empty.value(),
-            packets_dropped: self.packets_dropped.value(),
-            drop_episodes: self.drop_episodes.value(),
+            packets_empty,
+            packets_dropped,
+            drop_episodes,
         }
     }
-}
-
-/// What became of the packets of one writer, or of several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketCounts {
-    /// Packets that were begun.
-    pub packets_begun: u64,
-    /// Packets without a single field. Readers skip them.
-    pub packets_empty: u64,
-    /// Packets of which nothing reached a chunk: begun while the shared memory was exhausted, or
-    /// given up in their first fragment.
-    pub packets_dropped: u64,
-    /// How often a writer ran out of shared memory.
-    pub drop_episodes: u64,
-}
-
-impl AddAssign for PacketCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.packets_begun += other.packets_begun;
-        self.packets_empty += other.packets_empty;
-        self.packets_dropped += other.packets_dropped;
-        self.drop_episodes += other.drop_episodes;
-    }
-}
-
-/// The packets that went to one central buffer under one writer id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriterTotals {
-    /// The id, which several writers may have had one after the other. `None` for writers that
-    /// got none, and dropped everything.
-    pub writer_id: Option<WriterId>,
-    /// The buffer.
-    pub target_buffer: BufferId,
-    /// What became of the packets.
-    pub counts: PacketCounts,
 }
 
 type Key = (Option<WriterId>, BufferId);
@@ -94,6 +66,8 @@ type Key = (Option<WriterId>, BufferId);
 pub(super) struct Accounts {
     living: HashMap<AccountId, (Key, Arc<WriterCounters>)>,
     gone: HashMap<Key, PacketCounts>,
+    /// The names of the threads that had them last, as far as they have names.
+    thread_names: HashMap<Key, String>,
     next_id: u64,
 }
 
@@ -102,6 +76,7 @@ pub(super) struct Accounts {
 pub(super) struct AccountId(u64);
 
 impl Accounts {
+    /// Opens the account of a writer that the calling thread is to have.
     pub(super) fn open(
         &mut self,
         writer_id: Option<WriterId>,
@@ -109,9 +84,13 @@ impl Accounts {
     ) -> (AccountId, Arc<WriterCounters>) {
         let id = AccountId(self.next_id);
         self.next_id += 1;
+        let key = (writer_id, target_buffer);
         let counters = Arc::new(WriterCounters::default());
-        self.living
-            .insert(id, ((writer_id, target_buffer), Arc::clone(&counters)));
+        self.living.insert(id, (key, Arc::clone(&counters)));
+        match thread::current().name() {
+            Some(name) => self.thread_names.insert(key, name.to_owned()),
+            None => self.thread_names.remove(&key),
+        };
         (id, counters)
     }
 
@@ -130,9 +109,10 @@ impl Accounts {
         }
         totals
             .into_iter()
-            .map(|((writer_id, target_buffer), counts)| WriterTotals {
-                writer_id,
-                target_buffer,
+            .map(|(key, counts)| WriterTotals {
+                writer_id: key.0,
+                target_buffer: key.1,
+                thread_name: self.thread_names.get(&key).cloned(),
                 counts,
             })
             .collect()
@@ -142,6 +122,8 @@ impl Accounts {
     /// would leave their counts behind later.
     pub(super) fn forget_buffer(&mut self, target_buffer: BufferId) {
         self.gone.retain(|(_, buffer), _| *buffer != target_buffer);
+        self.thread_names
+            .retain(|(_, buffer), _| *buffer != target_buffer);
         self.living
             .retain(|_, ((_, buffer), _)| *buffer != target_buffer);
     }
@@ -169,6 +151,7 @@ mod tests {
         let expected = WriterTotals {
             writer_id: Some(WriterId(1)),
             target_buffer: buffer,
+            thread_name: thread::current().name().map(str::to_owned),
             counts: PacketCounts {
                 packets_begun: 5,
                 packets_empty: 1,
@@ -176,7 +159,7 @@ mod tests {
                 drop_episodes: 0,
             },
         };
-        assert_eq!(accounts.totals(), [expected]);
+        assert_eq!(accounts.totals(), [expected.clone()]);
         accounts.forget_buffer(BufferId(4));
         assert_eq!(accounts.totals(), [expected]);
         accounts.forget_buffer(buffer);

@@ -24,16 +24,16 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::account::{AccountId, Accounts, WriterCounters, WriterTotals};
+use super::account::{AccountId, Accounts, WriterCounters};
 use super::batch::Batch;
 use super::patches::PatchList;
 use super::writer_ids::{Numbering, WriterIds};
 use crate::commit::ServiceEndpoint;
-use crate::coordination::BufferExhaustedPolicy;
+use crate::coordination::{BufferExhaustedPolicy, WriterTotals};
 use crate::ids::{BufferId, WriterId};
 use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 
@@ -54,9 +54,9 @@ pub struct ArbiterConfig {
     pub page_layout: PageLayout,
     /// When chunks are committed.
     pub commit_mode: CommitMode,
-    /// How often a stalled writer looks for a free chunk before it drops packets after all. The
-    /// pauses between grow from 0 to 100 ms, so 300 attempts are about half a minute.
-    pub stall_attempts_max: u32,
+    /// How long a stalled writer waits for a free chunk before it drops the packet after all, unless
+    /// it is [told otherwise](super::TraceWriter::with_stall_limit).
+    pub stall_limit: Duration,
 }
 
 impl Default for ArbiterConfig {
@@ -64,13 +64,13 @@ impl Default for ArbiterConfig {
         Self {
             page_layout: PageLayout::One,
             commit_mode: CommitMode::default(),
-            stall_attempts_max: 300,
+            stall_limit: Duration::from_secs(30),
         }
     }
 }
 
 /// Longest pause of a stalled writer.
-const STALL_PAUSE_MAX_US: u64 = 100_000;
+const STALL_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Hands out chunks and commits them.
 pub struct Arbiter {
@@ -194,11 +194,12 @@ impl Arbiter {
         &self,
         header: NewChunk,
         policy: BufferExhaustedPolicy,
+        stall_limit: Option<Duration>,
     ) -> Option<WritableChunk> {
         self.find_chunk(header).or_else(|| match policy {
             BufferExhaustedPolicy::Drop => self.find_chunk_after_commit(header),
             BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
-                self.stall_for_chunk(header)
+                self.stall_for_chunk(header, stall_limit.unwrap_or(self.config.stall_limit))
             }
         })
     }
@@ -296,24 +297,24 @@ impl Arbiter {
         self.find_chunk(header)
     }
 
-    /// Commits and waits until a chunk is free, or the last attempt has failed.
+    /// Commits and waits until a chunk is free, or the time is up.
     #[cold]
-    fn stall_for_chunk(&self, header: NewChunk) -> Option<WritableChunk> {
-        let mut pause_us = 0;
-        for _ in 0..self.config.stall_attempts_max {
+    fn stall_for_chunk(&self, header: NewChunk, limit: Duration) -> Option<WritableChunk> {
+        let started = Instant::now();
+        let mut pause = Duration::ZERO;
+        loop {
             self.commit_pending();
-            if pause_us == 0 {
+            if pause.is_zero() {
                 thread::yield_now();
             } else {
-                thread::sleep(Duration::from_micros(pause_us));
+                thread::sleep(pause.min(limit.saturating_sub(started.elapsed())));
             }
-            pause_us = ((pause_us + 1) * 8).min(STALL_PAUSE_MAX_US);
+            pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
             let chunk = self.find_chunk(header);
-            if chunk.is_some() {
+            if chunk.is_some() || started.elapsed() >= limit {
                 return chunk;
             }
         }
-        None
     }
 }
 

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, ReentrantMutex};
 
@@ -15,9 +16,10 @@ use super::BufferExhaustedPolicy;
 use super::thread_writers;
 use crate::commit::RingProgress;
 use crate::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl, WriterTotals,
 };
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
+use crate::runtime;
 use crate::track_event::{CallSite, TRACK_EVENT};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
@@ -263,6 +265,10 @@ impl Producer for ProcessProducer {
             }
         }
     }
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        runtime::writer_totals()
+    }
 }
 
 impl Registry {
@@ -353,6 +359,7 @@ pub(crate) struct Target {
     pub(crate) buffer_id: BufferId,
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) stall_limit: Option<Duration>,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
@@ -365,6 +372,7 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
+        stall_limit: setup.stall_limit,
     })
 }
 

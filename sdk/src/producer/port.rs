@@ -1,6 +1,7 @@
 //! One writer's standing with its arbiter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protozero::PatchId;
 
@@ -29,6 +30,8 @@ pub(super) struct WriterPort {
     numbering: Option<Numbering>,
     target_buffer: BufferId,
     policy: BufferExhaustedPolicy,
+    /// `None` for that of the arbiter.
+    stall_limit: Option<Duration>,
     account_id: AccountId,
     counters: Arc<WriterCounters>,
     patches: PatchList,
@@ -50,6 +53,7 @@ impl WriterPort {
             numbering: admission.numbering,
             target_buffer,
             policy,
+            stall_limit: None,
             account_id: admission.account_id,
             counters: admission.counters,
             patches: PatchList::default(),
@@ -61,6 +65,10 @@ impl WriterPort {
 
     pub(super) fn writer_id(&self) -> Option<WriterId> {
         self.numbering.map(|numbering| numbering.writer_id)
+    }
+
+    pub(super) fn set_stall_limit(&mut self, limit: Duration) {
+        self.stall_limit = Some(limit);
     }
 
     pub(super) fn target_buffer(&self) -> BufferId {
@@ -107,7 +115,9 @@ impl WriterPort {
             chunk_id: numbering.next_chunk_id,
             flags: ChunkFlags::NONE,
         };
-        let chunk = self.arbiter.acquire_chunk(header, policy)?;
+        let chunk = self
+            .arbiter
+            .acquire_chunk(header, policy, self.stall_limit)?;
         numbering.next_chunk_id = numbering.next_chunk_id.next();
         Some(chunk)
     }

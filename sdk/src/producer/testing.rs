@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -24,7 +25,7 @@ pub(super) struct Setup {
     pub(super) pages: usize,
     pub(super) layout: PageLayout,
     pub(super) commit_mode: CommitMode,
-    pub(super) stall_attempts_max: u32,
+    pub(super) stall_limit: Duration,
     /// Whether the service leaves commits alone until it is told to take them.
     pub(super) is_slow: bool,
 }
@@ -36,7 +37,7 @@ impl Default for Setup {
             pages: 14,
             layout: PageLayout::One,
             commit_mode: CommitMode::Immediate,
-            stall_attempts_max: 3,
+            stall_limit: Duration::from_millis(1),
             is_slow: false,
         }
     }
@@ -55,7 +56,7 @@ impl Setup {
         let config = ArbiterConfig {
             page_layout: self.layout,
             commit_mode: self.commit_mode,
-            stall_attempts_max: self.stall_attempts_max,
+            stall_limit: self.stall_limit,
         };
         let endpoint: Arc<dyn ServiceEndpoint> = service.clone();
         (Arbiter::new(producer, endpoint, config), service)

@@ -168,7 +168,7 @@ fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
                     // One page per writer is its open chunk, and one more lets all go on.
                     pages: THREADS + 1,
                     commit_mode,
-                    stall_attempts_max: 300,
+                    stall_limit: Duration::from_secs(30),
                     is_slow,
                     ..Setup::default()
                 };
@@ -183,7 +183,7 @@ fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
 fn a_writer_that_stalls_in_vain_drops_and_counts() {
     let setup = Setup {
         pages: 1,
-        stall_attempts_max: 2,
+        stall_limit: Duration::from_millis(1),
         ..Setup::default()
     };
     for policy in [

@@ -116,9 +116,13 @@ impl ThreadWriters {
         let Some(target) = data_sources::target(data_source, slot) else {
             return;
         };
-        let Some(writer) = runtime::create_writer(target.buffer_id, target.exhausted_policy) else {
+        let Some(mut writer) = runtime::create_writer(target.buffer_id, target.exhausted_policy)
+        else {
             return;
         };
+        if let Some(limit) = target.stall_limit {
+            writer = writer.with_stall_limit(limit);
+        }
         if self.instances.len() <= index {
             self.instances.resize_with(index + 1, || None);
         }

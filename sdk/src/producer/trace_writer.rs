@@ -1,14 +1,14 @@
 //! The trace writer: one sequence of packets, written fragment by fragment into chunks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protozero::{Message, StreamWriter, Writer};
 
-use super::account::PacketCounts;
 use super::arbiter::Arbiter;
 use super::chunk_source::{ChunkSource, Prepared};
 use super::port::WriterPort;
-use crate::coordination::BufferExhaustedPolicy;
+use crate::coordination::{BufferExhaustedPolicy, PacketCounts};
 use crate::ids::{BufferId, WriterId};
 use crate::protos::TracePacket;
 
@@ -64,6 +64,14 @@ impl TraceWriter {
             is_packet_open: false,
             is_first_packet: true,
         }
+    }
+
+    /// The same writer, waiting so long for a free chunk if its policy is to stall. Then the packet
+    /// is dropped, and counted.
+    #[must_use]
+    pub fn with_stall_limit(mut self, limit: Duration) -> Self {
+        self.stream.source_mut().port_mut().set_stall_limit(limit);
+        self
     }
 
     /// The writer's id; `None` for one that drops all packets.

@@ -129,6 +129,7 @@ impl Control {
                 target_buffer: buffer.id,
                 progress: Arc::clone(&buffer.progress),
                 exhausted_policy: entry.exhausted_policy,
+                stall_limit: entry.stall_limit,
                 config: session.recording.data_source_config(entry, id, buffer.id),
             };
             let link = Arc::clone(&producer.calls_to);

@@ -48,6 +48,7 @@ mod service_packets; // as packets
 mod lifecycle_events; // what happened to a session
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
+mod sequence_account; // what became of every packet
 // What the service says to whoever asks.
 mod service_state; // who is there
 
@@ -68,6 +69,7 @@ pub(crate) use self::limits::Limits;
 pub(crate) use self::producer_endpoint::ProducerEndpoint;
 use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
+pub use self::sequence_account::SequenceAccount;
 pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 use self::trace_buffer::ClientIdentity;

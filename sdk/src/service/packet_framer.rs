@@ -43,7 +43,8 @@ struct Sequence {
     is_introduced: bool,
 }
 
-type Writer = (ProducerId, WriterId);
+/// Names a sequence in the service.
+pub(super) type Writer = (ProducerId, WriterId);
 
 /// What a packet is besides its bytes.
 struct Taken {

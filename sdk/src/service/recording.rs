@@ -1,5 +1,7 @@
 //! A configuration as the service works with it: targets found, patterns compiled.
 
+use std::time::Duration;
+
 use protozero::HeapBuffered;
 use regex_lite::Regex;
 
@@ -26,6 +28,7 @@ pub(crate) struct RecordedDataSource {
     pub(crate) name: String,
     pub(crate) buffer_index: usize,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) stall_limit: Option<Duration>,
     /// Producers by name; by pattern. All, if both are empty.
     producer_names: Vec<String>,
     producer_patterns: Vec<Regex>,
@@ -64,6 +67,7 @@ impl Recording {
                     name: data_source.name.clone(),
                     buffer_index,
                     exhausted_policy: data_source.exhausted_policy,
+                    stall_limit: data_source.stall_limit,
                     producer_names: data_source.producer_name_filter.clone(),
                     producer_patterns: data_source
                         .producer_name_regex_filter
@@ -112,6 +116,7 @@ impl Recording {
                 name: name.to_owned(),
                 buffer_index: 0,
                 exhausted_policy: BufferExhaustedPolicy::Drop,
+                stall_limit: None,
                 producer_names: Vec::new(),
                 producer_patterns: Vec::new(),
             }];

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::consumer::TraceConfig;
 use crate::ids::ProducerId;
 use crate::protos;
+use crate::protos::sequences::TracePacketExt as _;
 
 /// The sequence that the service writes to; writers count from the next number.
 pub(crate) const SERVICE_SEQUENCE_ID: u32 = 1;
@@ -126,7 +127,14 @@ impl ServicePackets<'_, '_> {
     }
 
     pub(super) fn trace_stats(&mut self, stats: &TraceStats) {
-        self.packet_now(|packet| packet.trace_stats(|out| stats.write(out)));
+        self.packet_now(|packet| {
+            packet.trace_stats(|out| stats.write(out));
+            packet.sequence_accounts(|out| {
+                for account in &stats.sequences {
+                    out.add_sequences(|out| account.write(out));
+                }
+            });
+        });
     }
 
     fn packet_now(&mut self, write: impl FnOnce(&mut protos::TracePacket<'_>)) {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::central_buffer::{CentralBuffer, Reader};
+use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::control::Control;
 use super::flush::{FlushOutcome, FlushThen};
 use super::lifecycle::random_uuid;
 use super::lifecycle_events::{Event, LifecycleEvents};
-use super::trace_buffer::TraceBuffer;
+use super::sequence_account::Writers;
 use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
@@ -57,7 +57,7 @@ pub(super) struct PendingClone {
     request: CloneRequest,
     started_ns: u64,
     /// By position in the configuration; `None` until its group was flushed.
-    buffers: Vec<Option<TraceBuffer>>,
+    buffers: Vec<Option<(TakenBuffer, Writers)>>,
     /// Buffers that wait for the same flush, group by group.
     groups: Vec<Vec<usize>>,
     events: LifecycleEvents,
@@ -88,7 +88,7 @@ impl Control {
             let holds_data = buffer.with(|buffer| buffer.stats().bytes_written > 0);
             if config.clear_before_clone
                 && holds_data
-                && let Err(error) = buffer.take_contents()
+                && let Err(error) = buffer.take()
             {
                 let reason = error.to_string();
                 return self.refuse_clone(request, Refusal::CloneFailed { reason });
@@ -148,12 +148,13 @@ impl Control {
         for &index in group {
             let buffer = &session.buffers[index];
             let taken = if session.recording.config.buffers[index].transfer_on_clone {
-                buffer.take_contents()
+                buffer.take()
             } else {
-                buffer.with(|buffer| buffer.clone_read_only())
+                buffer.copy()
             };
             match taken {
-                Ok(taken) => pending.buffers[index] = Some(taken),
+                // Writers after their buffer: see `SequenceAccount`.
+                Ok(taken) => pending.buffers[index] = Some((taken, self.writers_of(buffer))),
                 Err(error) => {
                     let reason = error.to_string();
                     return self.refuse_clone(pending.request, Refusal::CloneFailed { reason });
@@ -176,14 +177,14 @@ impl Control {
             return;
         };
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
-        for buffer in pending.buffers.into_iter().flatten() {
+        for (taken, writers) in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
                 let request = pending.request;
                 return self
                     .calls
                     .note(move || request.finish(Err(Error::TooManyBuffers)));
             };
-            buffers.push(Arc::new(CentralBuffer::new(id, buffer, Reader::ReadsAll)));
+            buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
         }
         let now_ns = self.environment.now_ns();
         let (new_msb, _) = random_uuid(|| self.environment.random_bits());

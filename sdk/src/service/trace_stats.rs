@@ -4,6 +4,7 @@
 
 use super::control::Control;
 use super::flush::FlushOutcome;
+use super::sequence_account::SequenceAccount;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::State;
@@ -18,6 +19,8 @@ pub struct TraceStats {
     pub buffers: Vec<BufferStats>,
     /// By sequence and buffer.
     pub writers: Vec<WriterStats>,
+    /// What became of every packet, by sequence and buffer.
+    pub sequences: Vec<SequenceAccount>,
     /// Producers that are connected to the service.
     pub producers_connected: u32,
     /// Producers that ever were.
@@ -80,6 +83,7 @@ impl Control {
             } else {
                 reader.writer_stats()
             },
+            sequences: self.sequence_accounts(reader),
             producers_connected: self.producers.len() as u32,
             producers_seen: u64::from(self.last_producer.0),
             data_sources_registered: self

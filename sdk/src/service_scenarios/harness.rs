@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -11,7 +11,7 @@ use crate::commit::ServiceEndpoint;
 use crate::consumer::TraceConfig;
 use crate::coordination::{
     BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
-    ServiceControl,
+    ServiceControl, WriterTotals,
 };
 use crate::error::Error;
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
@@ -142,8 +142,10 @@ impl World {
             .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
+        let arbiter = Arbiter::new(producer_memory, commits, ArbiterConfig::default());
+        *calls.arbiter.lock() = Some(Arc::downgrade(&arbiter));
         Some(TestProducer {
-            arbiter: Arbiter::new(producer_memory, commits, ArbiterConfig::default()),
+            arbiter,
             endpoint,
             calls,
         })
@@ -269,7 +271,8 @@ pub(super) fn calls(calls: &[&str]) -> Vec<Call> {
 
 #[derive(Default)]
 struct ProducerCalls {
-    endpoint: Mutex<Option<std::sync::Weak<ProducerEndpoint>>>,
+    endpoint: Mutex<Option<Weak<ProducerEndpoint>>>,
+    arbiter: Mutex<Option<Weak<Arbiter>>>,
     calls: Mutex<Vec<Call>>,
     setups: Mutex<Vec<(InstanceId, DataSourceSetup)>>,
     /// Whether flushes are left unanswered.
@@ -308,11 +311,7 @@ impl Producer for ProducerCalls {
         if *self.ignores_flushes.lock() {
             return;
         }
-        let endpoint = self
-            .endpoint
-            .lock()
-            .as_ref()
-            .and_then(std::sync::Weak::upgrade);
+        let endpoint = self.endpoint.lock().as_ref().and_then(Weak::upgrade);
         if let Some(endpoint) = endpoint {
             endpoint.acknowledge_flush(flush);
         }
@@ -321,6 +320,11 @@ impl Producer for ProducerCalls {
     fn clear_incremental_state(&self, instances: &[InstanceId]) {
         let names = instances.iter().map(|id| self.name(*id)).collect();
         self.note(Call::Clear(names));
+    }
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        let arbiter = self.arbiter.lock().as_ref().and_then(Weak::upgrade);
+        arbiter.map_or_else(Vec::new, |arbiter| arbiter.writer_totals())
     }
 }
 

@@ -14,6 +14,7 @@ mod named_buffers; // where packets go
 mod limits; // sessions in each other's way
 mod concurrent_sessions; // sessions that tell of each other
 mod trace_contents; // what a trace says of itself
+mod accounts; // what became of every packet
 mod triggers; // what starts, ends and clones sessions from outside
 mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session

@@ -165,6 +165,7 @@ impl ExtraSchema {
 #[derive(Debug)]
 pub(crate) struct Supplements<'a> {
     later: HashMap<String, MessageDescriptor>,
+    own: ExtraSchema,
     extra: &'a ExtraSchema,
 }
 
@@ -181,12 +182,19 @@ impl<'a> Supplements<'a> {
             queue.extend(message.nested_messages());
             later.insert(message.full_name().to_owned(), message);
         }
-        Self { later, extra }
+        let own = ExtraSchema::default()
+            .extensions(package_dir().join("../../sdk/protos/tracezero/sequences.proto"));
+        Self { later, own, extra }
     }
 
     /// Further published fields of the message `full_name`.
     pub(crate) fn later(&self, full_name: &str) -> Option<&MessageDescriptor> {
         self.later.get(full_name)
+    }
+
+    /// Further fields of the message `full_name` that the SDK's service writes.
+    pub(crate) fn own(&self, full_name: &str) -> &[MessageDescriptor] {
+        self.own.of(full_name)
     }
 
     /// Further fields of the message `full_name` that the test declared.

@@ -111,6 +111,9 @@ impl Walker<'_> {
         if let Some(later) = supplements.later(owner) {
             self.supplement(&mut unknown, owner, later);
         }
+        for own in supplements.own(owner) {
+            self.supplement(&mut unknown, owner, own);
+        }
         for extra in supplements.extra(owner) {
             if let Some(fields) = self.supplement(&mut unknown, owner, extra) {
                 self.findings.custom.push((owner.to_owned(), fields));

@@ -1,5 +1,7 @@
 //! What is recorded, by which producers, and into which buffer.
 
+use std::time::Duration;
+
 use super::BufferExhaustedPolicy;
 
 /// One data source to record, and the buffer that takes what it writes.
@@ -9,6 +11,7 @@ pub struct DataSourceConfig {
     pub(crate) target_index: Option<usize>,
     pub(crate) target_name: Option<String>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) stall_limit: Option<Duration>,
     /// Producers by name. With `producer_name_regex_filter` also empty: all of them.
     pub(crate) producer_name_filter: Vec<String>,
     /// Producers by an expression that their whole name matches.
@@ -28,6 +31,7 @@ impl DataSourceConfig {
             target_index: None,
             target_name: None,
             exhausted_policy: BufferExhaustedPolicy::Drop,
+            stall_limit: None,
             producer_name_filter: Vec::new(),
             producer_name_regex_filter: Vec::new(),
             source_specific: Vec::new(),
@@ -52,6 +56,14 @@ impl DataSourceConfig {
     #[must_use]
     pub const fn exhausted_policy(mut self, policy: BufferExhaustedPolicy) -> Self {
         self.exhausted_policy = policy;
+        self
+    }
+
+    /// How long a writer that stalls waits for a free chunk; by default half a minute. After that
+    /// the packet is dropped, and counted.
+    #[must_use]
+    pub const fn stall_limit(mut self, limit: Duration) -> Self {
+        self.stall_limit = Some(limit);
         self
     }
 

@@ -16,7 +16,7 @@ fn header(chunk_id: u32) -> NewChunk {
 }
 
 fn acquire(arbiter: &Arbiter, chunk_id: u32) -> Option<WritableChunk> {
-    arbiter.acquire_chunk(header(chunk_id), BufferExhaustedPolicy::Drop)
+    arbiter.acquire_chunk(header(chunk_id), BufferExhaustedPolicy::Drop, None)
 }
 
 fn return_chunk(arbiter: &Arbiter, chunk: WritableChunk, target_buffer: BufferId) {
@@ -149,7 +149,7 @@ fn a_writer_that_finds_no_chunk_commits_the_pending_batch_before_it_gives_up() {
 fn a_stalled_writer_gets_the_chunk_that_another_thread_frees() {
     let (arbiter, service) = Setup {
         pages: 1,
-        stall_attempts_max: 1000,
+        stall_limit: Duration::from_secs(30),
         is_slow: true,
         ..Setup::default()
     }
@@ -160,7 +160,7 @@ fn a_stalled_writer_gets_the_chunk_that_another_thread_frees() {
     ] {
         let chunk = acquire(&arbiter, 0).unwrap();
         std::thread::scope(|scope| {
-            let stalled = scope.spawn(|| arbiter.acquire_chunk(header(1), policy));
+            let stalled = scope.spawn(|| arbiter.acquire_chunk(header(1), policy, None));
             std::thread::sleep(Duration::from_millis(2));
             assert!(!stalled.is_finished());
             return_chunk(&arbiter, chunk, BUFFER);
@@ -173,17 +173,17 @@ fn a_stalled_writer_gets_the_chunk_that_another_thread_frees() {
 }
 
 #[test]
-fn a_stalled_writer_gives_up_after_its_last_attempt_and_blocks_nobody_meanwhile() {
+fn a_stalled_writer_gives_up_when_its_time_is_up_and_blocks_nobody_meanwhile() {
     let (arbiter, _service) = Setup {
         pages: 1,
-        stall_attempts_max: 5,
+        stall_limit: Duration::from_millis(100),
         ..Setup::default()
     }
     .build();
     let _held = acquire(&arbiter, 0).unwrap();
     std::thread::scope(|scope| {
         let stalled =
-            scope.spawn(|| arbiter.acquire_chunk(header(1), BufferExhaustedPolicy::Stall));
+            scope.spawn(|| arbiter.acquire_chunk(header(1), BufferExhaustedPolicy::Stall, None));
         // The lock is free while the other thread sleeps: this ends before that does.
         assert!(acquire(&arbiter, 2).is_none());
         assert!(!stalled.is_finished());
@@ -282,7 +282,7 @@ fn batches_of_many_threads_keep_each_writers_chunks_in_order() {
     let (arbiter, service) = Setup {
         pages: 8,
         commit_mode: CommitMode::Batched,
-        stall_attempts_max: 10_000,
+        stall_limit: Duration::from_secs(30),
         ..Setup::default()
     }
     .build();

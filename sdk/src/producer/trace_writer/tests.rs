@@ -601,5 +601,5 @@ fn the_default_configuration_is_one_chunk_per_page_committed_at_once() {
     let config = ArbiterConfig::default();
     assert_eq!(config.page_layout, PageLayout::One);
     assert_eq!(config.commit_mode, CommitMode::Immediate);
-    assert_eq!(config.stall_attempts_max, 300);
+    assert_eq!(config.stall_limit, std::time::Duration::from_secs(30));
 }

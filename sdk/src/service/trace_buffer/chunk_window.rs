@@ -3,6 +3,8 @@
 
 use crate::ids::ChunkId;
 
+use super::sequence::ConsumedChunk;
+
 /// The chunks of one sequence that were read, evicted or refused, as far as one of them may come
 /// again.
 ///
@@ -41,6 +43,17 @@ impl ChunkWindow {
         } else if matches!(self.unfinished, Some((unfinished, _)) if unfinished == id) {
             self.unfinished = None;
         }
+    }
+
+    /// The newest chunk that was noted, as far as it is accounted for. Of a finished one, all is.
+    pub(super) fn newest(&self) -> Option<ConsumedChunk> {
+        let id = ChunkId(self.newest);
+        let unfinished = self.unfinished.filter(|(unfinished, _)| *unfinished == id);
+        (self.noted != 0).then_some(ConsumedChunk {
+            id,
+            payload_bytes: unfinished.map_or(u16::MAX, |(_, payload_bytes)| payload_bytes),
+            was_incomplete: unfinished.is_some(),
+        })
     }
 
     /// How much of a chunk is not accounted for: the offset from which on its packets are news, or

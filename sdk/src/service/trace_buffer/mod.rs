@@ -80,7 +80,7 @@ use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
 use ring::{Fragment, Ring};
-use sequence::{ConsumedChunk, Sequence, is_newer};
+use sequence::{ConsumedChunk, Sequence};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
@@ -288,10 +288,13 @@ impl TraceBuffer {
                     was_incomplete: slot.is_incomplete,
                 }
             });
-            let consumed = sequence.last_consumed;
-            let reached = newest
-                .filter(|newest| consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id)));
-            if let Some(reached) = reached.or(consumed) {
+            // What was refused counts as lost, and must not be there as well.
+            let accounted = account.hot.accounted.newest();
+            let reached = [sequence.last_consumed, newest, accounted]
+                .into_iter()
+                .flatten()
+                .reduce(ConsumedChunk::further);
+            if let Some(reached) = reached {
                 successor.sequences.continue_after(account, reached);
             }
         }

@@ -38,6 +38,18 @@ pub(super) struct ConsumedChunk {
     pub(super) was_incomplete: bool,
 }
 
+impl ConsumedChunk {
+    /// The one that is further on: newer or, of the same chunk, finished or longer.
+    pub(super) fn further(self, other: Self) -> Self {
+        let reach = |chunk: &Self| (!chunk.was_incomplete, chunk.payload_bytes);
+        if is_newer(other.id, self.id) || other.id == self.id && reach(&other) > reach(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 /// How many of the oldest and the newest chunk there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ends {

@@ -7,6 +7,7 @@ use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::key_map::{KeyMap, SequenceKey};
+use super::loss::LossMask;
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
 /// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
@@ -124,11 +125,14 @@ impl SequenceTable {
         let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
         self.remember(index, client);
         self[index].last_consumed = Some(reached);
-        self.account_mut(index).hot.accounted.note(
-            reached.id,
-            reached.payload_bytes,
-            !reached.was_incomplete,
-        );
+        let hot = &mut self.account_mut(index).hot;
+        hot.accounted = account.hot.accounted;
+        hot.accounted
+            .note(reached.id, reached.payload_bytes, !reached.was_incomplete);
+        if account.counts.discarded > 0 {
+            // The predecessor was full. It has no later packet to say so with.
+            self[index].add_loss(reached.id, LossMask::READ_GAP);
+        }
     }
 
     /// Forgets the sequences that are empty for longest, if there are too many.

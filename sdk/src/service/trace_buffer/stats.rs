@@ -1,7 +1,7 @@
 //! What the buffer counts: the statistics that go into a trace, the exact account of packets, and
 //! the balance of what was stored.
 
-use std::ops::Add;
+use std::ops::{Add, AddAssign};
 
 /// Counters of one buffer: the fields of `TraceStats.BufferStats`, under their names.
 ///
@@ -197,6 +197,20 @@ impl PacketCounts {
     #[must_use]
     pub const fn committed(&self) -> u64 {
         self.read + self.unread + self.lost()
+    }
+}
+
+impl AddAssign for PacketCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.read += other.read;
+        self.unread += other.unread;
+        self.overwritten += other.overwritten;
+        self.discarded += other.discarded;
+        self.late += other.late;
+        self.gap += other.gap;
+        self.broken_chain += other.broken_chain;
+        self.aborted += other.aborted;
+        self.corrupted += other.corrupted;
     }
 }
 

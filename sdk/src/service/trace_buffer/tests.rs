@@ -511,6 +511,32 @@ fn a_successor_takes_only_the_rest_of_a_chunk_that_its_writer_still_fills() {
 }
 
 #[test]
+fn what_a_full_buffer_refused_is_not_in_its_successor_which_says_that_it_is_missing() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
+    let mut id = 0;
+    while !buffer.is_full() {
+        buffer.commit_chunk(&whole_packets(id, b"\x01a\x01b"));
+        id += 1;
+    }
+    let whole = whole_packets(id, b"\x03one\x03two");
+    buffer.commit_chunk(&UntrustedChunk {
+        complete: false,
+        ..whole
+    });
+    // Those of the chunk that filled it, and one.
+    assert_eq!(counts(&buffer).discarded, 3);
+
+    let mut successor = buffer.successor().unwrap();
+    successor.commit_chunk(&whole);
+    successor.begin_read();
+    let packet = successor.read_packet().expect("what was not refused");
+    assert_eq!(packet.slices().collect::<Vec<_>>(), [b"two"]);
+    assert_eq!(packet.loss(), LossMask::READ_GAP);
+    assert!(successor.read_packet().is_none());
+    assert_eq!((counts(&successor).read, counts(&successor).lost()), (1, 0));
+}
+
+#[test]
 fn a_successor_knows_which_chunk_comes_next() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     buffer.commit_chunk(&whole_packets(7, b"\x01a\x01b"));

@@ -1,0 +1,50 @@
+//! A session that always records, and a file only when something goes wrong: a trigger takes a
+//! snapshot of what led up to it, while recording goes on.
+//!
+//! `cargo run --example trigger_snapshot` writes `trigger_snapshot.pftrace`.
+
+use std::error::Error;
+use std::sync::mpsc;
+
+use tracezero::{
+    BufferConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode, activate_trigger, counter, span,
+};
+
+const SLOW_REQUEST: &str = "slow_request";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, 3_600_000) // ms: an hour
+        .trigger(Trigger::new(SLOW_REQUEST));
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(256)) // KiB: the newest events
+        .record_all()
+        .triggers(triggers)
+        .record_in_memory()?;
+    let (saved, wait) = mpsc::channel();
+    session.control().on_trigger(move |snapshot| {
+        let outcome = snapshot.and_then(|snapshot| {
+            snapshot.write_to("trigger_snapshot.pftrace")?;
+            Ok(snapshot.events())
+        });
+        // Nobody waits for a second one.
+        let _ = saved.send(outcome);
+    });
+
+    for request in 0..1000_u32 {
+        let took_ms = serve(request);
+        if took_ms > 100 {
+            activate_trigger(SLOW_REQUEST); // wherever the application notices
+            let events = wait.recv()??;
+            println!("request {request} took {took_ms} ms: {events} events in the snapshot");
+        }
+    }
+    Ok(())
+}
+
+/// Pretends to work.
+fn serve(request: u32) -> u32 {
+    let _span = span!("server", "request", number = request);
+    let took_ms = if request == 900 { 250 } else { request % 50 };
+    counter!("server", "took_ms", took_ms);
+    took_ms
+}
