@@ -456,8 +456,7 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     let packets = &verdict.packets;
     let begin = packets.iter().position(of_writers).unwrap();
     let end = packets.iter().rposition(of_writers).unwrap() + 1;
-    let (preamble, recorded, epilogue) =
-        (&packets[..begin], &packets[begin..end], &packets[end..]);
+    let (preamble, recorded, epilogue) = (&packets[..begin], &packets[begin..end], &packets[end..]);
     assert!(preamble[0].has_clock_snapshot());
     assert!(preamble[1].has_synchronization_marker());
     assert!(preamble[2].has_trace_config());
