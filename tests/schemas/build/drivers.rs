@@ -32,16 +32,19 @@ pub(crate) fn source(schema: &str, pool: &DescriptorPool, units: Vec<Unit>) -> R
         writeln!(source, "include!(concat!(env!(\"OUT_DIR\"), \"{file}\"));")?;
         writeln!(source, "}}")?;
         let messages: Vec<String> = unit.surface.writers.keys().cloned().collect();
+        let functions = Functions::new(&messages, &module);
+        let mut emitter = Emitter {
+            functions: &functions,
+            surface: &mut unit.surface,
+        };
         for (part, messages_of_part) in messages.chunks(DRIVERS_PER_MODULE).enumerate() {
             writeln!(source, "mod drive_{module}_{part} {{")?;
             for name in messages_of_part {
                 let message = pool.get_message_by_name(name).ok_or("an unknown message")?;
-                let mut emitter = Emitter::new(&messages, &module, &mut unit.surface);
                 source.push_str(&emitter.message(&message)?);
             }
             writeln!(source, "}}")?;
         }
-        let functions = Functions::new(&messages, &module);
         for name in &messages {
             writeln!(
                 drivers,
@@ -112,7 +115,7 @@ impl<'a> Functions<'a> {
 }
 
 struct Emitter<'a> {
-    functions: Functions<'a>,
+    functions: &'a Functions<'a>,
     surface: &'a mut Surface,
 }
 
@@ -152,14 +155,7 @@ impl From<ExtensionDescriptor> for Field {
     }
 }
 
-impl<'a> Emitter<'a> {
-    fn new(messages: &'a [String], module: &'a str, surface: &'a mut Surface) -> Self {
-        Emitter {
-            functions: Functions::new(messages, module),
-            surface,
-        }
-    }
-
+impl Emitter<'_> {
     fn message(&mut self, message: &MessageDescriptor) -> Result<String> {
         let name = message.full_name();
         let fields: Vec<Field> = message

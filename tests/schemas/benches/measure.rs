@@ -2,7 +2,7 @@
 //! takes for what it generates:
 //!
 //! ```sh
-//! cargo run --release --package schemas --example measure
+//! cargo bench --package schemas --bench measure
 //! ```
 
 use std::env;
