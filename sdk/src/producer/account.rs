@@ -159,7 +159,7 @@ mod tests {
                 drop_episodes: 0,
             },
         };
-        assert_eq!(accounts.totals(), [expected.clone()]);
+        assert_eq!(accounts.totals(), std::slice::from_ref(&expected));
         accounts.forget_buffer(BufferId(4));
         assert_eq!(accounts.totals(), [expected]);
         accounts.forget_buffer(buffer);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
 use super::*;
@@ -193,6 +193,25 @@ fn a_writer_that_stalls_in_vain_drops_and_counts() {
         let (arbiter, service) = run(setup, policy);
         assert!(close_accounts(&arbiter, &service) > 0);
     }
+}
+
+#[test]
+fn a_writer_waits_as_long_as_it_is_told_and_no_longer() {
+    let (arbiter, _service) = Setup {
+        pages: 1,
+        stall_limit: Duration::from_secs(3600),
+        ..Setup::default()
+    }
+    .build();
+    let writer = |policy| TraceWriter::new(&arbiter, BUFFER, policy);
+    let mut holder = writer(BufferExhaustedPolicy::Drop);
+    holder.packet(|message| message.append_bool::<1>(true));
+    let limit = Duration::from_millis(20);
+    let mut stalled = writer(BufferExhaustedPolicy::Stall).with_stall_limit(limit);
+    let started = Instant::now();
+    stalled.packet(|message| message.append_bool::<1>(true));
+    assert!(started.elapsed() >= limit);
+    assert_eq!(stalled.packet_counts().packets_dropped, 1);
 }
 
 #[test]

@@ -90,6 +90,10 @@ impl SequenceAccount {
             account.begun = totals.counts.packets_begun - totals.counts.packets_empty;
         }
         let known = account.read + account.buffered + account.removed + account.lost();
+        debug_assert!(
+            totals.is_none() || account.begun >= known,
+            "more than was begun: {account}"
+        );
         // What writers of a producer that is gone had begun, nobody knows any more.
         account.begun = account.begun.max(known);
         account.in_flight = account.begun - known;

@@ -1,7 +1,10 @@
 //! The account of every sequence: whatever happens, what was begun is the sum of what became of it.
 
+use std::time::Duration;
+
 use super::harness::{World, write};
 use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::coordination::BufferExhaustedPolicy;
 use crate::service::{CloneSource, SequenceAccount};
 
 const SOURCE: &str = "numbers";
@@ -151,6 +154,24 @@ fn what_a_full_buffer_or_a_ring_lost_is_in_the_account_of_its_sequence() {
         };
         assert_eq!(account.lost(), lost, "{account}");
     }
+}
+
+#[test]
+fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let limit = Duration::from_millis(7);
+    let source = DataSourceConfig::new(SOURCE)
+        .exhausted_policy(BufferExhaustedPolicy::Stall)
+        .stall_limit(limit);
+    let config = TraceConfig::new()
+        .buffer(BufferConfig::ring(64))
+        .data_source(source);
+    let _session = world.session(config);
+    let (_, setup) = producer.setup(SOURCE);
+    assert_eq!(setup.exhausted_policy, BufferExhaustedPolicy::Stall);
+    assert_eq!(setup.stall_limit, Some(limit));
 }
 
 #[test]
