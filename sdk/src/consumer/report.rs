@@ -36,6 +36,10 @@ pub struct Losses {
     pub aborted: u64,
     /// Their middle or end is missing, or their bytes are damaged.
     pub corrupted: u64,
+    /// Left out by the service: malformed, or with fields that only the service writes.
+    pub invalid: u64,
+    /// The file was as large as it may be.
+    pub file_full: u64,
     /// Not finished when the session ended.
     pub unfinished: u64,
     /// Traced from within tracing itself, for instance by a `Drop` or an allocator while a packet
@@ -58,16 +62,20 @@ impl Losses {
             + self.discarded
             + self.aborted
             + self.corrupted
+            + self.invalid
+            + self.file_full
             + self.unfinished
     }
 
-    fn by_cause(&self) -> [(u64, &'static str); 7] {
+    fn by_cause(&self) -> [(u64, &'static str); 9] {
         [
             (self.dropped, "dropped: shared memory full"),
             (self.overwritten, "overwritten in a ring"),
             (self.discarded, "discarded: buffer full"),
             (self.aborted, "aborted: shared memory full"),
             (self.corrupted, "corrupted"),
+            (self.invalid, "invalid"),
+            (self.file_full, "beyond the file's limit"),
             (self.unfinished, "unfinished"),
             (self.nested, "traced within tracing"),
         ]

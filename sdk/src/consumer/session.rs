@@ -1,6 +1,5 @@
 //! The handles that an application holds while it records.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -89,8 +88,8 @@ impl Session {
         self.place.stop();
         let written = writer.join();
         let service = self.place.control.runtime().service();
-        let bytes = service.written_bytes(self.place.control.id());
-        let mut report = self.place.close(bytes);
+        let (bytes, is_full) = service.file_size(self.place.control.id());
+        let mut report = self.place.close(bytes, is_full);
         report.path = Some(self.path.clone());
         match written {
             Ok(()) => Ok(report),
@@ -160,9 +159,9 @@ impl InMemorySession {
         self.place.stop();
         let service = self.place.control.runtime().service();
         let id = self.place.control.id();
-        let Ok(()) = service.read(id, &mut trace, |_| Ok::<(), Infallible>(()));
+        service.read(id, &mut trace);
         self.is_finished = true;
-        let report = self.place.close(trace.len() as u64);
+        let report = self.place.close(trace.len() as u64, false);
         (trace, report)
     }
 }
@@ -310,7 +309,7 @@ impl Place {
             owner: Arc::clone(&owner) as Arc<dyn SessionOwner>,
             writes_into_file: waker.is_some(),
             wake: waker.map(|waker| {
-                let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake_from_commit());
+                let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake());
                 wake
             }),
         })?;
@@ -337,19 +336,24 @@ impl Place {
         runtime.forget(&self.buffers);
     }
 
-    /// Ends a session that was read; returns its account.
-    fn close(&self, bytes: u64) -> Report {
+    /// Ends a session that was read; returns its account. `file_is_full` says that its file had no
+    /// room for the rest.
+    fn close(&self, bytes: u64, file_is_full: bool) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);
         let mut losses = buffer_losses(&self.buffers);
         let written = runtime.packets_written_to(&self.buffers);
         losses.dropped = written.packets_dropped;
+        losses.invalid = counts.invalid_packets;
         losses.nested = producer::nested_count() - self.nested_before;
         // Empty packets are no packets to readers.
         let packets_begun = written.packets_begun - written.packets_empty;
         // What is neither in the trace nor lost is in a packet that was not finished.
         let accounted = counts.packets + losses.of_packets_begun();
         losses.unfinished += packets_begun.saturating_sub(accounted);
+        if file_is_full {
+            losses.file_full = std::mem::take(&mut losses.unfinished);
+        }
         runtime.service().free(id);
         runtime.forget(&self.buffers);
         Report {

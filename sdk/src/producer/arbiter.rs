@@ -202,6 +202,17 @@ impl Arbiter {
         })
     }
 
+    /// Whether the buffer has room for what it is to keep until it is read. A writer that `waits`
+    /// waits for that as long as for a chunk.
+    pub(super) fn has_room(&self, target_buffer: BufferId, waits: bool) -> bool {
+        let timeout = if waits {
+            Duration::from_micros(STALL_PAUSE_MAX_US) * self.config.stall_attempts_max
+        } else {
+            Duration::ZERO
+        };
+        self.endpoint.wait_for_room(target_buffer, timeout)
+    }
+
     /// Whether one of `pages` pages from `cursor` on seems to have a free chunk: a look at so many
     /// words, without a lock. Moves the cursor on.
     pub(super) fn seems_free(&self, cursor: &mut u32, pages: u32) -> bool {

@@ -100,12 +100,20 @@ impl WriterPort {
         self.acquire_by(BufferExhaustedPolicy::Drop)
     }
 
+    /// The writer's next chunk, by `policy`. One that stalls does not overwrite what is not read
+    /// either, even where `policy` is not to wait for it.
     fn acquire_by(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
         let header = NewChunk {
             writer_id: self.writer_id?,
             chunk_id: self.next_chunk_id,
             flags: ChunkFlags::NONE,
         };
+        let waits = policy != BufferExhaustedPolicy::Drop;
+        if self.policy != BufferExhaustedPolicy::Drop
+            && !self.arbiter.has_room(self.target_buffer, waits)
+        {
+            return None;
+        }
         let chunk = self.arbiter.acquire_chunk(header, policy)?;
         self.next_chunk_id = self.next_chunk_id.next();
         Some(chunk)

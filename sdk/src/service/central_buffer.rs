@@ -1,9 +1,10 @@
 //! A central buffer in use: who writes to it, and who reads it.
 
 use std::sync::Arc;
+use std::time::Duration;
 use std::{mem, thread};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::trace_buffer::{BufferError, TraceBuffer, UntrustedChunk};
 use crate::commit::{Patch, RingProgress};
@@ -13,6 +14,8 @@ use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
 pub(crate) struct CentralBuffer {
     pub(crate) id: BufferId,
     contents: Mutex<Contents>,
+    /// Notified when there is room again for writers that wait for it.
+    has_room: Condvar,
     /// Tells writers when to repeat what their packets build on.
     pub(crate) progress: Arc<RingProgress>,
     reader: Reader,
@@ -22,7 +25,34 @@ struct Contents {
     buffer: TraceBuffer,
     /// Quarters of it that were filled and told of.
     quarters: u64,
+    /// Bytes that the reader has seen and left, when it saw all there was: packets that are not
+    /// complete. Waiting for it does not make them fewer.
+    left_bytes: u64,
+    /// Whether nobody reads it any more.
+    reader_is_gone: bool,
 }
+
+impl Contents {
+    fn unread_bytes(&self) -> u64 {
+        let stats = self.buffer.stats();
+        stats
+            .bytes_written
+            .saturating_sub(stats.bytes_read + stats.bytes_overwritten)
+    }
+
+    /// How much came that the reader has not looked at, as a part of the buffer's size: whether
+    /// more than one in `parts`.
+    fn reader_is_behind(&self, parts: u64) -> bool {
+        let unseen_bytes = self.unread_bytes().saturating_sub(self.left_bytes);
+        !self.reader_is_gone && unseen_bytes > self.buffer.stats().buffer_size / parts
+    }
+}
+
+/// A writer that may wait does so while more than one in so many bytes of the buffer was not looked
+/// at. The rest takes what other writers are in the middle of.
+const WAIT_PARTS: u64 = 4;
+/// It goes on when this part is left, so that it does not stop and go for every chunk.
+const RESUME_PARTS: u64 = 8;
 
 /// Who reads a buffer, and when.
 pub(crate) enum Reader {
@@ -42,7 +72,10 @@ impl CentralBuffer {
             contents: Mutex::new(Contents {
                 buffer,
                 quarters: 0,
+                left_bytes: 0,
+                reader_is_gone: false,
             }),
+            has_room: Condvar::new(),
             progress: Arc::default(),
             reader,
         }
@@ -53,12 +86,52 @@ impl CentralBuffer {
         work(&mut self.contents.lock().buffer)
     }
 
+    /// Calls `read` with the buffer locked. It returns whether it left something that can be read.
+    pub(super) fn read(&self, read: impl FnOnce(&mut TraceBuffer) -> bool) -> bool {
+        let mut contents = self.contents.lock();
+        let has_more = read(&mut contents.buffer);
+        if !has_more {
+            contents.left_bytes = contents.unread_bytes();
+        }
+        let has_room = !contents.reader_is_behind(RESUME_PARTS);
+        drop(contents);
+        if has_room {
+            self.has_room.notify_all();
+        }
+        has_more
+    }
+
+    /// Nobody reads the buffer any more: nobody waits for that.
+    pub(super) fn reader_is_gone(&self) {
+        self.contents.lock().reader_is_gone = true;
+        self.has_room.notify_all();
+    }
+
+    /// Waits until the reader has made room for another chunk, if it ever does; at most for
+    /// `timeout`. Returns whether there is room. Nothing is locked meanwhile.
+    pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
+        let Reader::Drains(wake) = &self.reader else {
+            return true;
+        };
+        let mut contents = self.contents.lock();
+        if !contents.reader_is_behind(WAIT_PARTS) {
+            return true;
+        }
+        wake();
+        let is_behind = |contents: &mut Contents| contents.reader_is_behind(RESUME_PARTS);
+        !self
+            .has_room
+            .wait_while_for(&mut contents, is_behind, timeout)
+            .timed_out()
+    }
+
     /// Takes out what is here, and goes on empty. Writers repeat what later packets of theirs build
     /// on.
     pub(super) fn take_contents(&self) -> Result<TraceBuffer, BufferError> {
         let mut contents = self.contents.lock();
         let successor = contents.buffer.successor()?;
         contents.quarters = 0;
+        contents.left_bytes = 0;
         self.progress.advance(1);
         Ok(mem::replace(&mut contents.buffer, successor))
     }
@@ -82,10 +155,8 @@ impl CentralBuffer {
             }
             Reader::ReadsAll => return,
         };
-        let unread_bytes = stats
-            .bytes_written
-            .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
         let size_bytes = stats.buffer_size;
+        let unread_bytes = contents.unread_bytes();
         if unread_bytes > size_bytes / 2 {
             // The reader does not keep up: let it have the lock and the processor first.
             MutexGuard::unlock_fair(contents);

@@ -30,7 +30,6 @@ impl Control {
         &mut self,
         id: SessionId,
         reader: &mut TraceReader,
-        batch: &mut Vec<u8>,
     ) {
         let environment = &*self.environment;
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -42,7 +41,9 @@ impl Control {
         let primary_clock = builtin
             .primary_trace_clock
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
-        append(batch, environment.now_ns(), |packets| {
+        let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
+        let provenance = is_first.then(|| reader.provenance());
+        append(&mut reader.packets, environment.now_ns(), |packets| {
             for snapshot in session
                 .first_clock_snapshot
                 .take()
@@ -54,7 +55,6 @@ impl Control {
             if std::mem::take(&mut session.sync_marker_is_due) {
                 packets.sync_marker();
             }
-            let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
             if !builtin.disable_trace_config {
                 if is_first {
                     packets.trace_config(config);
@@ -66,9 +66,9 @@ impl Control {
                     packets.trigger(&trigger);
                 }
             }
-            if is_first {
+            if let Some(provenance) = &provenance {
                 packets.trace_uuid(session.uuid);
-                packets.trace_provenance(&reader.provenance());
+                packets.trace_provenance(provenance);
                 if !builtin.disable_system_info {
                     packets.system_info();
                 }
@@ -84,7 +84,6 @@ impl Control {
         &mut self,
         id: SessionId,
         reader: &mut TraceReader,
-        batch: &mut Vec<u8>,
     ) {
         let now_ns = self.environment.now_ns();
         let stats_are_due = match self.sessions.get_mut(&id) {
@@ -98,7 +97,8 @@ impl Control {
             return;
         };
         session.note_event(&*self.environment, Event::ReadCompleted);
-        append(batch, now_ns, |packets| {
+        session.invalid_packets = reader.framer.counts.invalid_packets;
+        append(&mut reader.packets, now_ns, |packets| {
             write_events(session, packets);
             if let Some(stats) = &stats {
                 packets.trace_stats(stats);

@@ -5,8 +5,13 @@
 //! Time stands still until a test moves it, and everything happens on the test's own thread.
 
 mod harness;
+mod trace_file; // a file that a trace is written into
 
 mod life_cycle; // sessions and data sources: set up, start, stop
+mod files; // traces streamed into files, and clones of them
+#[cfg(any(feature = "deflate", feature = "zstd"))]
+mod compression; // batches of packets as one
+mod compression_choice; // ways to compress that a build knows
 mod triggers; // what starts, ends and clones sessions from outside
 mod flush; // data sources hand over what they hold
 mod events; // what a trace tells about its session

@@ -51,6 +51,9 @@ impl TraceConfig {
                     .invalid("is missing: no data source has an empty name"));
             }
         }
+        if let Some(remedy) = self.compression.remedy() {
+            return Err(Place::ROOT.field("compression").unsupported(remedy));
+        }
         if self.output_path.is_some() && !self.write_into_file {
             return Err(Place::ROOT
                 .field("output_path")
