@@ -21,14 +21,16 @@ pub struct DataSourceDescriptor {
     pub clears_incremental_state: bool,
 }
 
-/// What a writer does when no chunk is free.
+/// What a writer does when no chunk is free, or when a ring that is streamed into a file is more than
+/// a quarter full of what the file does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferExhaustedPolicy {
-    /// Drops packets until one is free.
+    /// Drops packets until a chunk is free. Overwrites the ring.
     #[default]
     Drop,
-    /// Waits for a chunk at every packet, each time as long as
-    /// [`ArbiterConfig::stall_attempts_max`](crate::producer::ArbiterConfig::stall_attempts_max) allows. Only then are packets dropped.
+    /// Waits for a chunk, and for the file, at every packet, each time as long as
+    /// [`ArbiterConfig::stall_attempts_max`](crate::producer::ArbiterConfig::stall_attempts_max)
+    /// allows. Only then are packets dropped.
     Stall,
     /// Waits likewise, but while it is dropping it does not wait again.
     StallThenDrop,

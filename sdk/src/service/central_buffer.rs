@@ -1,7 +1,7 @@
 //! A central buffer in use: who writes to it, and who reads it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -26,11 +26,26 @@ struct Contents {
     /// Quarters of it that were filled and told of.
     quarters: u64,
     /// Bytes that the reader has seen and left, when it saw all there was: packets that are not
-    /// complete. Waiting for it does not make them fewer.
+    /// complete.
     left_bytes: u64,
+    /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
+    loss_at_bytes: u64,
+    /// Whether those packets were waited for in vain: they may be overwritten.
+    left_is_given_up: bool,
     /// Whether nobody reads it any more.
     reader_is_gone: bool,
 }
+
+/// A writer that may wait does so while more than one in so many bytes of the ring was not looked
+/// at, or while so few are free. The rest takes what other writers are in the middle of.
+const WAIT_PARTS: u64 = 4;
+/// It goes on when this part was not looked at, so that it does not stop and go for every chunk.
+const RESUME_PARTS: u64 = 8;
+/// Packets that are left are looked for in the chunks of their writers when one in so many bytes of
+/// the ring is free before them.
+const SCRAPE_PARTS: u64 = 2;
+/// While a writer waits, the reader looks for more so often.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 impl Contents {
     fn unread_bytes(&self) -> u64 {
@@ -40,19 +55,32 @@ impl Contents {
             .saturating_sub(stats.bytes_read + stats.bytes_overwritten)
     }
 
-    /// How much came that the reader has not looked at, as a part of the buffer's size: whether
-    /// more than one in `parts`.
+    /// Whether the reader has not looked at more than one in `parts` bytes.
     fn reader_is_behind(&self, parts: u64) -> bool {
         let unseen_bytes = self.unread_bytes().saturating_sub(self.left_bytes);
-        !self.reader_is_gone && unseen_bytes > self.buffer.stats().buffer_size / parts
+        unseen_bytes > self.buffer.stats().buffer_size / parts
+    }
+
+    /// Whether less than one in `parts` bytes can be written before something is lost.
+    fn loss_is_near(&self, parts: u64) -> bool {
+        let stats = self.buffer.stats();
+        let reserve_bytes = stats.buffer_size / parts;
+        !self.left_is_given_up && stats.bytes_written + reserve_bytes > self.loss_at_bytes
+    }
+
+    /// Whether a writer that may wait has to, if it goes on while `parts` were not looked at.
+    fn has_room(&self, parts: u64) -> bool {
+        self.reader_is_gone || !(self.reader_is_behind(parts) || self.loss_is_near(WAIT_PARTS))
+    }
+
+    /// The reader has seen all there is.
+    fn note_pass(&mut self) {
+        self.left_bytes = self.unread_bytes();
+        self.loss_at_bytes = self.buffer.stats().bytes_written + self.buffer.bytes_before_loss();
+        let was_given_up = std::mem::take(&mut self.left_is_given_up);
+        self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
     }
 }
-
-/// A writer that may wait does so while more than one in so many bytes of the buffer was not looked
-/// at. The rest takes what other writers are in the middle of.
-const WAIT_PARTS: u64 = 4;
-/// It goes on when this part is left, so that it does not stop and go for every chunk.
-const RESUME_PARTS: u64 = 8;
 
 /// Who reads a buffer, and when.
 pub(crate) enum Reader {
@@ -70,9 +98,11 @@ impl CentralBuffer {
         Self {
             id,
             contents: Mutex::new(Contents {
+                loss_at_bytes: buffer.size_bytes(),
                 buffer,
                 quarters: 0,
                 left_bytes: 0,
+                left_is_given_up: false,
                 reader_is_gone: false,
             }),
             has_room: Condvar::new(),
@@ -91,14 +121,20 @@ impl CentralBuffer {
         let mut contents = self.contents.lock();
         let has_more = read(&mut contents.buffer);
         if !has_more {
-            contents.left_bytes = contents.unread_bytes();
+            contents.note_pass();
         }
-        let has_room = !contents.reader_is_behind(RESUME_PARTS);
+        let has_room = contents.has_room(RESUME_PARTS);
         drop(contents);
         if has_room {
             self.has_room.notify_all();
         }
         has_more
+    }
+
+    /// Whether packets may be overwritten soon whose rest was not committed; it may be in the chunks
+    /// of their writers.
+    pub(super) fn wants_scrape(&self) -> bool {
+        matches!(self.reader, Reader::Drains(_)) && self.contents.lock().loss_is_near(SCRAPE_PARTS)
     }
 
     /// Nobody reads the buffer any more: nobody waits for that.
@@ -107,22 +143,34 @@ impl CentralBuffer {
         self.has_room.notify_all();
     }
 
-    /// Waits until the reader has made room for another chunk, if it ever does; at most for
-    /// `timeout`. Returns whether there is room. Nothing is locked meanwhile.
+    /// Waits until what is committed next overwrites nothing that was not read; at most for
+    /// `timeout`. Returns whether that is so. Nothing is locked meanwhile.
+    ///
+    /// A packet that its writer does not complete in that time is given up, rather than everything
+    /// that comes after it.
     pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
         let Reader::Drains(wake) = &self.reader else {
             return true;
         };
         let mut contents = self.contents.lock();
-        if !contents.reader_is_behind(WAIT_PARTS) {
+        if contents.has_room(WAIT_PARTS) {
             return true;
         }
-        wake();
-        let is_behind = |contents: &mut Contents| contents.reader_is_behind(RESUME_PARTS);
-        !self
-            .has_room
-            .wait_while_for(&mut contents, is_behind, timeout)
-            .timed_out()
+        let deadline = Instant::now() + timeout;
+        while Instant::now() < deadline {
+            wake();
+            let has_no_room = |contents: &mut Contents| !contents.has_room(RESUME_PARTS);
+            let look_again = deadline.min(Instant::now() + LOOK_PERIOD);
+            self.has_room
+                .wait_while_until(&mut contents, has_no_room, look_again);
+            if contents.has_room(RESUME_PARTS) {
+                return true;
+            }
+        }
+        if !timeout.is_zero() && !contents.reader_is_behind(WAIT_PARTS) {
+            contents.left_is_given_up = true;
+        }
+        contents.has_room(WAIT_PARTS)
     }
 
     /// Takes out what is here, and goes on empty. Writers repeat what later packets of theirs build
@@ -132,6 +180,7 @@ impl CentralBuffer {
         let successor = contents.buffer.successor()?;
         contents.quarters = 0;
         contents.left_bytes = 0;
+        contents.loss_at_bytes = successor.stats().bytes_written + successor.size_bytes();
         self.progress.advance(1);
         Ok(mem::replace(&mut contents.buffer, successor))
     }
@@ -183,5 +232,115 @@ impl CentralBuffer {
             patches,
             has_more_patches,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::shm::ChunkFlags;
+    use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
+
+    /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
+    fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {
+        let woken = Arc::new(AtomicU32::new(0));
+        let wakes = Arc::clone(&woken);
+        let wake = Box::new(move || {
+            // Relaxed: a count, ordered with nothing.
+            wakes.fetch_add(1, Ordering::Relaxed);
+        });
+        let buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring).unwrap();
+        let buffer = CentralBuffer::new(BufferId(1), buffer, Reader::Drains(wake));
+        (Arc::new(buffer), woken)
+    }
+
+    /// Commits a chunk of 2 KiB with one fragment, which `flags` speak of.
+    fn commit_chunk(buffer: &CentralBuffer, writer_id: WriterId, chunk_id: u32, flags: ChunkFlags) {
+        let mut payload = vec![0; 2048];
+        payload[..2].copy_from_slice(&[0xfe, 0x0f]);
+        buffer.commit(&UntrustedChunk {
+            producer_id: ProducerId(1),
+            client: ClientIdentity::default(),
+            writer_id,
+            chunk_id: ChunkId(chunk_id),
+            fragment_count: 1,
+            flags,
+            complete: true,
+            payload: &payload,
+        });
+    }
+
+    fn commit_20_kib(buffer: &CentralBuffer) {
+        for chunk_id in 0..10 {
+            commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+        }
+    }
+
+    fn read_all(buffer: &CentralBuffer) -> usize {
+        let mut packets = 0;
+        buffer.read(|buffer| {
+            buffer.begin_read();
+            while buffer.read_packet().is_some() {
+                packets += 1;
+            }
+            false
+        });
+        packets
+    }
+
+    #[test]
+    fn writers_wait_until_the_reader_has_caught_up() {
+        let (buffer, woken) = drained_ring();
+        assert!(buffer.wait_for_room(Duration::ZERO));
+        commit_20_kib(&buffer);
+        assert!(!buffer.wait_for_room(Duration::ZERO));
+        // Relaxed: as above.
+        assert!(woken.load(Ordering::Relaxed) > 0);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| buffer.wait_for_room(Duration::from_secs(60)));
+            assert_eq!(read_all(&buffer), 10);
+            assert!(waits.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_reader_that_is_gone() {
+        let (buffer, _) = drained_ring();
+        commit_20_kib(&buffer);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| buffer.wait_for_room(Duration::from_secs(60)));
+            buffer.reader_is_gone();
+            assert!(waits.join().unwrap());
+        });
+        assert!(buffer.wait_for_room(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_packet_that_stays_incomplete_is_looked_for_and_waited_for_before_it_is_overwritten() {
+        let (buffer, _) = drained_ring();
+        commit_chunk(&buffer, WriterId(2), 0, ChunkFlags::LAST_PACKET_CONTINUES);
+        let mut chunk_id = 0;
+        let mut commit_and_read = || {
+            for _ in 0..4 {
+                commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+                chunk_id += 1;
+            }
+            assert_eq!(read_all(&buffer), 4);
+        };
+        while buffer.wait_for_room(Duration::ZERO) {
+            commit_and_read();
+        }
+        assert!(buffer.wants_scrape());
+        assert_eq!(buffer.with(|buffer| buffer.stats().bytes_overwritten), 0);
+        // Nobody completes it, and others have waited long enough.
+        assert!(buffer.wait_for_room(Duration::from_millis(1)));
+        for _ in 0..4 {
+            assert!(buffer.wait_for_room(Duration::ZERO));
+            commit_and_read();
+        }
+        assert!(buffer.with(|buffer| buffer.stats().bytes_overwritten) > 0);
+        assert!(!buffer.wants_scrape());
     }
 }

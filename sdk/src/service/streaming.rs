@@ -77,6 +77,9 @@ impl Service {
         output: &mut TraceOutput,
     ) -> Result<(), Refused> {
         output.begin_pass()?;
+        if reader.buffers().iter().any(|buffer| buffer.wants_scrape()) {
+            self.look(|control| control.scrape(session));
+        }
         reader.read_all(self, session, |batch| output.write(batch))?;
         Ok(output.end_pass()?)
     }
