@@ -135,6 +135,38 @@ fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
 }
 
 #[test]
+fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_meanwhile() {
+    let _guard = alone();
+    let file = Temporary::new("idle");
+    let session = config(BufferExhaustedPolicy::Stall)
+        .file_write_period_ms(60_000)
+        .record_to_file(&file.path)
+        .unwrap();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let (wrote, has_written) = std::sync::mpsc::channel();
+    let idle = thread::spawn(move || {
+        // More than a chunk, less than two.
+        (0..5).for_each(write);
+        wrote.send(()).unwrap();
+        // An error means that the other thread is done.
+        let _ = is_done.recv();
+    });
+    has_written.recv().unwrap();
+    (5..4000).for_each(write);
+    drop(done);
+    idle.join().unwrap();
+    let report = session.finish().unwrap();
+    assert_eq!(
+        (report.packets_read, report.losses.total()),
+        (4000, 0),
+        "{report}"
+    );
+    let mut numbers = numbers(&fs::read(&file.path).unwrap());
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..4000).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_writer_that_does_not_stall_overwrites_what_a_slow_reader_has_not_read_and_that_is_counted() {
     const PACKETS: u64 = 4000;
     let _guard = alone();

@@ -144,10 +144,11 @@ pub(super) fn write_snapshot(
         source,
     };
     let output = TraceOutput::new(File::create(path).map_err(file_error)?);
-    let clone = clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
-        // An empty file is no trace. That it cannot be removed changes nothing.
-        let _ = fs::remove_file(path);
-    })?;
+    let clone =
+        clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
+            // An empty file is no trace. That it cannot be removed changes nothing.
+            let _ = fs::remove_file(path);
+        })?;
     let written = service.write_into_file(clone);
     service.free(clone);
     written.map(drop).map_err(file_error)

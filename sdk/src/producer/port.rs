@@ -6,9 +6,9 @@ use protozero::PatchId;
 
 use super::account::{AccountId, WriterCounters};
 use super::arbiter::Arbiter;
-use crate::coordination::BufferExhaustedPolicy;
 use super::batch::Batch;
 use super::patches::PatchList;
+use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{ChunkFlags, NewChunk, WritableChunk};
 

@@ -240,8 +240,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::shm::ChunkFlags;
     use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
+    use crate::shm::ChunkFlags;
 
     /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
     fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {

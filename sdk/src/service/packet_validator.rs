@@ -52,7 +52,8 @@ fn scan(packet: &[u8], is_refused: impl Fn(u32) -> bool) -> Option<PacketKind> {
                 let len = take_varint(&mut rest)?;
                 rest = rest.get(usize::try_from(len).ok()?..)?;
                 // Data comes as a message; nothing else before it does, but defaults.
-                if kind.is_none() && number as u32 != TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER
+                if kind.is_none()
+                    && number as u32 != TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER
                 {
                     kind = Some(kind_of_data(number as u32));
                 }
@@ -130,7 +131,12 @@ mod tests {
     fn descriptors_and_defaults_are_no_events() {
         assert_eq!(classify(&[0x40, 5, 0x5a, 0]), Some(PacketKind::Event));
         assert_eq!(classify(&[0xa2, 0x38, 0]), Some(PacketKind::Event));
-        for description in [&[0x40, 5, 0xe2, 0x03, 0][..], &[0x40, 5], &[0xda, 0x03, 0], &[]] {
+        for description in [
+            &[0x40, 5, 0xe2, 0x03, 0][..],
+            &[0x40, 5],
+            &[0xda, 0x03, 0],
+            &[],
+        ] {
             assert_eq!(classify(description), Some(PacketKind::Description));
         }
         let defaults_then_event = [0xda, 0x03, 1, 7, 0x5a, 0];
@@ -159,14 +165,20 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_of_no_known_wire_type_is_refused() {
-        let whole = [0x40, 0x85, 1, 0x5a, 2, 9, 9, 0x39, 1, 2, 3, 4, 5, 6, 7, 8, 0x3d, 1, 2, 3, 4];
+        let whole = [
+            0x40, 0x85, 1, 0x5a, 2, 9, 9, 0x39, 1, 2, 3, 4, 5, 6, 7, 8, 0x3d, 1, 2, 3, 4,
+        ];
         let ends_of_fields = [0, 3, 7, 16, 21];
         for len in 0..=whole.len() {
             let is_valid = classify(&whole[..len]).is_some();
             assert_eq!(is_valid, ends_of_fields.contains(&len), "{len} bytes");
         }
         for wire_type in [3, 4, 6, 7] {
-            assert_eq!(classify(&[11 << 3 | wire_type, 0]), None, "type {wire_type}");
+            assert_eq!(
+                classify(&[11 << 3 | wire_type, 0]),
+                None,
+                "type {wire_type}"
+            );
         }
         // Field number 0, and one of 30 bits.
         assert_eq!(classify(&[0x00, 1]), None);

@@ -26,11 +26,7 @@ impl Control {
             && session.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
     }
 
-    pub(super) fn write_packets_before_data(
-        &mut self,
-        id: SessionId,
-        reader: &mut TraceReader,
-    ) {
+    pub(super) fn write_packets_before_data(&mut self, id: SessionId, reader: &mut TraceReader) {
         let environment = &*self.environment;
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -80,11 +76,7 @@ impl Control {
         });
     }
 
-    pub(super) fn write_packets_after_data(
-        &mut self,
-        id: SessionId,
-        reader: &mut TraceReader,
-    ) {
+    pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
         let now_ns = self.environment.now_ns();
         let stats_are_due = match self.sessions.get_mut(&id) {
             Some(session) => std::mem::take(&mut session.stats_are_due),
@@ -109,7 +101,12 @@ impl Control {
 
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
     let events = session.events.take();
-    if session.recording.config.builtin_data_sources.disable_service_events {
+    if session
+        .recording
+        .config
+        .builtin_data_sources
+        .disable_service_events
+    {
         return;
     }
     for (timestamp_ns, event) in events {

@@ -82,13 +82,16 @@ pub(super) struct PendingClone {
 impl Control {
     /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
     pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
-        let found = self.sessions.iter().find(|(id, session)| match &request.source {
-            CloneSource::Id(wanted) => *id == wanted,
-            CloneSource::Name(name) => {
-                session.state != State::ClonedReadOnly
-                    && session.recording.config.unique_session_name.as_ref() == Some(name)
-            }
-        });
+        let found = self
+            .sessions
+            .iter()
+            .find(|(id, session)| match &request.source {
+                CloneSource::Id(wanted) => *id == wanted,
+                CloneSource::Name(name) => {
+                    session.state != State::ClonedReadOnly
+                        && session.recording.config.unique_session_name.as_ref() == Some(name)
+                }
+            });
         let Some((&source, session)) = found else {
             return self.refuse_clone(request, Refusal::NoSuchSession);
         };
@@ -141,7 +144,13 @@ impl Control {
         }
         let flags = FlushFlags::by_service(FlushReason::TraceClone);
         for group in groups {
-            self.flush(source, 0, flags, Some(&group), FlushThen::Clone(id, group.clone()));
+            self.flush(
+                source,
+                0,
+                flags,
+                Some(&group),
+                FlushThen::Clone(id, group.clone()),
+            );
         }
     }
 
@@ -243,7 +252,9 @@ impl Control {
         for buffer in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
                 let request = pending.request;
-                return self.calls.note(move || request.finish(Err(Error::TooManyBuffers)));
+                return self
+                    .calls
+                    .note(move || request.finish(Err(Error::TooManyBuffers)));
             };
             buffers.push(Arc::new(CentralBuffer::new(id, buffer, Reader::ReadsAll)));
         }

@@ -50,24 +50,25 @@ impl Service {
             self.make_calls();
             return Ok(Writing::GoesOn);
         }
-        // Whoever waits for this reader waits in vain.
-        for buffer in reader.buffers() {
+        if let Err(Refused::Full { written }) = outcome {
+            reader.file_became_full(written);
+        }
+        let buffers = reader.buffers().to_vec();
+        drop(reader);
+        let reason = match &outcome {
+            Err(Refused::Failed(error)) => Some(error.to_string()),
+            Ok(()) | Err(Refused::Full { .. }) => None,
+        };
+        // First of all: what is still written is lost.
+        self.with(|control| control.file_is_closed(session, reason));
+        // Whoever waits for the reader waits in vain.
+        for buffer in buffers {
             buffer.reader_is_gone();
         }
-        let closed = match outcome {
-            Ok(()) => output.close(),
-            Err(Refused::Full { written }) => {
-                reader.file_became_full(written);
-                output.close()
-            }
+        match outcome {
+            Ok(()) | Err(Refused::Full { .. }) => output.close().map(|()| Writing::Closed),
             Err(Refused::Failed(error)) => Err(error),
-        };
-        drop(reader);
-        self.with(|control| {
-            let reason = closed.as_ref().err().map(ToString::to_string);
-            control.file_is_closed(session, reason);
-        });
-        closed.map(|()| Writing::Closed)
+        }
     }
 
     fn write_pass(

@@ -28,7 +28,9 @@ pub(super) struct WrittenPart {
 #[derive(Debug)]
 pub(super) enum Refused {
     /// It would have become too large. So many bytes of the batch are in it.
-    Full { written: usize },
+    Full {
+        written: usize,
+    },
     Failed(io::Error),
 }
 
@@ -197,7 +199,10 @@ mod tests {
         copy.write(&[0x0a, 1, 8]).expect("written");
         copy.begin_pass().expect("nothing to do");
         assert_eq!(copy.written_bytes(), 6);
-        assert_eq!(std::fs::read(&path).expect("there"), [0x0a, 1, 7, 0x0a, 1, 8]);
+        assert_eq!(
+            std::fs::read(&path).expect("there"),
+            [0x0a, 1, 7, 0x0a, 1, 8]
+        );
         std::fs::remove_file(&path).expect("removed");
     }
 }
