@@ -8,10 +8,12 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .include("examples/protos")
         .include(tracezero_protos)
         .extern_path(".perfetto.protos", "::tracezero::protos")
+        .owned(".station.Settings")
         .compile(&[
             "examples/protos/bench.proto",
             "examples/protos/index_tree.proto",
             "examples/protos/render.proto",
+            "examples/protos/station.proto",
             "examples/protos/weather.proto",
         ])
 }

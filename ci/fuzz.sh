@@ -1,30 +1,46 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for FUZZ_SECONDS (default 30), or only those named as arguments.
-#
-# Needs a nightly compiler and cargo-fuzz (`cargo install cargo-fuzz`). To hunt for longer:
+# Runs all fuzz targets, or those named as arguments, two at a time: those of the trace buffer for
+# 60 s each, the others for 30 s, unless FUZZ_SECONDS says otherwise. Needs cargo-fuzz: ci/fetch.sh
+# installs it. To hunt for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
-# What it finds is left in fuzz/artifacts/<target>/; reproduce with
-#   cargo +nightly fuzz run <target> fuzz/artifacts/<target>/<file>
+# What is found is left in fuzz/artifacts/<target>/; reproduce it with
+#   RUSTC_BOOTSTRAP=1 cargo fuzz run <target> fuzz/artifacts/<target>/<file>
 # and keep it as a test of the crate that is at fault.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${FUZZ_SECONDS:-30}
-targets=("$@")
-if [ ${#targets[@]} -eq 0 ]; then
-    mapfile -t targets < <(cargo +nightly fuzz list)
-fi
+# The sanitizer and the coverage that guides the fuzzer are unstable options of the compiler; this
+# lets a stable one take them.
+export RUSTC_BOOTSTRAP=1
 
-for target in "${targets[@]}"; do
-    echo "== $target, $seconds s"
+fuzz_one() {
+    local target=$1 seconds=30 log
+    case $target in trace_buffer_*) seconds=60 ;; esac
+    seconds=${FUZZ_SECONDS:-$seconds}
     mkdir -p "fuzz/corpus/$target"
-    seeds=()
+    local folders=("fuzz/corpus/$target")
     if [ -d "fuzz/seeds/$target" ]; then
-        seeds=("fuzz/seeds/$target")
+        folders+=("fuzz/seeds/$target")
     fi
-    options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048)
+    local options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048)
     if [ -f "fuzz/dictionaries/$target.txt" ]; then
         options+=(-dict="fuzz/dictionaries/$target.txt")
     fi
-    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "${seeds[@]}" -- "${options[@]}"
-done
+    log=$(mktemp)
+    if ! cargo fuzz run "$target" "${folders[@]}" -- "${options[@]}" >"$log" 2>&1; then
+        echo "== $target found something" >&2
+        tail -n 100 "$log" >&2
+        rm "$log"
+        return 1
+    fi
+    echo "== $target, $seconds s: $(grep -E '^Done' "$log")"
+    rm "$log"
+}
+export -f fuzz_one
+
+cargo fuzz build
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+    mapfile -t targets < <(cargo fuzz list)
+fi
+printf '%s\0' "${targets[@]}" | xargs --null --max-procs 2 --replace=TARGET bash -euo pipefail -c 'fuzz_one TARGET'

@@ -71,16 +71,10 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn what_occurs_twice_is_refused() {
+fn names_of_buffers_that_occur_twice_are_refused() {
     assert_refused(
         one_buffer().buffer(BufferConfig::discard(64).named("first")),
         "invalid trace config: buffers[1] has the name \"first\" of buffers[0]",
-    );
-    assert_refused(
-        one_buffer()
-            .data_source(DataSourceConfig::new("com.example.a"))
-            .data_source(DataSourceConfig::new("com.example.a")),
-        "invalid trace config: data_sources[1] (com.example.a) is listed before already",
     );
 }
 
@@ -93,6 +87,20 @@ fn buffers_without_a_size_or_none_at_all_are_refused() {
     assert_refused(
         TraceConfig::new().record_all(),
         "invalid trace config: there are data sources to record, but no buffers",
+    );
+}
+
+#[test]
+fn a_text_with_a_mistake_is_refused_with_its_line() {
+    let error =
+        TraceConfig::from_text("buffers {\n  size_kb: 64\n  fill_policy: RING\n}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 3, column 3: buffers[0].fill_policy: unknown value RING: did you mean RING_BUFFER?"
+    );
+    assert_refused(
+        TraceConfig::from_text("buffers {\n  name: \"first\"\n}").unwrap(),
+        "invalid trace config: buffers[0] has size_kb 0: give it at least 1",
     );
 }
 

@@ -1,13 +1,17 @@
 //! What a build script says, and the files that it gets.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use protobuf::descriptor::FileDescriptorProto;
+
 use crate::error::Error;
 use crate::extern_path::ExternPaths;
-use crate::{emit, front_end, resolve};
+use crate::front_end::Loaded;
+use crate::{descriptor_set, emit, front_end, owned, resolve};
 
 /// What to generate, and how.
 ///
@@ -16,6 +20,7 @@ use crate::{emit, front_end, resolve};
 pub struct Config {
     includes: Vec<PathBuf>,
     extern_paths: Vec<(String, String)>,
+    owned: Vec<String>,
     out_dir: Option<PathBuf>,
 }
 
@@ -55,6 +60,28 @@ impl Config {
         self
     }
 
+    /// Generates owned structs, too, for a message or for all messages of a package, and for what
+    /// is declared inside: `.owned(".app.Settings")`.
+    ///
+    /// The protobuf name starts with a dot. Messages that a struct reaches through its fields get
+    /// structs without being named.
+    ///
+    /// The structs are in a module `owned` beside the writers: that of message `app.Settings` is
+    /// `owned::Settings`, and that of a message `Window` inside of it is `owned::settings::Window`.
+    /// They implement `protozero::OwnedMessage`, which says what their members are. Decoder and
+    /// writer of a message have the same names for its fields.
+    ///
+    /// A field for which the schema declares a default has a method, such as `width_or_default`.
+    ///
+    /// Where a field's message is covered by an [`extern_path`](Config::extern_path), its struct is
+    /// expected in such a module `owned`, too: for `.extern_path(".geo", "::geo::protos")` and a
+    /// message `geo.Point` that is `::geo::protos::owned::Point`.
+    #[must_use]
+    pub fn owned(mut self, proto: impl Into<String>) -> Self {
+        self.owned.push(proto.into());
+        self
+    }
+
     /// Writes to a folder other than `OUT_DIR`.
     #[must_use]
     pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
@@ -71,11 +98,66 @@ impl Config {
     ///
     /// If a file cannot be read or written, or a schema is wrong; see [`Error`].
     pub fn compile(&self, files: &[impl AsRef<Path>]) -> Result<(), Error> {
+        self.write(|_| self.load(files))
+    }
+
+    /// Does what [`compile`](Config::compile) does, but writes and prints nothing.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or a schema is wrong; see [`Error`].
+    pub fn generate(&self, files: &[impl AsRef<Path>]) -> Result<Vec<GeneratedFile>, Error> {
+        Ok(self.run(|_| self.load(files))?.files)
+    }
+
+    /// Does what [`compile`](Config::compile) does, with a serialized `FileDescriptorSet` instead
+    /// of `.proto` files: for build systems that have it anyway, and schemas that another compiler
+    /// has to read. It is made by
+    ///
+    /// ```sh
+    /// protoc --include_imports --include_source_info --descriptor_set_out=app.binpb app.proto
+    /// buf build -o app.binpb
+    /// ```
+    ///
+    /// A set does not tell which of its files were asked for, so one file is generated for each
+    /// package in it that no [`extern_path`](Config::extern_path) covers. The code is that which
+    /// the `.proto` files would give, with their comments if the set has source information.
+    /// Include folders mean nothing here.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written, the set is malformed or without its imports, or a
+    /// schema has what is not supported: groups and editions; see [`Error`].
+    pub fn compile_descriptor_set(&self, set: impl AsRef<Path>) -> Result<(), Error> {
+        self.write(|extern_paths| load_set(set.as_ref(), extern_paths))
+    }
+
+    /// Does what [`compile_descriptor_set`](Config::compile_descriptor_set) does, but writes and
+    /// prints nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the set cannot be read, is malformed or without its imports, or a schema has what is not
+    /// supported: groups and editions; see [`Error`].
+    pub fn generate_descriptor_set(
+        &self,
+        set: impl AsRef<Path>,
+    ) -> Result<Vec<GeneratedFile>, Error> {
+        let load = |extern_paths: &ExternPaths| load_set(set.as_ref(), extern_paths);
+        Ok(self.run(load)?.files)
+    }
+
+    fn load(&self, files: &[impl AsRef<Path>]) -> Result<Loaded, Error> {
+        let roots: Vec<PathBuf> = files.iter().map(|file| file.as_ref().to_owned()).collect();
+        front_end::load(&roots, &self.includes)
+    }
+
+    fn write(&self, load: impl FnOnce(&ExternPaths) -> Result<Loaded, Error>) -> Result<(), Error> {
         let out_dir = match &self.out_dir {
             Some(folder) => folder.clone(),
             None => PathBuf::from(env::var_os("OUT_DIR").ok_or(Error::NoOutDir)?),
         };
-        let generated = self.run(files)?;
+        let generated = self.run(load)?;
         for file in &generated.files {
             let path = out_dir.join(&file.name);
             replace(&path, &file.source).map_err(|source| Error::Write { file: path, source })?;
@@ -86,20 +168,19 @@ impl Config {
         Ok(())
     }
 
-    /// Does what [`compile`](Config::compile) does, but writes and prints nothing.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read, or a schema is wrong; see [`Error`].
-    pub fn generate(&self, files: &[impl AsRef<Path>]) -> Result<Vec<GeneratedFile>, Error> {
-        Ok(self.run(files)?.files)
-    }
-
-    fn run(&self, files: &[impl AsRef<Path>]) -> Result<Generated, Error> {
+    fn run(
+        &self,
+        load: impl FnOnce(&ExternPaths) -> Result<Loaded, Error>,
+    ) -> Result<Generated, Error> {
         let extern_paths = ExternPaths::new(&self.extern_paths)?;
-        let roots: Vec<PathBuf> = files.iter().map(|file| file.as_ref().to_owned()).collect();
-        let loaded = front_end::load(&roots, &self.includes)?;
-        let units = resolve::units(&loaded.descriptors, &loaded.roots, &extern_paths);
+        let loaded = load(&extern_paths)?;
+        let mut units = resolve::units(
+            &loaded.descriptors,
+            &loaded.roots,
+            &extern_paths,
+            &loaded.comments,
+        );
+        owned::add(&mut units, &loaded.descriptors, &self.owned, &extern_paths)?;
         let files = units.iter().map(|unit| GeneratedFile {
             name: match unit.package.as_str() {
                 "" => "_.rs".to_owned(),
@@ -114,9 +195,23 @@ impl Config {
     }
 }
 
+/// A descriptor set, whose roots are all files but those of packages that are generated elsewhere.
+fn load_set(set: &Path, extern_paths: &ExternPaths) -> Result<Loaded, Error> {
+    let mut loaded = descriptor_set::load(set)?;
+    let elsewhere = loaded
+        .descriptors
+        .iter()
+        .filter(|file| extern_paths.find(file.package()).is_some());
+    let elsewhere: BTreeSet<&str> = elsewhere.map(FileDescriptorProto::name).collect();
+    loaded
+        .roots
+        .retain(|root| !elsewhere.contains(root.as_str()));
+    Ok(loaded)
+}
+
 struct Generated {
     files: Vec<GeneratedFile>,
-    /// Every `.proto` file that was read.
+    /// Every file that was read.
     read: Vec<PathBuf>,
 }
 

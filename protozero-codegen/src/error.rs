@@ -166,14 +166,14 @@ pub enum Error {
         /// That name.
         name: String,
     },
-    /// Two declarations of a scope have the same name.
+    /// Two declarations of a scope have the same name, be it in one file or in two.
     DuplicateName {
         /// The second declaration.
         at: Location,
         /// Their name, with its scope.
         name: String,
-        /// The line of the first declaration.
-        other_line: u32,
+        /// The first declaration.
+        other: Location,
     },
     /// Two fields of a message have the same name in JSON.
     JsonNameClash {
@@ -197,12 +197,69 @@ pub enum Error {
         /// The message or package that names it.
         scope: String,
     },
+    /// A file given to `compile_descriptor_set` is none.
+    DescriptorSet {
+        /// The file.
+        set: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A file of a descriptor set imports one that does not stand before it in the set.
+    ImportNotInSet {
+        /// The descriptor set.
+        set: PathBuf,
+        /// The importing file, as the set names it.
+        file: String,
+        /// The imported file.
+        import: String,
+    },
+    /// A file of a descriptor set declares what no code can be made for.
+    Descriptor {
+        /// The descriptor set.
+        set: PathBuf,
+        /// The file, as the set names it.
+        file: String,
+        /// Line and column of the declaration, from 1, if the set tells.
+        place: Option<(u32, u32)>,
+        /// The full name of what is declared; empty if it is about the whole file.
+        name: String,
+        /// What is wrong with it, and what to do.
+        message: String,
+    },
     /// A type given to `extern_path`, or its Rust path, is malformed.
     ExternPath {
         /// The type or package.
         proto: String,
         /// The Rust path.
         rust: String,
+    },
+    /// What was given to `owned` is none of the messages that are generated, nor a package of such.
+    UnknownOwned {
+        /// The message or package.
+        proto: String,
+        /// A name that may have been meant.
+        suggestion: Option<String>,
+    },
+    /// What was given to `owned` is generated elsewhere.
+    OwnedElsewhere {
+        /// The message or package.
+        proto: String,
+    },
+    /// The owned form of a message that is generated elsewhere has an unknown place.
+    OwnedExternPath {
+        /// The message.
+        proto: String,
+        /// Where its writer is.
+        rust: String,
+    },
+    /// The default of a field is not a value of its type.
+    DefaultValue {
+        /// The field, with its message.
+        field: String,
+        /// Its type.
+        proto_type: String,
+        /// The default.
+        value: String,
     },
     /// Anything else the parser objects to.
     Schema {
@@ -329,16 +386,15 @@ impl fmt::Display for Error {
                     "{at}: enum `{name}` has no values; declare one with number 0"
                 )
             }
-            Error::DuplicateName {
-                at,
-                name,
-                other_line,
-            } => {
-                write!(
-                    f,
-                    "{at}: `{name}` is declared already (line {other_line}); rename one of them"
-                )
-            }
+            Error::DuplicateName { at, name, other } if at.file == other.file => write!(
+                f,
+                "{at}: `{name}` is declared already (line {}); rename one of them",
+                other.line
+            ),
+            Error::DuplicateName { at, name, other } => write!(
+                f,
+                "{at}: `{name}` is declared already ({other}); rename one of them, or leave out one file"
+            ),
             Error::JsonNameClash {
                 at,
                 field,
@@ -360,9 +416,61 @@ impl fmt::Display for Error {
                     "{at}: type `{name}` is not known in {place}; check its spelling, or import the file that declares it"
                 )
             }
+            Error::DescriptorSet { set, message } => write!(
+                f,
+                "{}: not a descriptor set: {message}; make it with `protoc --include_imports --descriptor_set_out` or `buf build`",
+                set.display()
+            ),
+            Error::ImportNotInSet { set, file, import } => write!(
+                f,
+                "{}: {file}: imports \"{import}\", which is not in the set before it; make the set with `protoc --include_imports`",
+                set.display()
+            ),
+            Error::Descriptor {
+                set,
+                file,
+                place,
+                name,
+                message,
+            } => {
+                write!(f, "{}: {file}", set.display())?;
+                if let Some((line, column)) = place {
+                    write!(f, ":{line}:{column}")?;
+                }
+                if !name.is_empty() {
+                    write!(f, ": `{name}`")?;
+                }
+                write!(f, ": {message}")
+            }
             Error::ExternPath { proto, rust } => write!(
                 f,
                 "extern_path(\"{proto}\", \"{rust}\"): expected a protobuf name that starts with a dot and an absolute Rust path, such as (\".perfetto.protos\", \"::tracezero::protos\")"
+            ),
+            Error::UnknownOwned { proto, suggestion } => {
+                write!(
+                    f,
+                    "owned(\"{proto}\"): no message or package of that name is generated; "
+                )?;
+                match suggestion {
+                    Some(suggestion) => write!(f, "did you mean \"{suggestion}\"?"),
+                    None => f.write_str("write its full name with a dot in front, such as \".perfetto.protos.TraceConfig\""),
+                }
+            }
+            Error::OwnedElsewhere { proto } => write!(
+                f,
+                "owned(\"{proto}\"): an `extern_path` says that this is generated elsewhere; ask for the owned messages in the build script there"
+            ),
+            Error::OwnedExternPath { proto, rust } => write!(
+                f,
+                "the owned form of `{proto}` cannot be found beside `{rust}`, because that does not end as the schema nests it; give the path of its package with `extern_path`"
+            ),
+            Error::DefaultValue {
+                field,
+                proto_type,
+                value,
+            } => write!(
+                f,
+                "the default of field `{field}`, {value}, is not a value of type {proto_type}; correct it"
             ),
             Error::Schema { file, message } => write!(f, "{}: {message}", file.display()),
         }

@@ -8,7 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use protobuf::descriptor::FileDescriptorProto;
 
+use crate::comments::Comments;
 use crate::error::{Error, Location};
+use crate::registry::join;
 use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 
 /// The files of one run, parsed and checked.
@@ -18,6 +20,7 @@ pub(crate) struct Loaded {
     pub(crate) descriptors: Vec<FileDescriptorProto>,
     /// The import names of the files that were asked for.
     pub(crate) roots: Vec<String>,
+    pub(crate) comments: Comments,
     /// Every file that was read, for `rerun-if-changed`.
     pub(crate) files_read: Vec<PathBuf>,
 }
@@ -42,8 +45,8 @@ const BUILT_IN: [&str; 12] = [
 const MAX_IMPORT_DEPTH: usize = 100;
 
 /// Field numbers that protobuf allows, but for 19000 to 19999.
-const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
-const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
+pub(crate) const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
+pub(crate) const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
 
 /// The types that the keys of a map may have.
 const MAP_KEYS: [&str; 12] = [
@@ -74,12 +77,25 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
         return Err(error);
     }
     // The parser lets some of these pass and gives no place for the others.
+    let mut declared = Names::new();
     for source in &graph.sources {
-        check_declarations(source)?;
+        check_declarations(source, &mut declared)?;
+    }
+    let mut comments = Comments::default();
+    for declaration in graph.sources.iter().flat_map(|it| &it.outline.declarations) {
+        // An `extend` block is no declaration of its own.
+        if declaration.kind != Kind::Extend {
+            comments.add(
+                full_name(declaration),
+                &declaration.leading_comment,
+                &declaration.trailing_comment,
+            );
+        }
     }
     Ok(Loaded {
         descriptors: parsed?,
         roots: names,
+        comments,
         files_read: graph
             .sources
             .into_iter()
@@ -440,11 +456,21 @@ fn json_name(name: &str) -> String {
     json_name
 }
 
-fn check_declarations(source: &Source) -> Result<(), Error> {
-    let mut names = BTreeMap::new();
+/// What is declared in all files, by scope and name.
+type Names<'s> = BTreeMap<(&'s str, &'s str), Location>;
+
+fn check_declarations<'s>(source: &'s Source, names: &mut Names<'s>) -> Result<(), Error> {
     let mut numbers = BTreeMap::new();
+    let values = source
+        .outline
+        .declarations
+        .iter()
+        .filter(|declaration| declaration.kind == Kind::EnumValue);
+    let with_values: BTreeSet<(&str, Option<&str>)> = values
+        .map(|value| (value.scope.as_str(), value.owner.as_deref()))
+        .collect();
     for declaration in &source.outline.declarations {
-        check_name(source, declaration, &mut names)?;
+        check_name(source, declaration, names)?;
         match declaration.kind {
             Kind::Group => {
                 return Err(Error::Group {
@@ -452,7 +478,12 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
                     name: declaration.name.clone(),
                 });
             }
-            Kind::Enum => check_enum(source, declaration)?,
+            Kind::Enum if !with_values.contains(&(&declaration.scope, Some(&declaration.name))) => {
+                return Err(Error::EmptyEnum {
+                    at: source.location(declaration.at),
+                    name: declaration.name.clone(),
+                });
+            }
             Kind::Field => {
                 check_number(source, declaration, &mut numbers)?;
                 check_map(source, declaration)?;
@@ -464,9 +495,9 @@ fn check_declarations(source: &Source) -> Result<(), Error> {
 }
 
 fn check_name<'s>(
-    source: &'s Source,
+    source: &Source,
     declaration: &'s Declaration,
-    names: &mut BTreeMap<(&'s str, &'s str), &'s Declaration>,
+    names: &mut Names<'s>,
 ) -> Result<(), Error> {
     let Declaration {
         kind, scope, name, ..
@@ -482,28 +513,14 @@ fn check_name<'s>(
     if !matches!(kind, Kind::Message | Kind::Enum | Kind::Field) {
         return Ok(());
     }
-    match names.insert((scope, name), declaration) {
+    match names.insert((scope, name), at.clone()) {
         None => Ok(()),
         Some(other) => Err(Error::DuplicateName {
             at,
             name: qualified(declaration),
-            other_line: other.at.line,
+            other,
         }),
     }
-}
-
-fn check_enum(source: &Source, declaration: &Declaration) -> Result<(), Error> {
-    let Declaration { scope, name, .. } = declaration;
-    let has_values = source.outline.declarations.iter().any(|value| {
-        value.kind == Kind::EnumValue && value.scope == *scope && value.owner.as_ref() == Some(name)
-    });
-    if has_values {
-        return Ok(());
-    }
-    Err(Error::EmptyEnum {
-        at: source.location(declaration.at),
-        name: name.clone(),
-    })
 }
 
 /// The number of a field and where it is, by scope and extended message.
@@ -567,10 +584,14 @@ fn check_map(source: &Source, declaration: &Declaration) -> Result<(), Error> {
     Ok(())
 }
 
-fn qualified(declaration: &Declaration) -> String {
-    if declaration.scope.is_empty() {
-        declaration.name.clone()
-    } else {
-        format!("{}.{}", declaration.scope, declaration.name)
+/// A declaration's name with its scope; that of an enum's value is inside of its enum.
+fn full_name(declaration: &Declaration) -> String {
+    match (&declaration.owner, declaration.kind) {
+        (Some(owner), Kind::EnumValue) => join(&join(&declaration.scope, owner), &declaration.name),
+        _ => qualified(declaration),
     }
+}
+
+fn qualified(declaration: &Declaration) -> String {
+    join(&declaration.scope, &declaration.name)
 }

@@ -18,11 +18,14 @@
 // In the order of the work: files, descriptors, model, source text.
 mod config; // what a build script says, and writing the files
 mod front_end; // files to descriptors
-mod source; // imports and positions, which the parser does not tell
+mod source; // imports, positions and comments, which the parser does not tell
+mod descriptor_set; // descriptors that another compiler has made
+mod comments; // what a schema says of its declarations
 mod resolve; // descriptors to model
 mod registry; // all declared types, and their Rust names
 mod names; // cases, keywords, collisions
 mod extern_path; // types that somebody else has generated
+mod owned; // messages that become structs, on request
 mod schema; // the model, all that the emitter sees
 mod emit; // the model as Rust source
 mod error; // what can be wrong, where, and what to do

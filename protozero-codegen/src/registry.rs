@@ -187,7 +187,9 @@ impl<'a> Registry<'a> {
                 .message()
                 .is_some_and(|message| !is_map_entry(message))
             {
-                entry.decoder = taken.claim(&format!("{}Decoder", entry.ident));
+                // A keyword's underscore belongs at the end.
+                let ident = entry.ident.strip_suffix('_').unwrap_or(&entry.ident);
+                entry.decoder = taken.claim(&format!("{ident}Decoder"));
             }
         }
         let mut inner = Vec::new();

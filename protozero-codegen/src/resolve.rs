@@ -8,6 +8,7 @@ use protobuf::descriptor::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
 };
 
+use crate::comments::Comments;
 use crate::extern_path::ExternPaths;
 use crate::names::{Taken, escaped, snake_case, upper_camel_case, upper_snake_case};
 use crate::registry::{
@@ -27,6 +28,7 @@ pub(crate) fn units(
     files: &[FileDescriptorProto],
     roots: &[String],
     extern_paths: &ExternPaths,
+    comments: &Comments,
 ) -> Vec<Unit> {
     let registry = Registry::new(files);
     let packages: BTreeSet<&str> = files
@@ -38,7 +40,7 @@ pub(crate) fn units(
         .into_iter()
         .map(|package| {
             let files = closure(files, roots, package);
-            UnitBuilder::new(&registry, extern_paths, package, &files).build(&files)
+            UnitBuilder::new(&registry, extern_paths, comments, package, &files).build(&files)
         })
         .collect()
 }
@@ -70,6 +72,7 @@ fn closure<'a>(
 struct UnitBuilder<'a> {
     registry: &'a Registry<'a>,
     extern_paths: &'a ExternPaths,
+    comments: &'a Comments,
     package: &'a str,
     /// Names of the top-level types to emit.
     needed: BTreeSet<String>,
@@ -81,12 +84,14 @@ impl<'a> UnitBuilder<'a> {
     fn new(
         registry: &'a Registry<'a>,
         extern_paths: &'a ExternPaths,
+        comments: &'a Comments,
         package: &'a str,
         files: &[&FileDescriptorProto],
     ) -> Self {
         let mut builder = UnitBuilder {
             registry,
             extern_paths,
+            comments,
             package,
             needed: BTreeSet::new(),
             package_modules: BTreeMap::new(),
@@ -213,9 +218,8 @@ impl<'a> UnitBuilder<'a> {
     ) {
         for item in enums {
             if let Some(entry) = self.emitted(&join(scope, item.name())) {
-                module
-                    .enums
-                    .push(enumeration(&join(scope, item.name()), entry, item));
+                let name = join(scope, item.name());
+                module.enums.push(self.enumeration(&name, entry, item));
             }
         }
         for message in messages.iter().filter(|message| !is_map_entry(message)) {
@@ -258,23 +262,25 @@ impl<'a> UnitBuilder<'a> {
             .field
             .iter()
             .zip(&entry.field_names)
-            .map(|(field, names)| self.field(message, field, names, entry.is_proto3))
+            .map(|(field, names)| self.field(name, message, field, names, entry.is_proto3))
             .collect();
         let oneofs = entry
             .oneofs
             .iter()
             .map(|oneof| OneofGetter {
                 proto_name: oneof.proto_name.clone(),
+                comment: self.comment(name, &oneof.proto_name),
                 getter: oneof.getter.clone(),
                 path: Path::Local {
                     module: nested_path.to_vec(),
                     ident: oneof.ident.clone(),
                 },
-                members: self.oneof_members(message, oneof.index),
+                members: self.oneof_members(name, message, oneof.index),
             })
             .collect();
         Message {
             proto_name: name.to_owned(),
+            comment: self.comments.of(name).to_owned(),
             writer: entry.ident.clone(),
             decoder: entry.decoder.clone(),
             fields,
@@ -288,13 +294,19 @@ impl<'a> UnitBuilder<'a> {
             .iter()
             .map(|oneof| Oneof {
                 proto_name: join(name, &oneof.proto_name),
+                comment: self.comment(name, &oneof.proto_name),
                 ident: oneof.ident.clone(),
-                members: self.oneof_members(message, oneof.index),
+                members: self.oneof_members(name, message, oneof.index),
             })
             .collect()
     }
 
-    fn oneof_members(&self, message: &DescriptorProto, oneof: i32) -> Vec<OneofMember> {
+    fn oneof_members(
+        &self,
+        scope: &str,
+        message: &DescriptorProto,
+        oneof: i32,
+    ) -> Vec<OneofMember> {
         let mut taken = Taken::default();
         let fields = message
             .field
@@ -303,6 +315,7 @@ impl<'a> UnitBuilder<'a> {
         fields
             .map(|field| OneofMember {
                 proto_name: field.name().to_owned(),
+                comment: self.comment(scope, field.name()),
                 number: number(field),
                 variant: taken.claim(&escaped(&upper_camel_case(field.name()))),
                 value_type: self.value_type(field),
@@ -312,6 +325,7 @@ impl<'a> UnitBuilder<'a> {
 
     fn field(
         &self,
+        scope: &str,
         message: &DescriptorProto,
         field: &FieldDescriptorProto,
         names: &FieldNames,
@@ -322,6 +336,7 @@ impl<'a> UnitBuilder<'a> {
             .map(|oneof| oneof.name().to_owned());
         Field {
             proto_name: field.name().to_owned(),
+            comment: self.comment(scope, field.name()),
             number: number(field),
             base: names.base.clone(),
             getter: names.getter.clone(),
@@ -395,6 +410,52 @@ impl<'a> UnitBuilder<'a> {
         (local(&entry.ident), local(&entry.decoder))
     }
 
+    fn enumeration(&self, name: &str, entry: &Entry<'_>, item: &EnumDescriptorProto) -> Enum {
+        let prefix = format!("{}_", upper_snake_case(item.name()));
+        let full = |value: &str| upper_snake_case(value);
+        let stripped = |value: &str| {
+            let full = full(value);
+            let rest = full.strip_prefix(&prefix).unwrap_or(&full);
+            let is_identifier = rest.starts_with(|first: char| first.is_ascii_alphabetic());
+            if is_identifier { rest.to_owned() } else { full }
+        };
+        let shorts: Vec<String> = item
+            .value
+            .iter()
+            .map(|value| stripped(value.name()))
+            .collect();
+        let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+        for short in &shorts {
+            *uses.entry(short).or_default() += 1;
+        }
+        let mut taken = Taken::default();
+        let values = item.value.iter().zip(&shorts).map(|(value, short)| {
+            let constant = if uses[short.as_str()] == 1 {
+                short.clone()
+            } else {
+                full(value.name())
+            };
+            EnumValue {
+                proto_name: value.name().to_owned(),
+                comment: self.comment(name, value.name()),
+                constant: taken.claim(&escaped(&constant)),
+                number: value.number(),
+            }
+        });
+        let values = values.collect();
+        Enum {
+            proto_name: name.to_owned(),
+            comment: self.comments.of(name).to_owned(),
+            ident: entry.ident.clone(),
+            values,
+        }
+    }
+
+    /// What the schema says of something inside a message or an enum.
+    fn comment(&self, scope: &str, name: &str) -> String {
+        self.comments.of(&join(scope, name)).to_owned()
+    }
+
     /// One extension for each message that the fields of a scope extend.
     fn extensions(
         &self,
@@ -425,9 +486,13 @@ impl<'a> UnitBuilder<'a> {
                 extensions.len() - 1
             });
             let field_names = names[index].claim(field);
-            extensions[index]
-                .fields
-                .push(self.field(&nobody, field, &field_names, is_proto3));
+            extensions[index].fields.push(self.field(
+                scope,
+                &nobody,
+                field,
+                &field_names,
+                is_proto3,
+            ));
         }
         extensions
     }
@@ -480,43 +545,6 @@ impl Module {
             && self.oneofs.is_empty()
             && self.extensions.is_empty()
             && self.modules.is_empty()
-    }
-}
-
-fn enumeration(name: &str, entry: &Entry<'_>, item: &EnumDescriptorProto) -> Enum {
-    let prefix = format!("{}_", upper_snake_case(item.name()));
-    let full = |value: &str| upper_snake_case(value);
-    let stripped = |value: &str| {
-        let full = full(value);
-        let rest = full.strip_prefix(&prefix).unwrap_or(&full);
-        let is_identifier = rest.starts_with(|first: char| first.is_ascii_alphabetic());
-        if is_identifier { rest.to_owned() } else { full }
-    };
-    let count = |constant: &str| {
-        item.value
-            .iter()
-            .filter(|value| stripped(value.name()) == constant)
-            .count()
-    };
-    let mut taken = Taken::default();
-    let values = item.value.iter().map(|value| {
-        let short = stripped(value.name());
-        let constant = if count(&short) == 1 {
-            short
-        } else {
-            full(value.name())
-        };
-        EnumValue {
-            proto_name: value.name().to_owned(),
-            constant: taken.claim(&escaped(&constant)),
-            number: value.number(),
-        }
-    });
-    let values = values.collect();
-    Enum {
-        proto_name: name.to_owned(),
-        ident: entry.ident.clone(),
-        values,
     }
 }
 

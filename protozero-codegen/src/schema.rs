@@ -20,6 +20,8 @@ pub(crate) struct Module {
     pub(crate) enums: Vec<Enum>,
     pub(crate) oneofs: Vec<Oneof>,
     pub(crate) extensions: Vec<Extension>,
+    pub(crate) owned_messages: Vec<OwnedMessage>,
+    pub(crate) owned_oneofs: Vec<OwnedOneof>,
     pub(crate) modules: Vec<Module>,
 }
 
@@ -27,6 +29,8 @@ pub(crate) struct Module {
 pub(crate) struct Message {
     /// With the package, without a leading dot.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) writer: String,
     pub(crate) decoder: String,
     pub(crate) fields: Vec<Field>,
@@ -34,9 +38,11 @@ pub(crate) struct Message {
     pub(crate) oneofs: Vec<OneofGetter>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     /// What the writer's methods are called after their verb; a part of an identifier.
     pub(crate) base: String,
@@ -47,7 +53,7 @@ pub(crate) struct Field {
     pub(crate) oneof: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Shape {
     Singular(Type),
     Repeated(Type),
@@ -59,7 +65,7 @@ pub(crate) enum Shape {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Type {
     Scalar(Scalar),
     Enum {
@@ -167,6 +173,8 @@ pub(crate) enum Path {
 #[derive(Debug)]
 pub(crate) struct OneofGetter {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) getter: String,
     pub(crate) path: Path,
     pub(crate) members: Vec<OneofMember>,
@@ -185,6 +193,8 @@ impl OneofGetter {
 pub(crate) struct Oneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) members: Vec<OneofMember>,
 }
@@ -200,6 +210,8 @@ impl Oneof {
 #[derive(Debug)]
 pub(crate) struct OneofMember {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) number: u32,
     pub(crate) variant: String,
     pub(crate) value_type: Type,
@@ -208,6 +220,8 @@ pub(crate) struct OneofMember {
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) ident: String,
     /// In the order of declaration; several may have the same number.
     pub(crate) values: Vec<EnumValue>,
@@ -216,6 +230,8 @@ pub(crate) struct Enum {
 #[derive(Debug)]
 pub(crate) struct EnumValue {
     pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
     pub(crate) constant: String,
     pub(crate) number: i32,
 }
@@ -230,4 +246,93 @@ pub(crate) struct Extension {
     pub(crate) writer_trait: String,
     pub(crate) decoder_trait: String,
     pub(crate) fields: Vec<Field>,
+}
+
+/// A struct that owns what a message holds.
+#[derive(Debug)]
+pub(crate) struct OwnedMessage {
+    pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
+    pub(crate) ident: String,
+    pub(crate) writer: Path,
+    /// In the order of declaration; a oneof stands where its first member does.
+    pub(crate) members: Vec<OwnedMember>,
+    /// The member for what the schema does not know.
+    pub(crate) unknown_fields: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum OwnedMember {
+    Field(Box<OwnedField>),
+    Oneof {
+        proto_name: String,
+        comment: String,
+        name: String,
+        path: Path,
+        cases: Vec<OwnedCase>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct OwnedField {
+    /// Its getter is the member's name, too.
+    pub(crate) field: Field,
+    pub(crate) shape: OwnedShape,
+    pub(crate) default: Option<DefaultValue>,
+}
+
+#[derive(Debug)]
+pub(crate) enum OwnedShape {
+    /// Set if it is not zero or empty.
+    Implicit(OwnedType),
+    Optional(OwnedType),
+    Repeated(OwnedType),
+    Packed(OwnedType),
+    Map {
+        key: Scalar,
+        value: OwnedType,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum OwnedType {
+    Scalar(Scalar),
+    Enum(Path),
+    Message {
+        path: Path,
+        /// Because it is large, or could contain the message that it is a member of.
+        is_boxed: bool,
+    },
+}
+
+/// The enum that a oneof is in a struct.
+#[derive(Debug)]
+pub(crate) struct OwnedOneof {
+    /// The oneof with its message, as the schema spells them.
+    pub(crate) proto_name: String,
+    /// What the schema says of it, in lines of plain text.
+    pub(crate) comment: String,
+    pub(crate) ident: String,
+    pub(crate) cases: Vec<OwnedCase>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedCase {
+    pub(crate) field: Field,
+    pub(crate) variant: String,
+    pub(crate) value_type: OwnedType,
+}
+
+/// What a field of proto2 has when it is not set, where the schema says so.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DefaultValue {
+    Integer(i128),
+    Float(f32),
+    Double(f64),
+    Bool(bool),
+    String(String),
+    Bytes(Vec<u8>),
+    /// The number of the value.
+    Enum(i32),
 }

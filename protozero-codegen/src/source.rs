@@ -1,11 +1,15 @@
-//! What the parser does not tell about a `.proto` file: where its declarations are, and what it
-//! imports before anything has been parsed.
+//! What the parser does not tell about a `.proto` file: where its declarations are, what comments
+//! say of them, and what it imports before anything has been parsed.
 //!
 //! This is a scanner, not a parser. It never fails: on malformed text it finds fewer declarations,
 //! and leaves the objection to the parser.
 
+mod gap;
+
 use std::iter::Peekable;
 use std::str::CharIndices;
+
+use gap::{Comment, Gap};
 
 /// A place in a file; both start at 1, the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +33,8 @@ struct Token<'a> {
     kind: TokenKind,
     text: &'a str,
     at: Position,
+    /// The number of comments in front of it.
+    comments_before: usize,
 }
 
 impl Token<'_> {
@@ -74,6 +80,10 @@ pub(crate) struct Declaration {
     pub(crate) map_key: Option<(String, Position)>,
     /// Of what an `enum` or `extend` block holds: that enum, or the extended message as written.
     pub(crate) owner: Option<String>,
+    /// The comment above it, as it stands between its marks.
+    pub(crate) leading_comment: String,
+    /// The comment behind it.
+    pub(crate) trailing_comment: String,
 }
 
 /// An `import` statement.
@@ -90,7 +100,7 @@ pub(crate) struct Outline {
     /// The text of an `edition = ".."` statement.
     pub(crate) edition: Option<(String, Position)>,
     pub(crate) declarations: Vec<Declaration>,
-    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`].
+    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`]. Nothing behind it is looked at.
     pub(crate) too_deep: Option<Position>,
 }
 
@@ -99,37 +109,51 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Outline {
     pub(crate) fn of(text: &str) -> Self {
-        let tokens: Vec<Token<'_>> = Tokens::new(text).collect();
+        let mut scan = Tokens::new(text);
+        let mut tokens: Vec<Token<'_>> = scan.by_ref().collect();
+        let too_deep = first_too_deep(&tokens).map(|index| (index, tokens[index].at));
+        // Each declaration names the blocks around it: without a limit to their number, the scopes
+        // of a file would take the square of its length.
+        if let Some((index, _)) = too_deep {
+            tokens.truncate(index);
+        }
         let mut scanner = Scanner {
             outline: Outline {
-                too_deep: first_too_deep(&tokens),
+                too_deep: too_deep.map(|(_, at)| at),
                 ..Outline::default()
             },
             package: String::new(),
             blocks: Vec::new(),
+            leading: String::new(),
+            trailing: String::new(),
         };
         let mut rest = tokens.as_slice();
+        let first = rest.first().copied();
+        scanner.leading = Gap::between(None, first, &scan.comments).leading;
         while let Some((statement, end, after)) = split_statement(rest) {
+            let last = rest[statement.len()];
+            let gap = Gap::between(Some(last), after.first().copied(), &scan.comments);
+            scanner.trailing = gap.trailing;
             scanner.statement(statement, end);
+            scanner.leading = gap.leading;
             rest = after;
         }
         scanner.outline
     }
 }
 
-fn first_too_deep(tokens: &[Token<'_>]) -> Option<Position> {
+/// The index of the first bracket that is one too many.
+fn first_too_deep(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0_usize;
-    for token in tokens
-        .iter()
-        .filter(|token| token.kind == TokenKind::Symbol)
-    {
+    for (index, token) in tokens.iter().enumerate() {
         match token.text {
+            _ if token.kind != TokenKind::Symbol => {}
             "{" | "[" | "(" | "<" => depth += 1,
             "}" | "]" | ")" | ">" => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Some(token.at);
+            return Some(index);
         }
     }
     None
@@ -183,6 +207,9 @@ struct Scanner {
     outline: Outline,
     package: String,
     blocks: Vec<Block>,
+    /// The comments around the statement that is looked at.
+    leading: String,
+    trailing: String,
 }
 
 impl Scanner {
@@ -227,6 +254,8 @@ impl Scanner {
             label: None,
             map_key: None,
             owner,
+            leading_comment: std::mem::take(&mut self.leading),
+            trailing_comment: std::mem::take(&mut self.trailing),
         };
         self.outline.declarations.push(declaration);
         let last = self.outline.declarations.len() - 1;
@@ -291,7 +320,11 @@ impl Scanner {
         if statement.first().is_some_and(|head| head.is_word("option")) {
             return;
         }
-        let Some(equals) = statement.iter().position(|token| token.is_symbol("=")) else {
+        let equals = statement
+            .iter()
+            .take_while(|token| !token.is_symbol("["))
+            .position(|token| token.is_symbol("="));
+        let Some(equals) = equals else {
             return;
         };
         let (left, right) = (&statement[..equals], &statement[equals + 1..]);
@@ -356,9 +389,11 @@ fn parse_integer(text: &str) -> Option<i64> {
     }
 }
 
-/// Cuts a text into tokens; comments and white space fall away.
+/// Cuts a text into tokens; white space falls away.
 struct Tokens<'a> {
     text: &'a str,
+    /// Those passed so far.
+    comments: Vec<Comment<'a>>,
     characters: Peekable<CharIndices<'a>>,
     next_at: Position,
 }
@@ -369,6 +404,7 @@ impl<'a> Tokens<'a> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Tokens {
             text,
+            comments: Vec::new(),
             characters: text.char_indices().peekable(),
             next_at: Position { line: 1, column: 1 },
         }
@@ -395,22 +431,39 @@ impl<'a> Tokens<'a> {
         self.characters.peek().map_or(end, |&(index, _)| index)
     }
 
-    fn skip_line(&mut self) {
-        while let Some((_, character)) = self.bump() {
-            if character == '\n' {
-                break;
-            }
+    /// Passes a comment whose marks have been passed.
+    fn line_comment(&mut self, first_line: u32) {
+        let start = self.offset();
+        while self.peek().is_some_and(|character| character != '\n') {
+            self.bump();
         }
+        let end = self.offset();
+        self.comments.push(Comment {
+            text: &self.text[start..end],
+            is_block: false,
+            first_line,
+            last_line: first_line,
+        });
     }
 
-    fn skip_block_comment(&mut self) {
+    /// Passes a comment whose opening marks have been passed.
+    fn block_comment(&mut self, first_line: u32) {
+        let start = self.offset();
+        let mut end = self.text.len();
         let mut last = ' ';
-        while let Some((_, character)) = self.bump() {
+        while let Some((index, character)) = self.bump() {
             if last == '*' && character == '/' {
+                end = index - 1;
                 break;
             }
             last = character;
         }
+        self.comments.push(Comment {
+            text: &self.text[start..end],
+            is_block: true,
+            first_line,
+            last_line: self.next_at.line,
+        });
     }
 
     /// The text up to the closing quote; an escaped quote does not close.
@@ -439,12 +492,13 @@ impl<'a> Iterator for Tokens<'a> {
             let (kind, text) = match character {
                 _ if character.is_whitespace() => continue,
                 '/' if self.peek() == Some('/') => {
-                    self.skip_line();
+                    self.bump();
+                    self.line_comment(at.line);
                     continue;
                 }
                 '/' if self.peek() == Some('*') => {
                     self.bump();
-                    self.skip_block_comment();
+                    self.block_comment(at.line);
                     continue;
                 }
                 '"' | '\'' => (TokenKind::String, self.string(after, character)),
@@ -457,7 +511,12 @@ impl<'a> Iterator for Tokens<'a> {
                 }
                 _ => (TokenKind::Symbol, &self.text[start..after]),
             };
-            return Some(Token { kind, text, at });
+            return Some(Token {
+                kind,
+                text,
+                at,
+                comments_before: self.comments.len(),
+            });
         }
     }
 }
@@ -508,6 +567,45 @@ mod tests {
             .filter_map(|it| it.type_name.as_ref());
         let types: Vec<&str> = types.map(|(name, _)| name.as_str()).collect();
         assert_eq!(types, [".x.Y", "Z", "int32"]);
+    }
+
+    #[test]
+    fn scopes_take_space_in_proportion_to_the_text_however_deep_it_nests() {
+        let opening = [
+            "message M {",
+            "optional group G = 1 {",
+            "extend E { optional group H = 1 {",
+            "enum E {",
+            "option o = {",
+            "message M { oneof o {",
+        ];
+        for (text, closing) in opening.iter().flat_map(|text| [(text, ""), (text, "}")]) {
+            for count in [4_000, 8_000] {
+                let text = text.repeat(count) + &closing.repeat(2 * count);
+                let outline = Outline::of(&text);
+                let written: usize = outline
+                    .declarations
+                    .iter()
+                    .map(|it| it.scope.len() + it.name.len())
+                    .sum();
+                assert!(outline.too_deep.is_some(), "{count} levels");
+                assert!(outline.declarations.len() <= MAX_DEPTH);
+                assert!(written <= MAX_DEPTH * MAX_DEPTH * 2, "{written} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn depth_is_that_of_brackets_which_are_open() {
+        let shallow = "message M { extensions 1 [(o) = { a: 1 }]; }".repeat(2 * MAX_DEPTH);
+        let outline = Outline::of(&shallow);
+        assert_eq!(outline.too_deep, None);
+        assert_eq!(outline.declarations.len(), 2 * MAX_DEPTH);
+        let deepest = "message M {".repeat(MAX_DEPTH);
+        assert_eq!(Outline::of(&deepest).too_deep, None);
+        let column = u32::try_from(deepest.len()).unwrap() + 1;
+        let at = Position { line: 1, column };
+        assert_eq!(Outline::of(&(deepest + "{")).too_deep, Some(at));
     }
 
     #[test]

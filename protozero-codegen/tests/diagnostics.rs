@@ -294,6 +294,22 @@ fn duplicate_message() {
 }
 
 #[test]
+fn message_of_two_files() {
+    assert_error(
+        "message_of_two_files",
+        &[
+            (
+                "a.proto",
+                "package p;\nimport \"b.proto\";\nimport \"c.proto\";\n",
+            ),
+            ("b.proto", "package p;\nmessage A {}\n"),
+            ("c.proto", "package p;\n\nmessage A {}\n"),
+        ],
+        "c.proto:3:9: `p.A` is declared already (b.proto:2:9); rename one of them, or leave out one file",
+    );
+}
+
+#[test]
 fn json_name_clash() {
     assert_error(
         "json_name_clash",

@@ -57,3 +57,24 @@ fn other_packages_become_modules() {
 fn extensions_become_traits() {
     assert_golden("extensions", Config::new());
 }
+
+#[test]
+fn owned_messages_become_structs_beside_the_writers() {
+    let names = [
+        "Scalars", "Lists", "Tree", "Names", "Empty", "Mixed", "Reach",
+    ];
+    let config = names.iter().fold(Config::new(), |config, name| {
+        config.owned(format!(".app.{name}"))
+    });
+    assert_golden("owned", config);
+}
+
+#[test]
+fn comments_become_documentation() {
+    assert_golden("comments", Config::new());
+}
+
+#[test]
+fn scenarios_of_the_reference_become_the_expected_code() {
+    assert_golden("conformance", Config::new());
+}

@@ -9,6 +9,9 @@ use protozero::{DecodeError, HeapBuffered, Writer};
 mod basic {
     include!("fixtures/basic/expected.rs");
 }
+mod comments {
+    include!("fixtures/comments/expected.rs");
+}
 mod extensions {
     include!("fixtures/extensions/expected.rs");
 }

@@ -2,7 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::types::FieldType;
-use crate::wire::{MAX_FIELD_NUMBER, MAX_VARINT_BYTES};
+use crate::wire::{MAX_FIELD_NUMBER, MAX_VARINT_BYTES, gather_varint};
 
 /// Groups that may be open at once in what the decoder skips.
 pub const MAX_GROUP_DEPTH: usize = 100;
@@ -78,7 +78,13 @@ impl<'a> Decoder<'a> {
     /// # Errors
     ///
     /// If the message is malformed anywhere, or the field has the wrong wire type.
+    #[inline]
     pub fn last<T: FieldType>(&self, number: u32) -> Result<Option<T::Value<'a>>, DecodeError> {
+        self.last_field(number)?.map(T::from_field).transpose()
+    }
+
+    #[inline(never)]
+    fn last_field(&self, number: u32) -> Result<Option<Field<'a>>, DecodeError> {
         let mut last = None;
         for field in self.fields() {
             let field = field?;
@@ -86,7 +92,7 @@ impl<'a> Decoder<'a> {
                 last = Some(field);
             }
         }
-        last.map(T::from_field).transpose()
+        Ok(last)
     }
 
     /// The values of a repeated field, packed or not, in any mixture.
@@ -116,46 +122,58 @@ impl<'a> Fields<'a> {
         self.offset
     }
 
-    fn read_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
-        loop {
-            let start = self.offset;
-            let mut rest = &self.bytes[start..];
-            if rest.is_empty() {
-                return Ok(None);
-            }
-            let (number, wire_type) = take_tag(&mut rest, start)?;
-            let value = match wire_type {
-                0 => Some(Value::Varint(take_varint(&mut rest, start)?)),
-                1 => Some(Value::Fixed64(u64::from_le_bytes(take_array(
-                    &mut rest, start,
-                )?))),
-                2 => Some(Value::Bytes(take_delimited(&mut rest, start)?)),
-                3 => {
-                    skip_group(&mut rest, start, number)?;
-                    None
-                }
-                5 => Some(Value::Fixed32(u32::from_le_bytes(take_array(
-                    &mut rest, start,
-                )?))),
-                _ => return Err(DecodeError::InvalidTag { offset: start }),
-            };
-            self.offset = self.bytes.len() - rest.len();
-            if let Some(value) = value {
-                return Ok(Some(Field { number, value }));
-            }
+    /// The next field with its number; a group has no value.
+    #[inline]
+    pub(crate) fn take_field(&mut self) -> Result<Option<(u32, Option<Value<'a>>)>, DecodeError> {
+        let start = self.offset;
+        let mut rest = &self.bytes[start..];
+        if rest.is_empty() {
+            return Ok(None);
         }
+        let (number, wire_type) = take_tag(&mut rest, start)?;
+        let value = match wire_type {
+            0 => Some(Value::Varint(take_varint(&mut rest, start)?)),
+            1 => Some(Value::Fixed64(u64::from_le_bytes(take_array(
+                &mut rest, start,
+            )?))),
+            2 => Some(Value::Bytes(take_delimited(&mut rest, start)?)),
+            3 => {
+                skip_group(&mut rest, start, number)?;
+                None
+            }
+            5 => Some(Value::Fixed32(u32::from_le_bytes(take_array(
+                &mut rest, start,
+            )?))),
+            _ => return Err(DecodeError::InvalidTag { offset: start }),
+        };
+        self.offset = self.bytes.len() - rest.len();
+        Ok(Some((number, value)))
     }
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, DecodeError>;
 
+    // Inlined, so that a field stays in registers: through memory it takes longer than to read it.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        let field = self.read_field().transpose();
-        if let Some(Err(_)) = field {
-            self.offset = self.bytes.len();
+        loop {
+            let rest = self
+                .bytes
+                .get(self.offset..)
+                .filter(|rest| !rest.is_empty())?;
+            if let Some((field, behind)) = split_field(rest) {
+                self.offset = self.bytes.len() - behind.len();
+                return Some(Ok(field));
+            }
+            match skip_field(rest, self.offset) {
+                Ok(field_bytes) => self.offset += field_bytes,
+                Err(error) => {
+                    self.offset = self.bytes.len();
+                    return Some(Err(error));
+                }
+            }
         }
-        field
     }
 }
 
@@ -204,6 +222,63 @@ impl<'a, T: FieldType> Repeated<'a, T> {
             }
         }
     }
+}
+
+/// Splits a message at the end of its first field. `None` if that is no field, or is a group:
+/// which of them, [`skip_field`] finds out.
+#[inline(always)]
+fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
+    let (tag, rest) = match bytes {
+        [byte @ ..0x80, rest @ ..] => (u64::from(*byte), rest),
+        [low, high @ ..0x80, rest @ ..] => (u64::from(low & 0x7f) | u64::from(*high) << 7, rest),
+        _ => split_long_varint(bytes)?,
+    };
+    let number = u32::try_from(tag).ok()? >> 3;
+    if number == 0 {
+        return None;
+    }
+    let (value, rest) = match tag & 7 {
+        0 => {
+            let (value, rest) = split_varint(rest)?;
+            (Value::Varint(value), rest)
+        }
+        1 => {
+            let (value, rest) = rest.split_first_chunk()?;
+            (Value::Fixed64(u64::from_le_bytes(*value)), rest)
+        }
+        2 => {
+            let (len, rest) = split_varint(rest)?;
+            let (value, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+            (Value::Bytes(value), rest)
+        }
+        5 => {
+            let (value, rest) = rest.split_first_chunk()?;
+            (Value::Fixed32(u32::from_le_bytes(*value)), rest)
+        }
+        _ => return None,
+    };
+    Some((Field { number, value }, rest))
+}
+
+/// Splits off a varint of at most 64 bits.
+#[inline(always)]
+fn split_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    if let [byte @ ..0x80, rest @ ..] = bytes {
+        return Some((u64::from(*byte), rest));
+    }
+    if let Some(word) = bytes.first_chunk()
+        && let Some((value, len)) = gather_varint(u64::from_le_bytes(*word))
+    {
+        return Some((value, bytes.get(len..)?));
+    }
+    split_long_varint(bytes)
+}
+
+/// Splits off a varint that may be longer than a word, or nearer to the end.
+#[inline(never)]
+fn split_long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let value = take_varint(&mut bytes, 0).ok()?;
+    Some((value, bytes))
 }
 
 /// Takes a varint of at most 64 bits from the front of `rest`.
@@ -259,9 +334,21 @@ pub(crate) fn take_array<const N: usize>(
     Ok(*taken)
 }
 
+/// The size of the field at the start of `bytes`, whatever it is, or what is wrong with it.
+#[cold]
+#[inline(never)]
+fn skip_field(bytes: &[u8], offset: usize) -> Result<usize, DecodeError> {
+    let mut rest = bytes;
+    let (number, wire_type) = take_tag(&mut rest, offset)?;
+    match wire_type {
+        3 => skip_group(&mut rest, offset, number)?,
+        _ => skip_value(&mut rest, offset, wire_type)?,
+    }
+    Ok(bytes.len() - rest.len())
+}
+
 /// Skips what follows the start tag of group `number`, up to and with its end tag, and the groups
 /// nested in it. Each must end with its own number.
-#[cold]
 fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), DecodeError> {
     let mut open = [0; MAX_GROUP_DEPTH];
     open[0] = number;
@@ -272,18 +359,26 @@ fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), Decode
         }
         let (number, wire_type) = take_tag(rest, offset)?;
         match wire_type {
-            0 => drop(take_varint(rest, offset)?),
-            1 => drop(take_array::<8>(rest, offset)?),
-            2 => drop(take_delimited(rest, offset)?),
             3 => {
                 let free = open.get_mut(depth);
                 *free.ok_or(DecodeError::GroupsTooDeep { offset })? = number;
                 depth += 1;
             }
             4 if open[depth - 1] == number => depth -= 1,
-            5 => drop(take_array::<4>(rest, offset)?),
-            _ => return Err(DecodeError::InvalidTag { offset }),
+            _ => skip_value(rest, offset, wire_type)?,
         }
+    }
+    Ok(())
+}
+
+/// Skips the value of a field that is not a group.
+fn skip_value(rest: &mut &[u8], offset: usize, wire_type: u8) -> Result<(), DecodeError> {
+    match wire_type {
+        0 => drop(take_varint(rest, offset)?),
+        1 => drop(take_array::<8>(rest, offset)?),
+        2 => drop(take_delimited(rest, offset)?),
+        5 => drop(take_array::<4>(rest, offset)?),
+        _ => return Err(DecodeError::InvalidTag { offset }),
     }
     Ok(())
 }

@@ -42,6 +42,12 @@ pub enum DecodeError {
         /// Number of the field.
         field: u32,
     },
+    /// The field is a message, inside of as many others as an owned message may hold; see
+    /// `MAX_OWNED_DEPTH`.
+    MessagesTooDeep {
+        /// Number of the field.
+        field: u32,
+    },
     /// A string that is not UTF-8.
     InvalidUtf8 {
         /// Number of the field.
@@ -76,6 +82,9 @@ impl fmt::Display for DecodeError {
             }
             Self::MalformedPacked { field } => {
                 write!(f, "packed field {field} does not divide into elements")
+            }
+            Self::MessagesTooDeep { field } => {
+                write!(f, "field {field} is a message inside of too many others")
             }
             Self::InvalidUtf8 { field } => write!(f, "string field {field} is not UTF-8"),
         }

@@ -51,6 +51,8 @@ mod buffered; // a root message with its memory
 mod decoder; // fields of encoded bytes
 #[cfg(feature = "alloc")]
 mod framing; // messages in a stream of bytes that arrive in pieces
+#[cfg(feature = "alloc")]
+pub mod owned; // messages as plain Rust values
 mod error; // what the decoder objects to
 pub mod types; // one marker per protobuf type, for typed decoding
 
@@ -62,6 +64,8 @@ pub use error::DecodeError;
 #[cfg(feature = "alloc")]
 pub use framing::{Frame, FrameReader, Frames, FramingError, MAX_FRAME_BYTES};
 pub use message::{Message, Writer};
+#[cfg(feature = "alloc")]
+pub use owned::OwnedMessage;
 pub use packed::{PackedType, PackedWriter};
 #[cfg(feature = "alloc")]
 pub use stream::HeapSource;

@@ -147,7 +147,7 @@ impl<'w> Message<'w> {
 }
 
 impl Drop for Message<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.stream.end_message(self.depth);
     }

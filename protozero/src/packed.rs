@@ -66,6 +66,11 @@ impl Message<'_> {
 
     /// Appends the packed field number `FIELD` with elements of type `T`, behind a length in its
     /// shortest form, as other serializers write it. For this, the elements are gone over twice.
+    /// Generated setters of packed fields do this.
+    ///
+    /// Arrays, ranges and what adapters make of them clone without cost; of slices and vectors, pass
+    /// `values.iter().copied()`, as the clone of a vector's own iterator copies the vector. For an
+    /// iterator that cannot be cloned there is [`Message::begin_packed`].
     ///
     /// If a clone of the iterator yields other elements than the iterator itself, the field holds
     /// those that fit, and zeros.

@@ -113,6 +113,7 @@ impl FieldType for Str {
     type Value<'a> = &'a str;
     const PACKABLE: bool = false;
 
+    #[inline]
     fn from_field<'a>(field: Field<'a>) -> Result<&'a str, DecodeError> {
         core::str::from_utf8(Bytes::from_field(field)?).map_err(|_| DecodeError::InvalidUtf8 {
             field: field.number,

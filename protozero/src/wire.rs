@@ -83,11 +83,16 @@ impl Tag {
 pub const fn redundant_varint(length: u32) -> [u8; SLOT_BYTES] {
     debug_assert!(length < 1 << 28);
     // As one word, because four bytes would be stored one by one.
-    let groups = (length & 0x7f)
-        | (length & 0x7f << 7) << 1
-        | (length & 0x7f << 14) << 2
-        | (length & 0x7f << 21) << 3;
-    (groups | 0x0080_8080).to_le_bytes()
+    (spread_groups(length) | 0x0080_8080).to_le_bytes()
+}
+
+/// The 7-bit groups of the lowest 28 bits, one in each byte, without continuation bits.
+#[inline(always)]
+pub(crate) const fn spread_groups(value: u32) -> u32 {
+    (value & 0x7f)
+        | (value & 0x7f << 7) << 1
+        | (value & 0x7f << 14) << 2
+        | (value & 0x7f << 21) << 3
 }
 
 /// Writes `value` to the front of `out` in its shortest form; returns the number of bytes.
@@ -121,6 +126,22 @@ pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
     let unused_bits = (groups | 1).leading_zeros() & 0x38;
     let continuation = 0x0080_8080_8080_8080 >> unused_bits;
     (groups | continuation, 8 - unused_bits as usize / 8)
+}
+
+/// The value and the length of the varint that begins in the lowest byte of a little-endian word, if
+/// it ends there, too. What [`spread_varint`] does, the other way round.
+#[inline(always)]
+pub(crate) const fn gather_varint(word: u64) -> Option<(u64, usize)> {
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    let up_to_end = ends ^ (ends - 1);
+    let groups = word & up_to_end & 0x7f7f_7f7f_7f7f_7f7f;
+    let quarters = (groups & 0x7f00_7f00_7f00_7f00) >> 1 | (groups & 0x007f_007f_007f_007f);
+    let halves = (quarters & 0x3fff_0000_3fff_0000) >> 2 | (quarters & 0x0000_3fff_0000_3fff);
+    let value = (halves & 0x0fff_ffff_0000_0000) >> 4 | (halves & 0x0fff_ffff);
+    Some((value, ends.trailing_zeros() as usize / 8 + 1))
 }
 
 #[inline(always)]
@@ -191,6 +212,22 @@ mod tests {
                 assert_eq!(word.to_le_bytes()[..len], bytes[..len], "{value:#x}");
             }
         }
+    }
+
+    #[test]
+    fn gathering_takes_back_spreading_whatever_follows() {
+        for bits in 0..56 {
+            for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
+                let (word, len) = spread_varint(value);
+                assert_eq!(gather_varint(word), Some((value, len)), "{value:#x}");
+                for follows in [u64::MAX, 0x0102_0304_0506_0708] {
+                    let followed = word | follows.checked_shl(8 * len as u32).unwrap_or(0);
+                    assert_eq!(gather_varint(followed), Some((value, len)), "{value:#x}");
+                }
+            }
+        }
+        assert_eq!(gather_varint(0x8080_8080_8080_8080), None);
+        assert_eq!(gather_varint(u64::MAX), None);
     }
 
     #[test]

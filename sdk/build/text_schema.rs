@@ -53,10 +53,11 @@ pub(crate) fn generate() -> Result<(), Box<dyn Error>> {
             let kind = declarations.kind(field)?;
             writeln!(
                 out,
-                "    FieldType {{ name: {:?}, number: {}, kind: {kind}, repeated: {} }},",
+                "    FieldType {{ name: {:?}, number: {}, kind: {kind}, repeated: {}, oneof: {:?} }},",
                 field.name(),
                 field.number(),
-                field.label() == Label::LABEL_REPEATED
+                field.label() == Label::LABEL_REPEATED,
+                field.oneof_index
             )?;
             let type_name = field.type_name().to_owned();
             if field.type_() == Type::TYPE_MESSAGE && !waiting.contains(&type_name) {

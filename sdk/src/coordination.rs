@@ -1,6 +1,7 @@
 //! What producer and service tell each other besides chunks: which data sources there are, which
 //! of them record, and when they flush.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::commit::RingProgress;
@@ -11,6 +12,9 @@ use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 pub struct DataSourceDescriptor {
     /// The name that configurations know it by.
     pub name: String,
+    /// Tells data sources of one producer apart, so that one of them can be
+    /// [updated](ServiceControl::update_data_source); 0 if that is not needed.
+    pub id: u64,
     /// Whether it is recording only once it says so.
     pub notifies_start: bool,
     /// Whether it is done only once it says so.
@@ -20,6 +24,44 @@ pub struct DataSourceDescriptor {
     /// Whether it wants to know when later packets must not build on earlier ones.
     pub clears_incremental_state: bool,
 }
+
+/// Why the service does not take what a producer says of a data source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DataSourceError {
+    /// Another data source of the producer has this id: choose another one, or 0.
+    IdInUse {
+        /// The id.
+        id: u64,
+    },
+    /// The producer has no such data source: only one with a name and an id that were registered
+    /// can be updated.
+    Unknown {
+        /// The id.
+        id: u64,
+        /// The name.
+        name: String,
+    },
+}
+
+impl fmt::Display for DataSourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IdInUse { id } => {
+                write!(
+                    f,
+                    "the id {id} is that of another data source of this producer"
+                )
+            }
+            Self::Unknown { id, name } => write!(
+                f,
+                "this producer has no data source {name:?} with the id {id} to update"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DataSourceError {}
 
 /// What a writer does when no chunk is free, or when a ring that is streamed into a file is more than
 /// a quarter full of what the file does not have yet.
@@ -81,9 +123,23 @@ pub trait Producer: Send + Sync {
 pub trait ServiceControl: Send + Sync {
     /// Offers a data source. Sessions that want it have set it up, and started it if they have
     /// started, when this returns; unless it is called from inside of a call to the [`Producer`].
-    fn register_data_source(&self, descriptor: DataSourceDescriptor);
+    /// Several may have the same name; each is recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`DataSourceError::IdInUse`].
+    fn register_data_source(&self, descriptor: DataSourceDescriptor)
+    -> Result<(), DataSourceError>;
 
-    /// Takes back the data source of this name; its instances end.
+    /// Replaces the descriptor of the data source with this name and id. Instances go on with what
+    /// they were set up with.
+    ///
+    /// # Errors
+    ///
+    /// [`DataSourceError::Unknown`].
+    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
+
+    /// Takes back the data sources of this name; their instances end.
     fn unregister_data_source(&self, name: &str);
 
     /// Answers [`Producer::start_data_source`].

@@ -55,7 +55,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NameInUse { name } => {
-                write!(f, "there is a session with the unique_session_name {name:?}")
+                write!(
+                    f,
+                    "there is a session with the unique_session_name {name:?}"
+                )
             }
             Self::StartedTooRecently { name } => write!(
                 f,
@@ -76,9 +79,7 @@ impl fmt::Display for Refusal {
                  are allowed"
             ),
             Self::NoSuchSession => f.write_str("there is no such session"),
-            Self::SessionOfAnotherUser => {
-                f.write_str("a session of another user cannot be cloned")
-            }
+            Self::SessionOfAnotherUser => f.write_str("a session of another user cannot be cloned"),
             Self::SessionEnded => f.write_str("the session to clone has ended"),
             Self::CloneFailed { reason } => write!(f, "cannot clone the session: {reason}"),
         }

@@ -54,7 +54,8 @@ pub mod protos; // the generated schema
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
     InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionControl,
-    SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode, activate_trigger,
+    SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, TrackEventConfig,
+    Trigger, TriggerConfig, TriggerMode, WriteFlushMode, activate_trigger, service_state,
 };
 pub use data_source::{DataSource, TraceContext};
 pub use error::{Error, Refusal};

@@ -71,6 +71,11 @@ impl Runtime {
         }
     }
 
+    /// The runtime of this process, if it had a session.
+    pub(crate) fn existing() -> Option<&'static Self> {
+        RUNTIME.get()
+    }
+
     fn new(asked: Option<Geometry>) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
         let geometry = match asked {
             Some(geometry) => geometry,
@@ -157,6 +162,6 @@ pub(crate) fn create_writer(
     target_buffer: BufferId,
     policy: BufferExhaustedPolicy,
 ) -> Option<TraceWriter> {
-    let runtime = RUNTIME.get()?;
+    let runtime = Runtime::existing()?;
     Some(TraceWriter::new(&runtime.arbiter, target_buffer, policy))
 }

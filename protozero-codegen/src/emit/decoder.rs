@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::{
-    Method, allow_unused, doc, field_title, ident, literal, many_lines, name_lints, named, path,
-    scalar_type,
+    Method, allow_unused, doc_with, field_title, ident, literal, many_lines, name_lints, named,
+    path, scalar_type, titled,
 };
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
@@ -14,7 +14,8 @@ const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
 /// The decoder of a message.
 pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.decoder);
-    let title = doc(&format!("Decoder of `{}`.", message.proto_name));
+    let title = format!("Decoder of `{}`.", message.proto_name);
+    let title = doc_with(&title, &message.comment);
     let allow = allow_unused(at);
     let receiver = quote! { self.decoder };
     let getters = message
@@ -125,7 +126,8 @@ pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place
     let must_use = is_iterator_type.then(|| quote! { #[must_use] });
     let lints = name_lints(&field.getter);
     Method {
-        doc: format!("{what} {title}.{}", if is_singular { ERRORS } else { "" }),
+        doc: titled(&format!("{what} {title}."), &field.comment)
+            + if is_singular { ERRORS } else { "" },
         attributes: quote! { #lints #must_use },
         signature: quote! { fn #getter(&self) -> #returned },
         body,
@@ -164,10 +166,13 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
         quote! { #number => #enum_path::#variant(#decoded), }
     });
     Method {
-        doc: format!(
-            "The member of oneof `{}` that was written last.{ERRORS}",
-            oneof.proto_name
-        ),
+        doc: titled(
+            &format!(
+                "The member of oneof `{}` that was written last.",
+                oneof.proto_name
+            ),
+            &oneof.comment,
+        ) + ERRORS,
         attributes: {
             // An arm takes up to ten lines.
             let many_lines = many_lines(oneof.members.len() * 10);
@@ -197,10 +202,8 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
 /// The enum that a oneof decodes to.
 pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
     let name = ident(&oneof.ident);
-    let title = doc(&format!(
-        "The member of oneof `{}` that is set.",
-        oneof.proto_name
-    ));
+    let title = format!("The member of oneof `{}` that is set.", oneof.proto_name);
+    let title = doc_with(&title, &oneof.comment);
     let allow = allow_unused(at);
     let lifetime = oneof.borrows().then(|| quote! { <'a> });
     let variants = oneof.members.iter().map(|member| {
@@ -209,11 +212,10 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
             number,
             variant,
             value_type: value,
+            comment,
         } = member;
-        let title = doc(&format!(
-            "Field `{proto_name}` ({number}, {}).",
-            named(value)
-        ));
+        let title = format!("Field `{proto_name}` ({number}, {}).", named(value));
+        let title = doc_with(&title, comment);
         let variant = ident(variant);
         let value_type = value_type(value, at);
         quote! { #title #variant(#value_type), }
@@ -222,6 +224,8 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
         #title
         #[derive(Clone, Copy, Debug)]
         #allow
+        // Members are often called after their oneof; the names are the schema's choice.
+        #[allow(clippy::enum_variant_names)]
         pub enum #name #lifetime { #(#variants)* }
     }
 }

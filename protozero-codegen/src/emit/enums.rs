@@ -5,21 +5,26 @@ use std::collections::BTreeSet;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{allow_unused, doc, ident, literal, many_lines};
+use super::{allow_unused, doc_with, ident, literal, many_lines};
 use crate::schema::Enum;
 
 /// A newtype with a constant for each value.
+///
+/// Its functions are inline, as all generated ones are, so that machine code is made only of those
+/// that a program calls: the names of a large schema's values would cost each user seconds.
 pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
     let name = ident(&item.ident);
-    let title = doc(&format!(
+    let title = format!(
         "Enum `{}`; it may hold numbers without a name.",
         item.proto_name
-    ));
+    );
+    let title = doc_with(&title, &item.comment);
     let allow = allow_unused(at);
     let constants = item.values.iter().map(|value| {
         let constant = ident(&value.constant);
         let number = literal(value.number);
-        let title = doc(&format!("`{}` ({}).", value.proto_name, value.number));
+        let title = format!("`{}` ({}).", value.proto_name, value.number);
+        let title = doc_with(&title, &value.comment);
         quote! { #title pub const #constant: Self = Self(#number); }
     });
     let mut named = BTreeSet::new();
@@ -40,6 +45,7 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
         let constant = ident(&first.constant);
         quote! {
             impl ::core::default::Default for #name {
+                #[inline]
                 fn default() -> Self {
                     Self::#constant
                 }
@@ -58,6 +64,7 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
 
             /// The name in the schema; of several with the same number, the first.
             #many_lines
+            #[inline]
             #[must_use]
             pub fn name(self) -> ::core::option::Option<&'static str> {
                 match self.0 {
@@ -70,6 +77,7 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
         #default
 
         impl ::core::fmt::Debug for #name {
+            #[inline]
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                 match self.name() {
                     ::core::option::Option::Some(name) => f.write_str(name),
@@ -79,12 +87,14 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
         }
 
         impl ::core::convert::From<i32> for #name {
+            #[inline]
             fn from(number: i32) -> Self {
                 Self(number)
             }
         }
 
         impl ::core::convert::From<#name> for i32 {
+            #[inline]
             fn from(value: #name) -> Self {
                 value.0
             }

@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::{
-    Method, allow_unused, doc, field_title, ident, literal, name_lints, path, scalar_type,
+    Method, allow_unused, doc_with, field_title, ident, literal, name_lints, path, scalar_type,
+    titled,
 };
 use crate::names::{constant_prefix, whole};
 use crate::schema::{Field, Message, Scalar, Shape, Type};
@@ -13,7 +14,7 @@ use crate::schema::{Field, Message, Scalar, Shape, Type};
 pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.writer);
     let proto_name = &message.proto_name;
-    let title = doc(&format!("Writer of `{proto_name}`."));
+    let title = doc_with(&format!("Writer of `{proto_name}`."), &message.comment);
     let allow = allow_unused(at);
     let public = quote! { pub };
     let constants = message
@@ -63,10 +64,13 @@ pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
 pub(super) fn number_constant(field: &Field, visibility: &TokenStream) -> TokenStream {
     let name = format_ident!("{}_FIELD_NUMBER", constant_prefix(&field.base));
     let Field {
-        number, proto_name, ..
+        number,
+        proto_name,
+        comment,
+        ..
     } = field;
     let number = literal(*number);
-    let doc = doc(&format!("Number of field `{proto_name}`."));
+    let doc = doc_with(&format!("Number of field `{proto_name}`."), comment);
     quote! { #doc #visibility const #name: u32 = #number; }
 }
 
@@ -98,12 +102,16 @@ struct FieldWriter<'a> {
 }
 
 impl FieldWriter<'_> {
-    fn doc(&self, verb: &str) -> String {
+    fn title(&self, verb: &str) -> String {
         let title = field_title(self.field);
         match &self.field.oneof {
             Some(oneof) => format!("{verb} field {title}, a member of oneof `{oneof}`."),
             None => format!("{verb} field {title}."),
         }
+    }
+
+    fn doc(&self, verb: &str) -> String {
+        titled(&self.title(verb), &self.field.comment)
     }
 
     /// A method that appends one value.
@@ -133,26 +141,34 @@ impl FieldWriter<'_> {
         let name = format_ident!("set_{}", field.base);
         let number = literal(field.number);
         let item = argument_type(value, at);
-        let (suffix, values) = match value {
-            Type::Scalar(scalar) => (scalar.proto_name(), quote! { values }),
+        let (marker, values) = match value {
+            Type::Scalar(scalar) => (scalar.marker(), quote! { values }),
             _ => (
-                "enum",
+                Scalar::Int32.marker(),
                 quote! {
                     ::core::iter::IntoIterator::into_iter(values).map(|value| value.0)
                 },
             ),
         };
-        let append = format_ident!("append_packed_{suffix}");
+        let marker = format_ident!("{marker}");
+        // The bound on the iterator is what a length in its shortest form needs. A second setter
+        // without it would be one more to choose from; `begin_packed` serves who needs that.
         Method {
             doc: self.doc("Appends all elements of"),
             attributes: TokenStream::new(),
             signature: quote! {
                 fn #name(
                     &mut self,
-                    values: impl ::core::iter::IntoIterator<Item = #item>,
+                    values: impl ::core::iter::IntoIterator<
+                        Item = #item,
+                        IntoIter: ::core::clone::Clone,
+                    >,
                 ) -> &mut Self
             },
-            body: quote! { #receiver.#append::<#number>(#values); self },
+            body: quote! {
+                #receiver.append_packed::<::protozero::types::#marker, #number>(#values);
+                self
+            },
         }
     }
 
@@ -187,7 +203,7 @@ impl FieldWriter<'_> {
             Method {
                 doc: format!(
                     "{}\n\nIt ends when the returned writer is dropped.",
-                    self.doc(begins)
+                    self.title(begins)
                 ),
                 attributes: TokenStream::new(),
                 signature: quote! { fn #begin(&mut self) -> #child<'_> },

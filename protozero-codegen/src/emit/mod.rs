@@ -1,9 +1,11 @@
 //! From the model to Rust source: one file, laid out.
 
+mod comment;
 mod decoder;
 mod enums;
 mod extension;
 mod message;
+mod owned;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
@@ -35,6 +37,11 @@ fn items(module: &Module) -> TokenStream {
         .extensions
         .iter()
         .map(|item| extension::traits(item, at));
+    let owned = module
+        .owned_messages
+        .iter()
+        .map(|it| owned::message(it, at));
+    let owned_oneofs = module.owned_oneofs.iter().map(|it| owned::oneof(it, at));
     let modules = module.modules.iter().map(|inner| {
         let name = ident(inner.path.last().map_or("", String::as_str));
         let doc = doc(&inner.doc);
@@ -45,16 +52,32 @@ fn items(module: &Module) -> TokenStream {
         let items = items(inner);
         quote! { #doc #allow #inception pub mod #name { #items } }
     });
-    quote! { #(#messages)* #(#enums)* #(#oneofs)* #(#extensions)* #(#modules)* }
+    quote! {
+        #(#messages)* #(#enums)* #(#oneofs)* #(#extensions)* #(#owned)* #(#owned_oneofs)*
+        #(#modules)*
+    }
 }
 
-/// A program rarely uses every field of a schema, and may include it in a private module. What is
-/// said of a module covers all that is inside.
+/// A program rarely uses every field of a schema, and may include it in a private module. Comments of
+/// a schema name things without backquotes. What is said of a module covers all that is inside.
 fn allow_unused(at: &[String]) -> TokenStream {
     if !at.is_empty() {
         return TokenStream::new();
     }
-    quote! { #[allow(dead_code, unreachable_pub)] }
+    quote! { #[allow(dead_code, unreachable_pub, clippy::doc_markdown)] }
+}
+
+/// A doc comment of a title and what the schema says.
+fn doc_with(title: &str, comment: &str) -> TokenStream {
+    doc(&titled(title, comment))
+}
+
+/// A text of a title and what the schema says.
+fn titled(title: &str, comment: &str) -> String {
+    match comment::markdown(comment) {
+        text if text.is_empty() => title.to_owned(),
+        text => format!("{title}\n\n{text}"),
+    }
 }
 
 /// A doc comment; each line of the text becomes one of its lines.
@@ -70,8 +93,8 @@ fn doc(text: &str) -> TokenStream {
 }
 
 /// A number, with separators where it is long.
-fn literal(number: impl Into<i64>) -> Literal {
-    let number: i64 = number.into();
+fn literal(number: impl Into<i128>) -> Literal {
+    let number: i128 = number.into();
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -70,7 +70,11 @@ impl<M: Writer> HeapBuffered<M> {
 
     /// Makes the message empty again. The first block is kept, so a message that fits into it
     /// allocates nothing.
+    #[inline]
     pub fn reset(&mut self) {
+        if self.stream.source().is_one_block() {
+            return self.stream.rewind_range();
+        }
         self.stream.release_range();
         self.stream.source_mut().clear();
         self.stream.next_range();

@@ -51,6 +51,11 @@ impl HeapSource {
         })
     }
 
+    /// Whether everything was written to the first block.
+    pub(crate) fn is_one_block(&self) -> bool {
+        self.blocks.len() == 1
+    }
+
     /// Drops all blocks but the first. The stream must have released its range.
     pub(crate) fn clear(&mut self) {
         self.cached = self.blocks.drain(..).next().or(self.cached.take());

@@ -18,7 +18,8 @@
 //!
 //! 1. `begin <= cursor <= end`, and all three point into, or to the end of, one range that is valid
 //!    for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal and
-//!    never accessed; null if there is no more memory ([`Range::NOWHERE`]).
+//!    never accessed; null if there is no more memory ([`Range::NOWHERE`]). If `cursor < short_end`,
+//!    then `cursor + SHORT_FIELD_BYTES <= end`.
 //! 2. A payload address of a slot in the current range lies in `begin + 4 ..= cursor`.
 //! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
 //!    bytes that are still valid for writes (promised by [`RangeSource`]).
@@ -39,7 +40,7 @@ use core::ptr;
 
 use crate::wire::{
     MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
-    redundant_varint, spread_varint,
+    redundant_varint, spread_groups, spread_varint,
 };
 pub use fixed::FixedSource;
 #[cfg(feature = "alloc")]
@@ -59,6 +60,9 @@ pub use source::{
 /// [`StreamWriter::dropped_fields`].
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
+/// Longest field whose size does not depend on its value: a tag and a varint.
+const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
+
 /// Appends bytes to ranges of memory that its source provides.
 ///
 /// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
@@ -66,6 +70,9 @@ pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 /// own.
 pub struct StreamWriter<S: ?Sized> {
     cursor: *mut u8,
+    /// A cursor below it has at least [`SHORT_FIELD_BYTES`] before `end`: the check of room that most
+    /// fields need, as one comparison. Set by [`StreamWriter::set_end`] alone.
+    short_end: *mut u8,
     end: *mut u8,
     begin: *mut u8,
     /// Stream position of `begin`.
@@ -94,22 +101,26 @@ impl<S: RangeSource> StreamWriter<S> {
     /// A stream without a range: the first write asks `source` for one.
     pub const fn new(source: S) -> Self {
         let nowhere = ptr::dangling_mut();
-        Self::starting_in(source, nowhere, nowhere)
-    }
-
-    /// A stream in a range that its source has handed out already.
-    #[inline(always)]
-    const fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
         Self {
-            cursor: begin,
-            end,
-            begin,
+            cursor: nowhere,
+            short_end: nowhere,
+            end: nowhere,
+            begin: nowhere,
             written_before: 0,
             slots: OpenSlots::new(),
             dropping: None,
             dropped_fields: 0,
             source,
         }
+    }
+
+    /// A stream in a range that its source has handed out already.
+    #[inline(always)]
+    fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
+        let mut stream = Self::new(source);
+        (stream.begin, stream.cursor) = (begin, begin);
+        stream.set_end(end);
+        stream
     }
 
     /// The source of ranges.
@@ -135,7 +146,18 @@ impl<S: RangeSource> StreamWriter<S> {
         self.end_messages();
         self.written_before += self.used_bytes() as u64;
         let nowhere = ptr::dangling_mut();
-        (self.begin, self.cursor, self.end) = (nowhere, nowhere, nowhere);
+        (self.begin, self.cursor) = (nowhere, nowhere);
+        self.set_end(nowhere);
+    }
+
+    /// Forgets what was written to the current range, and begins it anew.
+    ///
+    /// Messages that are still open end here.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn rewind_range(&mut self) {
+        self.end_messages();
+        self.written_before += self.used_bytes() as u64;
+        self.cursor = self.begin;
     }
 
     /// Ends every message that is still open, for instance because its writer was leaked.
@@ -218,7 +240,28 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.cursor = range.begin;
         // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation;
         // a null `begin` has a `len` of 0.
-        self.end = unsafe { range.begin.add(range.len) };
+        let end = unsafe { range.begin.add(range.len) };
+        self.set_end(end);
+    }
+
+    /// Sets the end of the range that begins at `begin`, both as they have to be (invariant 1).
+    #[inline(always)]
+    fn set_end(&mut self, end: *mut u8) {
+        self.end = end;
+        let len = end.addr() - self.begin.addr();
+        self.short_end = if len < SHORT_FIELD_BYTES {
+            self.begin
+        } else {
+            // SAFETY: the range has that many bytes.
+            unsafe { end.sub(SHORT_FIELD_BYTES - 1) }
+        };
+    }
+
+    /// Whether there is room for a field of at most [`SHORT_FIELD_BYTES`]. If not, there may be
+    /// room for a shorter one all the same.
+    #[inline(always)]
+    fn has_room_for_short_field(&self) -> bool {
+        self.cursor < self.short_end
     }
 
     /// Appends bytes as they are, over as many ranges as it takes.
@@ -243,10 +286,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     #[inline(always)]
     pub(crate) fn append_varint(&mut self, tag: Tag, value: u64) {
-        if self.available_bytes() < tag.len() + MAX_VARINT_BYTES {
+        if !self.has_room_for_short_field() {
             return self.append_varint_split(tag, value);
         }
-        // SAFETY: there is room for the tag and the longest varint.
+        // SAFETY: there is room for the longest tag and varint (invariant 1).
         let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
         self.cursor = unsafe { put_varint_at(value_at, value) };
@@ -255,24 +298,24 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// A varint without a tag, as in packed fields.
     #[inline(always)]
     pub(crate) fn append_bare_varint(&mut self, value: u64) {
-        if self.available_bytes() < MAX_VARINT_BYTES {
+        if !self.has_room_for_short_field() {
             let mut bytes = [0; MAX_VARINT_BYTES];
             let len = encode_varint(value, &mut bytes);
             return self.append_short_split(&bytes[..len]);
         }
-        // SAFETY: there is room for the longest varint.
+        // SAFETY: there is room for the longest tag and varint (invariant 1).
         self.cursor = unsafe { put_varint_at(self.cursor, value) };
     }
 
     #[inline(always)]
     pub(crate) fn append_fixed<const N: usize>(&mut self, tag: Tag, value: [u8; N]) {
-        if self.available_bytes() < tag.len() + N {
+        if !self.has_room_for_short_field() {
             let mut field = [0; MAX_TAG_BYTES + 8];
             field[..tag.len()].copy_from_slice(tag.as_bytes());
             field[tag.len()..tag.len() + N].copy_from_slice(&value);
             return self.append_short_split(&field[..tag.len() + N]);
         }
-        // SAFETY: there is room for both.
+        // SAFETY: there is room for a short field (invariant 1): both are at most 13 bytes.
         let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
         self.cursor = unsafe { put_at(value_at, &value) };
@@ -333,11 +376,11 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     pub(crate) fn begin_message(&mut self, tag: Tag, parent_depth: usize) {
         if parent_depth != self.slots.len()
             || parent_depth >= INLINE_DEPTH
-            || self.available_bytes() < tag.len() + SLOT_BYTES
+            || !self.has_room_for_short_field()
         {
             return self.begin_message_slow(tag, parent_depth);
         }
-        // SAFETY: there is room for the tag and the slot.
+        // SAFETY: there is room for a short field (invariant 1): both are at most 9 bytes.
         let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
         let payload = unsafe { slot.add(SLOT_BYTES) };
@@ -389,23 +432,18 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             end: self.end,
             suspended_slots: self.slots.suspend(),
         });
-        self.end = self.cursor;
+        self.set_end(self.cursor);
     }
 
     /// Ends the message of this depth, and every deeper one that is still open.
     #[inline(always)]
     pub(crate) fn end_message(&mut self, depth: usize) {
-        let Some(index) = depth.checked_sub(1) else {
-            if self.slots.len() != 0 {
-                self.close_down_to(0);
-            }
-            return;
-        };
-        match self.slots.pop_inline_here(index) {
+        match self.slots.pop_inline_here(depth) {
             Some(payload) => {
                 self.fill_slot_here(payload, MAX_COMPACT_BYTES);
             }
-            None => self.close_down_to(index),
+            None if depth == 0 && self.slots.len() == 0 => {}
+            None => self.close_down_to(depth.saturating_sub(1)),
         }
     }
 
@@ -413,13 +451,18 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[cold]
     #[inline(never)]
     fn close_down_to(&mut self, depth: usize) {
-        if let Some(dropping) = &self.dropping {
-            if depth > dropping.parent_depth {
+        if let Some(Dropping {
+            parent_depth,
+            end,
+            suspended_slots,
+        }) = self.dropping
+        {
+            if depth > parent_depth {
                 // Nested in the dropped message.
                 return;
             }
-            self.end = dropping.end;
-            self.slots.resume(dropping.suspended_slots);
+            self.set_end(end);
+            self.slots.resume(suspended_slots);
             self.dropping = None;
         }
         while self.slots.len() > depth {
@@ -447,21 +490,38 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     fn fill_slot_here(&mut self, payload: *mut u8, compact_max: usize) -> usize {
         debug_assert!(payload.addr() >= self.begin.addr() + SLOT_BYTES);
         let len = self.cursor.addr() - payload.addr();
-        if len <= compact_max {
-            // SAFETY: the slot before `payload` is in the range (invariant 2).
-            let slot = unsafe { payload.sub(SLOT_BYTES) };
-            // SAFETY: as above; `len` is at most 127.
-            unsafe { slot.write(len as u8) };
-            // SAFETY: the second byte of the slot is in the range, too.
-            let moved = unsafe { slot.add(1) };
-            self.move_left(payload, moved, len);
-            // SAFETY: `moved + len` is 3 bytes before the cursor.
-            self.cursor = unsafe { moved.add(len) };
-        } else {
+        if (MAX_COMPACT_BYTES + 1..1 << 14).contains(&len) {
             // SAFETY: the slot before `payload` is in the range (invariant 2).
             unsafe { write_before(payload, redundant_varint(len as u32)) };
+        } else {
+            self.fill_unusual_slot(payload, len, compact_max);
         }
         len
+    }
+
+    /// [`StreamWriter::fill_slot_here`] for a payload that is compacted, or is long.
+    #[inline(never)]
+    fn fill_unusual_slot(&mut self, payload: *mut u8, len: usize, compact_max: usize) {
+        if len <= compact_max {
+            return self.compact(payload, len);
+        }
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        unsafe { write_before(payload, redundant_varint(len as u32)) };
+    }
+
+    /// Moves the `len` bytes from `payload` to the cursor, at most 127, to the left by 3, and puts
+    /// their length in front.
+    #[inline(always)]
+    fn compact(&mut self, payload: *mut u8, len: usize) {
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        let slot = unsafe { payload.sub(SLOT_BYTES) };
+        // SAFETY: as above; `len` is at most 127.
+        unsafe { slot.write(len as u8) };
+        // SAFETY: the second byte of the slot is in the range, too.
+        let moved = unsafe { slot.add(1) };
+        self.move_left(payload, moved, len);
+        // SAFETY: `moved + len` is 3 bytes before the cursor.
+        self.cursor = unsafe { moved.add(len) };
     }
 
     /// Moves `len` bytes from `from` to `to`, 3 bytes further left; `from + len` is the cursor.
@@ -600,18 +660,58 @@ unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) -> *mut u8 {
 
 /// Encodes a varint at `at`; returns the address behind it.
 ///
+/// The length is found by branches, though it could be computed without: the lengths at one call
+/// site are usually alike, and a branch that is predicted tells where the next field goes before
+/// the value is there.
+///
 /// # Safety
 ///
 /// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, whatever the value is.
 #[inline(always)]
 unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
-    if value < 0x80 {
+    if value < 1 << 7 {
         // SAFETY: promised by the caller.
         return unsafe { put_at(at, &[value as u8]) };
     }
-    if value >= 1 << 56 {
+    if value >= 1 << 35 {
         // SAFETY: promised by the caller.
         return unsafe { put_long_varint_at(at, value) };
+    }
+    let groups = spread_groups(value as u32);
+    if value < 1 << 14 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &(groups as u16 | 0x80).to_le_bytes()) };
+    }
+    if value < 1 << 21 {
+        // All 4 bytes are stored: the room is there.
+        // SAFETY: promised by the caller.
+        unsafe { put_at(at, &(groups | 0x8080).to_le_bytes()) };
+        // SAFETY: promised by the caller.
+        return unsafe { at.add(3) };
+    }
+    if value < 1 << 28 {
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &(groups | 0x0080_8080).to_le_bytes()) };
+    }
+    // SAFETY: promised by the caller.
+    let last = unsafe { put_at(at, &(groups | 0x8080_8080).to_le_bytes()) };
+    // SAFETY: promised by the caller.
+    unsafe { put_at(last, &[(value >> 28) as u8]) }
+}
+
+/// A varint of more than 35 bits: time stamps, addresses, negative numbers. Not inlined, because
+/// every field of 64 bits would have it.
+///
+/// # Safety
+///
+/// As for [`put_varint_at`].
+#[inline(never)]
+unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
+    if value >= 1 << 56 {
+        let mut bytes = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut bytes);
+        // SAFETY: promised by the caller.
+        return unsafe { put_at(at, &bytes[..len]) };
     }
     let (word, len) = spread_varint(value);
     // All 8 bytes are stored, whatever the length: the room is there.
@@ -619,19 +719,6 @@ unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     unsafe { put_at(at, &word.to_le_bytes()) };
     // SAFETY: promised by the caller.
     unsafe { at.add(len) }
-}
-
-/// A varint of more than 56 bits: rare but for negative numbers, so it is not inlined.
-///
-/// # Safety
-///
-/// As for [`put_varint_at`].
-#[inline(never)]
-unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
-    let mut bytes = [0; MAX_VARINT_BYTES];
-    let len = encode_varint(value, &mut bytes);
-    // SAFETY: promised by the caller.
-    unsafe { put_at(at, &bytes[..len]) }
 }
 
 /// Writes a length to the slot before `payload`.

@@ -45,6 +45,10 @@ pub(super) struct Elsewhere {
 
 /// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
 /// others lie in the current range, and only their payload address counts.
+///
+/// The order of the members is kept, so that begin and end of a message find what they look at in
+/// one cache line.
+#[repr(C)]
 pub(super) struct OpenSlots {
     /// First byte of each message's payload; the slot is the 4 bytes before. Written when the
     /// message begins: to initialize all of them makes a new stream dearer than a field.
@@ -53,6 +57,10 @@ pub(super) struct OpenSlots {
     spilled_payloads: SpilledPayloads,
     /// At most as many as there are open messages.
     elsewhere: ElsewhereStack,
+    /// Messages of a greater depth have their slots inline and in the current range: the length of
+    /// `elsewhere`, or `usize::MAX` if there are slots from `INLINE_DEPTH` on. Whatever changes
+    /// one of the two ends with [`OpenSlots::note_here`].
+    here_above: usize,
     /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
 }
@@ -68,9 +76,10 @@ pub(super) enum Popped {
 impl OpenSlots {
     pub(super) const fn new() -> Self {
         Self {
-            payloads: [MaybeUninit::uninit(); INLINE_DEPTH],
+            payloads: [const { MaybeUninit::uninit() }; INLINE_DEPTH],
             spilled_payloads: SpilledPayloads::new(),
             elsewhere: ElsewhereStack::new(),
+            here_above: 0,
             len: 0,
         }
     }
@@ -89,11 +98,14 @@ impl OpenSlots {
     ///
     /// # Safety
     ///
-    /// The slot must have been pushed.
+    /// The slot must have been pushed, and `index` be below `INLINE_DEPTH`.
     #[inline(always)]
     unsafe fn inline_payload(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < INLINE_DEPTH);
+        // SAFETY: promised by the caller.
+        let payload = unsafe { self.payloads.get_unchecked(index) };
         // SAFETY: `push_inline` wrote it.
-        unsafe { self.payloads[index].assume_init() }
+        unsafe { payload.assume_init() }
     }
 
     /// Pushes a slot of the current range as number `depth`, which is `len` and inline.
@@ -113,6 +125,7 @@ impl OpenSlots {
             self.spilled_payloads.push(payload);
             self.len += 1;
         }
+        self.note_here();
     }
 
     /// Pushes a slot for which there is no memory; its payload begins at stream position
@@ -125,17 +138,26 @@ impl OpenSlots {
             position,
             target: SlotTarget::Discard,
         });
+        self.note_here();
     }
 
-    /// Takes the innermost slot if it has the number `index`, is inline and in the current range;
-    /// returns its payload address.
+    fn note_here(&mut self) {
+        self.here_above = if self.len > INLINE_DEPTH {
+            usize::MAX
+        } else {
+            self.elsewhere.len()
+        };
+    }
+
+    /// Takes the slot of the message of this depth if it is the innermost one, inline and in the
+    /// current range; returns its payload address. The root, of depth 0, has none.
     #[inline(always)]
-    pub(super) fn pop_inline_here(&mut self, index: usize) -> Option<*mut u8> {
-        let takes = index < INLINE_DEPTH && index + 1 == self.len && index >= self.elsewhere.len();
+    pub(super) fn pop_inline_here(&mut self, depth: usize) -> Option<*mut u8> {
+        let takes = depth == self.len && depth > self.here_above;
         takes.then(|| {
-            self.len = index;
-            // SAFETY: the message was open up to now.
-            unsafe { self.inline_payload(index) }
+            self.len = depth - 1;
+            // SAFETY: the message was open up to now; there are no slots from `INLINE_DEPTH` on.
+            unsafe { self.inline_payload(depth - 1) }
         })
     }
 
@@ -143,17 +165,19 @@ impl OpenSlots {
     pub(super) fn pop(&mut self) -> Option<Popped> {
         let index = self.len.checked_sub(1)?;
         let payload = if index < INLINE_DEPTH {
-            // SAFETY: the message was open up to now.
+            // SAFETY: the message was open up to now, and the index was looked at.
             unsafe { self.inline_payload(index) }
         } else {
             self.spilled_payloads.pop()?
         };
         self.len = index;
-        if index >= self.elsewhere.len() {
-            return Some(Popped::Here(payload));
-        }
-        let elsewhere = self.elsewhere.pop()?;
-        Some(Popped::Elsewhere(payload, elsewhere))
+        let popped = if index >= self.elsewhere.len() {
+            Popped::Here(payload)
+        } else {
+            Popped::Elsewhere(payload, self.elsewhere.pop()?)
+        };
+        self.note_here();
+        Some(popped)
     }
 
     /// Stream position at which the payload of the outermost open message begins, for a current
@@ -182,7 +206,7 @@ impl OpenSlots {
         for index in self.elsewhere.len()..self.len {
             let payload = match index.checked_sub(INLINE_DEPTH) {
                 Some(spilled_index) => self.spilled_payloads[spilled_index],
-                // SAFETY: the message is open.
+                // SAFETY: the message is open, and the index was looked at.
                 None => unsafe { self.inline_payload(index) },
             };
             let payload_offset = payload.addr() - begin.addr();
@@ -191,6 +215,7 @@ impl OpenSlots {
                 target: target(payload_offset - SLOT_BYTES),
             });
         }
+        self.note_here();
     }
 
     /// Sets the stack aside: until [`OpenSlots::resume`], its length equals no depth, so nothing

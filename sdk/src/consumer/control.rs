@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::TraceConfig;
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
-use super::TraceConfig;
 use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
@@ -35,6 +35,17 @@ pub enum SessionState {
     Stopping,
     /// It is over: it was stopped, its time is up, its file is full, or writing failed.
     Ended,
+}
+
+impl From<State> for SessionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Configured => Self::Configured,
+            State::Started => Self::Started,
+            State::Stopping => Self::Stopping,
+            State::Disabled | State::ClonedReadOnly => Self::Ended,
+        }
+    }
 }
 
 impl SessionControl {
@@ -64,21 +75,22 @@ impl SessionControl {
     /// Where the session is in its life.
     #[must_use]
     pub fn state(&self) -> SessionState {
-        match self.runtime.service().state(self.id) {
-            Some(State::Configured) => SessionState::Configured,
-            Some(State::Started) => SessionState::Started,
-            Some(State::Stopping) => SessionState::Stopping,
-            Some(State::Disabled | State::ClonedReadOnly) | None => SessionState::Ended,
-        }
+        let state = self.runtime.service().state(self.id);
+        state.map_or(SessionState::Ended, SessionState::from)
+    }
+
+    /// Why the session ended, if nobody asked it to: another one was exclusive, or its file could
+    /// not be written.
+    #[must_use]
+    pub fn end_reason(&self) -> Option<String> {
+        self.runtime.service().end_reason(self.id)
     }
 
     /// Waits until the session is over, because its time is up, a trigger ended it, or somebody
     /// stopped it; at most for `timeout`. Returns whether it is over.
     #[must_use = "tells whether the time was enough"]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.runtime
-            .service()
-            .wait_until_disabled(self.id, timeout)
+        self.runtime.service().wait_until_disabled(self.id, timeout)
     }
 
     /// Has data sources hand over what they hold, and takes what threads have finished in their

@@ -375,7 +375,7 @@ fn buffer_losses(buffers: &[Arc<CentralBuffer>]) -> Losses {
             let was_full = buffer.is_full();
             for (_, _, counts) in buffer.all_packet_counts() {
                 losses.overwritten += counts.overwritten;
-                losses.discarded += counts.discarded;
+                losses.discarded += counts.discarded + counts.late;
                 losses.aborted += counts.aborted;
                 losses.corrupted += counts.gap + counts.broken_chain + counts.corrupted;
                 // What is still there after the last read waits for the rest of its packet; a

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use super::account::{AccountId, Accounts, WriterCounters, WriterTotals};
 use super::batch::Batch;
 use super::patches::PatchList;
-use super::writer_ids::WriterIds;
+use super::writer_ids::{Numbering, WriterIds};
 use crate::commit::ServiceEndpoint;
 use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, WriterId};
@@ -98,7 +98,7 @@ struct State {
 pub(super) struct Admission {
     /// `None` if the arbiter is shut down, all ids are in use, or the buffer is none: then the
     /// writer gets no chunk, ever.
-    pub(super) writer_id: Option<WriterId>,
+    pub(super) numbering: Option<Numbering>,
     pub(super) account_id: AccountId,
     pub(super) counters: Arc<WriterCounters>,
 }
@@ -156,35 +156,36 @@ impl Arbiter {
     pub(super) fn admit_writer(&self, target_buffer: BufferId) -> Admission {
         let admission = {
             let mut state = self.state.lock();
-            let writer_id = if state.is_shut_down || target_buffer == BufferId(0) {
+            let numbering = if state.is_shut_down || target_buffer == BufferId(0) {
                 None
             } else {
                 state.writer_ids.allocate()
             };
+            let writer_id = numbering.map(|numbering| numbering.writer_id);
             let (account_id, counters) = state.accounts.open(writer_id, target_buffer);
             Admission {
-                writer_id,
+                numbering,
                 account_id,
                 counters,
             }
         };
-        if let Some(writer_id) = admission.writer_id {
+        if let Some(Numbering { writer_id, .. }) = admission.numbering {
             self.endpoint.register_writer(writer_id, target_buffer);
         }
         admission
     }
 
     /// Lets a writer go that has returned its chunks.
-    pub(super) fn dismiss_writer(&self, writer_id: Option<WriterId>, account_id: AccountId) {
-        if let Some(writer_id) = writer_id {
+    pub(super) fn dismiss_writer(&self, numbering: Option<Numbering>, account_id: AccountId) {
+        if let Some(Numbering { writer_id, .. }) = numbering {
             self.commit_pending();
             // Before the id is free: the next writer with this id registers after.
             self.endpoint.unregister_writer(writer_id);
         }
         let mut state = self.state.lock();
         state.accounts.close(account_id);
-        if let Some(writer_id) = writer_id {
-            state.writer_ids.release(writer_id);
+        if let Some(numbering) = numbering {
+            state.writer_ids.release(numbering);
         }
     }
 

@@ -164,7 +164,7 @@ fn register(data_source: &'static DataSourceState) {
     };
     if let Some(service) = service {
         // Sets it up and starts it for sessions that want it, by the calls below.
-        service.register_data_source(data_source.descriptor());
+        offer(&*service, data_source.descriptor());
     }
     REGISTRY.lock().update_masks();
 }
@@ -199,8 +199,13 @@ pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
         known.map(|data_source| data_source.descriptor()).collect()
     };
     for descriptor in known {
-        service.register_data_source(descriptor);
+        offer(&**service, descriptor);
     }
+}
+
+fn offer(service: &dyn ServiceControl, descriptor: DataSourceDescriptor) {
+    let registered = service.register_data_source(descriptor);
+    debug_assert_eq!(registered, Ok(()), "only ids are refused, and it has none");
 }
 
 /// Hits triggers by their names.

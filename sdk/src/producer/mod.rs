@@ -29,8 +29,8 @@ mod testing; // a service that reassembles packets
 #[cfg(not(loom))]
 mod tests; // the whole journey, with many threads
 
-pub use account::{PacketCounts, WriterTotals};
 pub use crate::coordination::BufferExhaustedPolicy;
+pub use account::{PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{

@@ -8,6 +8,7 @@ use super::account::{AccountId, WriterCounters};
 use super::arbiter::Arbiter;
 use super::batch::Batch;
 use super::patches::PatchList;
+use super::writer_ids::Numbering;
 use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{ChunkFlags, NewChunk, WritableChunk};
@@ -23,13 +24,13 @@ const PACKETS_PER_ASK: u32 = 64;
 pub(super) struct WriterPort {
     arbiter: Arc<Arbiter>,
     /// `None` for a writer that was not admitted: it gets no chunk.
-    writer_id: Option<WriterId>,
+    ///
+    /// Chunk ids count chunks that were acquired, so that a time without chunks leaves no gap.
+    numbering: Option<Numbering>,
     target_buffer: BufferId,
     policy: BufferExhaustedPolicy,
     account_id: AccountId,
     counters: Arc<WriterCounters>,
-    /// Counts chunks that were acquired, so that a time without chunks leaves no gap.
-    next_chunk_id: ChunkId,
     patches: PatchList,
     batch: Batch,
     /// Where the next look for a free page begins.
@@ -46,12 +47,11 @@ impl WriterPort {
         let admission = arbiter.admit_writer(target_buffer);
         Self {
             arbiter: Arc::clone(arbiter),
-            writer_id: admission.writer_id,
+            numbering: admission.numbering,
             target_buffer,
             policy,
             account_id: admission.account_id,
             counters: admission.counters,
-            next_chunk_id: ChunkId(0),
             patches: PatchList::default(),
             batch: Batch::default(),
             look_cursor: 0,
@@ -60,7 +60,7 @@ impl WriterPort {
     }
 
     pub(super) fn writer_id(&self) -> Option<WriterId> {
-        self.writer_id
+        self.numbering.map(|numbering| numbering.writer_id)
     }
 
     pub(super) fn target_buffer(&self) -> BufferId {
@@ -126,19 +126,20 @@ impl WriterPort {
     }
 
     fn acquire_by(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
+        let numbering = self.numbering.as_mut()?;
         let header = NewChunk {
-            writer_id: self.writer_id?,
-            chunk_id: self.next_chunk_id,
+            writer_id: numbering.writer_id,
+            chunk_id: numbering.next_chunk_id,
             flags: ChunkFlags::NONE,
         };
         let chunk = self.arbiter.acquire_chunk(header, policy)?;
-        self.next_chunk_id = self.next_chunk_id.next();
+        numbering.next_chunk_id = numbering.next_chunk_id.next();
         Some(chunk)
     }
 
     /// Commits a chunk.
     pub(super) fn return_chunk(&mut self, chunk: WritableChunk) {
-        if let Some(writer_id) = self.writer_id {
+        if let Some(writer_id) = self.writer_id() {
             self.arbiter.return_chunk(
                 chunk,
                 writer_id,
@@ -162,7 +163,7 @@ impl WriterPort {
 
     /// Commits the lengths that are known, if there are any.
     pub(super) fn send_patches(&mut self) {
-        if let (true, Some(writer_id)) = (self.patches.is_front_ready(), self.writer_id) {
+        if let (true, Some(writer_id)) = (self.patches.is_front_ready(), self.writer_id()) {
             self.arbiter.send_patches(
                 writer_id,
                 self.target_buffer,
@@ -181,6 +182,6 @@ impl WriterPort {
 
 impl Drop for WriterPort {
     fn drop(&mut self) {
-        self.arbiter.dismiss_writer(self.writer_id, self.account_id);
+        self.arbiter.dismiss_writer(self.numbering, self.account_id);
     }
 }

@@ -6,9 +6,9 @@ use protozero::{Message, StreamWriter, Writer};
 
 use super::account::PacketCounts;
 use super::arbiter::Arbiter;
-use crate::coordination::BufferExhaustedPolicy;
 use super::chunk_source::{ChunkSource, Prepared};
 use super::port::WriterPort;
+use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, WriterId};
 use crate::protos::TracePacket;
 

@@ -1,14 +1,17 @@
-//! Which writer ids are in use.
+//! Which writer ids are in use, and how far their chunks are numbered.
 
-use crate::ids::WriterId;
+use crate::ids::{ChunkId, WriterId};
 
 /// Hands out writer ids from 1 to a largest one, next-fit: an id that was released comes round
 /// again as late as possible, so what the service still knows of its last owner is rarely taken
 /// for the next one's.
+///
+/// To the service all owners of an id are one sequence. So the next owner's chunks are numbered on
+/// from the last one's: if they began at 0 again, they would look like chunks that come late.
 #[derive(Debug)]
 pub(super) struct WriterIds {
-    /// Whether id `index + 1` is in use. Grows with the largest id that was handed out.
-    used: Vec<bool>,
+    /// What is known of id `index + 1`. Grows with the largest id that was handed out.
+    entries: Vec<Entry>,
     /// The id that was handed out last, 0 before the first.
     last: u16,
     /// The largest id.
@@ -16,10 +19,24 @@ pub(super) struct WriterIds {
     in_use: u16,
 }
 
+#[derive(Debug)]
+struct Entry {
+    is_used: bool,
+    /// Where its next owner starts.
+    next_chunk_id: ChunkId,
+}
+
+/// A writer id, and the first chunk id to use with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbering {
+    pub(super) writer_id: WriterId,
+    pub(super) next_chunk_id: ChunkId,
+}
+
 impl WriterIds {
     pub(super) const fn new(max: WriterId) -> Self {
         Self {
-            used: Vec::new(),
+            entries: Vec::new(),
             last: 0,
             max,
             in_use: 0,
@@ -27,7 +44,7 @@ impl WriterIds {
     }
 
     /// The next id that is not in use; `None` if all are.
-    pub(super) fn allocate(&mut self) -> Option<WriterId> {
+    pub(super) fn allocate(&mut self) -> Option<Numbering> {
         if self.in_use == self.max.0 {
             return None;
         }
@@ -38,24 +55,32 @@ impl WriterIds {
                 self.last + 1
             };
             let index = usize::from(self.last - 1);
-            if index == self.used.len() {
-                self.used.push(false);
+            if index == self.entries.len() {
+                self.entries.push(Entry {
+                    is_used: false,
+                    next_chunk_id: ChunkId(0),
+                });
             }
-            if !self.used[index] {
-                self.used[index] = true;
+            let entry = &mut self.entries[index];
+            if !entry.is_used {
+                entry.is_used = true;
                 self.in_use += 1;
-                return Some(WriterId(self.last));
+                return Some(Numbering {
+                    writer_id: WriterId(self.last),
+                    next_chunk_id: entry.next_chunk_id,
+                });
             }
         }
     }
 
     /// Takes back an id. One that is not in use is ignored.
-    pub(super) fn release(&mut self, id: WriterId) {
-        let used = usize::from(id.0)
+    pub(super) fn release(&mut self, numbering: Numbering) {
+        let entry = usize::from(numbering.writer_id.0)
             .checked_sub(1)
-            .and_then(|index| self.used.get_mut(index));
-        if let Some(used @ true) = used {
-            *used = false;
+            .and_then(|index| self.entries.get_mut(index));
+        if let Some(entry) = entry.filter(|entry| entry.is_used) {
+            entry.is_used = false;
+            entry.next_chunk_id = numbering.next_chunk_id;
             self.in_use -= 1;
         }
     }
@@ -70,10 +95,19 @@ impl WriterIds {
 mod tests {
     use super::*;
 
+    fn allocate(ids: &mut WriterIds) -> Option<u16> {
+        ids.allocate().map(|numbering| numbering.writer_id.0)
+    }
+
     fn allocate_all(ids: &mut WriterIds) -> Vec<u16> {
-        std::iter::from_fn(|| ids.allocate())
-            .map(|id| id.0)
-            .collect()
+        std::iter::from_fn(|| allocate(ids)).collect()
+    }
+
+    fn release(ids: &mut WriterIds, id: u16) {
+        ids.release(Numbering {
+            writer_id: WriterId(id),
+            next_chunk_id: ChunkId(0),
+        });
     }
 
     #[test]
@@ -81,8 +115,8 @@ mod tests {
         let mut ids = WriterIds::new(WriterId(255));
         assert_eq!(allocate_all(&mut ids), (1..=255).collect::<Vec<_>>());
         assert_eq!(ids.allocate(), None);
-        ids.release(WriterId(255));
-        assert_eq!(ids.allocate(), Some(WriterId(255)));
+        release(&mut ids, 255);
+        assert_eq!(allocate(&mut ids), Some(255));
         assert_eq!(ids.allocate(), None);
     }
 
@@ -95,19 +129,19 @@ mod tests {
             assert_eq!(all, (1..=1023).collect::<Vec<_>>());
 
             for _ in 0..3 {
-                ids.release(WriterId(42));
-                assert_eq!(ids.allocate(), Some(WriterId(42)));
+                release(&mut ids, 42);
+                assert_eq!(allocate(&mut ids), Some(42));
             }
-            ids.release(WriterId(1));
-            ids.release(WriterId(1023));
+            release(&mut ids, 1);
+            release(&mut ids, 1023);
             // Searched from 42 on.
-            assert_eq!(ids.allocate(), Some(WriterId(1023)));
-            assert_eq!(ids.allocate(), Some(WriterId(1)));
+            assert_eq!(allocate(&mut ids), Some(1023));
+            assert_eq!(allocate(&mut ids), Some(1));
             assert_eq!(ids.allocate(), None);
 
             for id in (1..=1023).rev() {
                 assert!(!ids.is_empty());
-                ids.release(WriterId(id));
+                release(&mut ids, id);
             }
             assert!(ids.is_empty());
         }
@@ -122,14 +156,24 @@ mod tests {
     #[test]
     fn releasing_an_id_that_is_not_in_use_changes_nothing() {
         let mut ids = WriterIds::new(WriterId(3));
-        let first = ids.allocate().unwrap();
+        let first = allocate(&mut ids).unwrap();
         for id in [0, 2, 3, 4, u16::MAX] {
-            ids.release(WriterId(id));
+            release(&mut ids, id);
         }
         assert!(!ids.is_empty());
-        ids.release(first);
-        ids.release(first);
+        release(&mut ids, first);
+        release(&mut ids, first);
         assert!(ids.is_empty());
-        assert_eq!(ids.allocate(), Some(WriterId(2)));
+        assert_eq!(allocate(&mut ids), Some(2));
+    }
+
+    #[test]
+    fn chunks_are_numbered_on_by_the_next_owner_of_an_id() {
+        let mut ids = WriterIds::new(WriterId(1));
+        let mut numbering = ids.allocate().unwrap();
+        assert_eq!(numbering.next_chunk_id, ChunkId(0));
+        numbering.next_chunk_id = ChunkId(7);
+        ids.release(numbering);
+        assert_eq!(ids.allocate(), Some(numbering));
     }
 }

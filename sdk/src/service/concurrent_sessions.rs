@@ -19,8 +19,11 @@ pub(super) struct ConcurrentSessionEvent {
 }
 
 impl Control {
-    /// Tells the other sessions of the state that a session has now.
-    pub(super) fn state_changed(&mut self, changed: SessionId) {
+    /// Takes a session on in its life, and tells the others.
+    pub(super) fn enter_state(&mut self, changed: SessionId, state: State) {
+        if let Some(session) = self.sessions.get_mut(&changed) {
+            session.state = state;
+        }
         let timestamp_ns = self.environment.now_ns();
         let Some(event) = self.describe(changed, timestamp_ns) else {
             return;

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::Calls;
+use super::data_sources::{RegisteredDataSource, Registration};
 use super::environment::Environment;
 use super::limits::Limits;
-use super::session_clone::{CloneId, PendingClone};
 use super::producer_endpoint::{ProducerLink, RefusedCommits};
+use super::session_clone::{CloneId, PendingClone};
 use super::timers::{Timer, Timers};
 use super::tracing_session::TracingSession;
 use super::triggers::TriggerHistory;
-use crate::coordination::{DataSourceDescriptor, Producer};
+use crate::coordination::Producer;
 use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// State that is read and changed under the service's lock. Methods are spread over the files of
@@ -30,7 +31,10 @@ pub(crate) struct Control {
     /// When sessions with a name began, in nanoseconds on the trace clock.
     pub(super) name_starts: BTreeMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
+    /// Whether only producers of the service's own user take part.
+    pub(super) is_locked_down: bool,
     pub(super) last_producer: ProducerId,
+    pub(super) last_registration: Registration,
     pub(super) last_session: SessionId,
     pub(super) last_instance: InstanceId,
     pub(super) last_flush: FlushId,
@@ -43,7 +47,7 @@ pub(super) struct ConnectedProducer {
     pub(super) name: String,
     pub(super) link: Arc<ProducerLink>,
     pub(super) calls_to: Arc<dyn Producer>,
-    pub(super) data_sources: Vec<DataSourceDescriptor>,
+    pub(super) data_sources: Vec<RegisteredDataSource>,
 }
 
 impl Control {
@@ -60,7 +64,9 @@ impl Control {
             last_clone: 0,
             name_starts: BTreeMap::new(),
             refused: Arc::default(),
+            is_locked_down: false,
             last_producer: ProducerId(0),
+            last_registration: Registration(0),
             last_session: SessionId(0),
             last_instance: InstanceId(0),
             last_flush: FlushId(0),

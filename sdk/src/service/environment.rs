@@ -1,4 +1,4 @@
-//! What the service needs from the machine: time and chance. Tests bring their own.
+//! What the service needs from the machine: time, chance and a user. Tests bring their own.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,7 +7,7 @@ use crate::clock;
 /// A reading of one clock: its id in a trace, and nanoseconds.
 pub(crate) type ClockReading = (u32, u64);
 
-/// Time and chance.
+/// Time, chance and a user.
 pub(crate) trait Environment: Send + Sync {
     /// Time on the trace clock, which also drives all timers.
     fn now_ns(&self) -> u64;
@@ -20,6 +20,9 @@ pub(crate) trait Environment: Send + Sync {
 
     /// 64 bits that nobody can guess.
     fn random_bits(&self) -> u64;
+
+    /// The user that the service runs as.
+    fn uid(&self) -> u32;
 
     /// A number from 0 up to but excluding 1.
     fn random_fraction(&self) -> f64 {
@@ -42,6 +45,10 @@ impl Environment for Machine {
 
     fn clocks(&self) -> Vec<ClockReading> {
         clock::snapshot().to_vec()
+    }
+
+    fn uid(&self) -> u32 {
+        rustix::process::getuid().as_raw()
     }
 
     fn random_bits(&self) -> u64 {

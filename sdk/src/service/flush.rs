@@ -89,7 +89,8 @@ impl Control {
             if !instances.is_empty() {
                 contacted.insert(producer_id);
                 let link = Arc::clone(&producer.calls_to);
-                self.calls.note(move || link.flush(flush, &instances, flags));
+                self.calls
+                    .note(move || link.flush(flush, &instances, flags));
             }
         }
         let timeout_ms = match timeout_ms {

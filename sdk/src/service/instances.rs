@@ -1,13 +1,13 @@
-//! Data sources, and the instances of them that sessions record.
+//! Instances: data sources of producers in the sessions that record them.
 
 use std::sync::Arc;
 
 use super::control::Control;
-use super::lifecycle_events::Event;
+use super::data_sources::{RegisteredDataSource, Registration};
+use super::lifecycle_events::{DataSourceName, Event};
 use super::timers::Timer;
 use super::tracing_session::State;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup};
-use super::recording::RecordedDataSource;
 use crate::ids::{InstanceId, ProducerId, SessionId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(super) struct Instance {
     pub(super) id: InstanceId,
     pub(super) producer: ProducerId,
     pub(super) producer_name: String,
+    pub(super) registration: Registration,
+    /// As it was when the instance was set up.
     pub(super) descriptor: DataSourceDescriptor,
     /// Position in the buffers of the session.
     pub(super) buffer_index: usize,
@@ -34,43 +36,13 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Whether it records, or is about to.
-    pub(super) fn is_running(&self) -> bool {
-        matches!(
-            self.state,
-            InstanceState::Starting | InstanceState::Started
-        )
+    /// Whether its producer was not yet asked to stop it.
+    fn is_wanted(&self) -> bool {
+        !matches!(self.state, InstanceState::Stopping | InstanceState::Stopped)
     }
 }
 
 impl Control {
-    pub(super) fn register_data_source(
-        &mut self,
-        producer_id: ProducerId,
-        descriptor: DataSourceDescriptor,
-    ) {
-        let Some(producer) = self.producers.get_mut(&producer_id) else {
-            return;
-        };
-        producer.data_sources.push(descriptor.clone());
-        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for id in ids {
-            self.set_up_and_start(id, producer_id, &descriptor);
-        }
-    }
-
-    pub(super) fn unregister_data_source(&mut self, producer_id: ProducerId, name: &str) {
-        let Some(producer) = self.producers.get_mut(&producer_id) else {
-            return;
-        };
-        producer
-            .data_sources
-            .retain(|descriptor| descriptor.name != name);
-        self.remove_instances(|instance| {
-            instance.producer == producer_id && instance.descriptor.name == name
-        });
-    }
-
     /// Ends and forgets instances whose data source or producer is gone.
     pub(super) fn remove_instances(&mut self, is_gone: impl Fn(&Instance) -> bool) {
         let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -83,12 +55,13 @@ impl Control {
                 .extract_if(.., |instance| is_gone(instance))
                 .collect();
             for instance in &removed {
-                let instance_id = instance.id;
-                if instance.is_running() {
-                    if let Some(producer) = self.producers.get(&instance.producer) {
-                        let link = Arc::clone(&producer.calls_to);
-                        self.calls.note(move || link.stop_data_source(instance_id));
-                    }
+                if instance.is_wanted()
+                    && let Some(producer) = self.producers.get(&instance.producer)
+                {
+                    let (link, instance_id) = (Arc::clone(&producer.calls_to), instance.id);
+                    self.calls.note(move || link.stop_data_source(instance_id));
+                }
+                if instance.state != InstanceState::Stopped {
                     session.tell_state(&mut self.calls, instance, false);
                 }
             }
@@ -101,16 +74,16 @@ impl Control {
 
     /// Sets up the data sources of all producers that a new session wants.
     pub(super) fn set_up_all(&mut self, id: SessionId) {
-        let offered: Vec<(ProducerId, DataSourceDescriptor)> = self
+        let offered: Vec<(ProducerId, RegisteredDataSource)> = self
             .producers
             .iter()
             .flat_map(|(&producer, connected)| {
-                let descriptors = connected.data_sources.iter();
-                descriptors.map(move |descriptor| (producer, descriptor.clone()))
+                let data_sources = connected.data_sources.iter();
+                data_sources.map(move |data_source| (producer, data_source.clone()))
             })
             .collect();
-        for (producer, descriptor) in offered {
-            self.set_up_and_start(id, producer, &descriptor);
+        for (producer, data_source) in offered {
+            self.set_up_and_start(id, producer, &data_source);
         }
     }
 
@@ -120,34 +93,33 @@ impl Control {
         &mut self,
         id: SessionId,
         producer_id: ProducerId,
-        descriptor: &DataSourceDescriptor,
+        data_source: &RegisteredDataSource,
     ) {
-        let (Some(session), Some(producer)) = (
-            self.sessions.get_mut(&id),
-            self.producers.get(&producer_id),
-        ) else {
+        let Some(producer) = self.producers.get(&producer_id) else {
             return;
         };
-        if !matches!(session.state, State::Configured | State::Started) {
+        let admits_user = self.admits_user(producer.link.client().uid);
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let is_open = matches!(session.state, State::Configured | State::Started);
+        if !is_open || !admits_user {
             return;
         }
-        let wanted: Vec<RecordedDataSource> = session
-            .recording
-            .data_sources_named(&descriptor.name)
-            .into_iter()
-            .filter(|entry| entry.admits_producer(&producer.name))
-            .collect();
-        for (ordinal, entry) in wanted.iter().enumerate() {
+        let RegisteredDataSource { number, descriptor } = data_source;
+        // Counted with those that the producer is not in: a change of filters may admit it later.
+        let entries = session.recording.data_sources_named(&descriptor.name);
+        for (ordinal, entry) in entries.iter().enumerate() {
             let exists = session.instances.iter().any(|instance| {
                 instance.producer == producer_id
-                    && instance.descriptor.name == descriptor.name
+                    && instance.registration == *number
                     && instance.entry == entry.index
             });
-            if exists {
+            if exists || !entry.admits_producer(&producer.name) {
                 continue;
             }
             self.last_instance.0 += 1;
-            let instance = self.last_instance;
+            let instance_id = self.last_instance;
             let buffer = &session.buffers[entry.buffer_index];
             producer.link.allow(buffer);
             let setup = DataSourceSetup {
@@ -161,16 +133,19 @@ impl Control {
             };
             let link = Arc::clone(&producer.calls_to);
             self.calls
-                .note(move || link.set_up_data_source(instance, &setup));
-            session.instances.push(Instance {
-                id: instance,
+                .note(move || link.set_up_data_source(instance_id, &setup));
+            let instance = Instance {
+                id: instance_id,
                 producer: producer_id,
                 producer_name: producer.name.clone(),
+                registration: *number,
                 descriptor: descriptor.clone(),
                 buffer_index: entry.buffer_index,
                 entry: entry.index,
                 state: InstanceState::Configured,
-            });
+            };
+            session.tell_state(&mut self.calls, &instance, false);
+            session.instances.push(instance);
             session.instances_ever += 1;
         }
         if session.state == State::Started {
@@ -196,8 +171,7 @@ impl Control {
             let instance_id = instance.id;
             if let Some(producer) = self.producers.get(&instance.producer) {
                 let link = Arc::clone(&producer.calls_to);
-                self.calls
-                    .note(move || link.start_data_source(instance_id));
+                self.calls.note(move || link.start_data_source(instance_id));
             }
             let instance = &session.instances[index];
             if instance.state == InstanceState::Started {
@@ -249,23 +223,22 @@ impl Control {
         };
         for index in 0..session.instances.len() {
             let instance = &mut session.instances[index];
-            let was_running = instance.is_running();
-            let was_stopping = instance.state == InstanceState::Stopping;
-            let waits = was_running && instance.descriptor.notifies_stop && !immediately;
-            instance.state = match instance.state {
-                InstanceState::Stopping if !immediately => InstanceState::Stopping,
-                _ if waits => InstanceState::Stopping,
-                _ => InstanceState::Stopped,
-            };
-            let instance_id = instance.id;
-            if was_running && let Some(producer) = self.producers.get(&instance.producer) {
-                let link = Arc::clone(&producer.calls_to);
+            if instance.state == InstanceState::Stopped {
+                continue;
+            }
+            if instance.is_wanted()
+                && let Some(producer) = self.producers.get(&instance.producer)
+            {
+                let (link, instance_id) = (Arc::clone(&producer.calls_to), instance.id);
                 self.calls.note(move || link.stop_data_source(instance_id));
             }
-            let instance = &session.instances[index];
-            if (was_running || was_stopping) && instance.state == InstanceState::Stopped {
-                session.tell_state(&mut self.calls, instance, false);
+            if instance.descriptor.notifies_stop && !immediately {
+                instance.state = InstanceState::Stopping;
+                continue;
             }
+            instance.state = InstanceState::Stopped;
+            let instance = &session.instances[index];
+            session.tell_state(&mut self.calls, instance, false);
         }
     }
 
@@ -274,10 +247,12 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let all_started = session
-            .instances
-            .iter()
-            .all(|instance| !matches!(instance.state, InstanceState::Starting | InstanceState::Configured));
+        let all_started = session.instances.iter().all(|instance| {
+            !matches!(
+                instance.state,
+                InstanceState::Starting | InstanceState::Configured
+            )
+        });
         if session.state != State::Started || session.all_started || !all_started {
             return;
         }
@@ -287,6 +262,51 @@ impl Control {
         session.note_event(&*self.environment, Event::AllDataSourcesStarted);
         let owner = Arc::clone(&session.owner);
         self.calls.note(move || owner.all_data_sources_started());
+    }
+
+    /// Names the data sources that had their time to start, and have not.
+    pub(super) fn note_slow_starters(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let names: Vec<DataSourceName> = session
+            .instances
+            .iter()
+            .filter(|instance| instance.state == InstanceState::Starting)
+            .map(|instance| DataSourceName {
+                producer: instance.producer_name.clone(),
+                data_source: instance.descriptor.name.clone(),
+            })
+            .collect();
+        if !names.is_empty() {
+            session.note_event(&*self.environment, Event::SlowStartingDataSources(names));
+        }
+    }
+
+    /// Has data sources begin anew what later packets of theirs build on.
+    pub(super) fn clear_incremental_state(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let period_ms = session.recording.config.incremental_state_clear_period_ms;
+        for (producer_id, producer) in &self.producers {
+            let instances: Vec<_> = session
+                .instances
+                .iter()
+                .filter(|instance| {
+                    instance.producer == *producer_id
+                        && instance.state == InstanceState::Started
+                        && instance.descriptor.clears_incremental_state
+                })
+                .map(|instance| instance.id)
+                .collect();
+            if !instances.is_empty() {
+                let link = Arc::clone(&producer.calls_to);
+                self.calls
+                    .note(move || link.clear_incremental_state(&instances));
+            }
+        }
+        self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
     }
 
     fn find_instance(&self, producer: ProducerId, id: InstanceId) -> Option<(SessionId, usize)> {

@@ -6,12 +6,12 @@ use super::central_buffer::{CentralBuffer, Reader};
 use super::control::Control;
 use super::flush::{FlushOutcome, FlushThen};
 use super::instances::InstanceState;
-use super::lifecycle_events::{DataSourceName, Event};
+use super::lifecycle_events::Event;
+use super::recording::Recording;
 use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
-use super::recording::Recording;
 use crate::consumer::TriggerMode;
 use crate::coordination::{FlushFlags, FlushReason};
 use crate::error::Error;
@@ -40,14 +40,12 @@ impl Control {
     pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, Error> {
         let recording = Arc::clone(&request.recording);
         let config = &recording.config;
-        self.check_other_sessions(config, request.uid)?;
+        self.set_lockdown(config.lockdown_mode);
+        self.check_other_sessions(&recording, request.uid)?;
         let buffers = self.open_buffers(request)?;
         self.last_session.0 += 1;
         let id = self.last_session;
-        if let Some(name) = &config.unique_session_name {
-            let now_ns = self.environment.now_ns();
-            self.name_starts.insert(name.clone(), now_ns);
-        }
+        self.note_name(&recording);
         let uuid = match config.trace_uuid {
             (0, 0) => random_uuid(|| self.environment.random_bits()),
             given => given,
@@ -64,7 +62,7 @@ impl Control {
         session.writes_into_file = request.writes_into_file;
         self.sessions.insert(id, session);
         self.abort_for_priority(id, config.exclusive_prio);
-        self.state_changed(id);
+        self.enter_state(id, State::Configured);
         self.tell_of_others(id);
         self.set_up_all(id);
         match &config.trigger_config {
@@ -97,9 +95,7 @@ impl Control {
                 // A buffer that is full for good has nothing to gain from being drained early.
                 (FillPolicy::Discard, _) => Reader::ReadsAll,
             };
-            let id = self
-                .next_buffer_id(&opened)
-                .ok_or(Error::TooManyBuffers)?;
+            let id = self.next_buffer_id(&opened).ok_or(Error::TooManyBuffers)?;
             opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
         }
         Ok(opened)
@@ -133,7 +129,6 @@ impl Control {
         if session.state != State::Configured {
             return;
         }
-        session.state = State::Started;
         session.note_event(&*self.environment, Event::TracingStarted);
         let recording = Arc::clone(&session.recording);
         let config = &recording.config;
@@ -160,13 +155,16 @@ impl Control {
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
         self.mark_stream(id);
         self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
-        self.state_changed(id);
+        self.enter_state(id, State::Started);
         self.start_instances(id);
-        self.check_all_started(id);
     }
 
-    /// Has data sources flush, then ends the session.
+    /// Has data sources flush, if they have started, then ends the session.
     pub(super) fn flush_and_disable(&mut self, id: SessionId) {
+        let session = self.sessions.get(&id);
+        if !session.is_some_and(|session| session.state == State::Started) {
+            return self.disable(id);
+        }
         let flags = FlushFlags::by_service(FlushReason::TraceStop);
         self.flush(id, 0, flags, None, FlushThen::Disable);
     }
@@ -179,13 +177,18 @@ impl Control {
         match session.state {
             State::Configured => self.disable_now(id),
             State::Started => {
-                session.state = State::Stopping;
                 let config = &session.recording.config;
                 let timeout_ms = config.effective_data_source_stop_timeout_ms();
-                self.state_changed(id);
                 self.stop_instances(id, false);
+                if self.all_stopped(id) {
+                    return self.disable_now(id);
+                }
+                self.enter_state(id, State::Stopping);
+                // What began before goes on: flushes, and writing what is in the buffers.
+                self.timers.cancel(id, |timer| {
+                    !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
+                });
                 self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
-                self.check_all_stopped(id);
             }
             State::Stopping | State::Disabled | State::ClonedReadOnly => {}
         }
@@ -193,14 +196,18 @@ impl Control {
 
     /// Goes on with the end of a session when its last data source is done.
     pub(super) fn check_all_stopped(&mut self, id: SessionId) {
-        let is_done = self.sessions.get(&id).is_some_and(|session| {
-            let mut instances = session.instances.iter();
-            session.state == State::Stopping
-                && instances.all(|instance| instance.state == InstanceState::Stopped)
-        });
-        if is_done {
+        let session = self.sessions.get(&id);
+        let is_stopping = session.is_some_and(|session| session.state == State::Stopping);
+        if is_stopping && self.all_stopped(id) {
             self.disable_now(id);
         }
+    }
+
+    fn all_stopped(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_none_or(|session| {
+            let mut instances = session.instances.iter();
+            instances.all(|instance| instance.state == InstanceState::Stopped)
+        })
     }
 
     /// Ends a session, whatever its data sources say.
@@ -211,10 +218,10 @@ impl Control {
         self.stop_instances(id, true);
         self.timers.cancel(id, |_| true);
         self.scrape(id);
+        self.enter_state(id, State::Disabled);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.state = State::Disabled;
         session.note_event(&*self.environment, Event::TracingDisabled);
         session.stats_are_due = true;
         let reason = session.end_reason.clone();
@@ -223,7 +230,6 @@ impl Control {
         for (_, flush) in flushes {
             self.finish_flush_of_ended(id, flush);
         }
-        self.state_changed(id);
         self.calls.note(move || owner.disabled(reason.as_deref()));
     }
 
@@ -270,24 +276,6 @@ impl Control {
         }
     }
 
-    pub(super) fn note_slow_starters(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let names: Vec<DataSourceName> = session
-            .instances
-            .iter()
-            .filter(|instance| instance.state == InstanceState::Starting)
-            .map(|instance| DataSourceName {
-                producer: instance.producer_name.clone(),
-                data_source: instance.descriptor.name.clone(),
-            })
-            .collect();
-        if !names.is_empty() {
-            session.note_event(&*self.environment, Event::SlowStartingDataSources(names));
-        }
-    }
-
     /// What is in the buffers is due in the file.
     pub(super) fn write_periodically(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -295,8 +283,9 @@ impl Control {
         };
         let period_ms = session.recording.config.effective_file_write_period_ms();
         let flushes_before = session.flushes_before_writing();
+        let is_started = session.state == State::Started;
         self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
-        if flushes_before {
+        if flushes_before && is_started {
             let flags = FlushFlags::by_service(FlushReason::Periodic);
             self.flush(id, 0, flags, None, FlushThen::WriteIntoFile);
         } else {
@@ -311,38 +300,16 @@ impl Control {
         }
     }
 
-    /// Has data sources begin anew what later packets of theirs build on.
-    pub(super) fn clear_incremental_state(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let period_ms = session.recording.config.incremental_state_clear_period_ms;
-        for (producer_id, producer) in &self.producers {
-            let instances: Vec<_> = session
-                .instances
-                .iter()
-                .filter(|instance| {
-                    instance.producer == *producer_id
-                        && instance.state == InstanceState::Started
-                        && instance.descriptor.clears_incremental_state
-                })
-                .map(|instance| instance.id)
-                .collect();
-            if !instances.is_empty() {
-                let link = Arc::clone(&producer.calls_to);
-                self.calls
-                    .note(move || link.clear_incremental_state(&instances));
-            }
-        }
-        self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
-    }
-
     pub(super) fn snapshot_clocks_periodically(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         session.snapshot_clocks(&*self.environment);
-        let interval_ms = session.recording.config.builtin_data_sources.effective_snapshot_interval_ms();
+        let interval_ms = session
+            .recording
+            .config
+            .builtin_data_sources
+            .effective_snapshot_interval_ms();
         self.mark_stream(id);
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
     }

@@ -35,7 +35,10 @@ impl Event {
     pub(super) fn comes_with_clocks(&self) -> bool {
         matches!(
             self,
-            Self::TracingStarted | Self::AllDataSourcesFlushed | Self::TracingDisabled
+            Self::TracingStarted
+                | Self::AllDataSourcesStarted
+                | Self::AllDataSourcesFlushed
+                | Self::TracingDisabled
         )
     }
 
@@ -89,9 +92,15 @@ impl LifecycleEvents {
         let same_kind = |other: &(u64, Event)| {
             std::mem::discriminant(&other.1) == std::mem::discriminant(&event)
         };
-        let kept = if event.is_kept_each_time() { KEPT_MAX } else { 1 };
+        let kept = if event.is_kept_each_time() {
+            KEPT_MAX
+        } else {
+            1
+        };
         let earlier = self.events.iter().filter(|other| same_kind(other)).count();
-        if earlier >= kept && let Some(oldest) = self.events.iter().position(same_kind) {
+        if earlier >= kept
+            && let Some(oldest) = self.events.iter().position(same_kind)
+        {
             self.events.remove(oldest);
         }
         self.events.push((timestamp_ns, event));
@@ -126,8 +135,13 @@ mod tests {
             events.note(time, Event::ReadCompleted);
         }
         let taken = events.take();
-        let flushes = taken.iter().filter(|(_, event)| *event == Event::FlushStarted);
-        assert_eq!(flushes.map(|(time, _)| *time).collect::<Vec<_>>(), (36..100).collect::<Vec<_>>());
+        let flushes = taken
+            .iter()
+            .filter(|(_, event)| *event == Event::FlushStarted);
+        assert_eq!(
+            flushes.map(|(time, _)| *time).collect::<Vec<_>>(),
+            (36..100).collect::<Vec<_>>()
+        );
         assert!(taken.contains(&(99, Event::ReadCompleted)));
         assert_eq!(taken.len(), KEPT_MAX + 1);
         assert!(events.take().is_empty());

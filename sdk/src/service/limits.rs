@@ -1,6 +1,7 @@
 //! What a session may not do because of the others.
 
 use super::control::Control;
+use super::recording::Recording;
 use super::tracing_session::State;
 use crate::consumer::TraceConfig;
 use crate::error::{Error, Refusal};
@@ -32,36 +33,63 @@ impl Control {
     /// Whether a new session gets along with those that are there.
     pub(super) fn check_other_sessions(
         &self,
-        config: &TraceConfig,
+        recording: &Recording,
         uid: u32,
     ) -> Result<(), Error> {
+        let config = &recording.config;
         self.check_priority(config)?;
-        let name = config.unique_session_name.as_deref().unwrap_or_default();
-        if !name.is_empty() {
-            let is_taken = self.sessions.values().any(|session| {
-                session.state != State::ClonedReadOnly
-                    && session.recording.config.unique_session_name.as_deref() == Some(name)
-            });
-            if is_taken {
-                return Err(Refusal::NameInUse { name: name.to_owned() }.into());
-            }
+        if let Some(name) = recording.unique_name() {
+            self.check_name(name)?;
         }
         self.check_semaphores(config)?;
         if config.enable_extra_guardrails
+            && let Some(name) = recording.unique_name()
             && let Some(&started_ns) = self.name_starts.get(name)
             && self.environment.now_ns() < started_ns + SAME_NAME_APART_NS
         {
-            return Err(Refusal::StartedTooRecently { name: name.to_owned() }.into());
+            return Err(Refusal::StartedTooRecently {
+                name: name.to_owned(),
+            }
+            .into());
         }
         let of_user = self.sessions.values().filter(|session| session.uid == uid);
-        let Limits { sessions, sessions_per_uid } = self.limits;
+        let Limits {
+            sessions,
+            sessions_per_uid,
+        } = self.limits;
         if of_user.count() >= sessions_per_uid {
-            return Err(Error::TooManySessions { limit: sessions_per_uid });
+            return Err(Error::TooManySessions {
+                limit: sessions_per_uid,
+            });
         }
         if self.sessions.len() >= sessions {
             return Err(Error::TooManySessions { limit: sessions });
         }
         Ok(())
+    }
+
+    /// A session has its name until it is freed; snapshots of it do not count.
+    fn check_name(&self, name: &str) -> Result<(), Error> {
+        let is_taken = self.sessions.values().any(|session| {
+            session.state != State::ClonedReadOnly && session.recording.unique_name() == Some(name)
+        });
+        if is_taken {
+            return Err(Refusal::NameInUse {
+                name: name.to_owned(),
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// A session of this name begins now. Names are forgotten when they stand in nobody's way.
+    pub(super) fn note_name(&mut self, recording: &Recording) {
+        let now_ns = self.environment.now_ns();
+        self.name_starts
+            .retain(|_, started_ns| now_ns < *started_ns + SAME_NAME_APART_NS);
+        if let Some(name) = recording.unique_name() {
+            self.name_starts.insert(name.to_owned(), now_ns);
+        }
     }
 
     /// A session that has others keep away keeps away those that do not matter more.

@@ -17,10 +17,9 @@
 //!
 //! Chunks take the left side: a commit is a function call that finds the producer's buffer, copies
 //! the chunk and frees it; no thread, no system call, no queue, and not the service's lock. What
-//! configures and ends sessions takes the right side, under one lock ([`Control`]), and never holds
-//! it while it calls anybody ([`calls`]). Time is asked of an [`Environment`](environment), and
-//! timers run when somebody lets them ([`Service::run_due_timers`]): so tests have time in their
-//! hand.
+//! configures and ends sessions takes the right side, under one lock (`control`), and never holds
+//! it while it calls anybody (`calls`). Time is asked of an `environment`, and timers run when
+//! somebody lets them (`run_due_timers`): so tests have time in their hand.
 
 // Data: chunks in, packets out.
 pub mod trace_buffer; // the central ring: chunks in, whole packets out
@@ -38,6 +37,7 @@ mod recording; // a configuration, ready to be worked with
 mod tracing_session; // what is kept of one session
 mod lifecycle; // from configuration to end
 mod limits; // what a session may not do because of others
+mod data_sources; // what producers offer
 mod instances; // data sources in sessions
 mod flush; // flushes and scrapes
 mod triggers; // events that start, end or clone sessions
@@ -51,6 +51,8 @@ pub(crate) mod service_packets; // as packets
 mod lifecycle_events; // what happened to a session
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
+// What the service says to whoever asks.
+mod service_state; // who is there
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -58,26 +60,27 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-pub(crate) use self::central_buffer::CentralBuffer;
 use self::calls::Patience;
+pub(crate) use self::central_buffer::CentralBuffer;
 use self::control::{ConnectedProducer, Control};
 pub(crate) use self::environment::{Environment, Machine};
 pub(crate) use self::flush::FlushOutcome;
 use self::flush::FlushThen;
 pub(crate) use self::lifecycle::SessionRequest;
 pub(crate) use self::limits::Limits;
+pub(crate) use self::packet_framer::ReadCounts;
 pub(crate) use self::producer_endpoint::ProducerEndpoint;
 use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
+pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub(crate) use self::session_clone::{CloneRequest, CloneSource};
-use self::trace_buffer::ClientIdentity;
-pub(crate) use self::packet_framer::ReadCounts;
 pub(crate) use self::streaming::Writing;
+use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
+use self::trace_reader::TraceReader;
 pub use self::trace_stats::{TraceStats, WriterStats};
 use self::tracing_session::TracingSession;
 pub(crate) use self::tracing_session::{SessionOwner, State};
-use self::trace_reader::TraceReader;
 pub(crate) use self::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, Producer};
 use crate::error::Error;
@@ -128,7 +131,7 @@ impl Service {
         self.with(|_| ());
     }
 
-    /// Takes in a producer; `None` if all ids are in use.
+    /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
     pub(crate) fn connect_producer(
         self: &Arc<Self>,
         name: &str,
@@ -137,6 +140,9 @@ impl Service {
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
         self.with(|control| {
+            if !control.admits_user(client.uid) {
+                return None;
+            }
             let id = ProducerId(control.last_producer.0.checked_add(1)?);
             control.last_producer = id;
             let refused = Arc::clone(&control.refused);
@@ -207,6 +213,16 @@ impl Service {
         self.look(|control| Some(control.sessions.get(&session)?.state))
     }
 
+    /// Why a session ended, if nobody asked it to.
+    pub(crate) fn end_reason(&self, session: SessionId) -> Option<String> {
+        self.control
+            .lock()
+            .sessions
+            .get(&session)?
+            .end_reason
+            .clone()
+    }
+
     /// The buffers of a session, in the order of its configuration.
     pub(crate) fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
         self.look(|control| {
@@ -240,8 +256,7 @@ impl Service {
             let next_ns = control.timers.next_deadline_ns();
             next_ns.unwrap_or(u64::MAX) >= deadline_ns.unwrap_or(u64::MAX)
         };
-        self.changed
-            .wait_while_for(&mut control, is_next, timeout);
+        self.changed.wait_while_for(&mut control, is_next, timeout);
     }
 
     /// Appends what can be read of a session to `trace`. Nothing comes of sessions that write into a
@@ -279,6 +294,11 @@ impl Service {
     pub(crate) fn read_counts(&self, session: SessionId) -> ReadCounts {
         let reader = self.reader(session);
         reader.map_or_else(ReadCounts::default, |reader| reader.lock().framer.counts)
+    }
+
+    /// What a user may see of producers and sessions.
+    pub(crate) fn service_state(&self, uid: u32) -> ServiceState {
+        self.control.lock().service_state(uid)
     }
 
     /// Statistics as they are now; `None` if there is no such session.

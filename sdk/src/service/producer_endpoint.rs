@@ -11,7 +11,7 @@ use super::Service;
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
-use crate::coordination::{DataSourceDescriptor, ServiceControl};
+use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
 use crate::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
 use crate::shm::ServiceMemory;
 use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
@@ -207,9 +207,17 @@ impl ServiceEndpoint for ProducerEndpoint {
 }
 
 impl ServiceControl for ProducerEndpoint {
-    fn register_data_source(&self, descriptor: DataSourceDescriptor) {
+    fn register_data_source(
+        &self,
+        descriptor: DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
         self.service
-            .with(|control| control.register_data_source(self.id, descriptor));
+            .with(|control| control.register_data_source(self.id, descriptor))
+    }
+
+    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        self.service
+            .with(|control| control.update_data_source(self.id, descriptor))
     }
 
     fn unregister_data_source(&self, name: &str) {

@@ -39,7 +39,8 @@ impl Control {
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
         let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
         let provenance = is_first.then(|| reader.provenance());
-        append(&mut reader.packets, environment.now_ns(), |packets| {
+        let (uid, now_ns) = (environment.uid(), environment.now_ns());
+        append(&mut reader.packets, uid, now_ns, |packets| {
             for snapshot in session
                 .first_clock_snapshot
                 .take()
@@ -77,7 +78,7 @@ impl Control {
     }
 
     pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
-        let now_ns = self.environment.now_ns();
+        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
         let stats_are_due = match self.sessions.get_mut(&id) {
             Some(session) => std::mem::take(&mut session.stats_are_due),
             None => return,
@@ -90,7 +91,7 @@ impl Control {
         };
         session.note_event(&*self.environment, Event::ReadCompleted);
         session.invalid_packets = reader.framer.counts.invalid_packets;
-        append(&mut reader.packets, now_ns, |packets| {
+        append(&mut reader.packets, uid, now_ns, |packets| {
             write_events(session, packets);
             if let Some(stats) = &stats {
                 packets.trace_stats(stats);
@@ -114,11 +115,16 @@ fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '
     }
 }
 
-fn append(batch: &mut Vec<u8>, now_ns: u64, write: impl FnOnce(&mut ServicePackets<'_, '_>)) {
+fn append(
+    batch: &mut Vec<u8>,
+    uid: u32,
+    now_ns: u64,
+    write: impl FnOnce(&mut ServicePackets<'_, '_>),
+) {
     let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
     write(&mut ServicePackets {
         trace: &mut buffer.message(),
-        uid: rustix::process::getuid().as_raw(),
+        uid,
         now_ns,
     });
     batch.extend_from_slice(&buffer.to_vec());

@@ -74,16 +74,21 @@ impl Recording {
                 })
             })
             .collect::<Result<_, ConfigError>>()?;
-        let triggers = config.trigger_config.iter().flat_map(|config| &config.triggers);
+        let triggers = config
+            .trigger_config
+            .iter()
+            .flat_map(|config| &config.triggers);
         let trigger_producers = triggers
             .enumerate()
-            .map(|(index, trigger)| match trigger.producer_name_regex.as_str() {
-                "" => Ok(None),
-                regex => {
-                    let field = format!("trigger_config.triggers[{index}].producer_name_regex");
-                    whole_match(field, regex).map(Some)
-                }
-            })
+            .map(
+                |(index, trigger)| match trigger.producer_name_regex.as_str() {
+                    "" => Ok(None),
+                    regex => {
+                        let field = format!("trigger_config.triggers[{index}].producer_name_regex");
+                        whole_match(field, regex).map(Some)
+                    }
+                },
+            )
             .collect::<Result<_, _>>()?;
         Ok(Self {
             config,
@@ -140,14 +145,18 @@ impl Recording {
         buffer.to_vec()
     }
 
-    /// This recording with the producer filters of `other`, entry by entry of the same name.
+    /// This recording with the producer filters of `other`: the n-th entry of a name takes those of
+    /// the n-th entry there.
     pub(super) fn with_filters_of(&self, other: &Self) -> Self {
         let mut entries = self.entries.clone();
-        for entry in &mut entries {
-            let changed = other.entries.iter().find(|changed| changed.name == entry.name);
-            if let Some(changed) = changed {
+        for (index, entry) in entries.iter_mut().enumerate() {
+            let is_same = |other: &&RecordedDataSource| other.name == entry.name;
+            let ordinal = self.entries[..index].iter().filter(is_same).count();
+            if let Some(changed) = other.entries.iter().filter(is_same).nth(ordinal) {
                 entry.producer_names.clone_from(&changed.producer_names);
-                entry.producer_patterns.clone_from(&changed.producer_patterns);
+                entry
+                    .producer_patterns
+                    .clone_from(&changed.producer_patterns);
             }
         }
         Self {
@@ -155,6 +164,12 @@ impl Recording {
             entries,
             trigger_producers: self.trigger_producers.clone(),
         }
+    }
+
+    /// The name that no other session has meanwhile, if it has one.
+    pub(super) fn unique_name(&self) -> Option<&str> {
+        let name = self.config.unique_session_name.as_deref();
+        name.filter(|name| !name.is_empty())
     }
 
     /// What triggers do, if there are any.

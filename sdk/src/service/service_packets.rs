@@ -1,9 +1,9 @@
 //! The packets that the service itself writes: where a trace comes from, how to read its clocks,
 //! and what happened to the session.
 
+use super::concurrent_sessions::ConcurrentSessionEvent;
 use super::lifecycle_events::Event;
 use super::trace_stats::TraceStats;
-use super::concurrent_sessions::ConcurrentSessionEvent;
 use super::tracing_session::{ClockSnapshot, State};
 use super::triggers::ReceivedTrigger;
 use crate::clock;

@@ -95,7 +95,7 @@ impl Control {
         let Some((&source, session)) = found else {
             return self.refuse_clone(request, Refusal::NoSuchSession);
         };
-        if request.uid != 0 && request.uid != session.uid {
+        if !session.is_visible_to(request.uid) {
             return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
         }
         let is_of_file = session.writes_into_file;

@@ -61,7 +61,11 @@ pub struct WriterStats {
 
 impl Control {
     /// `None` if there is no such session.
-    pub(super) fn trace_stats(&self, id: SessionId, reader: &mut TraceReader) -> Option<TraceStats> {
+    pub(super) fn trace_stats(
+        &self,
+        id: SessionId,
+        reader: &mut TraceReader,
+    ) -> Option<TraceStats> {
         let session = self.sessions.get(&id)?;
         let (chunks_discarded, patches_discarded) = self.refused.counts();
         let builtin = &session.recording.config.builtin_data_sources;

@@ -12,9 +12,9 @@ use super::environment::{ClockReading, Environment};
 use super::flush::{FlushCounts, FlushOutcome, PendingFlush};
 use super::instances::Instance;
 use super::lifecycle_events::{Event, LifecycleEvents};
+use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::triggers::ReceivedTrigger;
-use super::recording::Recording;
 use crate::consumer::WriteFlushMode;
 use crate::ids::FlushId;
 
@@ -165,6 +165,11 @@ impl TracingSession {
         )
     }
 
+    /// Whether a user may see it, and take snapshots of it.
+    pub(super) fn is_visible_to(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.uid
+    }
+
     /// Notes something that happens to this session, for the trace.
     pub(super) fn note_event(&mut self, environment: &dyn Environment, event: Event) {
         if event.comes_with_clocks() {
@@ -175,7 +180,12 @@ impl TracingSession {
 
     /// Reads all clocks; keeps the readings for the trace if they tell anything new.
     pub(super) fn snapshot_clocks(&mut self, environment: &dyn Environment) {
-        if self.recording.config.builtin_data_sources.disable_clock_snapshotting {
+        if self
+            .recording
+            .config
+            .builtin_data_sources
+            .disable_clock_snapshotting
+        {
             return;
         }
         let snapshot = ClockSnapshot {

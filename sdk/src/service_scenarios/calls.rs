@@ -67,11 +67,12 @@ fn a_producer_may_wait_inside_a_call_for_a_thread_that_answers_it() {
         .map(Arc::new)
         .unwrap();
     *producer.endpoint.lock() = Arc::downgrade(&endpoint);
-    endpoint.register_data_source(DataSourceDescriptor {
+    let registered = endpoint.register_data_source(DataSourceDescriptor {
         name: "ds".to_owned(),
         notifies_stop: true,
         ..DataSourceDescriptor::default()
     });
+    registered.unwrap();
     let session = world.session(config());
     session.disable();
     assert_eq!(session.state(), Some(State::Disabled));

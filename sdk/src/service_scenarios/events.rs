@@ -1,7 +1,7 @@
 use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{DataSourceDescriptor, ServiceControl};
+use crate::coordination::ServiceControl;
 use crate::protos::trace_packet::Data;
-use crate::protos::tracing_service_event::{DataSourcesDecoder, EventType};
+use crate::protos::tracing_service_event::EventType;
 use crate::service::{CloneSource, FlushOutcome};
 
 use super::harness::{Call, ReadTrace, TestProducer, World};
@@ -30,46 +30,25 @@ fn time_of(trace: &ReadTrace, event: &str) -> u64 {
         .1
 }
 
-/// The producers and data sources that an event of the trace names.
-fn named<'t>(
-    trace: &'t ReadTrace,
-    pick: impl Fn(EventType<'t>) -> Option<DataSourcesDecoder<'t>>,
-) -> Vec<(String, String)> {
+/// The producers and data sources that held up a flush, as the trace names them.
+fn slow_to_flush(trace: &ReadTrace) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for data in trace.data() {
         let Data::ServiceEvent(event) = data else {
             continue;
         };
-        let Some(sources) = pick(event.event_type().unwrap().unwrap()) else {
+        let Some(EventType::LastFlushSlowDataSources(sources)) = event.event_type().unwrap() else {
             continue;
         };
-        for source in sources.data_source() {
+        names.extend(sources.data_source().map(|source| {
             let source = source.unwrap();
-            names.push((
+            (
                 source.producer_name().unwrap().unwrap().to_owned(),
                 source.data_source_name().unwrap().unwrap().to_owned(),
-            ));
-        }
+            )
+        }));
     }
     names
-}
-
-fn slow_starters(trace: &ReadTrace) -> Vec<(String, String)> {
-    named(trace, |event| match event {
-        EventType::SlowStartingDataSources(sources) => Some(sources),
-        _ => None,
-    })
-}
-
-fn slow_to_flush(trace: &ReadTrace) -> Vec<(String, String)> {
-    named(trace, |event| match event {
-        EventType::LastFlushSlowDataSources(sources) => Some(sources),
-        _ => None,
-    })
-}
-
-fn p_and_ds() -> (String, String) {
-    ("p".to_owned(), "ds".to_owned())
 }
 
 fn newest_flush(producer: &TestProducer) -> crate::ids::FlushId {
@@ -216,26 +195,6 @@ fn a_clone_tells_when_each_of_its_buffers_was_taken_once() {
 }
 
 #[test]
-fn data_sources_that_have_not_started_after_20_seconds_are_named() {
-    let world = World::new();
-    let producer = world.producer("p");
-    for name in ["fast", "ds"] {
-        producer.register_with(DataSourceDescriptor {
-            name: name.to_owned(),
-            notifies_start: true,
-            ..DataSourceDescriptor::default()
-        });
-    }
-    let session = world.session(config().data_source(DataSourceConfig::new("fast")));
-    let (fast, _) = producer.setup("fast");
-    producer.endpoint.notify_started(fast);
-    world.advance_ms(19_999);
-    assert!(slow_starters(&session.read()).is_empty());
-    world.advance_ms(1);
-    assert_eq!(slow_starters(&session.read()), [p_and_ds()]);
-}
-
-#[test]
 fn data_sources_that_held_up_the_last_flush_are_named_until_one_succeeds() {
     let world = World::new();
     let producer = world.producer("p");
@@ -245,10 +204,8 @@ fn data_sources_that_held_up_the_last_flush_are_named_until_one_succeeds() {
     producer.ignore_flushes(true);
     let failed = clone();
     world.advance_ms(5000);
-    assert_eq!(
-        slow_to_flush(&failed.finish().unwrap().read()),
-        [p_and_ds()]
-    );
+    let slow = ("p".to_owned(), "ds".to_owned());
+    assert_eq!(slow_to_flush(&failed.finish().unwrap().read()), [slow]);
     producer.ignore_flushes(false);
     assert!(slow_to_flush(&clone().finish().unwrap().read()).is_empty());
 }

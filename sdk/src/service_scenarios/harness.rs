@@ -22,11 +22,15 @@ use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
     ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput,
+    TraceStats,
 };
 use crate::shm::{Geometry, shared_memory};
 
 /// Time of the trace clock at which every test begins, in milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_000_000;
+
+/// The user that the service runs as.
+pub(super) const SERVICE_UID: u32 = 1;
 
 /// A service with time and chance in the hand of the test.
 pub(super) struct World {
@@ -57,6 +61,10 @@ impl Environment for TestMachine {
     fn clocks(&self) -> Vec<(u32, u64)> {
         let now_ns = self.now_ns();
         vec![(6, now_ns), (1, now_ns + *self.drift_ns.lock())]
+    }
+
+    fn uid(&self) -> u32 {
+        SERVICE_UID
     }
 
     fn random_bits(&self) -> u64 {
@@ -116,6 +124,10 @@ impl World {
     }
 
     pub(super) fn producer_of(&self, name: &str, uid: u32) -> TestProducer {
+        self.try_producer_of(name, uid).expect("it is taken in")
+    }
+
+    pub(super) fn try_producer_of(&self, name: &str, uid: u32) -> Option<TestProducer> {
         let geometry = Geometry::new(256 * 1024, 4096).unwrap();
         let (producer_memory, service_memory) = shared_memory(geometry).unwrap();
         let calls = Arc::new(ProducerCalls::default());
@@ -126,15 +138,14 @@ impl World {
         let endpoint = self
             .service
             .connect_producer(name, client, service_memory, calls.clone())
-            .map(Arc::new)
-            .unwrap();
+            .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
-        TestProducer {
+        Some(TestProducer {
             arbiter: Arbiter::new(producer_memory, commits, ArbiterConfig::default()),
             endpoint,
             calls,
-        }
+        })
     }
 
     /// A session of user 0.
@@ -240,6 +251,21 @@ pub(super) enum Call {
     Clear(Vec<String>),
 }
 
+/// The calls that are written here, each as a verb and the name of a data source: `"start ds"`.
+pub(super) fn calls(calls: &[&str]) -> Vec<Call> {
+    let call = |call: &&str| {
+        let (verb, name) = call.split_once(' ').expect("a verb and a name");
+        let name = name.to_owned();
+        match verb {
+            "set_up" => Call::SetUp(name),
+            "start" => Call::Start(name),
+            "stop" => Call::Stop(name),
+            other => panic!("{other} is no call"),
+        }
+    };
+    calls.iter().map(call).collect()
+}
+
 #[derive(Default)]
 struct ProducerCalls {
     endpoint: Mutex<Option<std::sync::Weak<ProducerEndpoint>>>,
@@ -281,7 +307,11 @@ impl Producer for ProducerCalls {
         if *self.ignores_flushes.lock() {
             return;
         }
-        let endpoint = self.endpoint.lock().as_ref().and_then(|weak| weak.upgrade());
+        let endpoint = self
+            .endpoint
+            .lock()
+            .as_ref()
+            .and_then(std::sync::Weak::upgrade);
         if let Some(endpoint) = endpoint {
             endpoint.acknowledge_flush(flush);
         }
@@ -310,7 +340,7 @@ impl TestProducer {
     }
 
     pub(super) fn register_with(&self, descriptor: DataSourceDescriptor) {
-        self.endpoint.register_data_source(descriptor);
+        self.endpoint.register_data_source(descriptor).unwrap();
     }
 
     /// The calls since this was asked last.
@@ -395,9 +425,7 @@ impl SessionOwner for OwnerCalls {
     }
 
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
-        self.told
-            .lock()
-            .push(Told::CloneTriggered(trigger.clone()));
+        self.told.lock().push(Told::CloneTriggered(trigger.clone()));
     }
 }
 
@@ -419,6 +447,10 @@ impl TestSession {
 
     pub(super) fn state(&self) -> Option<State> {
         self.service.state(self.id)
+    }
+
+    pub(super) fn stats(&self) -> TraceStats {
+        self.service.stats(self.id).expect("there is a session")
     }
 
     /// Begins a flush; what is returned holds the outcome once it is known.

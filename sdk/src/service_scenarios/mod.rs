@@ -7,7 +7,14 @@
 mod harness;
 mod trace_file; // a file that a trace is written into
 
-mod life_cycle; // sessions and data sources: set up, start, stop
+mod life_cycle; // sessions from set-up to end
+mod data_sources; // which producers and data sources take part
+mod stopping; // data sources that say when they are done
+mod observers; // who is told of starts and ends
+mod named_buffers; // where packets go
+mod limits; // sessions in each other's way
+mod concurrent_sessions; // sessions that tell of each other
+mod trace_contents; // what a trace says of itself
 mod files; // traces streamed into files, and clones of them
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 mod compression; // batches of packets as one

@@ -122,11 +122,12 @@ impl ByHand {
                 Arc::new(Deaf),
             )
             .unwrap();
-        endpoint.register_data_source(DataSourceDescriptor {
+        let registered = endpoint.register_data_source(DataSourceDescriptor {
             name: "ds".to_owned(),
             needs_no_flush: true,
             ..DataSourceDescriptor::default()
         });
+        registered.unwrap();
         let session = world.session(config());
         let target_buffer = world.service.buffers(session.id)[0].id;
         endpoint.register_writer(Self::WRITER, target_buffer);

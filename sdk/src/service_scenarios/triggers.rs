@@ -5,7 +5,7 @@ use crate::coordination::ServiceControl;
 use crate::protos::trace_packet::Data;
 use crate::service::{CloneSource, ReceivedTrigger, State};
 
-use super::harness::{BEGIN_MS, Call, ReadTrace, TestProducer, TestSession, Told, World, write};
+use super::harness::{BEGIN_MS, ReadTrace, TestProducer, TestSession, Told, World, calls, write};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const TIMEOUT_MS: u32 = 8 * HOUR_MS as u32;
@@ -65,9 +65,9 @@ fn a_session_that_waits_for_a_trigger_starts_when_it_is_hit_and_ends_after_its_d
         [Trigger::new("go").stop_delay_ms(100)],
     ));
     assert_eq!(session.state(), Some(State::Configured));
-    assert_eq!(producer.calls(), [Call::SetUp("ds".to_owned())]);
+    assert_eq!(producer.calls(), calls(&["set_up ds"]));
     producer.endpoint.activate_triggers(&["go"]);
-    assert_eq!(producer.calls(), [Call::Start("ds".to_owned())]);
+    assert_eq!(producer.calls(), calls(&["start ds"]));
     write(&mut producer.writer("ds"), "after the trigger");
     world.advance_ms(99);
     assert!(is_started(&session));
@@ -86,7 +86,7 @@ fn a_session_that_waits_for_a_trigger_in_vain_ends_empty() {
     world.advance_ms(u64::from(TIMEOUT_MS));
     assert_eq!(session.state(), Some(State::Disabled));
     assert!(session.told().contains(&Told::Disabled(None)));
-    assert_eq!(producer.calls(), [Call::SetUp("ds".to_owned())]);
+    assert_eq!(producer.calls(), calls(&["set_up ds", "stop ds"]));
     assert!(session.read().is_empty());
 }
 

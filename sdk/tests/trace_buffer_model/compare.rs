@@ -215,6 +215,7 @@ fn counted(counts: buffer::PacketCounts) -> Counts {
         unread: counts.unread,
         overwritten: counts.overwritten,
         discarded: counts.discarded,
+        late: counts.late,
         gap: counts.gap,
         broken_chain: counts.broken_chain,
         aborted: counts.aborted,

@@ -67,6 +67,7 @@ pub struct Counts {
     pub unread: u64,
     pub overwritten: u64,
     pub discarded: u64,
+    pub late: u64,
     pub gap: u64,
     pub broken_chain: u64,
     pub aborted: u64,

@@ -38,7 +38,7 @@ impl Model {
         let payload = &commit.source[..len];
         if self.sealed || self.read_only {
             self.count("chunks_discarded", 1);
-            return self.refuse(commit, payload, flags);
+            return self.discard(commit, payload, flags);
         }
         if malformed {
             self.count("abi_violations", 1);
@@ -50,7 +50,7 @@ impl Model {
         };
         if reserved > 65535 || outer(reserved) > self.size {
             self.count("abi_violations", 1);
-            return self.refuse(commit, payload, flags);
+            return self.discard(commit, payload, flags);
         }
         self.accounts.entry(key).or_default().record(len);
         let now = self.emptied;
@@ -77,7 +77,9 @@ impl Model {
                     self.lose(key, commit.id, WRITER_ABORT);
                 }
                 self.count("chunks_discarded", 1);
-                return self.refuse(commit, payload, flags);
+                let late = self.refuse(commit, payload, flags);
+                self.accounts.entry(key).or_default().counts.late += late;
+                return;
             }
         }
         let queue = self.queue(key);
@@ -121,7 +123,7 @@ impl Model {
         if size > self.tail() && self.discard {
             self.sealed = true;
             self.count("chunks_discarded", 1);
-            return self.refuse(commit, payload, flags);
+            return self.discard(commit, payload, flags);
         }
         self.incoming = Some(Incoming {
             key,
@@ -166,23 +168,30 @@ impl Model {
         self.forget_stale();
     }
 
-    fn refuse(&mut self, commit: &Commit, payload: &[u8], flags: u8) {
+    fn discard(&mut self, commit: &Commit, payload: &[u8], flags: u8) {
+        let discarded = self.refuse(commit, payload, flags);
+        let account = self.accounts.entry(commit.key).or_default();
+        account.counts.discarded += discarded;
+    }
+
+    /// How many packets are lost with a chunk that is not stored.
+    fn refuse(&mut self, commit: &Commit, payload: &[u8], flags: u8) -> u64 {
         let present = self
             .chunks_of(commit.key)
             .find(|(_, chunk)| chunk.id == commit.id)
             .map(|(_, chunk)| (chunk.payload.len(), chunk.incomplete));
         let account = self.accounts.entry(commit.key).or_default();
         let Some(mut news) = account.news(commit.id) else {
-            return;
+            return 0;
         };
         match present {
-            Some((_, false)) => return,
+            Some((_, false)) => return 0,
             Some((len, true)) => news = news.max(len),
             None => {}
         }
-        account.counts.discarded += packets_from(payload, news, flags);
         let len = payload.len().min(65535).max(news);
         account.note(commit.id, len, commit.complete);
+        packets_from(payload, news, flags)
     }
 
     /// Clears the slots that start before `end`, from the write cursor on.

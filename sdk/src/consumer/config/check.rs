@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::decode::check_source_specific;
 use super::place::Place;
 use super::{ConfigError, TraceConfig, TriggerConfig, TriggerMode};
 
@@ -43,13 +44,14 @@ impl TraceConfig {
             self.check_guardrails()?;
         }
         for (index, data_source) in self.data_sources.iter().enumerate() {
+            let at = Place::ROOT.item("data_sources", index);
+            let at = at.field("config");
             if data_source.name.is_empty() {
-                return Err(Place::ROOT
-                    .item("data_sources", index)
-                    .field("config")
+                return Err(at
                     .field("name")
                     .invalid("is missing: no data source has an empty name"));
             }
+            check_source_specific(&data_source.source_specific, &at)?;
         }
         if let Some(remedy) = self.compression.remedy() {
             return Err(Place::ROOT.field("compression").unsupported(remedy));

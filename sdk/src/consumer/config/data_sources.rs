@@ -70,4 +70,13 @@ impl DataSourceConfig {
         self.producer_name_regex_filter.push(regex.into());
         self
     }
+
+    /// Hands encoded fields of `DataSourceConfig` to the data source, in addition to those before:
+    /// messages of its own, from field number 100 on. Checking the configuration looks at the
+    /// numbers.
+    #[must_use]
+    pub fn source_specific(mut self, fields: &[u8]) -> Self {
+        self.source_specific.extend(fields);
+        self
+    }
 }

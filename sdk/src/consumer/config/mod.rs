@@ -1,8 +1,9 @@
 //! What a session records, when it starts and ends, and what becomes of the trace.
 //!
-//! A configuration is built here in Rust; it means what the `TraceConfig` of the tracing service
-//! means that this crate is compatible with. The rules for target buffers differ in one point:
-//! index 0 given together with a name is checked like any other index.
+//! A configuration is built in Rust, decoded from protobuf, or read from a text. It means what the
+//! `TraceConfig` of the tracing service means that this crate is compatible with. The rules for
+//! target buffers differ in one point: index 0 given together with a name is checked like any other
+//! index. To carry a configuration out is the session's business.
 
 mod buffers; // where packets are kept
 mod builtin; // packets of the service itself
@@ -18,6 +19,7 @@ mod shared_memory; // the memory of each producer
 #[cfg(feature = "text-config")]
 mod text; // configurations that people write
 mod triggers; // events that start, end or clone a session
+mod track_event; // which track events to record
 mod write; // the configuration as the trace carries it
 
 pub use buffers::BufferConfig;
@@ -26,11 +28,11 @@ pub use data_sources::DataSourceConfig;
 pub use error::ConfigError;
 pub use life_cycle::{LockdownMode, SessionSemaphore};
 pub use output::{Compression, TraceAttributeValue, WriteFlushMode};
+pub use track_event::TrackEventConfig;
 pub use triggers::{Trigger, TriggerConfig, TriggerMode};
 
 pub use crate::producer::BufferExhaustedPolicy;
 pub use crate::service::trace_buffer::FillPolicy;
-
 
 use output::TraceAttribute;
 use shared_memory::SharedMemoryConfig;

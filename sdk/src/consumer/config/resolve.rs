@@ -24,6 +24,9 @@ impl TraceConfig {
     /// Resolves names to indices.
     pub(crate) fn resolve(&self) -> Result<ResolvedConfig, ConfigError> {
         self.check_session()?;
+        if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
+            return Err(ConfigError::NoBuffers);
+        }
         if self.buffers.len() > BUFFERS_MAX {
             return Err(ConfigError::TooManyBuffers {
                 count: self.buffers.len(),
@@ -58,9 +61,6 @@ impl TraceConfig {
             .enumerate()
             .map(|(index, data_source)| self.target(index, data_source, &index_of_name))
             .collect::<Result<_, _>>()?;
-        if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
-            return Err(ConfigError::NoBuffers);
-        }
         Ok(ResolvedConfig {
             target_buffers,
             shared_memory: self.shared_memory_of_process()?,

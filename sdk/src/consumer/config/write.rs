@@ -213,3 +213,39 @@ impl Trigger {
         set!(out.set_skip_probability(self.skip_probability));
     }
 }
+
+#[cfg(all(test, feature = "text-config"))]
+mod tests {
+    use protozero::HeapBuffered;
+
+    use super::*;
+
+    fn written(config: &TraceConfig) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<protos::TraceConfig>::new();
+        config.write(&mut buffer.message());
+        buffer.to_vec()
+    }
+
+    #[test]
+    fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
+        for text in [
+            include_str!("../../../tests/configs/every_field.txtpb"),
+            include_str!("../../../tests/configs/every_notation.txtpb"),
+            include_str!("../../../tests/configs/shared_memory.txtpb"),
+        ] {
+            let mut config = TraceConfig::from_text(text).expect("valid");
+            for source in &mut config.data_sources {
+                // Both stalling policies are written as one.
+                if source.exhausted_policy == BufferExhaustedPolicy::Stall {
+                    source.exhausted_policy = BufferExhaustedPolicy::StallThenDrop;
+                }
+            }
+            assert_eq!(TraceConfig::decode(&written(&config)), Ok(config));
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_that_was_not_chosen() {
+        assert_eq!(written(&TraceConfig::new()), b"");
+    }
+}

@@ -210,6 +210,24 @@ fn four_thousand_writers_register_and_unregister_under_ids_of_their_own() {
 }
 
 #[test]
+fn packets_of_forty_thousand_writers_one_after_another_all_arrive() {
+    const WRITERS: u64 = 40_000;
+    let (arbiter, service) = Setup::default().build();
+    for number in 0..WRITERS {
+        let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Drop);
+        writer.packet(|packet| packet.append_uint64::<1>(number));
+    }
+    // Reading them back asserts that each writer id's chunks are numbered without a gap.
+    let ids = 1..=WriterId::MAX.0;
+    let packets: Vec<_> = ids
+        .map(|id| service.whole_packets(WriterId(id)).len())
+        .collect();
+    let reused = WRITERS as usize - packets.len();
+    assert!(packets[..reused].iter().all(|&packets| packets == 2));
+    assert!(packets[reused..].iter().all(|&packets| packets == 1));
+}
+
+#[test]
 fn shutdown_waits_for_writers_and_those_that_come_later_drop_everything() {
     let (arbiter, service) = Setup::default().build();
     let writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Drop);

@@ -56,6 +56,15 @@ struct RefusedChunk<'a> {
     is_complete: bool,
 }
 
+/// Why a chunk is not stored.
+#[derive(Clone, Copy)]
+enum Refusal {
+    /// There is no room for it.
+    Discarded,
+    /// Its place in the sequence was read or evicted.
+    Late,
+}
+
 /// What to do with a chunk that may have come before.
 enum Admission {
     /// Store it; so much of it was consumed already.
@@ -141,7 +150,7 @@ impl TraceBuffer {
             is_complete,
         };
         if self.intake != Intake::Open {
-            return self.discard(&refused);
+            return self.discard(&refused, Refusal::Discarded);
         }
         if scan.end == ScanEnd::Malformed {
             self.stats.abi_violations += 1;
@@ -152,7 +161,7 @@ impl TraceBuffer {
             .filter(|&reserved_bytes| slot_size_bytes(reserved_bytes) <= self.ring.size_bytes())
         else {
             self.stats.abi_violations += 1;
-            return self.account_refused(&refused);
+            return self.account_refused(&refused, Refusal::Discarded);
         };
         let chunk = CheckedChunk {
             id,
@@ -182,7 +191,7 @@ impl TraceBuffer {
         let fits_before_end = size_bytes <= self.ring.tail_bytes();
         if !fits_before_end && self.policy == FillPolicy::Discard {
             self.intake = Intake::Sealed;
-            return self.discard(&refused);
+            return self.discard(&refused, Refusal::Discarded);
         }
         self.sequences[sequence].expect(chunk.id);
         if !fits_before_end {
@@ -210,7 +219,7 @@ impl TraceBuffer {
                 if is_last && chunk.is_complete && chunk.is_aborted {
                     sequence.add_loss(chunk.id, LossMask::WRITER_ABORT);
                 }
-                self.discard(&chunk.refused());
+                self.discard(&chunk.refused(), Refusal::Late);
                 return Admission::Settled;
             }
         }
@@ -331,18 +340,18 @@ impl TraceBuffer {
 
     /// Refuses a chunk that there is no place for, neither in the memory nor in its sequence.
     #[cold]
-    fn discard(&mut self, chunk: &RefusedChunk<'_>) {
+    fn discard(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         self.stats.chunks_discarded += 1;
-        self.account_refused(chunk);
+        self.account_refused(chunk, refusal);
     }
 
     /// Counts the packets that are lost with a refused chunk: those that begin in it, unless an
     /// earlier copy of it brought them.
     #[cold]
-    fn account_refused(&mut self, chunk: &RefusedChunk<'_>) {
+    fn account_refused(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         let present = self.sequences[chunk.sequence].find(chunk.id);
         let account = self.sequences.account_mut(chunk.sequence);
-        let Some(mut news_bytes) = account.accounted.news(chunk.id) else {
+        let Some(mut news_bytes) = account.hot.accounted.news(chunk.id) else {
             return;
         };
         if let Some(present) = present {
@@ -354,9 +363,13 @@ impl TraceBuffer {
         }
         let (packets, _) =
             fragment::packets_from(chunk.payload, usize::from(news_bytes), chunk.flags);
-        account.counts.discarded += packets as u64;
+        *match refusal {
+            Refusal::Discarded => &mut account.counts.discarded,
+            Refusal::Late => &mut account.counts.late,
+        } += packets as u64;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
         account
+            .hot
             .accounted
             .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
     }

@@ -159,7 +159,7 @@ impl TraceBuffer {
         }
         let packets = std::mem::take(&mut slot.unread_packets);
         if packets > 0 {
-            self.sequences.account_mut(sequence).counts.overwritten += u64::from(packets);
+            self.sequences.account_mut(sequence).hot.overwritten += u64::from(packets);
             self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
         }
         self.leave_front(sequence, front);

@@ -49,20 +49,31 @@ pub(super) fn token_at(payload: &[u8], offset: usize) -> Token {
 /// The varint at `offset`, and the offset behind it.
 #[inline]
 fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
-    // Headers of one to four bytes in one load and without a branch on their length, which
-    // alternates at random where packets of about 128 bytes meet.
     if let Some(head) = payload[offset..].first_chunk::<4>() {
         let head = u32::from_le_bytes(*head);
         let ends = !head & 0x8080_8080;
-        if ends != 0 {
-            // The lowest byte without continuation bit is the last one of the varint.
-            let varint = head & (ends ^ (ends - 1));
-            let size = (varint & 0x7f)
-                | (varint & 0x7f00) >> 1
-                | (varint & 0x7f_0000) >> 2
-                | (varint & 0x7f00_0000) >> 3;
-            let len = ends.trailing_zeros() as usize / 8 + 1;
+        // The next fragment starts behind this one, so each step here is waited for. One byte or
+        // two are told apart without a branch: they alternate at random where packets of about 128
+        // bytes meet.
+        if ends & 0x8080 != 0 {
+            let is_short = head & 0x80 == 0;
+            let both = (head & 0x7f) | (head & 0x7f00) >> 1;
+            let (size, len) = if is_short {
+                (head & 0x7f, 1)
+            } else {
+                (both, 2)
+            };
             return Some((u64::from(size), offset + len));
+        }
+        if ends != 0 {
+            let is_short = head & 0x80_0000 == 0;
+            let low = (head & 0x7f) | (head & 0x7f00) >> 1 | (head & 0x7f_0000) >> 2;
+            let (high, len) = if is_short {
+                (0, 3)
+            } else {
+                ((head & 0x7f00_0000) >> 3, 4)
+            };
+            return Some((u64::from(low | high), offset + len));
         }
     }
     long_size_header_at(payload, offset)

@@ -289,9 +289,8 @@ impl TraceBuffer {
                 }
             });
             let consumed = sequence.last_consumed;
-            let reached = newest.filter(|newest| {
-                consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id))
-            });
+            let reached = newest
+                .filter(|newest| consumed.is_none_or(|consumed| !is_newer(consumed.id, newest.id)));
             if let Some(reached) = reached.or(consumed) {
                 successor.sequences.continue_after(account, reached);
             }
@@ -418,8 +417,8 @@ impl TraceBuffer {
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
         self.sequences.iter().map(|(sequence, account)| {
             (
-                account.producer_id,
-                account.writer_id,
+                account.hot.producer_id,
+                account.hot.writer_id,
                 self.counts_of(sequence, account),
             )
         })
@@ -432,6 +431,7 @@ impl TraceBuffer {
             .map(|chunk| u64::from(self.ring.slot(chunk.slot).unread_packets));
         PacketCounts {
             unread: unread.sum(),
+            overwritten: account.hot.overwritten,
             ..account.counts
         }
     }

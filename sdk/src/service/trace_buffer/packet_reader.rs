@@ -157,7 +157,7 @@ impl TraceBuffer {
                         return Taken::Stalled;
                     }
                     Purpose::Evict => {
-                        self.sequences.account_mut(sequence).counts.overwritten += 1;
+                        self.sequences.account_mut(sequence).hot.overwritten += 1;
                         self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
                         return Taken::Nothing;
                     }
@@ -175,10 +175,10 @@ impl TraceBuffer {
                 }
             },
         }
-        let counts = &mut self.sequences.account_mut(sequence).counts;
+        let account = self.sequences.account_mut(sequence);
         match purpose {
-            Purpose::Read => counts.read += 1,
-            Purpose::Evict => counts.overwritten += 1,
+            Purpose::Read => account.counts.read += 1,
+            Purpose::Evict => account.hot.overwritten += 1,
         }
         Taken::Packet
     }
@@ -249,9 +249,9 @@ impl<'a> Packet<'a> {
         Self {
             ring,
             fragments,
-            producer_id: account.producer_id,
-            writer_id: account.writer_id,
-            client: account.client,
+            producer_id: account.hot.producer_id,
+            writer_id: account.hot.writer_id,
+            client: account.hot.client,
             loss,
         }
     }

@@ -186,7 +186,7 @@ impl Ring {
             size_bytes,
             write_bytes: 0,
             used_bytes: 0,
-            slots: SlotTable::default(),
+            slots: SlotTable::for_memory_of(size_bytes),
         })
     }
 
@@ -384,8 +384,9 @@ pub(super) enum Covered {
 
 /// A double-ended queue of slots in which an id leads straight to its slot.
 ///
-/// `slots.len()` is zero or a power of two, so that ids and places wrap together.
-#[derive(Clone)]
+/// `slots.len()` is zero or a power of two, so that ids and places wrap together. It grows with the
+/// number of slots, into capacity that is there from the start: the allocator maps so much memory
+/// without touching it.
 struct SlotTable {
     slots: Vec<Slot>,
     first: SlotId,
@@ -399,17 +400,32 @@ impl fmt::Debug for SlotTable {
     }
 }
 
-impl Default for SlotTable {
-    fn default() -> Self {
+impl Clone for SlotTable {
+    /// Without the capacity: a clone takes no chunks.
+    fn clone(&self) -> Self {
         Self {
-            slots: Vec::new(),
-            first: SlotId(0),
-            end: SlotId(0),
+            slots: self.slots.clone(),
+            ..*self
         }
     }
 }
 
 impl SlotTable {
+    /// An empty table for the slots of so much memory. It allocates later on only if slots are
+    /// smaller, on average, than those of any sensible writer.
+    fn for_memory_of(size_bytes: u32) -> Self {
+        const SLOT_BYTES_MEAN_MIN: usize = 64;
+        let slots_max = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
+        let mut slots = Vec::new();
+        // Where the memory is refused, the table takes it bit by bit.
+        let _ = slots.try_reserve_exact(slots_max);
+        Self {
+            slots,
+            first: SlotId(0),
+            end: SlotId(0),
+        }
+    }
+
     #[inline]
     fn place(&self, id: SlotId) -> usize {
         id.0 as usize & (self.slots.len() - 1)
@@ -461,15 +477,16 @@ impl SlotTable {
     #[cold]
     fn grow(&mut self) {
         const SLOTS_MIN: usize = 64;
-        let mut grown =
-            vec![Slot::padding(0, SLOT_HEADER_BYTES); (self.slots.len() * 2).max(SLOTS_MIN)];
-        let mask = grown.len() - 1;
+        let former_len = self.slots.len();
+        let len = (2 * former_len).max(SLOTS_MIN);
+        self.slots.resize(len, Slot::padding(0, SLOT_HEADER_BYTES));
+        // A slot stays, or moves up by the former length: never to where another one still is.
         let mut id = self.first;
         while id != self.end {
-            grown[id.0 as usize & mask] = *self.get(id);
+            let former_place = id.0 as usize & (former_len - 1);
+            self.slots[id.0 as usize & (len - 1)] = self.slots[former_place];
             id = id.next();
         }
-        self.slots = grown;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::account::Account;
+use super::account::{Account, HotAccount};
 use super::chunk::ClientIdentity;
 use super::chunk_queue::QueuedChunk;
 use super::key_map::{KeyMap, SequenceKey};
@@ -85,7 +85,7 @@ impl SequenceTable {
     pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
         if !self[index].is_remembered {
             self[index].is_remembered = true;
-            self.account_mut(index).client = *client;
+            self.account_mut(index).hot.client = *client;
             self.append_to_empty(index);
         }
     }
@@ -102,7 +102,7 @@ impl SequenceTable {
     /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).hot.accounted.note(
             consumed.id,
             consumed.payload_bytes,
             !consumed.was_incomplete,
@@ -115,10 +115,16 @@ impl SequenceTable {
 
     /// Adds a sequence that another table has as well and that came as far as `reached` there.
     pub(super) fn continue_after(&mut self, account: &Account, reached: ConsumedChunk) {
-        let index = self.find_or_add(SequenceKey::new(account.producer_id, account.writer_id));
-        self.remember(index, &account.client);
+        let HotAccount {
+            producer_id,
+            writer_id,
+            client,
+            ..
+        } = &account.hot;
+        let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
+        self.remember(index, client);
         self[index].last_consumed = Some(reached);
-        self.account_mut(index).accounted.note(
+        self.account_mut(index).hot.accounted.note(
             reached.id,
             reached.payload_bytes,
             !reached.was_incomplete,
@@ -242,7 +248,7 @@ mod tests {
         let forgotten: Vec<u16> = table
             .iter()
             .filter(|(sequence, _)| sequence.last_consumed.is_none())
-            .map(|(_, account)| account.writer_id.0)
+            .map(|(_, account)| account.hot.writer_id.0)
             .collect();
         assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
     }

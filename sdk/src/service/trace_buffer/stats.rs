@@ -166,8 +166,10 @@ pub struct PacketCounts {
     pub unread: u64,
     /// Evicted by newer data before they were read.
     pub overwritten: u64,
-    /// In chunks refused: by a full buffer, for their size, or because they came too late.
+    /// In chunks refused: by a full buffer, by a clone, or for their size.
     pub discarded: u64,
+    /// In chunks that came after their place in the sequence was read or evicted.
+    pub late: u64,
     /// Begun, but chunks are missing where they should go on.
     pub gap: u64,
     /// Begun, but not continued by the chunk that follows.
@@ -184,6 +186,7 @@ impl PacketCounts {
     pub const fn lost(&self) -> u64 {
         self.overwritten
             + self.discarded
+            + self.late
             + self.gap
             + self.broken_chain
             + self.aborted

@@ -726,3 +726,22 @@ fn packets_that_are_not_whole_when_they_go_are_not_shown() {
         assert_eq!(counts(&buffer).overwritten, 2);
     }
 }
+
+#[test]
+fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
+    // Behind the buffer's back: whoever looked at these bytes would find nothing but corruption.
+    let oldest = buffer.ring.first();
+    buffer.ring.payload_mut(oldest).fill(0xff);
+    for chunk_id in 0..128 {
+        buffer.commit_chunk(&UntrustedChunk {
+            writer_id: WriterId(2),
+            ..whole_packets(chunk_id, b"\x01y\x01z")
+        });
+    }
+    assert_eq!(
+        (counts(&buffer).overwritten, counts(&buffer).lost()),
+        (2, 2)
+    );
+}

@@ -1,7 +1,8 @@
 //! `DataSource`, and the `DataSourceConfig` in it.
 
+use super::super::place::Place;
 use super::super::{BufferExhaustedPolicy, ConfigError, DataSourceConfig};
-use super::field::{FieldAt, MessageAt};
+use super::field::{FieldAt, MessageAt, read_message};
 use crate::protos::DataSourceConfig as ConfigSchema;
 use crate::protos::TrackEventConfig as TrackEventSchema;
 use crate::protos::trace_config::DataSource as Schema;
@@ -70,18 +71,33 @@ fn config(source: &mut DataSourceConfig, message: &MessageAt<'_, '_>) -> Result<
             | ConfigSchema::STOP_TIMEOUT_MS_FIELD_NUMBER
             | ConfigSchema::SESSION_INITIATOR_FIELD_NUMBER
             | ConfigSchema::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER => {}
-            ConfigSchema::INTERCEPTOR_CONFIG_FIELD_NUMBER => return Err(field.refuse()),
-            ConfigSchema::TRACK_EVENT_CONFIG_FIELD_NUMBER => {
-                field
-                    .message("track_event_config")?
-                    .read("TrackEventConfig", check_track_event_field)?;
+            _ => {
+                check_source_specific_field(field)?;
                 source.source_specific.extend(field.encoded());
             }
-            SOURCE_SPECIFIC_FROM.. => source.source_specific.extend(field.encoded()),
-            _ => return Err(field.refuse()),
         }
         Ok(())
     })
+}
+
+/// Checks encoded fields that are handed to a data source; `at` is where its configuration is.
+pub(in super::super) fn check_source_specific(
+    fields: &[u8],
+    at: &Place<'_>,
+) -> Result<(), ConfigError> {
+    read_message("DataSourceConfig", fields, at, check_source_specific_field)
+}
+
+fn check_source_specific_field(field: FieldAt<'_, '_>) -> Result<(), ConfigError> {
+    match field.number() {
+        ConfigSchema::TRACK_EVENT_CONFIG_FIELD_NUMBER => field
+            .message("track_event_config")?
+            .read("TrackEventConfig", check_track_event_field),
+        ConfigSchema::INTERCEPTOR_CONFIG_FIELD_NUMBER
+        | ConfigSchema::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER => Err(field.refuse()),
+        SOURCE_SPECIFIC_FROM.. => Ok(()),
+        _ => Err(field.refuse()),
+    }
 }
 
 /// The data source reads the message when it is set up; it is to find nothing unexpected.

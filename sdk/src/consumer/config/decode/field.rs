@@ -128,7 +128,10 @@ impl<'a, 'b> FieldAt<'a, 'b> {
             .iter()
             .find(|(value, _)| *value == number)
             .map(|(_, meaning)| *meaning)
-            .ok_or_else(|| self.place(name).invalid(format!("unknown value {number}")))
+            .ok_or_else(|| {
+                self.place(name)
+                    .invalid(format!("the value {number} is not supported"))
+            })
     }
 
     pub(super) fn message(&self, name: &'static str) -> Result<MessageAt<'a, 'b>, ConfigError> {

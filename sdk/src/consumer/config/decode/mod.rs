@@ -9,6 +9,7 @@ mod message; // messages of the session that fit nowhere else
 mod triggers; // TriggerConfig
 mod unsupported; // what is refused by name
 
+pub(super) use data_source::check_source_specific;
 #[cfg(feature = "text-config")]
 pub(super) use unsupported::unsupported_name;
 

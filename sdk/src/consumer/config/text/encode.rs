@@ -58,6 +58,7 @@ fn message(
 ) -> Result<Vec<u8>, ConfigError> {
     let mut out = Vec::new();
     let mut count_by_number = HashMap::new();
+    let mut name_by_oneof = HashMap::new();
     for field in &tree.fields {
         let at_field = at.field(&field.name);
         let field_type = field_type(field, message_type, at)?;
@@ -76,6 +77,12 @@ fn message(
                 return Err(field.at.error(at_value.invalid("is given twice")));
             }
             *count += 1;
+            if let Some(oneof) = field_type.oneof
+                && let Some(other) = name_by_oneof.insert(oneof, field_type.name)
+            {
+                let reason = format!("rules out {other}, which is given before");
+                return Err(field.at.error(at_value.invalid(reason)));
+            }
             positions.insert(at_value.to_string(), field.at);
             self::value(value, field, field_type, &at_value, positions, &mut out)?;
         }
@@ -104,8 +111,11 @@ fn field_type(
         )));
     }
     let names = message_type.fields.iter().map(|field| field.name);
-    Err(field.at.error(at.invalid(match similar(name, names) {
-        Some(similar) => format!("unknown field: did you mean {similar}?"),
+    let meant = message_type
+        .path_within(name)
+        .or_else(|| similar(name, names).map(str::to_owned));
+    Err(field.at.error(at.invalid(match meant {
+        Some(meant) => format!("unknown field: did you mean {meant}?"),
         None => "unknown field".to_owned(),
     })))
 }

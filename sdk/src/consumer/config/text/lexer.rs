@@ -166,7 +166,7 @@ impl<'t> Lexer<'t> {
                 })?);
             }
             'x' | 'X' => match self.digits(16, 2, 0) {
-                (_, 0) => return Err(unknown("x without digits")),
+                (_, 0) => return Err(at.syntax_error("the escape \\x has no digits behind it")),
                 (byte, _) => text.push(byte as u8),
             },
             'u' | 'U' => {
@@ -174,7 +174,11 @@ impl<'t> Lexer<'t> {
                 let (code, count) = self.digits(16, wanted, 0);
                 match char::from_u32(code) {
                     Some(c) if count == wanted => text.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-                    _ => return Err(unknown(&format!("{escaped} without a character's number"))),
+                    _ => {
+                        return Err(at.syntax_error(format!(
+                            "the escape \\{escaped} has no {wanted} digits of a character behind it"
+                        )));
+                    }
                 }
             }
             other => return Err(unknown(&other.to_string())),

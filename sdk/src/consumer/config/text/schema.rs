@@ -15,6 +15,8 @@ pub(super) struct FieldType {
     pub(super) number: u32,
     pub(super) kind: Kind,
     pub(super) repeated: bool,
+    /// Fields of a message with the same number here exclude each other.
+    pub(super) oneof: Option<i32>,
 }
 
 /// What a field holds.
@@ -36,6 +38,20 @@ pub(super) enum Kind {
 impl MessageType {
     pub(super) fn field(&self, name: &str) -> Option<&'static FieldType> {
         self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The path of a field that a message in this one has, first in the order of the schema.
+    pub(super) fn path_within(&self, name: &str) -> Option<String> {
+        self.fields.iter().find_map(|field| {
+            let Kind::Message(message_type) = field.kind else {
+                return None;
+            };
+            let path = match message_type.field(name) {
+                Some(found) => found.name.to_owned(),
+                None => message_type.path_within(name)?,
+            };
+            Some(format!("{}.{path}", field.name))
+        })
     }
 }
 

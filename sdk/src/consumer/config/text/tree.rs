@@ -45,6 +45,15 @@ pub(super) fn parse(text: &str) -> Result<Message, ConfigError> {
     parser.message(None, 0)
 }
 
+/// A message that is not at its end yet.
+#[derive(Clone, Copy)]
+struct Opened {
+    /// The symbol at its end.
+    close: char,
+    /// Where it begins.
+    at: Position,
+}
+
 struct Parser<'t> {
     lexer: Lexer<'t>,
     next: (Token, Position),
@@ -70,13 +79,19 @@ impl Parser<'_> {
         at.syntax_error(format!("expected {wanted}, found {token}"))
     }
 
-    /// The fields up to the symbol that closes the message, or to the end of the text.
-    fn message(&mut self, close: Option<char>, depth: usize) -> Result<Message, ConfigError> {
+    /// The fields up to the end of the message, or to the end of the text.
+    fn message(&mut self, opened: Option<Opened>, depth: usize) -> Result<Message, ConfigError> {
         let mut message = Message::default();
         loop {
-            match (&self.next.0, close) {
+            match (&self.next.0, opened) {
                 (Token::End, None) => return Ok(message),
-                (Token::Symbol(symbol), Some(close)) if *symbol == close => {
+                (Token::End, Some(Opened { close, at })) => {
+                    return Err(self.unexpected(&format!(
+                        "{close:?} for line {}, column {}",
+                        at.line, at.column
+                    )));
+                }
+                (Token::Symbol(symbol), Some(Opened { close, .. })) if *symbol == close => {
                     self.take()?;
                     return Ok(message);
                 }
@@ -87,7 +102,7 @@ impl Parser<'_> {
                     ));
                 }
                 (_, None) => return Err(self.unexpected("the name of a field")),
-                (_, Some(close)) => {
+                (_, Some(Opened { close, .. })) => {
                     return Err(self.unexpected(&format!("the name of a field or {close:?}")));
                 }
             }
@@ -142,7 +157,9 @@ impl Parser<'_> {
                 "more than {DEPTH_MAX} messages lie inside each other"
             )));
         }
-        Ok(Value::Message(self.message(Some(close), depth + 1)?))
+        Ok(Value::Message(
+            self.message(Some(Opened { close, at }), depth + 1)?,
+        ))
     }
 
     fn scalar(&mut self) -> Result<Value, ConfigError> {

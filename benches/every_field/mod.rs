@@ -1,0 +1,76 @@
+//! The message that `encode.rs` and `decode.rs` measure, and what other serializers make of it.
+//!
+//! Two forms: `simple` has four integers of five bytes each and a string of 31 bytes, `nested` is
+//! the same on four levels. Each rival has the struct and the trait implementation that its own
+//! generator makes of `examples/protos/bench.proto`, written out by hand, because their generators
+//! are heavier than all of the rest.
+
+pub mod in_buffa;
+pub mod in_buffa_view;
+pub mod in_micropb;
+pub mod in_prost;
+pub mod in_quick_protobuf;
+
+/// The writer and the decoder that our generator makes.
+pub mod schema {
+    protozero::include_protos!("bench");
+}
+
+/// Levels of the nested message below its root.
+pub const NESTED_LEVELS: usize = 3;
+
+/// No encoding of the nested message takes more.
+const MAX_ENCODED_BYTES: usize = 512;
+
+/// What a message is made of.
+pub struct Input {
+    pub integers: [u64; 4],
+    pub string: String,
+}
+
+impl Input {
+    pub fn new() -> Self {
+        Self {
+            integers: [0x1234_5678, 0x90ab_cdef, 0x1111_1111, 0xffff_ffff],
+            string: "f".repeat(31),
+        }
+    }
+}
+
+/// What our writer has to write.
+pub fn encoded(levels: usize) -> Vec<u8> {
+    const FIELDS: &[u8] = b"\x08\xf8\xac\xd1\x91\x01\x18\xef\x9b\xaf\x85\x09\
+        \x10\x91\xa2\xc4\x88\x01\x20\xff\xff\xff\xff\x0f\
+        \xa2\x1f\x1f\x66ffffffffffffffffffffffffffffff";
+    let mut bytes = FIELDS.to_vec();
+    if levels > 0 {
+        let nested = encoded(levels - 1);
+        bytes.push(0x72);
+        match nested.len() {
+            len @ ..128 => bytes.push(len as u8),
+            len => bytes.extend(protozero::redundant_varint(len as u32)),
+        }
+        bytes.extend(nested);
+    }
+    bytes
+}
+
+/// Checks that all rivals write the same bytes, and that each reads them and ours alike.
+pub fn check_rivals(input: &Input, levels: usize) {
+    let ours = encoded(levels);
+    let mut expected = [0; MAX_ENCODED_BYTES];
+    let expected_len = in_prost::encode(input, levels, &mut expected);
+    let expected = &expected[..expected_len];
+
+    macro_rules! check {
+        ($($rival:ident)*) => {$(
+            let mut memory = [0; MAX_ENCODED_BYTES];
+            let len = $rival::encode(input, levels, &mut memory);
+            assert_eq!(&memory[..len], expected, stringify!($rival));
+            let message = $rival::build(input, levels);
+            assert!($rival::decode(&ours) == message, stringify!($rival));
+            assert!($rival::decode(expected) == message, stringify!($rival));
+        )*};
+    }
+    check!(in_prost in_micropb in_quick_protobuf in_buffa in_buffa_view);
+}

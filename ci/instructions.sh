@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# No kind of field takes more instructions than before. Needs valgrind, of which it uses Callgrind:
+# ci/fetch.sh installs it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo bench --locked --package protozero --bench instructions

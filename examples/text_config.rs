@@ -1,0 +1,39 @@
+//! A session that is configured by a text: the one beside this file, or another.
+//!
+//! `cargo run --example text_config [FILE]` writes `text_config.pftrace`. What is wrong with a file
+//! is told with line and column.
+
+use std::error::Error;
+
+use tracezero::{DataSource as _, TraceConfig, data_source, span};
+
+struct Samples;
+data_source!(Samples, "com.example.samples");
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let text = match std::env::args_os().nth(1) {
+        Some(path) => std::fs::read_to_string(path)?,
+        None => include_str!("text_config.txtpb").to_owned(),
+    };
+    let session = TraceConfig::from_text(&text)?.record_in_memory()?;
+
+    for round in 0..10 {
+        let _span = span!("app", "round", number = round);
+        for number in 0..10_000 {
+            Samples::trace(|cx| {
+                let now = cx.now();
+                cx.packet(|packet| {
+                    packet.set_timestamp(now);
+                    packet.for_testing(|sample| {
+                        sample.set_counter(number);
+                    });
+                });
+            });
+        }
+    }
+
+    let (trace, report) = session.finish();
+    std::fs::write("text_config.pftrace", trace)?;
+    println!("{report}"); // all spans are there, and the samples that were written last
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The trace buffer under chunks of any content, header and order. Whatever comes, every chunk,
+//! byte and packet is accounted for, and whoever observes is shown no more than is overwritten.
+#![no_main]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
+use tracezero::shm::layout::ChunkFlags;
+use tracezero_fuzz::audited_buffer::AuditedBuffer;
+use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    shape: Shape,
+    observes: bool,
+    actions: Vec<Action>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Action {
+    Commit {
+        writer: Writer,
+        chunk: Chunk,
+        fragment_count: u16,
+        flags: u8,
+        is_incomplete: bool,
+        payload: Payload,
+    },
+    /// Chunks of one writer in a row that declare what they hold.
+    CommitRow {
+        writer: Writer,
+        first: Chunk,
+        count: u8,
+        flags: u8,
+        sizes: Vec<u8>,
+    },
+    Read {
+        packets: u8,
+    },
+}
+
+fuzz_target!(|input: Input| {
+    let mut audited = AuditedBuffer::new(input.shape);
+    // Relaxed: nothing else is passed on, and there is one thread.
+    let shown = Arc::new(AtomicU64::new(0));
+    if input.observes {
+        let shown = Arc::clone(&shown);
+        audited.buffer().observe_overwrites(move |packet| {
+            let len_bytes = packet.slices().map(<[u8]>::len).sum::<usize>();
+            assert_eq!(len_bytes, packet.len_bytes());
+            shown.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    for action in &input.actions {
+        apply(&mut audited, action);
+        audited.audit();
+    }
+    audited.read_all();
+    audited.audit();
+    let overwritten: u64 = (audited.buffer().all_packet_counts())
+        .map(|(_, _, counts)| counts.overwritten)
+        .sum();
+    assert!(shown.load(Ordering::Relaxed) <= overwritten);
+});
+
+fn apply(audited: &mut AuditedBuffer, action: &Action) {
+    match action {
+        Action::Commit {
+            writer,
+            chunk,
+            fragment_count,
+            flags,
+            is_incomplete,
+            payload,
+        } => {
+            let (producer_id, writer_id) = writer.ids();
+            audited.commit(&UntrustedChunk {
+                producer_id,
+                client: ClientIdentity::default(),
+                writer_id,
+                chunk_id: chunk.id(),
+                fragment_count: *fragment_count,
+                flags: ChunkFlags::from_bits(*flags),
+                complete: !is_incomplete,
+                payload: &payload.bytes(),
+            });
+        }
+        Action::CommitRow {
+            writer,
+            first,
+            count,
+            flags,
+            sizes,
+        } => {
+            let (producer_id, writer_id) = writer.ids();
+            let payload = Payload::Fragments(sizes.clone()).bytes();
+            let mut chunk_id = first.id();
+            for _ in 0..*count % 64 {
+                audited.commit(&UntrustedChunk {
+                    producer_id,
+                    client: ClientIdentity::default(),
+                    writer_id,
+                    chunk_id,
+                    fragment_count: sizes.len() as u16,
+                    flags: ChunkFlags::from_bits(*flags),
+                    complete: true,
+                    payload: &payload,
+                });
+                chunk_id = chunk_id.next();
+            }
+        }
+        Action::Read { packets } => {
+            audited.begin_read();
+            for _ in 0..*packets {
+                if audited.read().is_none() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use arbitrary::Arbitrary;
+use tracezero::ids::{ChunkId, ProducerId, WriterId};
+use tracezero::service::trace_buffer::FillPolicy;
+
+/// The buffer of one run: small, so that it wraps.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Shape {
+    discards: bool,
+    pages: u8,
+}
+
+impl Shape {
+    /// A size of one to eight pages of 4096 bytes.
+    pub fn size_bytes(self) -> u64 {
+        4096 * (u64::from(self.pages % 8) + 1)
+    }
+
+    /// Ring or discard.
+    pub fn policy(self) -> FillPolicy {
+        if self.discards {
+            FillPolicy::Discard
+        } else {
+            FillPolicy::Ring
+        }
+    }
+}
+
+/// One of eight writers, on two producers.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Writer(u8);
+
+impl Writer {
+    /// The ids, 0 included, which no honest writer has.
+    pub fn ids(self) -> (ProducerId, WriterId) {
+        (
+            ProducerId(u16::from(self.0 & 1)),
+            WriterId(u16::from(self.0 >> 1 & 3)),
+        )
+    }
+}
+
+/// A chunk id.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Chunk {
+    /// One of few.
+    Near(u8),
+    /// On either side of the wrap.
+    AtTheWrap(i8),
+    /// Anywhere.
+    Any(u32),
+}
+
+impl Chunk {
+    /// The id.
+    pub fn id(self) -> ChunkId {
+        ChunkId(match self {
+            Self::Near(id) => u32::from(id),
+            Self::AtTheWrap(distance) => i32::from(distance) as u32,
+            Self::Any(id) => id,
+        })
+    }
+}
+
+/// The bytes of a chunk.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Payload {
+    /// Any, mostly no fragments.
+    Bytes(Vec<u8>),
+    /// Fragments of these sizes, up to 127 bytes each.
+    Fragments(Vec<u8>),
+    /// Fragments of these sizes, with headers of four bytes, as for lengths that come late.
+    LateFragments(Vec<u16>),
+    /// The same byte, up to more than a chunk may have.
+    Repeated {
+        /// The byte.
+        byte: u8,
+        /// How often, less what is beyond 70,000.
+        len: u32,
+    },
+}
+
+impl Payload {
+    /// The bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Fragments(sizes) => sizes
+                .iter()
+                .flat_map(|&size| {
+                    let size = size & 0x7f;
+                    [vec![size], vec![0xab; usize::from(size)]].concat()
+                })
+                .collect(),
+            Self::LateFragments(sizes) => sizes
+                .iter()
+                .flat_map(|&size| {
+                    let size = size % 1024;
+                    let header = [size as u8 | 0x80, (size >> 7) as u8 | 0x80, 0x80, 0];
+                    [header.to_vec(), vec![0xcd; usize::from(size)]].concat()
+                })
+                .collect(),
+            Self::Repeated { byte, len } => vec![*byte; *len as usize % 70_000],
+        }
+    }
+}

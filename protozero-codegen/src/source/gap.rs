@@ -1,0 +1,219 @@
+//! The comments between the end of one statement and the beginning of the next, and which of the two
+//! each belongs to. The rules are those of `protoc`, so that a descriptor set has the same comments.
+
+use super::{Token, TokenKind};
+
+#[derive(Debug)]
+pub(super) struct Comment<'a> {
+    /// Between the marks.
+    pub(super) text: &'a str,
+    /// `/* .. */`, not `// ..`.
+    pub(super) is_block: bool,
+    pub(super) first_line: u32,
+    pub(super) last_line: u32,
+}
+
+/// The comments that belong to a statement's neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Gap {
+    /// Of the statement before.
+    pub(super) trailing: String,
+    /// Of the statement behind.
+    pub(super) leading: String,
+}
+
+/// Comments without anything between them.
+struct Paragraph {
+    text: String,
+    is_block: bool,
+    first_line: u32,
+    last_line: u32,
+}
+
+impl Gap {
+    /// Sorts the comments between two tokens. At the beginning or end of a file there is one.
+    pub(super) fn between(
+        last: Option<Token<'_>>,
+        next: Option<Token<'_>>,
+        comments: &[Comment<'_>],
+    ) -> Gap {
+        let start = last.map_or(0, |token| token.comments_before);
+        let end = next.map_or(comments.len(), |token| token.comments_before);
+        let Some(comments) = comments.get(start..end).filter(|it| !it.is_empty()) else {
+            return Gap::default();
+        };
+        let last_line = last.map(|token| token.at.line);
+        let next_line = next.map(|token| token.at.line);
+        let mut paragraphs = paragraphs(comments, last_line);
+        let closes = |token: Token<'_>| {
+            token.kind == TokenKind::Symbol && matches!(token.text, "}" | "]" | ")")
+        };
+        let mut gap = Gap::default();
+        // What stands directly in front of the next statement is above it, even on the same line;
+        // the end of a block has no comment.
+        let is_leading = |paragraph: &Paragraph| {
+            let is_beside_last = Some(paragraph.first_line) == last_line;
+            next_line.is_some_and(|line| line <= paragraph.last_line + 1)
+                && next.is_some_and(|token| !closes(token))
+                && !is_beside_last
+        };
+        if paragraphs.last().is_some_and(is_leading)
+            && let Some(paragraph) = paragraphs.pop()
+        {
+            gap.leading = paragraph.text;
+        }
+        // The first one belongs to the statement before if it is on its line or the next one. If
+        // both statements are on its line, it is anybody's.
+        if let (Some(line), Some(first)) = (last_line, paragraphs.first()) {
+            let is_between = first.first_line == line && next_line == Some(first.last_line);
+            if first.first_line <= line + 1 && !is_between {
+                gap.trailing = paragraphs.swap_remove(0).text;
+            }
+        }
+        gap
+    }
+}
+
+/// Joins line comments on consecutive lines. A comment on the line of the statement before stays
+/// apart, and so does each block.
+fn paragraphs(comments: &[Comment<'_>], last_line: Option<u32>) -> Vec<Paragraph> {
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    for comment in comments {
+        let text = match comment.is_block {
+            true => without_stars(comment.text),
+            false => comment.text.to_owned(),
+        };
+        match paragraphs.last_mut() {
+            Some(paragraph)
+                if !comment.is_block
+                    && !paragraph.is_block
+                    && paragraph.last_line + 1 == comment.first_line
+                    && Some(paragraph.first_line) != last_line =>
+            {
+                paragraph.text.push('\n');
+                paragraph.text.push_str(&text);
+                paragraph.last_line = comment.last_line;
+            }
+            _ => paragraphs.push(Paragraph {
+                text,
+                is_block: comment.is_block,
+                first_line: comment.first_line,
+                last_line: comment.last_line,
+            }),
+        }
+    }
+    paragraphs
+}
+
+/// Lines of a block usually start with a star, which is none of its text.
+fn without_stars(block: &str) -> String {
+    let mut lines = block.lines();
+    let first = lines.next().unwrap_or_default();
+    let rest = lines.map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix('*').unwrap_or(line)
+    });
+    let lines: Vec<&str> = std::iter::once(first).chain(rest).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Outline;
+
+    /// Name, leading and trailing comment of each declaration.
+    fn comments(text: &str) -> Vec<(String, String, String)> {
+        let outline = Outline::of(text);
+        let declarations = outline.declarations.into_iter();
+        declarations
+            .map(|it| (it.name, it.leading_comment, it.trailing_comment))
+            .collect()
+    }
+
+    #[track_caller]
+    fn assert_comments(text: &str, expected: &[(&str, &str, &str)]) {
+        let found = comments(text);
+        let found: Vec<(&str, &str, &str)> = found
+            .iter()
+            .map(|(name, leading, trailing)| (name.as_str(), leading.as_str(), trailing.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn comment_directly_above_is_leading_and_detached_ones_are_dropped() {
+        assert_comments(
+            "// License\n\n// One\n// of M\nmessage M {\n  // detached\n\n  // f\n  \
+             optional int32 f = 1;\n\n  // far\n\n  optional int32 g = 2;\n}",
+            &[
+                ("M", " One\n of M", " detached"),
+                ("f", " f", ""),
+                ("g", "", ""),
+            ],
+        );
+    }
+
+    #[test]
+    fn comment_on_the_same_line_is_trailing() {
+        assert_comments(
+            "message M { // of M\n  optional int32 f = 1; // of f\n  // of g\n  \
+             optional int32 g = 2; /* of g */\n} // of nobody\nenum E { V = 1; // of V\n}",
+            &[
+                ("M", "", " of M"),
+                ("f", "", " of f"),
+                ("g", " of g", " of g "),
+                ("E", "", ""),
+                ("V", "", " of V"),
+            ],
+        );
+    }
+
+    #[test]
+    fn comment_below_is_trailing_if_nothing_else_is_near() {
+        assert_comments(
+            "enum E {\n  A = 1;\n  // of A\n  // still\n\n  B = 2;\n  // of B\n}\n",
+            &[
+                ("E", "", ""),
+                ("A", "", " of A\n still"),
+                ("B", "", " of B"),
+            ],
+        );
+    }
+
+    #[test]
+    fn block_comments_lose_their_stars() {
+        assert_comments(
+            "/* One\n * of M\n   * and\n   more\n */\nmessage M {}\n/** N */ message N {}",
+            &[("M", " One\n of M\n and\nmore\n", ""), ("N", "* N ", "")],
+        );
+    }
+
+    #[test]
+    fn comment_between_two_statements_of_a_line_is_nobodys() {
+        assert_comments(
+            "enum E { A = 1; /* a or b */ B = 2; }",
+            &[("E", "", ""), ("A", "", ""), ("B", "", "")],
+        );
+    }
+
+    #[test]
+    fn comments_inside_a_statement_are_nobodys() {
+        assert_comments(
+            "message M {\n  // of f\n  optional // a\n  int32 f /* b */ = 1 // c\n  ;\n  \
+             // of o\n  oneof o {\n    // of g\n    int32 g = 2 [deprecated = true];\n  }\n}",
+            &[
+                ("M", "", ""),
+                ("f", " of f", ""),
+                ("o", " of o", ""),
+                ("g", " of g", ""),
+            ],
+        );
+    }
+
+    #[test]
+    fn comments_that_never_end_reach_to_the_end() {
+        assert_comments("enum E { A = 1; } /* x", &[("E", "", ""), ("A", "", "")]);
+        assert_comments("enum E { A = 1; // x", &[("E", "", ""), ("A", "", " x")]);
+        assert_comments("enum E { A = 1; /*", &[("E", "", ""), ("A", "", "")]);
+    }
+}

@@ -1,0 +1,69 @@
+//! How much code a schema becomes. Compile time follows from it: what rustc does for generated code
+//! is proportional to its functions and impls, as none of them becomes machine code unless called.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use protozero_codegen::Config;
+
+/// The code for `messages` messages of ten fields: scalars, and a few nested and repeated ones.
+fn generated(messages: usize) -> String {
+    const TYPES: [&str; 10] = [
+        "int32", "int64", "uint32", "uint64", "sint32", "bool", "fixed64", "double", "string",
+        "bytes",
+    ];
+    let mut schema =
+        "syntax = \"proto3\";\npackage size;\nenum Enum { ZERO = 0; ONE = 1; }\n".to_owned();
+    for message in 0..messages {
+        schema += &format!("message Message{message} {{\n");
+        for field in 0..10 {
+            let other = (message * 7 + field) % messages;
+            let field_type = match (message + field) % 13 {
+                10 => format!("Message{other}"),
+                11 => format!("repeated Message{other}"),
+                12 => "repeated uint32".to_owned(),
+                scalar => TYPES[scalar].to_owned(),
+            };
+            schema += &format!("{field_type} field_{field} = {};\n", field + 1);
+        }
+        schema.push_str("}\n");
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output_size");
+    fs::create_dir_all(&folder).expect("the folder can be written");
+    let file = folder.join(format!("{messages}.proto"));
+    fs::write(&file, schema).expect("the folder can be written");
+    let files = Config::new()
+        .include(&folder)
+        .generate(&[file])
+        .expect("the schema compiles");
+    files[0].source.clone()
+}
+
+#[test]
+fn a_message_of_ten_fields_becomes_a_bounded_number_of_functions_and_impls() {
+    let source = generated(130);
+    // Two for each field, a third if it is nested or packed, and five that every message has.
+    let functions = source.matches("fn ").count();
+    assert!(functions <= 130 * 28 + 5, "{functions} functions");
+    // The writer, its trait, the decoder, and four derived ones.
+    let impls = source.matches("\nimpl").count()
+        + source.matches("derive(Debug)").count()
+        + 3 * source.matches("derive(Clone, Copy, Debug)").count();
+    assert!(impls <= 130 * 7 + 13, "{impls} impls");
+    assert!(source.len() <= 130 * 9_000, "{} bytes", source.len());
+}
+
+#[test]
+fn every_function_is_inline() {
+    let source = generated(13);
+    let functions = source.matches("fn ").count();
+    assert_eq!(source.matches("#[inline]").count(), functions);
+}
+
+#[test]
+fn code_grows_no_faster_than_the_schema() {
+    let (once, twice) = (generated(130).len(), generated(260).len());
+    // Names have more digits.
+    assert!(twice * 100 <= once * 2 * 102, "{once} and {twice} bytes");
+}

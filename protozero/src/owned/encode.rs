@@ -1,0 +1,120 @@
+//! Members of a struct into fields.
+
+use ::alloc::collections::BTreeMap;
+use ::alloc::vec::Vec;
+
+use crate::wire::{MAX_VARINT_BYTES, WireType, encode_varint};
+
+use super::{OwnedType, UnknownFields};
+
+/// The bytes of a message that is being encoded, with lengths in their shortest form.
+///
+/// There is a method for each kind of member; its type argument is the protobuf type.
+#[derive(Debug, Default)]
+pub struct FieldEncoder {
+    bytes: Vec<u8>,
+}
+
+// Not inlined, as what reads fields is not.
+impl FieldEncoder {
+    /// Appends a value.
+    #[inline(never)]
+    pub fn value<T: OwnedType>(&mut self, number: u32, value: &T::Value) {
+        self.tag(number, T::WIRE_TYPE);
+        T::append(value, self);
+    }
+
+    /// Appends a value that is not zero or empty.
+    #[inline(never)]
+    pub fn implicit<T: OwnedType>(&mut self, number: u32, value: &T::Value) {
+        if !T::is_zero(value) {
+            self.value::<T>(number, value);
+        }
+    }
+
+    /// Appends a value that is set.
+    #[inline(never)]
+    pub fn optional<T: OwnedType>(&mut self, number: u32, value: &Option<T::Value>) {
+        if let Some(value) = value {
+            self.value::<T>(number, value);
+        }
+    }
+
+    /// Appends each element as a field.
+    #[inline(never)]
+    pub fn repeated<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
+        for value in values {
+            self.value::<T>(number, value);
+        }
+    }
+
+    /// Appends all elements as one field, if there are any.
+    #[inline(never)]
+    pub fn packed<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
+        if values.is_empty() {
+            return;
+        }
+        self.tag(number, WireType::LengthDelimited);
+        let start = self.begin_delimited();
+        for value in values {
+            T::append(value, self);
+        }
+        self.end_delimited(start);
+    }
+
+    /// Appends each entry as a field, in the order of their keys.
+    #[inline(never)]
+    pub fn map<K: OwnedType, V: OwnedType>(
+        &mut self,
+        number: u32,
+        entries: &BTreeMap<K::Value, V::Value>,
+    ) {
+        for (key, value) in entries {
+            self.tag(number, WireType::LengthDelimited);
+            let start = self.begin_delimited();
+            self.value::<K>(1, key);
+            self.value::<V>(2, value);
+            self.end_delimited(start);
+        }
+    }
+
+    /// Appends fields as they were read.
+    pub fn unknown(&mut self, fields: &UnknownFields) {
+        self.raw(fields.as_bytes());
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn tag(&mut self, number: u32, wire_type: WireType) {
+        self.varint(u64::from(number) << 3 | wire_type as u64);
+    }
+
+    pub(super) fn varint(&mut self, value: u64) {
+        let mut bytes = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(value, &mut bytes);
+        self.raw(&bytes[..len]);
+    }
+
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Begins what has its length in front; returns its place.
+    pub(super) fn begin_delimited(&mut self) -> usize {
+        let start = self.bytes.len();
+        // Most lengths have one byte; for others the payload moves.
+        self.bytes.push(0);
+        start
+    }
+
+    /// Fills in the length of what began at `start`.
+    pub(super) fn end_delimited(&mut self, start: usize) {
+        let payload_bytes = self.bytes.len() - start - 1;
+        let mut length = [0; MAX_VARINT_BYTES];
+        let len = encode_varint(payload_bytes as u64, &mut length);
+        self.bytes
+            .splice(start..=start, length[..len].iter().copied());
+    }
+}

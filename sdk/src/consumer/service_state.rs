@@ -1,0 +1,28 @@
+//! What there is in the service of this process.
+
+use crate::runtime::Runtime;
+use crate::service::ServiceState;
+
+/// The data sources and sessions of this process, as its tracing service knows them. Nobody is
+/// there before the first session.
+///
+/// ```
+/// use tracezero::{SessionState, TraceConfig, service_state};
+///
+/// assert_eq!(service_state().session_count, 0);
+/// let session = TraceConfig::default()
+///     .unique_session_name("start-up")
+///     .deferred_start()
+///     .record_in_memory()?;
+/// let state = service_state();
+/// assert_eq!(state.sessions[0].name.as_deref(), Some("start-up"));
+/// assert_eq!(state.sessions[0].state, SessionState::Configured);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+#[must_use]
+pub fn service_state() -> ServiceState {
+    Runtime::existing().map_or_else(ServiceState::default, |runtime| {
+        let uid = rustix::process::getuid().as_raw();
+        runtime.service().service_state(uid)
+    })
+}

@@ -1,0 +1,425 @@
+//! Wrong configurations, each with what is said about it.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use tracezero::TraceConfig;
+
+/// What is wrong with the form of a text, or with a name or value in it.
+fn read_error(text: &str) -> String {
+    TraceConfig::from_text(text).unwrap_err().to_string()
+}
+
+/// What is wrong with a configuration that can be read.
+fn check_error(text: &str) -> String {
+    let config = TraceConfig::from_text(text).unwrap();
+    config.check().unwrap_err().to_string()
+}
+
+/// Compares all of them before it fails.
+fn assert_errors(error: impl Fn(&str) -> String, cases: &[(&str, &str)]) {
+    let mut differences = String::new();
+    for (text, expected) in cases {
+        let said = error(text);
+        if said != *expected {
+            differences += &format!("\n{text}\n  expected: {expected}\n  said:     {said}\n");
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+#[test]
+fn a_text_without_the_form_of_a_configuration_is_refused_where_it_goes_wrong() {
+    assert_errors(
+        read_error,
+        &[
+            (
+                "buffers {\n  size_kb: 64\n",
+                "line 3, column 1: expected '}' for line 1, column 9, found the end of the text",
+            ),
+            (
+                "buffers { size_kb: 64 }}",
+                "line 1, column 24: expected the name of a field, found '}'",
+            ),
+            (
+                "buffers { size_kb 64 }",
+                "line 1, column 19: expected ':' or '{', found 64",
+            ),
+            (
+                "buffers { size_kb: }",
+                "line 1, column 20: expected a value, found '}'",
+            ),
+            (
+                "buffers < size_kb: 64 }",
+                "line 1, column 23: expected the name of a field or '>', found '}'",
+            ),
+            (
+                r#"buffers { name: "events }"#,
+                "line 1, column 17: the string does not end on its line",
+            ),
+            (
+                r#"buffers { name: "\q" }"#,
+                r"line 1, column 18: unknown escape \q in a string",
+            ),
+            (
+                r#"buffers { name: "\400" }"#,
+                r"line 1, column 18: the escape \400 is more than a byte",
+            ),
+            (
+                r#"buffers { name: "\x" }"#,
+                r"line 1, column 18: the escape \x has no digits behind it",
+            ),
+            (
+                r#"buffers { name: "\ud800" }"#,
+                r"line 1, column 18: the escape \u has no 4 digits of a character behind it",
+            ),
+            (
+                "buffers { size_kb: 64 } | duration_ms: 1",
+                "line 1, column 25: the character '|' has no meaning here",
+            ),
+            (
+                r#""buffers" { size_kb: 64 }"#,
+                r#"line 1, column 1: expected the name of a field, found "buffers""#,
+            ),
+            (
+                "producers [ { shm_size_kb: 256 } { shm_size_kb: 256 } ]",
+                "line 1, column 34: expected ',' or ']', found '{'",
+            ),
+            (
+                "[com.example.extension] { a: 1 }",
+                "line 1, column 1: extensions, which are named in brackets, are not supported",
+            ),
+            (
+                r#"duration_ms: -"5""#,
+                r#"line 1, column 15: expected a number, found "5""#,
+            ),
+            (
+                "duration_ms = 5",
+                "line 1, column 13: the character '=' has no meaning here",
+            ),
+            (
+                &"a { ".repeat(40),
+                "line 1, column 131: more than 32 messages lie inside each other",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn fields_and_values_that_do_not_exist_or_exclude_each_other_are_refused_with_what_may_be_meant() {
+    assert_errors(
+        read_error,
+        &[
+            (
+                "bufers { size_kb: 64 }",
+                "line 1, column 1: bufers: unknown field: did you mean buffers?",
+            ),
+            (
+                "buffers {\n  size: 64\n}",
+                "line 2, column 3: buffers[0].size: unknown field: did you mean size_kb?",
+            ),
+            (
+                "trigger_timeout_ms: 30000",
+                "line 1, column 1: trigger_timeout_ms: unknown field: did you mean trigger_config.trigger_timeout_ms?",
+            ),
+            (
+                "buffers { size_kb: 64 }\nbuffers {\n  fill_policy: RING\n}",
+                "line 3, column 3: buffers[1].fill_policy: unknown value RING: did you mean RING_BUFFER?",
+            ),
+            (
+                "lockdown_mode: OPEN_TO_ALL",
+                "line 1, column 1: lockdown_mode: unknown value OPEN_TO_ALL: it can be LOCKDOWN_UNCHANGED, LOCKDOWN_CLEAR, LOCKDOWN_SET",
+            ),
+            (
+                r#"data_sources { name: "track_event" }"#,
+                "line 1, column 16: data_sources[0].name: unknown field: did you mean config.name?",
+            ),
+            (
+                "duration_ms: 1 duration_ms: 2",
+                "line 1, column 16: duration_ms: is given twice",
+            ),
+            (
+                "duration_ms: [1, 2]",
+                "line 1, column 1: duration_ms: takes one value, and not a list",
+            ),
+            (
+                r#"trace_attributes { attribute { key: "a" long_value: 1 string_value: "b" } }"#,
+                "line 1, column 55: trace_attributes.attribute[0].string_value: rules out long_value, which is given before",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn values_that_a_field_cannot_have_are_refused_with_the_value() {
+    assert_errors(
+        read_error,
+        &[
+            (
+                "duration_ms: 4294967296",
+                "line 1, column 1: duration_ms: 4294967296 is not within 0 to 4294967295",
+            ),
+            (
+                "duration_ms: -1",
+                "line 1, column 1: duration_ms: -1 is not within 0 to 4294967295",
+            ),
+            (
+                r#"duration_ms: "5""#,
+                r#"line 1, column 1: duration_ms: "5" is no whole number"#,
+            ),
+            (
+                "duration_ms: 5s",
+                "line 1, column 1: duration_ms: 5s is no whole number",
+            ),
+            (
+                "duration_ms: 1.5",
+                "line 1, column 1: duration_ms: 1.5 is no whole number",
+            ),
+            (
+                "duration_ms: 099",
+                "line 1, column 1: duration_ms: 099 is no whole number",
+            ),
+            (
+                "bugreport_score: 3000000000",
+                "line 1, column 1: bugreport_score: 3000000000 is not within -2147483648 to 2147483647",
+            ),
+            (
+                "write_into_file: yes",
+                "line 1, column 1: write_into_file: yes is no true or false",
+            ),
+            (
+                "write_into_file: 2",
+                "line 1, column 1: write_into_file: 2 is no true or false",
+            ),
+            (
+                "unique_session_name: one",
+                "line 1, column 1: unique_session_name: one is no string in quotes",
+            ),
+            (
+                r#"unique_session_name: "\xff""#,
+                r#"line 1, column 1: unique_session_name: "�" is not UTF-8"#,
+            ),
+            (
+                "trigger_config: STOP_TRACING",
+                "line 1, column 1: trigger_config: STOP_TRACING is no message in braces",
+            ),
+            (
+                "buffers: 64",
+                "line 1, column 1: buffers[0]: 64 is no message in braces",
+            ),
+            (
+                "duration_ms { value: 5 }",
+                "line 1, column 1: duration_ms: a message is no whole number",
+            ),
+            (
+                "buffers { size_kb: 64 fill_policy: 3 }",
+                "line 1, column 23: buffers[0].fill_policy: unknown value 3",
+            ),
+            (
+                r#"buffers { size_kb: 64 experimental_mode: "V2" }"#,
+                r#"line 1, column 23: buffers[0].experimental_mode: "V2" is no name of a value"#,
+            ),
+            (
+                r#"trigger_config { triggers { name: "a" skip_probability: half } }"#,
+                "line 1, column 39: trigger_config.triggers[0].skip_probability: half is no number",
+            ),
+            (
+                "builtin_data_sources { primary_trace_clock: BUILTIN_CLOCK_TSC }",
+                "line 1, column 24: builtin_data_sources.primary_trace_clock: the value 9 is not supported",
+            ),
+            (
+                "trigger_config { trigger_mode: 3 }",
+                "line 1, column 18: trigger_config.trigger_mode: unknown value 3",
+            ),
+            (
+                "trigger_config {\n  triggers { name: \"a\" }\n}",
+                "line 1, column 1: trigger_config.trigger_mode: is missing: say what the triggers do, START_TRACING, STOP_TRACING or CLONE_SNAPSHOT",
+            ),
+            (
+                "producers { producer_name: \"a\" }\nproducers { producer_name: \"a\" }",
+                r#"line 2, column 13: producers[1].producer_name: the memory of "a" is chosen before already"#,
+            ),
+            (
+                "data_sources {\n  config { name: \"x\" }\n  machine_name_filter: \"host\"\n  machine_name_filter: \"guest\"\n}",
+                r#"line 4, column 3: data_sources[0].machine_name_filter[1]: the machine "guest" is not supported: there is only "host""#,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name_with_what_to_do() {
+    assert_errors(
+        read_error,
+        &[
+            (
+                "data_sources {\n  config {\n    name: \"linux.ftrace\"\n    ftrace_config { ftrace_events: \"sched/sched_switch\" }\n  }\n}",
+                "line 4, column 5: data_sources[0].config.ftrace_config is not supported: its schema is not part of this crate; leave it out, or decode the configuration from protobuf, which hands it to the data source as it is",
+            ),
+            (
+                r#"data_sources { config { name: "x" protovm_config { memory_limit_kb: 1 } } }"#,
+                "line 1, column 35: data_sources[0].config.protovm_config is not supported: leave it out; without it all packets stay in the trace",
+            ),
+            (
+                r#"data_sources { config { name: "x" interceptor_config { name: "console" } } }"#,
+                "line 1, column 35: data_sources[0].config.interceptor_config is not supported: leave it out, and read the packets from the trace",
+            ),
+            (
+                r#"data_sources { config { name: "x" priority_boost { priority: 1 } } }"#,
+                "line 1, column 35: data_sources[0].config.priority_boost is not supported: leave it out, and give the process its priority by other means",
+            ),
+            (
+                "priority_boost { policy: POLICY_SCHED_FIFO }",
+                "line 1, column 1: priority_boost is not supported: leave it out, and give the process its priority by other means",
+            ),
+            (
+                r#"trace_filter { bytecode: "\001" }"#,
+                "line 1, column 1: trace_filter is not supported: leave it out, and filter the finished trace",
+            ),
+            (
+                "statsd_metadata { triggering_alert_id: 1 }",
+                "line 1, column 1: statsd_metadata is not supported: leave it out; it serves Android's own tools",
+            ),
+            (
+                "statsd_logging: STATSD_LOGGING_ENABLED",
+                "line 1, column 1: statsd_logging is not supported: leave it out; it serves Android's own tools",
+            ),
+            (
+                "incident_report_config { skip_incidentd: true }",
+                "line 1, column 1: incident_report_config is not supported: leave it out; it serves Android's own tools",
+            ),
+            (
+                "android_report_config { skip_report: true }",
+                "line 1, column 1: android_report_config is not supported: leave it out; it serves Android's own tools",
+            ),
+            (
+                "cmd_trace_start_delay { min_delay_ms: 1 }",
+                "line 1, column 1: cmd_trace_start_delay is not supported: use deferred_start, and start the session after the delay",
+            ),
+            (
+                r#"activate_triggers: "a""#,
+                "line 1, column 1: activate_triggers is not supported: activate the triggers once the session has started",
+            ),
+            (
+                "builtin_data_sources { prefer_suspend_clock_for_snapshot: true }",
+                "line 1, column 24: builtin_data_sources.prefer_suspend_clock_for_snapshot is not supported: leave it out; intervals do not count suspended time",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn limits_and_contradictions_are_refused_before_anything_starts() {
+    assert_errors(
+        check_error,
+        &[
+            (
+                "duration_ms: 604800001",
+                "duration_ms: 604800001 ms are more than the 604800000 ms (168 hours) allowed",
+            ),
+            (
+                "duration_ms: 86400001 enable_extra_guardrails: true",
+                "duration_ms: 86400001 ms are more than the 86400000 ms (24 hours) allowed",
+            ),
+            (
+                "trigger_config { trigger_mode: START_TRACING }",
+                "trigger_config.trigger_timeout_ms: is 0: say after how long to give up waiting",
+            ),
+            (
+                "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 604800001 }",
+                "trigger_config.trigger_timeout_ms: 604800001 ms are more than the 604800000 ms (168 hours) allowed",
+            ),
+            (
+                "trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 1 use_clone_snapshot_if_available: true }",
+                "trigger_config.use_clone_snapshot_if_available: needs the trigger_mode STOP_TRACING",
+            ),
+            (
+                "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1000 triggers { name: \"a\" } }\nduration_ms: 1000",
+                "duration_ms: 1000 ms beside trigger_config: triggers and their timeout say when the session ends",
+            ),
+            (
+                "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1000 triggers { name: \"a\" } }\nwrite_into_file: true",
+                "write_into_file: beside trigger_config needs the trigger_mode START_TRACING",
+            ),
+            (
+                r#"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 triggers { name: "a" } triggers { name: "b" } triggers { name: "a" } }"#,
+                r#"trigger_config.triggers[2].name: "a" is the name of triggers[0]"#,
+            ),
+            (
+                "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 triggers { stop_delay_ms: 1 } }",
+                "trigger_config.triggers[0].name: is missing: nobody can activate a trigger without one",
+            ),
+            (
+                r#"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 triggers { name: "a" skip_probability: 1.5 } }"#,
+                "trigger_config.triggers[0].skip_probability: 1.5 is not within 0 to 1",
+            ),
+            (
+                r#"trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 1 triggers { name: "a" skip_probability: nan } }"#,
+                "trigger_config.triggers[0].skip_probability: NaN is not within 0 to 1",
+            ),
+            (
+                r#"bugreport_filename: "a/b""#,
+                r#"bugreport_filename: '/' in "a/b" is none of the letters, digits, '-', '_' and '.' allowed"#,
+            ),
+            (
+                "enable_extra_guardrails: true deferred_start: true",
+                "deferred_start: enable_extra_guardrails rules it out",
+            ),
+            (
+                "enable_extra_guardrails: true buffers { size_kb: 63 }",
+                "buffers[0].size_kb: 63 is no multiple of 4, which enable_extra_guardrails asks for",
+            ),
+            (
+                "enable_extra_guardrails: true buffers { size_kb: 100000 } buffers { size_kb: 100000 }",
+                "buffers: 200000 KiB together are more than the 131072 KiB that enable_extra_guardrails allows: guardrail_overrides.max_tracing_buffer_size_kb can raise that",
+            ),
+            (
+                "enable_extra_guardrails: true buffers { size_kb: 200004 } guardrail_overrides { max_tracing_buffer_size_kb: 200000 }",
+                "buffers: 200004 KiB together are more than the 200000 KiB that enable_extra_guardrails allows: guardrail_overrides.max_tracing_buffer_size_kb can raise that",
+            ),
+            (
+                r#"buffers { name: "a" }"#,
+                "buffers[0] has size_kb 0: give it at least 1",
+            ),
+            (
+                "buffers { size_kb: 4194304 }",
+                "buffers[0].size_kb: 4194304 is more than the 4194303 that a buffer can have",
+            ),
+            (
+                r#"buffers { size_kb: 4 name: "a" } buffers { size_kb: 4 } buffers { size_kb: 4 name: "a" }"#,
+                r#"buffers[2] has the name "a" of buffers[0]"#,
+            ),
+            (
+                &"buffers { size_kb: 4 } ".repeat(129),
+                "129 buffers are more than the limit of 128",
+            ),
+            (
+                r#"buffers { size_kb: 4 } data_sources { producer_name_filter: "a" }"#,
+                "data_sources[0].config.name: is missing: no data source has an empty name",
+            ),
+            (
+                r#"buffers { size_kb: 4 } data_sources { config { name: "x" target_buffer: 1 } }"#,
+                "data_sources[0] (x) targets buffers[1], but the number of buffers is 1",
+            ),
+            (
+                r#"buffers { size_kb: 4 } data_sources { config { name: "x" target_buffer_name: "a" } }"#,
+                r#"data_sources[0] (x) targets the buffer "a", which does not exist"#,
+            ),
+            (
+                r#"buffers { size_kb: 4 } buffers { size_kb: 4 name: "a" } data_sources { config { name: "x" target_buffer: 0 target_buffer_name: "a" } }"#,
+                "data_sources[0] (x) targets buffers[1] by name, but buffers[0] by index",
+            ),
+            (
+                r#"data_sources { config { name: "x" } }"#,
+                "there are data sources to record, but no buffers",
+            ),
+            (
+                r#"buffers { size_kb: 4 } producers { producer_name: "a" shm_size_kb: 100 page_size_kb: 16 }"#,
+                "producers[0] (shared memory): shared memory of 102400 bytes is not a number of pages of 16384 bytes up to 33554432",
+            ),
+            (
+                r#"output_path: "a.pftrace""#,
+                "output_path: needs write_into_file beside it",
+            ),
+        ],
+    );
+}

@@ -1,0 +1,45 @@
+//! Sessions of one process that come and go beside each other.
+
+use std::sync::{Mutex, PoisonError};
+
+use tracezero::{InMemorySession, SessionState, TraceConfig, instant};
+
+/// Held by each test: one of them ends all sessions but its own.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// More than there are places for running sessions.
+const SESSIONS: usize = 40;
+
+#[test]
+fn sessions_that_never_started_leave_their_places_to_others() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Data sources make themselves known when they are reached.
+    instant!("app", "before");
+    for _ in 0..SESSIONS {
+        drop(
+            TraceConfig::default()
+                .deferred_start()
+                .record_in_memory()
+                .expect("there is a place"),
+        );
+    }
+    let session = InMemorySession::start().expect("there is a place");
+    instant!("app", "recorded");
+    assert_eq!(session.finish().1.events, 1);
+}
+
+#[test]
+fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = InMemorySession::start().expect("there is a place");
+    instant!("app", "recorded");
+    let exclusive = TraceConfig::default()
+        .exclusive_prio(1)
+        .record_in_memory()
+        .expect("nobody is more important");
+    assert_eq!(session.control().state(), SessionState::Ended);
+    let reason = session.control().end_reason().expect("there is one");
+    assert!(reason.contains("exclusive"), "{reason}");
+    assert_eq!(session.finish().1.events, 1);
+    assert_eq!(exclusive.control().end_reason(), None);
+}

@@ -1,0 +1,29 @@
+//! Groups, which the generator refuses, are cut out of a schema; all else keeps its line.
+
+/// The text without fields like `optional group Data = 201 { .. }`.
+///
+/// Good enough for the schemas that are read here: each group begins on a line of its own and none
+/// has a brace in a comment.
+pub(crate) fn cut(text: &str) -> String {
+    let mut kept = String::new();
+    let mut open_braces = 0;
+    for line in text.lines() {
+        let is_inside = open_braces > 0;
+        if is_inside || is_group(line) {
+            open_braces += line.matches('{').count();
+            open_braces -= line.matches('}').count();
+        } else {
+            kept.push_str(line);
+        }
+        kept.push('\n');
+    }
+    kept
+}
+
+fn is_group(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let label = words.next();
+    let is_labelled =
+        label.is_some_and(|word| ["optional", "repeated", "required"].contains(&word));
+    is_labelled && words.next() == Some("group") && line.contains('{')
+}

@@ -1,0 +1,146 @@
+//! Messages as values of neither side: what one library wrote and another read must agree in them.
+
+use std::collections::BTreeMap;
+
+/// A message: what it holds, by field number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Message {
+    /// A field that is not set is not there.
+    pub fields: BTreeMap<u32, Content>,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// The value of a singular field.
+    One(Value),
+    /// The elements of a repeated field.
+    Many(Vec<Value>),
+    /// The entries of a map.
+    Map(BTreeMap<Value, Value>),
+}
+
+/// A value. Types that differ only in their encoding are one, and an enum is its number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// `bool`.
+    Bool(bool),
+    /// `int32`, `sint32`, `sfixed32`, and enums.
+    I32(i32),
+    /// `int64`, `sint64`, `sfixed64`.
+    I64(i64),
+    /// `uint32`, `fixed32`.
+    U32(u32),
+    /// `uint64`, `fixed64`.
+    U64(u64),
+    /// The bits of a `float`, so that not-a-number equals itself.
+    F32(u32),
+    /// The bits of a `double`.
+    F64(u64),
+    /// `string`.
+    Str(String),
+    /// `bytes`.
+    Bytes(Vec<u8>),
+    /// A nested message.
+    Message(Message),
+}
+
+impl Content {
+    /// The value of a singular field.
+    ///
+    /// # Panics
+    ///
+    /// If the field is another one.
+    #[must_use]
+    pub fn one(&self) -> &Value {
+        match self {
+            Content::One(value) => value,
+            other => panic!("{other:?} is not singular"),
+        }
+    }
+
+    /// The elements of a repeated field.
+    ///
+    /// # Panics
+    ///
+    /// If the field is another one.
+    #[must_use]
+    pub fn many(&self) -> &[Value] {
+        match self {
+            Content::Many(values) => values,
+            other => panic!("{other:?} is not repeated"),
+        }
+    }
+
+    /// The entries of a map.
+    ///
+    /// # Panics
+    ///
+    /// If the field is another one.
+    #[must_use]
+    pub fn map(&self) -> &BTreeMap<Value, Value> {
+        match self {
+            Content::Map(entries) => entries,
+            other => panic!("{other:?} is not a map"),
+        }
+    }
+}
+
+/// Declares a way into a value and the way back.
+macro_rules! typed {
+    ($method:ident, $variant:ident, $type:ty, |$stored:ident| $out:expr, |$given:ident| $in:expr) => {
+        impl Value {
+            #[doc = concat!("The value as a `", stringify!($type), "`.")]
+            ///
+            /// # Panics
+            ///
+            /// If it has another type.
+            #[must_use]
+            pub fn $method(&self) -> $type {
+                match self {
+                    Value::$variant($stored) => $out,
+                    other => panic!(concat!("{:?} is no ", stringify!($type)), other),
+                }
+            }
+        }
+
+        impl From<$type> for Value {
+            fn from($given: $type) -> Self {
+                Value::$variant($in)
+            }
+        }
+    };
+}
+
+typed!(bool, Bool, bool, |stored| *stored, |given| given);
+typed!(i32, I32, i32, |stored| *stored, |given| given);
+typed!(i64, I64, i64, |stored| *stored, |given| given);
+typed!(u32, U32, u32, |stored| *stored, |given| given);
+typed!(u64, U64, u64, |stored| *stored, |given| given);
+typed!(f32, F32, f32, |bits| f32::from_bits(*bits), |given| given
+    .to_bits());
+typed!(f64, F64, f64, |bits| f64::from_bits(*bits), |given| given
+    .to_bits());
+typed!(str, Str, &str, |text| text, |given| given.to_owned());
+typed!(bytes, Bytes, &[u8], |bytes| bytes, |given| given.to_vec());
+
+impl Value {
+    /// The value as a message.
+    ///
+    /// # Panics
+    ///
+    /// If it has another type.
+    #[must_use]
+    pub fn message(&self) -> &Message {
+        match self {
+            Value::Message(message) => message,
+            other => panic!("{other:?} is no message"),
+        }
+    }
+}
+
+impl From<Message> for Value {
+    fn from(message: Message) -> Self {
+        Value::Message(message)
+    }
+}

@@ -1,0 +1,33 @@
+//! Threads that live for one event, more than there are writer ids: every id comes round again,
+//! and what its next owner writes is not taken for what its last one wrote.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::thread;
+
+use tracezero::protos::TraceDecoder;
+use tracezero::{BufferConfig, TraceConfig, instant};
+
+/// There are 32,767 writer ids.
+const THREADS: u64 = 40_000;
+
+#[test]
+fn events_of_more_threads_than_there_are_writer_ids_are_all_in_the_trace() {
+    let config = TraceConfig::new()
+        .buffer(BufferConfig::ring(64 * 1024))
+        .record_all();
+    let session = config.record_in_memory().unwrap();
+    for number in 0..THREADS {
+        thread::spawn(move || instant!("threads", "lived", number = number))
+            .join()
+            .unwrap();
+    }
+    let (trace, report) = session.finish();
+
+    assert_eq!(report.events, THREADS, "{report}");
+    assert_eq!(report.packets_read, report.packets_begun, "{report}");
+    assert_eq!(report.losses.total(), 0, "{report}");
+    for packet in TraceDecoder::new(&trace).packet() {
+        assert_eq!(packet.unwrap().previous_packet_dropped().unwrap(), None);
+    }
+}
