@@ -4,3 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo test --locked --workspace
+
+# What is optional: compression needs a C compiler, which linking needs anyway.
+cargo test --locked --package tracezero --all-features --lib

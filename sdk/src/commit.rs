@@ -3,6 +3,7 @@
 //! nowhere else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::ids::{BufferId, ChunkId, WriterId};
 
@@ -63,6 +64,16 @@ pub trait ServiceEndpoint: Send + Sync {
     /// Takes over the chunks and patches of `request`. In process this copies the chunks into
     /// their central buffers and frees them before it returns.
     fn commit(&self, request: &CommitRequest);
+
+    /// Waits until the reader of `target_buffer` has made room for more, where one does while the
+    /// session goes on; at most for `timeout`. Returns whether there is room. Called by writers
+    /// that rather wait than overwrite what is not read, with nothing locked.
+    ///
+    /// A service behind a connection leaves such chunks in the shared memory instead.
+    fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
+        let _ = (target_buffer, timeout);
+        true
+    }
 
     /// Announces a writer and the buffer it writes to, so that its unfinished chunks can be
     /// scraped.

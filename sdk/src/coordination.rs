@@ -65,13 +65,14 @@ impl fmt::Display for DataSourceError {
 
 impl std::error::Error for DataSourceError {}
 
-/// What a writer does when no chunk is free.
+/// What a writer does when no chunk is free, or when a ring that is streamed into a file is more than
+/// a quarter full of what the file does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferExhaustedPolicy {
-    /// Drops packets until one is free.
+    /// Drops packets until a chunk is free. Overwrites the ring.
     #[default]
     Drop,
-    /// Waits for a chunk at every packet, each time as long as
+    /// Waits for a chunk, and for the file, at every packet, each time as long as
     /// [`DataSourceConfig::stall_limit`](crate::DataSourceConfig::stall_limit) says. Only then are
     /// packets dropped; the process is never aborted.
     Stall,

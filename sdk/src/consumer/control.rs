@@ -1,12 +1,13 @@
 //! What can be done to a session while it goes on.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::TraceConfig;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
 use crate::coordination::FlushFlags;
 use crate::error::Error;
@@ -118,9 +119,20 @@ impl SessionControl {
     ///
     /// # Errors
     ///
-    /// If the session has finished, or there is no memory for a copy of its buffers.
+    /// If the session has finished, or there is no memory for a copy of its buffers. If it writes
+    /// into a file, which only [`snapshot_to`](Self::snapshot_to) can follow.
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         Snapshot::of(self.runtime, self.id, None)
+    }
+
+    /// Writes a snapshot into the file at `path`, which is created, or replaced if it exists: all
+    /// that is in the file of the session, if it has one, and in its buffers. Recording goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot), and if one of the files cannot be read or written.
+    pub fn snapshot_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        write_snapshot(self.runtime, self.id, path.as_ref())
     }
 
     /// Has `save` called with a snapshot whenever a trigger asks for one, on a thread of its own.

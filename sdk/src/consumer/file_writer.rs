@@ -1,44 +1,41 @@
 //! Streams a session into its file: a thread of its own drains the buffers while writers go on.
 
 use std::io;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-
-use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, Thread};
 
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
 use crate::service::Writing;
 
-/// Wakes the thread that writes.
+/// Wakes the thread that writes. Writers call it, whenever they commit to a buffer that fills up, so
+/// it takes no lock.
 #[derive(Default)]
 pub(crate) struct Waker {
-    is_wanted: Mutex<bool>,
-    changed: Condvar,
+    is_wanted: AtomicBool,
+    thread: OnceLock<Thread>,
 }
 
 impl Waker {
     /// There is something to write.
     pub(crate) fn wake(&self) {
-        *self.is_wanted.lock() = true;
-        self.changed.notify_one();
-    }
-
-    /// A buffer fills up: write now. Called by writers, whenever they commit to such a buffer.
-    pub(crate) fn wake_from_commit(&self) {
-        // Where the lock is taken, the thread is about to look, or another writer just did this.
-        if let Some(mut is_wanted) = self.is_wanted.try_lock() {
-            *is_wanted = true;
-            drop(is_wanted);
-            self.changed.notify_one();
+        // Release and acquire pair with the swap in `wait`: either that one sees this, or this one
+        // sees the thread. Whoever finds the flag set leaves the rest to who set it.
+        if !self.is_wanted.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
     }
 
+    /// Waits until there is something to write. Called by one thread only.
     fn wait(&self) {
-        let mut is_wanted = self.is_wanted.lock();
-        self.changed
-            .wait_while(&mut is_wanted, |is_wanted| !*is_wanted);
-        *is_wanted = false;
+        self.thread.get_or_init(thread::current);
+        // Acquire pairs with `wake`: what was committed before it is read after this.
+        while !self.is_wanted.swap(false, Ordering::AcqRel) {
+            thread::park();
+        }
     }
 }
 
@@ -54,15 +51,10 @@ impl FileWriter {
         session: SessionId,
         waker: Arc<Waker>,
     ) -> io::Result<Self> {
-        let write = move || {
-            let mut batch = Vec::new();
-            loop {
-                waker.wait();
-                match runtime.service().write_into_file(session, &mut batch) {
-                    Ok(Writing::GoesOn) => {}
-                    Ok(Writing::Closed) => return Ok(()),
-                    Err(error) => return Err(error),
-                }
+        let write = move || loop {
+            waker.wait();
+            if runtime.service().write_into_file(session)? == Writing::Closed {
+                return Ok(());
             }
         };
         let thread = thread::Builder::new()

@@ -45,6 +45,10 @@ pub struct Losses {
     pub aborted: u64,
     /// Their middle or end is missing, or their bytes are damaged.
     pub corrupted: u64,
+    /// Left out by the service: malformed, or with fields that only the service writes.
+    pub invalid: u64,
+    /// The file was as large as it may be.
+    pub file_full: u64,
     /// Not finished when the session ended.
     pub unfinished: u64,
     /// Traced from within tracing itself, for instance by a `Drop` or an allocator while a packet
@@ -66,6 +70,8 @@ impl Losses {
             losses.late += account.late;
             losses.aborted += account.aborted;
             losses.corrupted += account.corrupted;
+            losses.invalid += account.invalid;
+            losses.file_full += account.file_full;
             losses.unfinished += account.buffered + account.in_flight;
         }
         losses
@@ -86,10 +92,12 @@ impl Losses {
             + self.late
             + self.aborted
             + self.corrupted
+            + self.invalid
+            + self.file_full
             + self.unfinished
     }
 
-    fn by_cause(&self) -> [(u64, &'static str); 8] {
+    fn by_cause(&self) -> [(u64, &'static str); 10] {
         [
             (self.dropped, "dropped: shared memory full"),
             (self.overwritten, "overwritten in a ring"),
@@ -97,6 +105,8 @@ impl Losses {
             (self.late, "late"),
             (self.aborted, "aborted: shared memory full"),
             (self.corrupted, "corrupted"),
+            (self.invalid, "invalid"),
+            (self.file_full, "beyond the file's limit"),
             (self.unfinished, "unfinished"),
             (self.nested, "traced within tracing"),
         ]

@@ -1,6 +1,5 @@
 //! The handles that an application holds while it records.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::mem;
@@ -90,8 +89,8 @@ impl Session {
         self.place.stop();
         let written = writer.join();
         let service = self.place.control.runtime().service();
-        let bytes = service.written_bytes(self.place.control.id());
-        let mut report = self.place.close(bytes);
+        let (bytes, is_full) = service.file_size(self.place.control.id());
+        let mut report = self.place.close(bytes, is_full);
         report.path = Some(self.path.clone());
         match written {
             Ok(()) => Ok(report),
@@ -161,9 +160,9 @@ impl InMemorySession {
         self.place.stop();
         let service = self.place.control.runtime().service();
         let id = self.place.control.id();
-        let Ok(()) = service.read(id, &mut trace, |_| Ok::<(), Infallible>(()));
+        service.read(id, &mut trace);
         self.is_finished = true;
-        let report = self.place.close(trace.len() as u64);
+        let report = self.place.close(trace.len() as u64, false);
         (trace, report)
     }
 }
@@ -311,7 +310,7 @@ impl Place {
             owner: Arc::clone(&owner) as Arc<dyn SessionOwner>,
             writes_into_file: waker.is_some(),
             wake: waker.map(|waker| {
-                let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake_from_commit());
+                let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || waker.wake());
                 wake
             }),
         })?;
@@ -338,8 +337,9 @@ impl Place {
         runtime.forget(&self.buffers);
     }
 
-    /// Ends a session that was read; returns its account.
-    fn close(&self, bytes: u64) -> Report {
+    /// Ends a session that was read; returns its account. `file_is_full` says that its file had no
+    /// room for the rest.
+    fn close(&self, bytes: u64, file_is_full: bool) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);
         let stats = self.control.stats();
@@ -349,6 +349,12 @@ impl Place {
             // that is full for good has refused that.
             if self.buffers[account.buffer].with(|buffer| buffer.is_full()) {
                 account.discarded += mem::take(&mut account.buffered);
+            }
+        }
+        if file_is_full {
+            for account in &mut sequences {
+                account.file_full +=
+                    mem::take(&mut account.buffered) + mem::take(&mut account.in_flight);
             }
         }
         let nested = producer::nested_count() - self.nested_before;

@@ -1,7 +1,6 @@
 //! Snapshots of sessions.
 
-use std::convert::Infallible;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -9,7 +8,7 @@ use std::sync::mpsc;
 use crate::error::{Error, Refusal};
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{CloneRequest, CloneSource, ReceivedTrigger, SessionOwner};
+use crate::service::{CloneRequest, CloneSource, ReceivedTrigger, SessionOwner, TraceOutput};
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
 ///
@@ -51,7 +50,8 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// If there is no such session, or no memory for a copy of its buffers.
+    /// If there is no such session, or no memory for a copy of its buffers; if it writes into a
+    /// file, which [`SessionControl::snapshot_to`](crate::SessionControl::snapshot_to) can follow.
     ///
     /// ```
     /// use tracezero::{BufferConfig, Snapshot, TraceConfig, instant};
@@ -77,23 +77,11 @@ impl Snapshot {
         source: CloneSource,
         trigger: Option<ReceivedTrigger>,
     ) -> Result<Self, Error> {
-        let service = runtime.service();
-        let (tell, told) = mpsc::sync_channel(1);
         let name = trigger.as_ref().map(|trigger| trigger.name.clone());
-        service.clone_session(CloneRequest {
-            source,
-            uid: rustix::process::getuid().as_raw(),
-            owner: Arc::new(Nobody),
-            output: None,
-            trigger,
-            done: Box::new(move |outcome| {
-                // The receiver waits below.
-                let _ = tell.send(outcome);
-            }),
-        });
-        let clone = told.recv().unwrap_or(Err(Refusal::SessionEnded.into()))?;
+        let clone = clone_of(runtime, source, trigger, None)?;
+        let service = runtime.service();
         let mut trace = Vec::new();
-        let Ok(()) = service.read(clone, &mut trace, |_| Ok::<(), Infallible>(()));
+        service.read(clone, &mut trace);
         let events = service.read_counts(clone).events;
         service.free(clone);
         Ok(Self {
@@ -139,4 +127,51 @@ impl Snapshot {
             source,
         })
     }
+}
+
+/// Writes a snapshot of a session into the file at `path`.
+pub(super) fn write_snapshot(
+    runtime: &'static Runtime,
+    session: SessionId,
+    path: &Path,
+) -> Result<(), Error> {
+    let service = runtime.service();
+    if !service.writes_into_file(session) {
+        return Snapshot::of(runtime, session, None)?.write_to(path);
+    }
+    let file_error = |source| Error::File {
+        path: path.to_owned(),
+        source,
+    };
+    let output = TraceOutput::new(File::create(path).map_err(file_error)?);
+    let clone =
+        clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
+            // An empty file is no trace. That it cannot be removed changes nothing.
+            let _ = fs::remove_file(path);
+        })?;
+    let written = service.write_into_file(clone);
+    service.free(clone);
+    written.map(drop).map_err(file_error)
+}
+
+/// Clones a session, and waits until that is done.
+fn clone_of(
+    runtime: &'static Runtime,
+    source: CloneSource,
+    trigger: Option<ReceivedTrigger>,
+    output: Option<TraceOutput>,
+) -> Result<SessionId, Error> {
+    let (tell, told) = mpsc::sync_channel(1);
+    runtime.service().clone_session(CloneRequest {
+        source,
+        uid: rustix::process::getuid().as_raw(),
+        owner: Arc::new(Nobody),
+        output,
+        trigger,
+        done: Box::new(move |outcome| {
+            // The receiver waits below.
+            let _ = tell.send(outcome);
+        }),
+    });
+    told.recv().unwrap_or(Err(Refusal::SessionEnded.into()))
 }

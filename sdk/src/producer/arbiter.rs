@@ -204,6 +204,22 @@ impl Arbiter {
         })
     }
 
+    /// Whether the buffer has room for what it is to keep until it is read. A writer that `waits`
+    /// waits for that as long as for a chunk.
+    pub(super) fn has_room(
+        &self,
+        target_buffer: BufferId,
+        waits: bool,
+        stall_limit: Option<Duration>,
+    ) -> bool {
+        let timeout = if waits {
+            stall_limit.unwrap_or(self.config.stall_limit)
+        } else {
+            Duration::ZERO
+        };
+        self.endpoint.wait_for_room(target_buffer, timeout)
+    }
+
     /// Whether one of `pages` pages from `cursor` on seems to have a free chunk: a look at so many
     /// words, without a lock. Moves the cursor on.
     pub(super) fn seems_free(&self, cursor: &mut u32, pages: u32) -> bool {

@@ -103,7 +103,8 @@ impl ChunkSource {
     }
 
     /// Finishes a packet whose size is not in the stream's range: its last fragment came from an
-    /// earlier chunk, or it was dropped. Returns whether a chunk is full to its last byte.
+    /// earlier chunk, or it was dropped. Returns whether the chunk is to be returned: it is full to
+    /// its last byte, or the next packet has to wait, which is done without a chunk.
     #[cold]
     pub(super) fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
         if let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.continues_packet()) {
@@ -111,7 +112,7 @@ impl ChunkSource {
         }
         let is_full = self.end_in_chunk();
         self.port.send_patches();
-        is_full
+        is_full || self.chunk.is_some() && !self.port.has_room()
     }
 
     /// Commits the chunk, if there is one. The stream must have given up its range.
@@ -149,7 +150,7 @@ impl ChunkSource {
     /// The open packet goes on in the next chunk, if there is one.
     fn continue_packet(&mut self, mut chunk: WritableChunk, mut outgoing: Outgoing<'_>) -> Range {
         // Before the old chunk is touched: without a new one its fragment ends otherwise.
-        let next = self.port.acquire_chunk();
+        let next = self.port.acquire_next_chunk();
         let range_offset_bytes = self.range_offset_bytes;
         let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
         let fragment_bytes = open_at - chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;

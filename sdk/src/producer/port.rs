@@ -80,9 +80,23 @@ impl WriterPort {
         &self.counters
     }
 
-    /// The writer's next chunk, by its policy.
+    /// A chunk for the writer's next packet, by its policy.
     pub(super) fn acquire_chunk(&mut self) -> Option<WritableChunk> {
+        self.acquire_with_room(self.policy)
+    }
+
+    /// A chunk for a packet that goes on, by the writer's policy. It does not wait for the reader of
+    /// the buffer: that one may be waiting for this packet.
+    pub(super) fn acquire_next_chunk(&mut self) -> Option<WritableChunk> {
         self.acquire_by(self.policy)
+    }
+
+    /// Whether the writer can go on without waiting for the reader of the buffer, if it ever does.
+    pub(super) fn has_room(&self) -> bool {
+        self.policy == BufferExhaustedPolicy::Drop
+            || self
+                .arbiter
+                .has_room(self.target_buffer, false, self.stall_limit)
     }
 
     /// The writer's next chunk, for a writer that is dropping packets.
@@ -105,7 +119,22 @@ impl WriterPort {
             return None;
         }
         self.looks_since_ask = 0;
-        self.acquire_by(BufferExhaustedPolicy::Drop)
+        self.acquire_with_room(BufferExhaustedPolicy::Drop)
+    }
+
+    /// A chunk for the next packet, by `policy`. A writer that stalls does not overwrite what is not
+    /// read either, even where `policy` is not to wait for it.
+    fn acquire_with_room(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
+        let waits = policy != BufferExhaustedPolicy::Drop;
+        let has_room = self.policy == BufferExhaustedPolicy::Drop
+            || self
+                .arbiter
+                .has_room(self.target_buffer, waits, self.stall_limit);
+        if has_room {
+            self.acquire_by(policy)
+        } else {
+            None
+        }
     }
 
     fn acquire_by(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {

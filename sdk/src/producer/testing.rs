@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -51,6 +52,8 @@ impl Setup {
         let service = Arc::new(FakeService {
             memory: Mutex::new(memory),
             is_slow: self.is_slow,
+            has_no_room: AtomicBool::new(false),
+            room_waits: Mutex::default(),
             received: Mutex::new(Received::default()),
         });
         let config = ArbiterConfig {
@@ -68,6 +71,10 @@ impl Setup {
 pub(super) struct FakeService {
     memory: Mutex<ServiceMemory>,
     is_slow: bool,
+    /// Whether the reader of the buffer is behind, for good.
+    has_no_room: AtomicBool,
+    /// How long writers were ready to wait for it, each time that they asked.
+    room_waits: Mutex<Vec<Duration>>,
     received: Mutex<Received>,
 }
 
@@ -111,6 +118,13 @@ impl ServiceEndpoint for FakeService {
         }
     }
 
+    fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
+        assert_eq!(target_buffer, BUFFER);
+        self.room_waits.lock().push(timeout);
+        // Relaxed: tests set it from the thread that asks.
+        !self.has_no_room.load(Ordering::Relaxed)
+    }
+
     fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
         let mut received = self.received.lock();
         received.registered.push((writer_id, target_buffer));
@@ -130,6 +144,14 @@ impl FakeService {
             received.taken += 1;
             received.take(&memory, &request);
         }
+    }
+
+    /// From now on, the buffer has room or not. Returns how long writers would have waited for it
+    /// since this was called last.
+    pub(super) fn set_room(&self, has_room: bool) -> Vec<Duration> {
+        // Relaxed: as in `wait_for_room`.
+        self.has_no_room.store(!has_room, Ordering::Relaxed);
+        std::mem::take(&mut self.room_waits.lock())
     }
 
     /// All requests so far, taken or not.

@@ -195,6 +195,51 @@ fn a_writer_that_stalls_in_vain_drops_and_counts() {
     }
 }
 
+/// How long a writer is ready to wait for the reader of its buffer, for a packet before that one is
+/// behind, two while it is, and one after; and how many packets it dropped.
+fn waits_for_room(policy: BufferExhaustedPolicy) -> ([Vec<Duration>; 4], u64) {
+    let (arbiter, service) = Setup::default().build();
+    let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
+    let waits = [true, false, false, true].map(|has_room| {
+        service.set_room(has_room);
+        write_packet(&mut writer, 1);
+        // The next packet needs another chunk.
+        writer.flush();
+        service.set_room(has_room)
+    });
+    (waits, writer.packet_counts().packets_dropped)
+}
+
+#[test]
+fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_after_that() {
+    let long = || vec![Setup::default().stall_limit];
+    let zero = || vec![Duration::ZERO];
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::Drop),
+        ([const { Vec::new() }; 4], 0)
+    );
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::Stall),
+        ([long(), long(), long(), long()], 2)
+    );
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::StallThenDrop),
+        ([long(), long(), zero(), zero()], 2)
+    );
+}
+
+#[test]
+fn a_packet_that_goes_on_does_not_wait_for_the_reader_and_leaves_nothing_behind_that_does() {
+    let (arbiter, service) = Setup::default().build();
+    let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Stall);
+    service.set_room(true);
+    write_packet(&mut writer, 1);
+    service.set_room(false);
+    writer.packet(|packet| packet.append_bytes::<1>(&[7; 10_000]));
+    assert_eq!(service.set_room(true), [Duration::ZERO]);
+    assert_eq!(service.packets(writer.writer_id().unwrap()).len(), 2);
+}
+
 #[test]
 fn a_writer_waits_as_long_as_it_is_told_and_no_longer() {
     let (arbiter, _service) = Setup {

@@ -191,7 +191,7 @@ impl TraceWriter {
         }
         self.is_packet_open = false;
         self.stream.end_messages();
-        let is_chunk_full = match self.stream.source_mut().take_packet_at() {
+        let is_chunk_done = match self.stream.source_mut().take_packet_at() {
             Some(packet_at) => {
                 let len = self.stream.close_slot(packet_at, COMPACT_MAX_BYTES);
                 let source = self.stream.source_mut();
@@ -205,8 +205,9 @@ impl TraceWriter {
                 self.stream.source_mut().end_elsewhere(used_bytes)
             }
         };
-        if is_chunk_full {
-            // Nothing could be counted ahead for scrapers, so the packet shows at once this way.
+        if is_chunk_done {
+            // If it is full, nothing could be counted ahead for scrapers, so the packet shows at
+            // once this way.
             self.return_chunk();
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::{mem, thread};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::packet_framer::Writer;
 use super::sequence_account::Writers;
@@ -16,6 +17,8 @@ use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
 pub(crate) struct CentralBuffer {
     pub(crate) id: BufferId,
     contents: Mutex<Contents>,
+    /// Notified when there is room again for writers that wait for it.
+    has_room: Condvar,
     /// Tells writers when to repeat what their packets build on.
     pub(crate) progress: Arc<RingProgress>,
     reader: Reader,
@@ -28,6 +31,15 @@ struct Contents {
     /// Quarters of it that were filled and told of.
     quarters: u64,
     past: HashMap<Writer, Past>,
+    /// Bytes that the reader has seen and left, when it saw all there was: packets that are not
+    /// complete.
+    left_bytes: u64,
+    /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
+    loss_at_bytes: u64,
+    /// Whether those packets were waited for in vain: they may be overwritten.
+    left_is_given_up: bool,
+    /// Whether nobody reads it any more.
+    reader_is_gone: bool,
 }
 
 /// What there was of a sequence before a buffer's own account of it.
@@ -51,6 +63,52 @@ pub(super) struct BufferCounts {
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
     past: HashMap<Writer, Past>,
+}
+
+/// A writer that may wait does so while more than one in so many bytes of the ring was not looked
+/// at, or while so few are free. The rest takes what other writers are in the middle of.
+const WAIT_PARTS: u64 = 4;
+/// It goes on when this part was not looked at, so that it does not stop and go for every chunk.
+const RESUME_PARTS: u64 = 8;
+/// Packets that are left are looked for in the chunks of their writers when one in so many bytes of
+/// the ring is free before them.
+const SCRAPE_PARTS: u64 = 2;
+/// While a writer waits, the reader looks for more so often.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
+
+impl Contents {
+    fn unread_bytes(&self) -> u64 {
+        let stats = self.buffer.stats();
+        stats
+            .bytes_written
+            .saturating_sub(stats.bytes_read + stats.bytes_overwritten)
+    }
+
+    /// Whether the reader has not looked at more than one in `parts` bytes.
+    fn reader_is_behind(&self, parts: u64) -> bool {
+        let unseen_bytes = self.unread_bytes().saturating_sub(self.left_bytes);
+        unseen_bytes > self.buffer.stats().buffer_size / parts
+    }
+
+    /// Whether less than one in `parts` bytes can be written before something is lost.
+    fn loss_is_near(&self, parts: u64) -> bool {
+        let stats = self.buffer.stats();
+        let reserve_bytes = stats.buffer_size / parts;
+        !self.left_is_given_up && stats.bytes_written + reserve_bytes > self.loss_at_bytes
+    }
+
+    /// Whether a writer that may wait has to, if it goes on while `parts` were not looked at.
+    fn has_room(&self, parts: u64) -> bool {
+        self.reader_is_gone || !(self.reader_is_behind(parts) || self.loss_is_near(WAIT_PARTS))
+    }
+
+    /// The reader has seen all there is.
+    fn note_pass(&mut self) {
+        self.left_bytes = self.unread_bytes();
+        self.loss_at_bytes = self.buffer.stats().bytes_written + self.buffer.bytes_before_loss();
+        let was_given_up = std::mem::take(&mut self.left_is_given_up);
+        self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
+    }
 }
 
 /// Who reads a buffer, and when.
@@ -87,10 +145,15 @@ impl CentralBuffer {
         Self {
             id,
             contents: Mutex::new(Contents {
+                loss_at_bytes: buffer.size_bytes(),
                 buffer,
                 quarters: 0,
                 past: HashMap::new(),
+                left_bytes: 0,
+                left_is_given_up: false,
+                reader_is_gone: false,
             }),
+            has_room: Condvar::new(),
             progress: Arc::default(),
             reader,
             writers_then: None,
@@ -108,6 +171,63 @@ impl CentralBuffer {
     /// Calls `work` with the buffer locked: writers wait meanwhile.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut TraceBuffer) -> R) -> R {
         work(&mut self.contents.lock().buffer)
+    }
+
+    /// Calls `read` with the buffer locked. It returns whether it left something that can be read.
+    pub(super) fn read(&self, read: impl FnOnce(&mut TraceBuffer) -> bool) -> bool {
+        let mut contents = self.contents.lock();
+        let has_more = read(&mut contents.buffer);
+        if !has_more {
+            contents.note_pass();
+        }
+        let has_room = contents.has_room(RESUME_PARTS);
+        drop(contents);
+        if has_room {
+            self.has_room.notify_all();
+        }
+        has_more
+    }
+
+    /// Whether packets may be overwritten soon whose rest was not committed; it may be in the chunks
+    /// of their writers.
+    pub(super) fn wants_scrape(&self) -> bool {
+        matches!(self.reader, Reader::Drains(_)) && self.contents.lock().loss_is_near(SCRAPE_PARTS)
+    }
+
+    /// Nobody reads the buffer any more: nobody waits for that.
+    pub(super) fn reader_is_gone(&self) {
+        self.contents.lock().reader_is_gone = true;
+        self.has_room.notify_all();
+    }
+
+    /// Waits until what is committed next overwrites nothing that was not read; at most for
+    /// `timeout`. Returns whether that is so. Nothing is locked meanwhile.
+    ///
+    /// A packet that its writer does not complete in that time is given up, rather than everything
+    /// that comes after it.
+    pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
+        let Reader::Drains(wake) = &self.reader else {
+            return true;
+        };
+        let mut contents = self.contents.lock();
+        if contents.has_room(WAIT_PARTS) {
+            return true;
+        }
+        let deadline = Instant::now() + timeout;
+        while Instant::now() < deadline {
+            wake();
+            let has_no_room = |contents: &mut Contents| !contents.has_room(RESUME_PARTS);
+            let look_again = deadline.min(Instant::now() + LOOK_PERIOD);
+            self.has_room
+                .wait_while_until(&mut contents, has_no_room, look_again);
+            if contents.has_room(RESUME_PARTS) {
+                return true;
+            }
+        }
+        if !timeout.is_zero() && !contents.reader_is_behind(WAIT_PARTS) {
+            contents.left_is_given_up = true;
+        }
+        contents.has_room(WAIT_PARTS)
     }
 
     /// A copy of what is unread.
@@ -133,6 +253,8 @@ impl CentralBuffer {
                 .replaced += counts;
         }
         contents.quarters = 0;
+        contents.left_bytes = 0;
+        contents.loss_at_bytes = successor.stats().bytes_written + successor.size_bytes();
         self.progress.advance(1);
         Ok(TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
@@ -184,10 +306,8 @@ impl CentralBuffer {
             }
             Reader::ReadsAll => return,
         };
-        let unread_bytes = stats
-            .bytes_written
-            .saturating_sub(stats.bytes_read + stats.bytes_overwritten);
         let size_bytes = stats.buffer_size;
+        let unread_bytes = contents.unread_bytes();
         if unread_bytes > size_bytes / 2 {
             // The reader does not keep up: let it have the lock and the processor first.
             MutexGuard::unlock_fair(contents);
@@ -214,5 +334,115 @@ impl CentralBuffer {
             patches,
             has_more_patches,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
+    use crate::shm::ChunkFlags;
+
+    /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
+    fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {
+        let woken = Arc::new(AtomicU32::new(0));
+        let wakes = Arc::clone(&woken);
+        let wake = Box::new(move || {
+            // Relaxed: a count, ordered with nothing.
+            wakes.fetch_add(1, Ordering::Relaxed);
+        });
+        let buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring).unwrap();
+        let buffer = CentralBuffer::new(BufferId(1), buffer, Reader::Drains(wake));
+        (Arc::new(buffer), woken)
+    }
+
+    /// Commits a chunk of 2 KiB with one fragment, which `flags` speak of.
+    fn commit_chunk(buffer: &CentralBuffer, writer_id: WriterId, chunk_id: u32, flags: ChunkFlags) {
+        let mut payload = vec![0; 2048];
+        payload[..2].copy_from_slice(&[0xfe, 0x0f]);
+        buffer.commit(&UntrustedChunk {
+            producer_id: ProducerId(1),
+            client: ClientIdentity::default(),
+            writer_id,
+            chunk_id: ChunkId(chunk_id),
+            fragment_count: 1,
+            flags,
+            complete: true,
+            payload: &payload,
+        });
+    }
+
+    fn commit_20_kib(buffer: &CentralBuffer) {
+        for chunk_id in 0..10 {
+            commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+        }
+    }
+
+    fn read_all(buffer: &CentralBuffer) -> usize {
+        let mut packets = 0;
+        buffer.read(|buffer| {
+            buffer.begin_read();
+            while buffer.read_packet().is_some() {
+                packets += 1;
+            }
+            false
+        });
+        packets
+    }
+
+    #[test]
+    fn writers_wait_until_the_reader_has_caught_up() {
+        let (buffer, woken) = drained_ring();
+        assert!(buffer.wait_for_room(Duration::ZERO));
+        commit_20_kib(&buffer);
+        assert!(!buffer.wait_for_room(Duration::ZERO));
+        // Relaxed: as above.
+        assert!(woken.load(Ordering::Relaxed) > 0);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| buffer.wait_for_room(Duration::from_secs(60)));
+            assert_eq!(read_all(&buffer), 10);
+            assert!(waits.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_reader_that_is_gone() {
+        let (buffer, _) = drained_ring();
+        commit_20_kib(&buffer);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| buffer.wait_for_room(Duration::from_secs(60)));
+            buffer.reader_is_gone();
+            assert!(waits.join().unwrap());
+        });
+        assert!(buffer.wait_for_room(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_packet_that_stays_incomplete_is_looked_for_and_waited_for_before_it_is_overwritten() {
+        let (buffer, _) = drained_ring();
+        commit_chunk(&buffer, WriterId(2), 0, ChunkFlags::LAST_PACKET_CONTINUES);
+        let mut chunk_id = 0;
+        let mut commit_and_read = || {
+            for _ in 0..4 {
+                commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+                chunk_id += 1;
+            }
+            assert_eq!(read_all(&buffer), 4);
+        };
+        while buffer.wait_for_room(Duration::ZERO) {
+            commit_and_read();
+        }
+        assert!(buffer.wants_scrape());
+        assert_eq!(buffer.with(|buffer| buffer.stats().bytes_overwritten), 0);
+        // Nobody completes it, and others have waited long enough.
+        assert!(buffer.wait_for_room(Duration::from_millis(1)));
+        for _ in 0..4 {
+            assert!(buffer.wait_for_room(Duration::ZERO));
+            commit_and_read();
+        }
+        assert!(buffer.with(|buffer| buffer.stats().bytes_overwritten) > 0);
+        assert!(!buffer.wants_scrape());
     }
 }

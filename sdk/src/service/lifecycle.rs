@@ -50,7 +50,7 @@ impl Control {
             (0, 0) => random_uuid(|| self.environment.random_bits()),
             given => given,
         };
-        let reader = TraceReader::new(buffers.clone(), config, None);
+        let reader = TraceReader::new(buffers.clone(), config);
         let mut session = TracingSession::new(
             request.uid,
             Arc::clone(&recording),
@@ -233,11 +233,14 @@ impl Control {
         self.calls.note(move || owner.disabled(reason.as_deref()));
     }
 
-    /// Ends a session for a reason that its owner is told.
-    pub(super) fn end_with(&mut self, id: SessionId, reason: String) {
+    /// Nothing more is written into a session's file: the session ends. `reason` is told to its
+    /// owner.
+    pub(super) fn file_is_closed(&mut self, id: SessionId, reason: Option<String>) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.end_reason = Some(reason);
+            session.file_is_closed = true;
+            session.end_reason = session.end_reason.take().or(reason);
         }
+        self.fail_clones_that_wait_for_file(id);
         self.disable(id);
     }
 
@@ -250,6 +253,9 @@ impl Control {
         let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
+        }
+        for buffer in &session.buffers {
+            buffer.reader_is_gone();
         }
         Some(session)
     }

@@ -26,8 +26,11 @@ pub mod trace_buffer; // the central ring: chunks in, whole packets out
 mod central_buffer; // a ring in use: who writes to it, who reads it
 mod producer_endpoint; // where a producer commits to
 mod trace_reader; // the buffers of a session, read as a trace
+mod packet_validator; // what writers may put into a trace
 mod packet_framer; // packets of writers, on their way into a trace
-mod trace_output; // the file that a trace is streamed into
+mod compression; // batches of packets as one
+mod streaming; // a trace on its way into a file
+mod trace_output; // the file
 // Control: what sessions there are, and what they want.
 mod control; // the books, under one lock
 mod recording; // a configuration, ready to be worked with
@@ -44,7 +47,7 @@ mod calls; // what producers and owners are told
 mod environment; // time and chance
 // What the service says in a trace.
 mod reading; // before and after the packets of writers
-mod service_packets; // as packets
+pub(crate) mod service_packets; // as packets
 mod lifecycle_events; // what happened to a session
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
@@ -52,7 +55,7 @@ mod sequence_account; // what became of every packet
 // What the service says to whoever asks.
 mod service_state; // who is there
 
-use std::io;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,14 +69,15 @@ pub(crate) use self::flush::FlushOutcome;
 use self::flush::FlushThen;
 pub(crate) use self::lifecycle::SessionRequest;
 pub(crate) use self::limits::Limits;
+pub(crate) use self::packet_framer::ReadCounts;
 pub(crate) use self::producer_endpoint::ProducerEndpoint;
 use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
 pub(crate) use self::session_clone::{CloneRequest, CloneSource};
+pub(crate) use self::streaming::Writing;
 use self::trace_buffer::ClientIdentity;
-use self::trace_output::Room;
 pub(crate) use self::trace_output::TraceOutput;
 use self::trace_reader::TraceReader;
 pub use self::trace_stats::{TraceStats, WriterStats};
@@ -90,23 +94,6 @@ pub(crate) struct Service {
     control: Mutex<Control>,
     /// Notified after whatever may have changed the books.
     changed: Condvar,
-}
-
-/// How far the file of a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writing {
-    GoesOn,
-    /// The session is over, or the file has reached its limit: it is closed.
-    Closed,
-}
-
-/// What came of reading a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReadCounts {
-    /// Packets of writers.
-    pub(crate) packets: u64,
-    /// Those of them that are events.
-    pub(crate) events: u64,
 }
 
 impl Service {
@@ -135,9 +122,15 @@ impl Service {
         result
     }
 
-    /// Calls `work`, which notes no calls, with the books locked; also while a reader is.
+    /// Calls `work` with the books locked; also while a reader is. The calls that it notes, if any,
+    /// wait for [`Service::make_calls`].
     fn look<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
         work(&mut self.control.lock())
+    }
+
+    /// Makes the calls that were noted before.
+    fn make_calls(&self) {
+        self.with(|_| ());
     }
 
     /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
@@ -172,13 +165,6 @@ impl Service {
     /// Begins a session; see [`Control::enable`].
     pub(crate) fn enable(&self, request: SessionRequest) -> Result<SessionId, Error> {
         self.with(|control| control.enable(&request))
-    }
-
-    /// Gives a session the file that it writes into.
-    pub(crate) fn attach_output(&self, session: SessionId, output: TraceOutput) {
-        if let Some(reader) = self.reader(session) {
-            reader.lock().attach_output(output);
-        }
     }
 
     /// Starts a session that waits for that.
@@ -275,19 +261,17 @@ impl Service {
         self.changed.wait_while_for(&mut control, is_next, timeout);
     }
 
-    /// Reads what can be read of a session, in batches that `take` gets and empties. Nothing comes
-    /// of sessions that write into a file, or wait for a trigger.
-    pub(crate) fn read<E>(
-        &self,
-        session: SessionId,
-        batch: &mut Vec<u8>,
-        take: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Appends what can be read of a session to `trace`. Nothing comes of sessions that write into a
+    /// file, or wait for a trigger.
+    pub(crate) fn read(&self, session: SessionId, trace: &mut Vec<u8>) {
         let Some(reader) = self.readable(session) else {
-            return Ok(());
+            return;
         };
         let mut reader = reader.lock();
-        reader.read_all(self, session, batch, take)
+        let Ok(()) = reader.read_all(self, session, |batch| {
+            trace.extend_from_slice(batch);
+            Ok::<(), Infallible>(())
+        });
     }
 
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
@@ -295,56 +279,6 @@ impl Service {
             let session = control.sessions.get(&session)?;
             Control::can_be_read(session).then(|| Arc::clone(&session.reader))
         })
-    }
-
-    /// Writes what is in the buffers of a session into its file. Closes the file if the session is
-    /// over, or the file as large as it may be; then the session ends as well.
-    ///
-    /// # Errors
-    ///
-    /// Those of writing. The file is closed, and the session ends.
-    pub(crate) fn write_into_file(
-        &self,
-        session: SessionId,
-        batch: &mut Vec<u8>,
-    ) -> io::Result<Writing> {
-        let Some(reader) = self.reader(session) else {
-            return Ok(Writing::Closed);
-        };
-        let mut reader = reader.lock();
-        let Some(mut output) = reader.output.take() else {
-            return Ok(Writing::Closed);
-        };
-        // Asked before reading: what comes into the buffers later is not read if it is over.
-        let is_over = !self.is_live(session);
-        let mut room = Room::Left;
-        let written = reader.read_all(self, session, batch, |batch| {
-            if room == Room::Left {
-                room = output.write(batch)?;
-            }
-            batch.clear();
-            Ok(())
-        });
-        let outcome = written.and_then(|()| output.end_pass());
-        reader.written_bytes = output.written_bytes();
-        match outcome {
-            Ok(()) if room == Room::Left && !is_over => {
-                reader.output = Some(output);
-                Ok(Writing::GoesOn)
-            }
-            Ok(()) => {
-                let closed = output.close();
-                drop(reader);
-                self.disable(session);
-                closed.map(|()| Writing::Closed)
-            }
-            Err(error) => {
-                drop(reader);
-                let reason = error.to_string();
-                self.with(|control| control.end_with(session, reason));
-                Err(error)
-            }
-        }
     }
 
     fn reader(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
@@ -361,19 +295,7 @@ impl Service {
     /// What was read of a session so far.
     pub(crate) fn read_counts(&self, session: SessionId) -> ReadCounts {
         let reader = self.reader(session);
-        reader.map_or_else(ReadCounts::default, |reader| {
-            let reader = reader.lock();
-            ReadCounts {
-                packets: reader.framer.packets,
-                events: reader.framer.events,
-            }
-        })
-    }
-
-    /// Bytes in the file of a session.
-    pub(crate) fn written_bytes(&self, session: SessionId) -> u64 {
-        let reader = self.reader(session);
-        reader.map_or(0, |reader| reader.lock().written_bytes)
+        reader.map_or_else(ReadCounts::default, |reader| reader.lock().framer.counts)
     }
 
     /// What a user may see of producers and sessions.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -187,6 +188,13 @@ impl ServiceEndpoint for ProducerEndpoint {
             .chunks_to_patch
             .iter()
             .for_each(|patch| self.link.patch_chunk(patch));
+    }
+
+    fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
+        // A buffer that is gone has room for everything.
+        self.link
+            .buffer(target_buffer)
+            .is_none_or(|buffer| buffer.wait_for_room(timeout))
     }
 
     fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {

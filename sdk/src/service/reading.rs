@@ -26,12 +26,7 @@ impl Control {
             && session.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
     }
 
-    pub(super) fn write_packets_before_data(
-        &mut self,
-        id: SessionId,
-        reader: &mut TraceReader,
-        batch: &mut Vec<u8>,
-    ) {
+    pub(super) fn write_packets_before_data(&mut self, id: SessionId, reader: &mut TraceReader) {
         let environment = &*self.environment;
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -42,8 +37,10 @@ impl Control {
         let primary_clock = builtin
             .primary_trace_clock
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
+        let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
+        let provenance = is_first.then(|| reader.provenance());
         let (uid, now_ns) = (environment.uid(), environment.now_ns());
-        append(batch, uid, now_ns, |packets| {
+        append(&mut reader.packets, uid, now_ns, |packets| {
             for snapshot in session
                 .first_clock_snapshot
                 .take()
@@ -55,7 +52,6 @@ impl Control {
             if std::mem::take(&mut session.sync_marker_is_due) {
                 packets.sync_marker();
             }
-            let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
             if !builtin.disable_trace_config {
                 if is_first {
                     packets.trace_config(config);
@@ -67,9 +63,9 @@ impl Control {
                     packets.trigger(&trigger);
                 }
             }
-            if is_first {
+            if let Some(provenance) = &provenance {
                 packets.trace_uuid(session.uuid);
-                packets.trace_provenance(&reader.provenance());
+                packets.trace_provenance(provenance);
                 if !builtin.disable_system_info {
                     packets.system_info();
                 }
@@ -81,12 +77,7 @@ impl Control {
         });
     }
 
-    pub(super) fn write_packets_after_data(
-        &mut self,
-        id: SessionId,
-        reader: &mut TraceReader,
-        batch: &mut Vec<u8>,
-    ) {
+    pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
         let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
         let stats_are_due = match self.sessions.get_mut(&id) {
             Some(session) => std::mem::take(&mut session.stats_are_due),
@@ -99,7 +90,8 @@ impl Control {
             return;
         };
         session.note_event(&*self.environment, Event::ReadCompleted);
-        append(batch, uid, now_ns, |packets| {
+        session.invalid_packets = reader.framer.counts.invalid_packets;
+        append(&mut reader.packets, uid, now_ns, |packets| {
             write_events(session, packets);
             if let Some(stats) = &stats {
                 packets.trace_stats(stats);

@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::central_buffer::{BufferCounts, CentralBuffer};
 use super::control::Control;
-use super::packet_framer::Writer;
+use super::packet_framer::{LeftOut, Writer};
 use super::trace_reader::TraceReader;
 use crate::coordination::WriterTotals;
 use crate::ids::ProducerId;
@@ -52,6 +52,10 @@ pub struct SequenceAccount {
     pub aborted: u64,
     /// Lost because their middle or end is missing, or their bytes are damaged.
     pub corrupted: u64,
+    /// Left out by the service: malformed, or with fields that only the service writes.
+    pub invalid: u64,
+    /// Lost because the file was as large as it may be.
+    pub file_full: u64,
 }
 
 /// The writers of the packets in a buffer, each with its producer.
@@ -61,7 +65,14 @@ impl SequenceAccount {
     /// Packets lost, over all causes.
     #[must_use]
     pub const fn lost(&self) -> u64 {
-        self.dropped + self.overwritten + self.discarded + self.late + self.aborted + self.corrupted
+        self.dropped
+            + self.overwritten
+            + self.discarded
+            + self.late
+            + self.aborted
+            + self.corrupted
+            + self.invalid
+            + self.file_full
     }
 
     fn new(
@@ -100,6 +111,15 @@ impl SequenceAccount {
         account
     }
 
+    /// Of the packets that were read, these did not get into the trace.
+    fn leave_out(&mut self, left_out: LeftOut) {
+        // A writer id that served several buffers of the session is counted where it was read.
+        self.invalid = left_out.invalid.min(self.read);
+        self.read -= self.invalid;
+        self.file_full = left_out.file_full.min(self.read);
+        self.read -= self.file_full;
+    }
+
     pub(super) fn write(&self, out: &mut sequences::SequenceAccount<'_>) {
         if let Some(sequence_id) = self.sequence_id {
             out.set_sequence_id(sequence_id);
@@ -119,6 +139,8 @@ impl SequenceAccount {
         out.set_late(self.late);
         out.set_aborted(self.aborted);
         out.set_corrupted(self.corrupted);
+        out.set_invalid(self.invalid);
+        out.set_file_full(self.file_full);
     }
 }
 
@@ -146,6 +168,8 @@ impl fmt::Display for SequenceAccount {
             (self.late, "late"),
             (self.aborted, "aborted"),
             (self.corrupted, "corrupted"),
+            (self.invalid, "invalid"),
+            (self.file_full, "beyond the file's limit"),
         ] {
             if count > 0 {
                 write!(f, " {separator} {count} {fate}")?;
@@ -195,12 +219,9 @@ impl Control {
             for (writer, counts) in counts {
                 let sequence_id = reader.framer.sequence_id(writer);
                 let totals = totals.get(&writer).copied();
-                accounts.push(SequenceAccount::new(
-                    Some(sequence_id),
-                    index,
-                    counts,
-                    totals,
-                ));
+                let mut account = SequenceAccount::new(Some(sequence_id), index, counts, totals);
+                account.leave_out(reader.framer.left_out(writer));
+                accounts.push(account);
             }
         }
         accounts.retain(|account| account.begun > 0);

@@ -1,5 +1,11 @@
 //! Snapshots: a session's buffers are copied, or handed over, into a new session that can only be
 //! read, while the source goes on.
+//!
+//! The clone of a session that writes into a file goes into a file as well, which begins with what
+//! the source has written. Its buffers and the length of the source's file have to be of the same
+//! moment, so they are taken at the end of a pass, by the thread that writes the source's file and
+//! has its reader locked. The file is copied later, by whoever asked for the clone: what was written
+//! stays as it is.
 
 use std::sync::Arc;
 
@@ -8,6 +14,7 @@ use super::control::Control;
 use super::flush::{FlushOutcome, FlushThen};
 use super::lifecycle::random_uuid;
 use super::lifecycle_events::{Event, LifecycleEvents};
+use super::packet_framer::PacketFramer;
 use super::sequence_account::Writers;
 use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
@@ -16,6 +23,9 @@ use super::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, FlushReason};
 use crate::error::{Error, Refusal};
 use crate::ids::SessionId;
+
+const FILE_IS_CLOSED: &str = "its file is complete; copy that";
+const NEEDS_A_FILE: &str = "it is written into a file, so its snapshot needs a file, too";
 
 /// A clone that is being made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +36,10 @@ pub(crate) struct CloneRequest {
     pub(crate) source: CloneSource,
     pub(crate) uid: u32,
     pub(crate) owner: Arc<dyn SessionOwner>,
-    /// Where the snapshot is written to; `None` if it is to be read.
+    /// Where the snapshot is written to, by [`Service::write_into_file`], if the source is written
+    /// into a file; else the snapshot is to be read.
+    ///
+    /// [`Service::write_into_file`]: super::Service::write_into_file
     pub(crate) output: Option<TraceOutput>,
     /// The trigger that asked for it.
     pub(crate) trigger: Option<ReceivedTrigger>,
@@ -60,13 +73,15 @@ pub(super) struct PendingClone {
     buffers: Vec<Option<(TakenBuffer, Writers)>>,
     /// Buffers that wait for the same flush, group by group.
     groups: Vec<Vec<usize>>,
+    /// Whether the source writes into a file.
+    is_of_file: bool,
     events: LifecycleEvents,
     outcome: FlushOutcome,
 }
 
 impl Control {
     /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
-    pub(super) fn clone_session(&mut self, request: CloneRequest) {
+    pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
         let found = self
             .sessions
             .iter()
@@ -83,6 +98,15 @@ impl Control {
         if !session.is_visible_to(request.uid) {
             return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
         }
+        let is_of_file = session.writes_into_file;
+        if is_of_file && session.file_is_closed {
+            return self.refuse_clone(request, clone_failed(&FILE_IS_CLOSED));
+        }
+        match (is_of_file, &request.output) {
+            (true, None) => return self.refuse_clone(request, clone_failed(&NEEDS_A_FILE)),
+            (false, _) => request.output = None,
+            (true, Some(_)) => {}
+        }
         let configs = &session.recording.config.buffers;
         for (buffer, config) in session.buffers.iter().zip(configs) {
             let holds_data = buffer.with(|buffer| buffer.stats().bytes_written > 0);
@@ -90,8 +114,7 @@ impl Control {
                 && holds_data
                 && let Err(error) = buffer.take()
             {
-                let reason = error.to_string();
-                return self.refuse_clone(request, Refusal::CloneFailed { reason });
+                return self.refuse_clone(request, clone_failed(&error));
             }
         }
         let of_kind = |transferred: bool| -> Vec<usize> {
@@ -111,12 +134,13 @@ impl Control {
             started_ns: self.environment.now_ns(),
             buffers: configs.iter().map(|_| None).collect(),
             groups: groups.clone(),
+            is_of_file,
             events: LifecycleEvents::default(),
             outcome: FlushOutcome::Succeeded,
         };
         self.clones.insert(id, pending);
         if groups.is_empty() {
-            return self.finish_clone(id);
+            return self.clone_is_flushed(id);
         }
         let flags = FlushFlags::by_service(FlushReason::TraceClone);
         for group in groups {
@@ -134,17 +158,34 @@ impl Control {
         self.calls.note(move || request.finish(Err(refusal.into())));
     }
 
-    /// A group of buffers was flushed, as well as it went: they are taken as they are now.
+    /// A group of buffers was flushed, as well as it went: they are taken as they are now, unless
+    /// their session writes into a file.
     pub(super) fn clone_flushed(&mut self, id: CloneId, group: &[usize], outcome: FlushOutcome) {
         let Some(mut pending) = self.clones.remove(&id) else {
             return;
         };
-        let Some(session) = self.sessions.get(&pending.source) else {
-            return self.refuse_clone(pending.request, Refusal::SessionEnded);
-        };
         if outcome == FlushOutcome::Failed {
             pending.outcome = outcome;
         }
+        if !pending.is_of_file
+            && let Err(refusal) = self.take_buffers(&mut pending, group)
+        {
+            return self.refuse_clone(pending.request, refusal);
+        }
+        pending.groups.retain(|waiting| waiting != group);
+        let is_complete = pending.groups.is_empty();
+        self.clones.insert(id, pending);
+        if is_complete {
+            self.clone_is_flushed(id);
+        }
+    }
+
+    /// Copies these buffers, or replaces them by empty ones.
+    fn take_buffers(&self, pending: &mut PendingClone, group: &[usize]) -> Result<(), Refusal> {
+        let session = self
+            .sessions
+            .get(&pending.source)
+            .ok_or(Refusal::SessionEnded)?;
         for &index in group {
             let buffer = &session.buffers[index];
             let taken = if session.recording.config.buffers[index].transfer_on_clone {
@@ -152,30 +193,63 @@ impl Control {
             } else {
                 buffer.copy()
             };
-            match taken {
-                // Writers after their buffer: see `SequenceAccount`.
-                Ok(taken) => pending.buffers[index] = Some((taken, self.writers_of(buffer))),
-                Err(error) => {
-                    let reason = error.to_string();
-                    return self.refuse_clone(pending.request, Refusal::CloneFailed { reason });
-                }
-            }
+            // Writers after their buffer: see `SequenceAccount`.
+            let taken = taken.map_err(|error| clone_failed(&error))?;
+            pending.buffers[index] = Some((taken, self.writers_of(buffer)));
             let event = Event::BufferCloned(index as u32);
             pending.events.note(self.environment.now_ns(), event);
         }
-        pending.groups.retain(|waiting| waiting != group);
-        let is_complete = pending.groups.is_empty();
-        self.clones.insert(id, pending);
-        if is_complete {
-            self.finish_clone(id);
+        Ok(())
+    }
+
+    /// Nothing is left to be flushed.
+    fn clone_is_flushed(&mut self, id: CloneId) {
+        let Some(pending) = self.clones.remove(&id) else {
+            return;
+        };
+        if !pending.is_of_file {
+            return self.finish_clone(pending, PacketFramer::new());
+        }
+        let source = pending.source;
+        match self.sessions.get(&source) {
+            Some(session) if session.file_is_closed => {
+                self.refuse_clone(pending.request, clone_failed(&FILE_IS_CLOSED));
+            }
+            Some(_) => {
+                self.clones.insert(id, pending);
+                self.ask_to_write(source);
+            }
+            None => self.refuse_clone(pending.request, Refusal::SessionEnded),
+        }
+    }
+
+    /// Makes the clones that wait for the file of `source`. What came into its buffers up to now, or
+    /// a moment ago, is in its `output`.
+    pub(super) fn clone_with_file(
+        &mut self,
+        source: SessionId,
+        reader: &TraceReader,
+        output: &TraceOutput,
+    ) {
+        for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
+            let all: Vec<usize> = (0..pending.buffers.len()).collect();
+            let taken = self
+                .take_buffers(&mut pending, &all)
+                .and_then(|()| output.written_part().map_err(|error| clone_failed(&error)));
+            match taken {
+                Ok(part) => {
+                    let output = pending.request.output.take();
+                    pending.request.output = output.map(|output| output.starting_with(part));
+                    // The file goes on where the source's is: with its numbers of sequences.
+                    self.finish_clone(pending, reader.framer.fork());
+                }
+                Err(refusal) => self.refuse_clone(pending.request, refusal),
+            }
         }
     }
 
     /// Makes the session that holds the snapshot.
-    fn finish_clone(&mut self, id: CloneId) {
-        let Some(pending) = self.clones.remove(&id) else {
-            return;
-        };
+    fn finish_clone(&mut self, pending: PendingClone, mut framer: PacketFramer) {
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
         for (taken, writers) in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
@@ -194,7 +268,9 @@ impl Control {
             return self.refuse_clone(pending.request, Refusal::SessionEnded);
         };
         let request = pending.request;
-        let reader = TraceReader::new(buffers.clone(), &source.recording.config, request.output);
+        framer.counts.invalid_packets = source.invalid_packets;
+        let config = &source.recording.config;
+        let reader = TraceReader::of_clone(buffers.clone(), config, framer, request.output);
         let mut clone = TracingSession::new(
             request.uid,
             Arc::clone(&source.recording),
@@ -221,16 +297,34 @@ impl Control {
 
     /// The session that clones are being made of is freed.
     pub(super) fn fail_clones_of(&mut self, source: SessionId) {
-        let failed: Vec<CloneId> = self
-            .clones
-            .iter()
-            .filter(|(_, pending)| pending.source == source)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in failed {
-            if let Some(pending) = self.clones.remove(&id) {
-                self.refuse_clone(pending.request, Refusal::SessionEnded);
-            }
+        for clone in self.take_clones(|clone| clone.source == source) {
+            self.refuse_clone(clone.request, Refusal::SessionEnded);
         }
+    }
+
+    /// The file that clones are to begin with is closed.
+    pub(super) fn fail_clones_that_wait_for_file(&mut self, source: SessionId) {
+        for clone in self.take_clones(|clone| clone.waits_for_file_of(source)) {
+            self.refuse_clone(clone.request, clone_failed(&FILE_IS_CLOSED));
+        }
+    }
+
+    fn take_clones(&mut self, is_taken: impl Fn(&PendingClone) -> bool) -> Vec<PendingClone> {
+        self.clones
+            .extract_if(.., |_, clone| is_taken(clone))
+            .map(|(_, clone)| clone)
+            .collect()
+    }
+}
+
+impl PendingClone {
+    fn waits_for_file_of(&self, source: SessionId) -> bool {
+        self.source == source && self.is_of_file && self.groups.is_empty()
+    }
+}
+
+fn clone_failed(error: &impl ToString) -> Refusal {
+    Refusal::CloneFailed {
+        reason: error.to_string(),
     }
 }

@@ -1,12 +1,15 @@
 //! The file that a trace is streamed into.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 
 /// A trace file that is being written.
 #[derive(Debug)]
 pub(crate) struct TraceOutput {
     file: File,
+    /// What goes before everything else.
+    start: Option<WrittenPart>,
     written_bytes: u64,
     /// The file stays smaller than this; 0 for no limit.
     limit_bytes: u64,
@@ -14,18 +17,34 @@ pub(crate) struct TraceOutput {
     syncs: bool,
 }
 
-/// Whether there is room for more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    Left,
-    /// The next packet would have made the file too large.
-    Full,
+/// What a trace file holds at one moment; it only grows afterwards.
+#[derive(Debug)]
+pub(super) struct WrittenPart {
+    file: File,
+    len_bytes: u64,
+}
+
+/// Why packets of a batch are not in the file.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It would have become too large. So many bytes of the batch are in it.
+    Full {
+        written: usize,
+    },
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl TraceOutput {
     pub(crate) fn new(file: File) -> Self {
         Self {
             file,
+            start: None,
             written_bytes: 0,
             limit_bytes: 0,
             syncs: false,
@@ -38,38 +57,73 @@ impl TraceOutput {
         self
     }
 
+    /// Has the trace go on where another one is.
+    pub(super) fn starting_with(mut self, start: WrittenPart) -> Self {
+        self.start = Some(start);
+        self
+    }
+
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
+    /// What is in the file now, to be copied later.
+    pub(super) fn written_part(&self) -> io::Result<WrittenPart> {
+        // Opened anew, for reading and from the start. Not by its path: it may have another by now.
+        let this_file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Ok(WrittenPart {
+            file: File::open(this_file)?,
+            len_bytes: self.written_bytes,
+        })
+    }
+
+    /// A pass over the buffers begins.
+    pub(super) fn begin_pass(&mut self) -> io::Result<()> {
+        let Some(start) = self.start.take() else {
+            return Ok(());
+        };
+        let copied_bytes = io::copy(&mut start.file.take(start.len_bytes), &mut self.file)?;
+        self.written_bytes += copied_bytes;
+        if copied_bytes < start.len_bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
     /// Writes a batch of framed packets: all, or those before the first one that would make the
-    /// file reach its limit.
-    pub(super) fn write(&mut self, batch: &[u8]) -> io::Result<Room> {
-        let (fitting, room) = self.fitting(batch);
-        self.file.write_all(fitting)?;
+    /// file reach its limit. Where that fails, the file keeps the batches before.
+    pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), Refused> {
+        let fitting = self.fitting(batch);
+        if let Err(error) = self.file.write_all(fitting) {
+            // Part of a packet may be there. What cannot be cut, such as a pipe, stays as it is.
+            let _ = self.file.set_len(self.written_bytes);
+            return Err(error.into());
+        }
         self.written_bytes += fitting.len() as u64;
-        Ok(room)
+        if fitting.len() < batch.len() {
+            return Err(Refused::Full {
+                written: fitting.len(),
+            });
+        }
+        Ok(())
     }
 
     /// A pass over the buffers is over.
     pub(super) fn end_pass(&mut self) -> io::Result<()> {
         if self.syncs {
-            self.file.sync_data()?;
+            has_no_disk_or(self.file.sync_data())?;
         }
         Ok(())
     }
 
-    /// Has the disk take what it has not. Pipes and the like have no disk.
+    /// Has the disk take what it has not.
     pub(super) fn close(self) -> io::Result<()> {
-        match self.file.sync_all() {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            outcome => outcome,
-        }
+        has_no_disk_or(self.file.sync_all())
     }
 
-    fn fitting<'b>(&self, batch: &'b [u8]) -> (&'b [u8], Room) {
+    fn fitting<'b>(&self, batch: &'b [u8]) -> &'b [u8] {
         if self.limit_bytes == 0 || self.written_bytes + (batch.len() as u64) < self.limit_bytes {
-            return (batch, Room::Left);
+            return batch;
         }
         let mut end = 0;
         for packet_end in packet_ends(batch) {
@@ -78,17 +132,24 @@ impl TraceOutput {
             }
             end = packet_end;
         }
-        (&batch[..end], Room::Full)
+        &batch[..end]
+    }
+}
+
+/// The outcome of a sync, which pipes and the like do not know.
+fn has_no_disk_or(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        outcome => outcome,
     }
 }
 
 /// Where each packet of a batch ends.
 fn packet_ends(batch: &[u8]) -> impl Iterator<Item = usize> {
-    let fields = protozero::Decoder::new(batch).fields();
-    let start = batch.as_ptr() as usize;
-    fields.map_while(move |field| match field.ok()?.value {
-        protozero::Value::Bytes(bytes) => Some(bytes.as_ptr() as usize - start + bytes.len()),
-        _ => None,
+    let mut fields = protozero::Decoder::new(batch).fields();
+    std::iter::from_fn(move || {
+        fields.next()?.ok()?;
+        Some(fields.offset())
     })
 }
 
@@ -96,31 +157,52 @@ fn packet_ends(batch: &[u8]) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
 
+    /// A file that is gone when the test is over.
+    fn temporary_file(name: &str) -> (std::path::PathBuf, File) {
+        let name = format!("tracezero-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = File::create(&path).expect("a file");
+        (path, file)
+    }
+
     #[test]
     fn a_file_stays_below_its_limit_and_holds_whole_packets() {
         let batch = [0x0a, 2, 1, 2, 0x0a, 0, 0x0a, 1, 7];
         assert_eq!(packet_ends(&batch).collect::<Vec<_>>(), [4, 6, 9]);
-        let path = std::env::temp_dir().join(format!("tracezero-output-{}", std::process::id()));
-        let output = |limit| {
-            let file = File::create(&path).expect("a file");
-            TraceOutput::new(file).with_limits(limit, false)
-        };
-        for (limit, written, room) in [
-            (0, 9, Room::Left),
-            (10, 9, Room::Left),
-            (9, 6, Room::Full),
-            (6, 4, Room::Full),
-            (4, 0, Room::Full),
-        ] {
-            let mut output = output(limit);
-            assert_eq!(output.write(&batch).expect("written"), room);
-            assert_eq!(output.written_bytes(), written);
+        for (limit, fitting) in [(0, 9), (10, 9), (9, 6), (6, 4), (4, 0)] {
+            let (path, file) = temporary_file("limit");
+            let mut output = TraceOutput::new(file).with_limits(limit, false);
+            match output.write(&batch) {
+                Ok(()) => assert_eq!(fitting, 9, "limit {limit}"),
+                Err(Refused::Full { written }) => assert_eq!(written, fitting, "limit {limit}"),
+                Err(Refused::Failed(error)) => panic!("{error}"),
+            }
+            assert_eq!(output.written_bytes(), fitting as u64);
             output.close().expect("closed");
-            assert_eq!(
-                std::fs::read(&path).expect("there"),
-                batch[..written as usize]
-            );
+            assert_eq!(std::fs::read(&path).expect("there"), batch[..fitting]);
+            std::fs::remove_file(&path).expect("removed");
         }
+    }
+
+    #[test]
+    fn a_copy_begins_with_what_was_written_when_it_was_asked_for() {
+        let (path, file) = temporary_file("source");
+        let mut source = TraceOutput::new(file);
+        source.write(&[0x0a, 1, 7]).expect("written");
+        let part = source.written_part().expect("a part");
+        source.write(&[0x0a, 0]).expect("written");
+        std::fs::remove_file(&path).expect("removed, which changes nothing");
+
+        let (path, file) = temporary_file("copy");
+        let mut copy = TraceOutput::new(file).starting_with(part);
+        copy.begin_pass().expect("copied");
+        copy.write(&[0x0a, 1, 8]).expect("written");
+        copy.begin_pass().expect("nothing to do");
+        assert_eq!(copy.written_bytes(), 6);
+        assert_eq!(
+            std::fs::read(&path).expect("there"),
+            [0x0a, 1, 7, 0x0a, 1, 8]
+        );
         std::fs::remove_file(&path).expect("removed");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::central_buffer::CentralBuffer;
+use super::compression::append_packed;
 use super::packet_framer::PacketFramer;
 use super::trace_buffer::TraceBuffer;
 use super::trace_output::TraceOutput;
@@ -12,40 +13,57 @@ use crate::ids::SessionId;
 
 /// Bytes of a buffer that are read while it is locked, more or less: writers wait that long.
 const READ_BATCH_BYTES: usize = 64 * 1024;
+/// Bytes that are compressed together, more or less. More would hardly make them smaller.
+const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
 
 /// What the reading of one session goes on from.
 pub(crate) struct TraceReader {
     /// In the order of the configuration.
     buffers: Vec<Arc<CentralBuffer>>,
     pub(super) framer: PacketFramer,
-    pub(super) compression: Compression,
+    /// Framed packets of the batch that is being put together, or that was refused.
+    pub(super) packets: Vec<u8>,
+    compression: Compression,
+    /// The batch, compressed.
+    compressed: Vec<u8>,
     pub(super) output: Option<TraceOutput>,
     max_file_size_bytes: u64,
     /// Whether each pass goes on to the disk at once.
     syncs: bool,
     /// Bytes in the file so far.
     pub(super) written_bytes: u64,
+    /// Whether there was more than the file may hold.
+    pub(super) file_is_full: bool,
 }
 
 impl TraceReader {
-    pub(super) fn new(
-        buffers: Vec<Arc<CentralBuffer>>,
-        config: &TraceConfig,
-        output: Option<TraceOutput>,
-    ) -> Self {
-        let mut reader = Self {
+    pub(super) fn new(buffers: Vec<Arc<CentralBuffer>>, config: &TraceConfig) -> Self {
+        Self {
             buffers,
             framer: PacketFramer::new(),
+            packets: Vec::new(),
             compression: config.compression,
+            compressed: Vec::new(),
             output: None,
             max_file_size_bytes: config.max_file_size_bytes,
             syncs: config.fflush_post_write,
             written_bytes: 0,
-        };
-        if let Some(output) = output {
-            reader.attach_output(output);
+            file_is_full: false,
         }
-        reader
+    }
+
+    /// A reader of a clone: all that is left goes into `output`, of whatever size.
+    pub(super) fn of_clone(
+        buffers: Vec<Arc<CentralBuffer>>,
+        config: &TraceConfig,
+        framer: PacketFramer,
+        output: Option<TraceOutput>,
+    ) -> Self {
+        Self {
+            framer,
+            output,
+            ..Self::new(buffers, config)
+        }
     }
 
     pub(super) fn attach_output(&mut self, output: TraceOutput) {
@@ -56,28 +74,62 @@ impl TraceReader {
         &self.buffers
     }
 
-    /// Reads all packets that can be read now, with those of the service around them. They come in
-    /// batches of framed packets; `take` gets each and empties it.
+    /// Reads all packets that can be read now, with those of the service around them. `take` gets
+    /// them in batches of framed packets.
     pub(super) fn read_all<E>(
         &mut self,
         service: &Service,
         session: SessionId,
-        batch: &mut Vec<u8>,
-        mut take: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        service.look(|control| control.write_packets_before_data(session, self, batch));
-        for buffer in &self.buffers {
+        let batch_bytes = match self.compression {
+            Compression::None => READ_BATCH_BYTES,
+            Compression::Deflate | Compression::Zstd { .. } => COMPRESSED_BATCH_BYTES,
+        };
+        self.packets.clear();
+        service.look(|control| control.write_packets_before_data(session, self));
+        for index in 0..self.buffers.len() {
             loop {
-                let has_more = buffer.with(|buffer| read_batch(buffer, &mut self.framer));
-                self.framer.append_to(batch);
-                take(batch)?;
+                let buffer = &self.buffers[index];
+                let has_more = buffer.read(|buffer| read_batch(buffer, &mut self.framer));
+                self.framer.append_to(&mut self.packets);
+                if self.packets.len() >= batch_bytes {
+                    self.hand_out(&mut take)?;
+                }
                 if !has_more {
                     break;
                 }
             }
         }
-        service.look(|control| control.write_packets_after_data(session, self, batch));
-        take(batch)
+        service.look(|control| control.write_packets_after_data(session, self));
+        self.hand_out(&mut take)
+    }
+
+    /// Hands out the batch. It stays in `packets` if it is refused.
+    fn hand_out<E>(&mut self, take: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if self.packets.is_empty() {
+            return Ok(());
+        }
+        if self.compression == Compression::None {
+            take(&self.packets)?;
+        } else {
+            self.compressed.clear();
+            append_packed(self.compression, &self.packets, &mut self.compressed);
+            take(&self.compressed)?;
+        }
+        self.packets.clear();
+        Ok(())
+    }
+
+    /// The file had no room for the last batch, but for its first `written` bytes.
+    pub(super) fn file_became_full(&mut self, written: usize) {
+        self.file_is_full = true;
+        // A compressed batch is one packet: it is there or not.
+        let refused = match self.compression {
+            Compression::None => &self.packets[written..],
+            Compression::Deflate | Compression::Zstd { .. } => &self.packets,
+        };
+        self.framer.take_back(refused);
     }
 }
 

@@ -101,7 +101,7 @@ impl Control {
                 .sum(),
             chunks_discarded,
             patches_discarded,
-            invalid_packets: session.invalid_packets + reader.framer.invalid_packets,
+            invalid_packets: reader.framer.counts.invalid_packets,
             flushes_requested: session.flush_counts.requested,
             flushes_succeeded: session.flush_counts.succeeded,
             flushes_failed: session.flush_counts.failed,

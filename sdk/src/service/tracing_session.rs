@@ -103,11 +103,14 @@ pub(crate) struct TracingSession {
     pub(super) preamble_is_read: bool,
     pub(super) stats_are_due: bool,
     pub(super) sync_marker_is_due: bool,
+    /// Packets that were left out when it was read last.
     pub(super) invalid_packets: u64,
     /// What other sessions did, if the configuration asks for it.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
     /// Whether the trace goes into a file that the service writes.
     pub(super) writes_into_file: bool,
+    /// Whether that file is complete.
+    pub(super) file_is_closed: bool,
     /// Locked while the trace is read. Never locked under the service's lock; the other way round
     /// is right.
     pub(super) reader: Arc<Mutex<TraceReader>>,
@@ -148,6 +151,7 @@ impl TracingSession {
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
             writes_into_file: false,
+            file_is_closed: false,
             reader: Arc::new(Mutex::new(reader)),
             recording,
         }

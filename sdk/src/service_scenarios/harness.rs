@@ -2,7 +2,6 @@
 //! test.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -479,18 +478,21 @@ impl TestSession {
     pub(super) fn writes(&self) -> std::io::Result<()> {
         for told in self.told() {
             if matches!(told, Told::WriteIntoFile | Told::Disabled(_)) {
-                self.service.write_into_file(self.id, &mut Vec::new())?;
+                self.service.write_into_file(self.id)?;
             }
         }
         Ok(())
     }
 
+    /// Writes into the file once: a clone is not asked to.
+    pub(super) fn writes_once(&self) -> std::io::Result<()> {
+        self.service.write_into_file(self.id).map(drop)
+    }
+
     /// Reads what can be read.
     pub(super) fn read(&self) -> ReadTrace {
         let mut bytes = Vec::new();
-        let Ok(()) = self
-            .service
-            .read(self.id, &mut bytes, |_| Ok::<(), Infallible>(()));
+        self.service.read(self.id, &mut bytes);
         ReadTrace { bytes }
     }
 }

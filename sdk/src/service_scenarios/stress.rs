@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Weak};
 use std::thread;
@@ -323,9 +322,7 @@ impl Arena {
 
     fn read(&self, session: SessionId) {
         let mut trace = Vec::new();
-        let Ok(()) = self
-            .service
-            .read(session, &mut trace, |_| Ok::<(), Infallible>(()));
+        self.service.read(session, &mut trace);
         assert!(
             TraceDecoder::new(&trace)
                 .packet()

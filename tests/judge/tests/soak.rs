@@ -308,6 +308,8 @@ fn check_snapshot(control: &SessionControl) {
                 account.late(),
                 account.aborted(),
                 account.corrupted(),
+                account.invalid(),
+                account.file_full(),
             ];
             let sum: u64 = sum.map(|count| count.unwrap().unwrap()).iter().sum();
             assert_eq!(account.begun().unwrap(), Some(read + sum));

@@ -53,6 +53,9 @@ impl TraceConfig {
             }
             check_source_specific(&data_source.source_specific, &at)?;
         }
+        if let Some(remedy) = self.compression.remedy() {
+            return Err(Place::ROOT.field("compression").unsupported(remedy));
+        }
         if self.output_path.is_some() && !self.write_into_file {
             return Err(Place::ROOT
                 .field("output_path")

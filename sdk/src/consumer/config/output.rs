@@ -23,19 +23,35 @@ pub enum WriteFlushMode {
     Enabled = 3,
 }
 
-/// How the packets of a trace are compressed.
+/// How the packets of a trace are compressed. A configuration is refused if this build cannot do
+/// it; no packet is left plain silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
     #[default]
     None,
-    /// By zlib.
+    /// By zlib. Needs the cargo feature `deflate`.
     Deflate,
-    /// By Zstandard.
+    /// By Zstandard. Needs the cargo feature `zstd`, which is built by a C compiler.
     Zstd {
         /// The higher, the smaller and slower; 1 by default.
         level: i32,
     },
+}
+
+impl Compression {
+    /// What to do about it if this build cannot compress like this.
+    pub(super) const fn remedy(self) -> Option<&'static str> {
+        match self {
+            Self::Deflate if !cfg!(feature = "deflate") => {
+                Some("build tracezero with its feature `deflate`")
+            }
+            Self::Zstd { .. } if !cfg!(feature = "zstd") => {
+                Some("build tracezero with its feature `zstd`")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The value of an attribute of a trace.

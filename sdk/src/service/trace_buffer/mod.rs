@@ -458,6 +458,20 @@ impl TraceBuffer {
         u64::from(self.ring.size_bytes())
     }
 
+    /// How much can be written, more or less, before something is overwritten that was not read.
+    /// Takes a look at each chunk up to that one.
+    pub(crate) fn bytes_before_loss(&self) -> u64 {
+        let mut id = self.ring.first();
+        while id != self.ring.end() {
+            let slot = self.ring.slot(id);
+            if slot.sequence.is_some() && !slot.is_drained() {
+                return u64::from(self.ring.bytes_ahead(slot.offset));
+            }
+            id = id.next();
+        }
+        self.size_bytes()
+    }
+
     /// How much of the memory was ever written to; never shrinks. What is behind was not touched.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {

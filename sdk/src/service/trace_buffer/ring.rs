@@ -218,6 +218,14 @@ impl Ring {
         self.size_bytes - self.write_bytes
     }
 
+    /// Bytes from the write cursor to the slot at `offset`, behind the end of the memory if need be.
+    pub(super) fn bytes_ahead(&self, offset: u32) -> u32 {
+        match offset.checked_sub(self.write_bytes) {
+            Some(bytes) => bytes,
+            None => self.tail_bytes() + offset,
+        }
+    }
+
     /// The oldest slot; equal to [`Ring::end`] if there is none.
     pub(super) fn first(&self) -> SlotId {
         self.slots.first

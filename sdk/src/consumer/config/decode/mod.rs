@@ -35,13 +35,16 @@ struct CompressionRead {
 }
 
 impl CompressionRead {
-    /// The best way wins.
+    /// The best way wins that this build knows; if it knows none of them, the best.
     fn choose(self) -> Compression {
-        match (self.zstd_level, self.deflate) {
-            (Some(level), _) => Compression::Zstd { level },
-            (None, true) => Compression::Deflate,
-            (None, false) => Compression::None,
-        }
+        let zstd = self.zstd_level.map(|level| Compression::Zstd { level });
+        let deflate = self.deflate.then_some(Compression::Deflate);
+        let named = [zstd, deflate].into_iter().flatten();
+        named
+            .clone()
+            .find(|way| way.remedy().is_none())
+            .or_else(|| named.into_iter().next())
+            .unwrap_or_default()
     }
 }
 

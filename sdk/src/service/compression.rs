@@ -1,0 +1,48 @@
+//! Batches of packets, compressed: each becomes one packet, whose payload is a trace again.
+
+use crate::consumer::Compression;
+#[cfg(any(feature = "deflate", feature = "zstd"))]
+use crate::protos;
+
+/// Appends `packets`, which are framed, to `trace`: as one packet if they are to be compressed,
+/// as they are if not.
+pub(super) fn append_packed(compression: Compression, packets: &[u8], trace: &mut Vec<u8>) {
+    match compression {
+        #[cfg(feature = "deflate")]
+        Compression::Deflate => {
+            let compressed = deflate(packets);
+            append_packet(trace, |packet| {
+                packet.set_compressed_packets(&compressed);
+            });
+        }
+        #[cfg(feature = "zstd")]
+        Compression::Zstd { level } => match zstd::bulk::compress(packets, level) {
+            Ok(compressed) => append_packet(trace, |packet| {
+                packet.set_zstd_compressed_packets(&compressed);
+            }),
+            // No memory for it; plain packets are as good.
+            Err(_) => trace.extend_from_slice(packets),
+        },
+        // A configuration that asks for more than there is in this build is refused.
+        _ => trace.extend_from_slice(packets),
+    }
+}
+
+#[cfg(feature = "deflate")]
+fn deflate(packets: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+
+    // Level 6, which is that of the reference.
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder
+        .write_all(packets)
+        .and_then(|()| encoder.finish())
+        .expect("writing to memory does not fail")
+}
+
+#[cfg(any(feature = "deflate", feature = "zstd"))]
+fn append_packet(trace: &mut Vec<u8>, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+    let mut buffer = protozero::HeapBuffered::<protos::Trace<'_>>::new();
+    buffer.message().add_packet(write);
+    trace.extend_from_slice(&buffer.to_vec());
+}

@@ -1,0 +1,375 @@
+//! Traces that are streamed into files, pipes and devices, by real sessions.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tracezero::protos::TraceDecoder;
+use tracezero::protos::trace_packet::Data;
+use tracezero::{
+    BufferConfig, BufferExhaustedPolicy, DataSource as _, DataSourceConfig, Error, Report,
+    SessionState, TraceConfig, data_source,
+};
+
+struct Numbered;
+data_source!(Numbered, "com.example.numbered");
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+fn config(policy: BufferExhaustedPolicy) -> TraceConfig {
+    let data_source = DataSourceConfig::new("com.example.numbered").exhausted_policy(policy);
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(256))
+        .data_source(data_source)
+        .file_write_period_ms(100)
+}
+
+fn dropping() -> TraceConfig {
+    config(BufferExhaustedPolicy::Drop)
+}
+
+/// Writes a packet of about 1 KiB.
+fn write(number: u64) {
+    Numbered::trace(|cx| {
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_counter(number);
+                event.set_str(&"x".repeat(1000));
+            });
+        });
+    });
+}
+
+/// The numbers of the packets of a trace, in its order.
+fn numbers(trace: &[u8]) -> Vec<u64> {
+    TraceDecoder::new(trace)
+        .packet()
+        .filter_map(|packet| packet.unwrap().for_testing().unwrap())
+        .map(|event| event.counter().unwrap().unwrap())
+        .collect()
+}
+
+fn check_account(report: &Report) {
+    let accounted = report.packets_read + report.losses.of_packets_begun();
+    assert_eq!(report.packets_begun, accounted, "{report}");
+}
+
+#[test]
+fn a_full_disk_ends_the_session_with_an_error_and_leaves_threads_alone() {
+    let _guard = alone();
+    let session = dropping().record_to_file("/dev/full").unwrap();
+    write(0);
+    assert!(session.control().wait(LONG), "the first write fails");
+    assert_eq!(session.control().state(), SessionState::Ended);
+    (0..10_000).for_each(write);
+    let Err(Error::File { path, source }) = session.finish() else {
+        panic!("writing to a full disk succeeded");
+    };
+    assert_eq!(path, Path::new("/dev/full"));
+    assert_eq!(source.kind(), ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_pipe_that_is_closed_ends_the_session_with_an_error_and_what_was_read_is_a_trace() {
+    const READ_BYTES: usize = 100_000;
+    let _guard = alone();
+    let (mut reader, writer) = io::pipe().unwrap();
+    let session = dropping().record_to_file(path_of(&writer)).unwrap();
+    drop(writer);
+    let reads = thread::spawn(move || {
+        let mut bytes = vec![0; READ_BYTES];
+        reader.read_exact(&mut bytes).unwrap();
+        bytes
+    });
+    let mut number = 0;
+    while session.control().state() != SessionState::Ended {
+        write(number);
+        number += 1;
+    }
+    (0..10_000).for_each(write);
+    let Err(Error::File { source, .. }) = session.finish() else {
+        panic!("writing to a closed pipe succeeded");
+    };
+    assert_eq!(source.kind(), ErrorKind::BrokenPipe);
+    let read = reads.join().unwrap();
+    // All but the packet that was cut off.
+    let whole: Vec<_> = TraceDecoder::new(&read)
+        .packet()
+        .map_while(Result::ok)
+        .filter_map(|packet| packet.for_testing().unwrap())
+        .collect();
+    assert!(whole.len() > 10, "{} packets", whole.len());
+}
+
+#[test]
+fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
+    const PACKETS: u64 = 4000;
+    let _guard = alone();
+    let (mut reader, writer) = io::pipe().unwrap();
+    let session = config(BufferExhaustedPolicy::Stall)
+        .fflush_post_write()
+        .record_to_file(path_of(&writer))
+        .unwrap();
+    drop(writer);
+    let writes = thread::spawn(|| (0..PACKETS).for_each(write));
+    thread::sleep(Duration::from_millis(300));
+    assert!(!writes.is_finished(), "16 times the ring, and nobody reads");
+    let reads = thread::spawn(move || {
+        let mut trace = Vec::new();
+        reader.read_to_end(&mut trace).unwrap();
+        trace
+    });
+    writes.join().unwrap();
+    let report = session.finish().unwrap();
+    let trace = reads.join().unwrap();
+    assert_eq!(numbers(&trace), (0..PACKETS).collect::<Vec<_>>());
+    assert_eq!((report.packets_read, report.losses.total()), (PACKETS, 0));
+    assert_eq!(report.bytes, trace.len() as u64);
+}
+
+#[test]
+fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_meanwhile() {
+    let _guard = alone();
+    let file = Temporary::new("idle");
+    let session = config(BufferExhaustedPolicy::Stall)
+        .file_write_period_ms(60_000)
+        .record_to_file(&file.path)
+        .unwrap();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let (wrote, has_written) = std::sync::mpsc::channel();
+    let idle = thread::spawn(move || {
+        // More than a chunk, less than two.
+        (0..5).for_each(write);
+        wrote.send(()).unwrap();
+        // An error means that the other thread is done.
+        let _ = is_done.recv();
+    });
+    has_written.recv().unwrap();
+    (5..4000).for_each(write);
+    drop(done);
+    idle.join().unwrap();
+    let report = session.finish().unwrap();
+    assert_eq!(
+        (report.packets_read, report.losses.total()),
+        (4000, 0),
+        "{report}"
+    );
+    let mut numbers = numbers(&fs::read(&file.path).unwrap());
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..4000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_writer_that_does_not_stall_overwrites_what_a_slow_reader_has_not_read_and_that_is_counted() {
+    const PACKETS: u64 = 4000;
+    let _guard = alone();
+    let (mut reader, writer) = io::pipe().unwrap();
+    let session = dropping().record_to_file(path_of(&writer)).unwrap();
+    drop(writer);
+    (0..PACKETS).for_each(write);
+    let reads = thread::spawn(move || {
+        let mut trace = Vec::new();
+        reader.read_to_end(&mut trace).unwrap();
+        trace
+    });
+    let report = session.finish().unwrap();
+    let trace = reads.join().unwrap();
+    check_account(&report);
+    assert!(report.losses.overwritten > 0, "{report}");
+    assert_eq!(numbers(&trace).len() as u64, report.packets_read);
+    assert_eq!(numbers(&trace).last(), Some(&(PACKETS - 1)));
+}
+
+#[test]
+fn packets_longer_than_the_ring_do_not_stall_their_writer_for_good() {
+    let _guard = alone();
+    let file = Temporary::new("long-packets");
+    let session = config(BufferExhaustedPolicy::Stall)
+        .record_to_file(&file.path)
+        .unwrap();
+    for len in [100_000, 200_000, 400_000, 1000] {
+        Numbered::trace(|cx| {
+            cx.packet(|packet| {
+                packet.for_testing(|event| {
+                    event.set_counter(len);
+                    event.set_str(&"x".repeat(len as usize));
+                });
+            });
+        });
+    }
+    let report = session.finish().unwrap();
+    check_account(&report);
+    let numbers = numbers(&fs::read(&file.path).unwrap());
+    assert_eq!(numbers.first(), Some(&100_000));
+    assert_eq!(numbers.last(), Some(&1000));
+}
+
+#[test]
+fn a_file_ends_at_its_limit_and_what_is_not_in_it_is_counted() {
+    const LIMIT_BYTES: u64 = 100_000;
+    let _guard = alone();
+    let file = Temporary::new("limit");
+    let session = config(BufferExhaustedPolicy::Stall)
+        .max_file_size_bytes(LIMIT_BYTES)
+        .record_to_file(&file.path)
+        .unwrap();
+    let control = session.control().clone();
+    let mut number = 0;
+    while control.state() != SessionState::Ended {
+        write(number);
+        number += 1;
+    }
+    let report = session.finish().unwrap();
+    let trace = fs::read(&file.path).unwrap();
+    assert!((trace.len() as u64) < LIMIT_BYTES && trace.len() as u64 > LIMIT_BYTES - 2000);
+    assert_eq!(report.bytes, trace.len() as u64);
+    let numbers = numbers(&trace);
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(report.packets_read, numbers.len() as u64);
+    check_account(&report);
+    assert!(report.losses.file_full > 0, "{report}");
+    assert_eq!(report.losses.total(), report.losses.file_full, "{report}");
+}
+
+#[test]
+fn an_output_path_is_never_overwritten() {
+    let _guard = alone();
+    let file = Temporary::new("output-path");
+    let record = || {
+        let path = file.path.to_str().unwrap();
+        dropping().write_into_file().output_path(path).record()
+    };
+    let session = record().unwrap();
+    write(7);
+    session.finish().unwrap();
+    let trace = fs::read(&file.path).unwrap();
+    assert_eq!(numbers(&trace), [7]);
+    let Err(Error::File { path, source }) = record() else {
+        panic!("the file was there");
+    };
+    assert_eq!(path, file.path);
+    assert_eq!(source.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(&file.path).unwrap(), trace);
+}
+
+#[test]
+fn each_write_can_be_made_to_reach_the_disk() {
+    let _guard = alone();
+    let file = Temporary::new("synced");
+    let session = dropping()
+        .fflush_post_write()
+        .record_to_file(&file.path)
+        .unwrap();
+    write(1);
+    while !numbers(&fs::read(&file.path).unwrap()).contains(&1) {
+        // Not committed yet, or not written yet.
+        assert!(session.control().flush());
+        thread::sleep(Duration::from_millis(10));
+    }
+    write(2);
+    session.finish().unwrap();
+    assert_eq!(numbers(&fs::read(&file.path).unwrap()), [1, 2]);
+}
+
+#[test]
+fn a_snapshot_of_a_session_with_a_file_is_a_file_with_everything_so_far() {
+    let _guard = alone();
+    let (file, copy) = (Temporary::new("source"), Temporary::new("copy"));
+    let session = config(BufferExhaustedPolicy::Stall)
+        .record_to_file(&file.path)
+        .unwrap();
+    let control = session.control().clone();
+    assert!(control.snapshot().is_err(), "it needs a file");
+    (0..2000).for_each(write);
+    control.snapshot_to(&copy.path).unwrap();
+    (2000..2100).for_each(write);
+    session.finish().unwrap();
+    let everything: Vec<u64> = (0..2100).collect();
+    assert_eq!(numbers(&fs::read(&copy.path).unwrap()), everything[..2000]);
+    assert_eq!(numbers(&fs::read(&file.path).unwrap()), everything);
+
+    fs::remove_file(&copy.path).unwrap();
+    assert!(control.snapshot_to(&copy.path).is_err(), "it has finished");
+    assert!(!copy.path.exists());
+
+    let in_memory = dropping().record_in_memory().unwrap();
+    write(1);
+    in_memory.control().snapshot_to(&copy.path).unwrap();
+    assert_eq!(numbers(&fs::read(&copy.path).unwrap()), [1]);
+}
+
+#[test]
+fn packets_that_claim_to_be_the_services_are_left_out_and_counted() {
+    let _guard = alone();
+    let session = dropping().record_in_memory().unwrap();
+    write(1);
+    for _ in 0..3 {
+        Numbered::trace(|cx| {
+            cx.packet(|packet| {
+                packet.set_trusted_packet_sequence_id(1);
+                packet.for_testing(|event| {
+                    event.set_counter(99);
+                });
+            });
+        });
+    }
+    write(2);
+    let (trace, report) = session.finish();
+    assert_eq!(numbers(&trace), [1, 2]);
+    check_account(&report);
+    assert_eq!((report.losses.invalid, report.losses.total()), (3, 3));
+    let dropped: Vec<_> = TraceDecoder::new(&trace)
+        .packet()
+        .map(Result::unwrap)
+        .filter(|packet| packet.for_testing().unwrap().is_some())
+        .map(|packet| packet.previous_packet_dropped().unwrap())
+        .collect();
+    assert_eq!(dropped, [None, Some(1)]);
+    let invalid = TraceDecoder::new(&trace)
+        .packet()
+        .filter_map(|packet| match packet.unwrap().data().unwrap() {
+            Some(Data::TraceStats(stats)) => stats.invalid_packets().unwrap(),
+            _ => None,
+        })
+        .last();
+    assert_eq!(invalid, Some(3));
+}
+
+/// A name that the writing end of a pipe can be opened by.
+fn path_of(writer: &io::PipeWriter) -> PathBuf {
+    format!("/proc/self/fd/{}", writer.as_raw_fd()).into()
+}
+
+/// The path of a file that is removed when the test is over.
+struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        let name = format!("tracezero-streaming-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        assert!(File::open(&path).is_err(), "{} is there", path.display());
+        Self { path }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A test that failed may have left none.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Sessions are of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
