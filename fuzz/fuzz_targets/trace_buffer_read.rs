@@ -70,8 +70,8 @@ struct Run {
     latest: BTreeMap<(u16, u16), u32>,
     /// Where the latest packet that was read ended, and in which step that was.
     read: BTreeMap<(u16, u16), (Place, usize)>,
-    /// The step in which a chunk came first.
-    came: BTreeMap<(u16, u16, u32), usize>,
+    /// For each fragment of a chunk: the step in which it came first.
+    came: BTreeMap<(u16, u16, u32), Vec<usize>>,
     step: usize,
 }
 
@@ -161,7 +161,11 @@ impl Run {
         });
         self.latest.insert((producer_id.0, writer_id.0), id);
         let key = (producer_id.0, writer_id.0, id);
-        self.came.entry(key).or_insert(self.step);
+        let visible = if complete { declared } else { declared.saturating_sub(1) };
+        let came = self.came.entry(key).or_default();
+        if came.len() < visible {
+            came.resize(visible, self.step);
+        }
     }
 
     fn patch(&mut self, writer: Writer, id: u32) {
@@ -209,7 +213,7 @@ impl Run {
                 let ahead = place.chunk.wrapping_sub(before.chunk);
                 let is_behind =
                     ahead <= i32::MAX as u32 && (ahead > 0 || place.index > before.index);
-                let came_in = self.came[&(key.0, key.1, place.chunk)];
+                let came_in = self.came[&(key.0, key.1, place.chunk)][place.index];
                 assert!(
                     is_behind || ahead > 0 && came_in > read_in,
                     "{place:?} comes after {before:?}"
