@@ -92,7 +92,7 @@ impl BuiltinDataSources {
 
     /// Milliseconds between two looks at the clocks.
     #[must_use]
-    pub const fn effective_snapshot_interval_ms(&self) -> u32 {
+    pub(crate) const fn effective_snapshot_interval_ms(&self) -> u32 {
         match self.snapshot_interval_ms {
             0 => DEFAULT_SNAPSHOT_INTERVAL_MS,
             interval_ms => interval_ms,

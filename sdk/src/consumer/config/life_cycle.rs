@@ -121,7 +121,7 @@ impl TraceConfig {
 
     /// Milliseconds that data sources have to stop.
     #[must_use]
-    pub const fn effective_data_source_stop_timeout_ms(&self) -> u32 {
+    pub(crate) const fn effective_data_source_stop_timeout_ms(&self) -> u32 {
         match self.data_source_stop_timeout_ms {
             0 => DEFAULT_STOP_TIMEOUT_MS,
             timeout_ms => timeout_ms,

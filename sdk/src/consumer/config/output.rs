@@ -187,7 +187,7 @@ impl TraceConfig {
 
     /// Milliseconds between two writes into the file.
     #[must_use]
-    pub fn effective_file_write_period_ms(&self) -> u32 {
+    pub(crate) fn effective_file_write_period_ms(&self) -> u32 {
         match self.file_write_period_ms {
             0 => DEFAULT_FILE_WRITE_PERIOD_MS,
             period_ms => period_ms.max(MIN_FILE_WRITE_PERIOD_MS),
@@ -196,7 +196,7 @@ impl TraceConfig {
 
     /// Milliseconds that data sources have to flush, where a flush does not say.
     #[must_use]
-    pub const fn effective_flush_timeout_ms(&self) -> u32 {
+    pub(crate) const fn effective_flush_timeout_ms(&self) -> u32 {
         match self.flush_timeout_ms {
             0 => DEFAULT_FLUSH_TIMEOUT_MS,
             timeout_ms => timeout_ms,

@@ -50,7 +50,7 @@ impl TriggerConfig {
 
     /// What triggers do: this service can clone.
     #[must_use]
-    pub const fn effective_mode(&self) -> TriggerMode {
+    pub(crate) const fn effective_mode(&self) -> TriggerMode {
         match self.mode {
             TriggerMode::Stop if self.use_clone_snapshot_if_available => TriggerMode::CloneSnapshot,
             mode => mode,
