@@ -15,7 +15,7 @@
 //!     counter!("io", "open_files", 3);
 //! }
 //! instant!("app", "done");
-//! println!("{}", session.finish()?); // 4 events, 1098 bytes, 0 lost: app.pftrace
+//! println!("{}", session.finish()?); // 4 events, 1060 bytes, 0 lost: app.pftrace
 //! # std::fs::remove_dir_all(&directory).expect("removed");
 //! # Ok::<(), tracezero::Error>(())
 //! ```
