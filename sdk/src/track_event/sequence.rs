@@ -15,7 +15,7 @@ use super::encoding::{EventBody, TimedPacket};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::placement::{EventTime, Placement};
-use super::track::{self, CounterTrack, Track};
+use super::track::{CounterTrack, Track};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
 use crate::producer::TraceWriter;
@@ -34,6 +34,8 @@ const DESCRIBED_TRACKS_MAX: usize = 4096;
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
 pub(crate) struct EventSequence {
+    /// That of the thread.
+    thread: Track,
     /// How far the buffer has come that the packets go to.
     progress: Arc<RingProgress>,
     /// When the incremental state was started; `None` before.
@@ -58,8 +60,10 @@ struct Mark {
 }
 
 impl EventSequence {
+    /// The sequence of the calling thread.
     pub(crate) fn new(progress: Arc<RingProgress>) -> Self {
         Self {
+            thread: Track::current_thread(),
             progress,
             started_at: None,
             last_timestamp_ns: 0,
@@ -299,6 +303,7 @@ impl EventSequence {
         self.described.clear();
         self.last_timestamp_ns = clock::now_ns();
         let now_ns = self.last_timestamp_ns;
+        let thread = self.thread.clone();
         writer.trace_packet(|packet| {
             packet.set_timestamp(now_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
@@ -306,7 +311,7 @@ impl EventSequence {
             packet.trace_packet_defaults(|defaults| {
                 defaults.set_timestamp_clock_id(INCREMENTAL_CLOCK_ID);
                 defaults.track_event_defaults(|defaults| {
-                    defaults.set_track_uuid(track::thread_uuid(track::current_tid()));
+                    defaults.set_track_uuid(thread.uuid());
                 });
             });
             packet.clock_snapshot(|snapshot| {
@@ -321,7 +326,7 @@ impl EventSequence {
                 });
             });
         });
-        self.describe(writer, &Track::current_thread());
+        self.describe(writer, &thread);
     }
 }
 

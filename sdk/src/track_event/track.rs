@@ -405,12 +405,12 @@ struct Process {
 }
 
 /// The track of a thread of this process.
-pub(super) fn thread_uuid(tid: i32) -> u64 {
+fn thread_uuid(tid: i32) -> u64 {
     identity::of_process(Kind::Thread, u64::from(tid as u32))
 }
 
 /// Thread id of the calling thread, as the system numbers it.
-pub(super) fn current_tid() -> i32 {
+fn current_tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
