@@ -64,9 +64,9 @@ pub(super) fn timestamp(distance_ns: u64) -> Option<([u8; HEAD_BYTES], usize)> {
     let group = |index: u32| (distance_ns >> (7 * index) & 0x7f) << (8 * index);
     let (varint, len) = match distance_ns {
         ..0x80 => (distance_ns, 1),
-        ..0x4000 => (0x80 | group(0) | group(1), 2),
-        ..0x20_0000 => (0x8080 | group(0) | group(1) | group(2), 3),
-        ..0x1000_0000 => (0x80_8080 | group(0) | group(1) | group(2) | group(3), 4),
+        0x80..0x4000 => (0x80 | group(0) | group(1), 2),
+        0x4000..0x20_0000 => (0x8080 | group(0) | group(1) | group(2), 3),
+        0x20_0000..0x1000_0000 => (0x80_8080 | group(0) | group(1) | group(2) | group(3), 4),
         _ => return None,
     };
     let head = varint << 8 | TIMESTAMP_TAG;
