@@ -200,8 +200,8 @@ impl<S: RangeSource> StreamWriter<S> {
     /// place where it was reserved). Where memory has ended ([`Range::NOWHERE`]), there is no slot.
     #[inline]
     pub fn append_slot(&mut self) {
-        let has_room = self.available_bytes() >= SLOT_BYTES;
-        if !has_room || self.slots.len() != 0 || !matches!(self.frame, Frame::None) {
+        if !self.has_room(SLOT_BYTES) || self.slots.len() != 0 || !matches!(self.frame, Frame::None)
+        {
             return self.append_slot_slow();
         }
         self.reserve_frame();
@@ -262,8 +262,7 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Returns whether it did.
     #[inline]
     pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
-        let has_room = self.available_bytes() >= DELIMITED_ROOM_BYTES;
-        let fits = has_room && bytes.len() <= MAX_COMPACT_BYTES;
+        let fits = bytes.len() <= MAX_COMPACT_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
         if fits {
             // SAFETY: there is room for a length and for 127 bytes (invariant 1).
             let bytes_at = unsafe { put_at(self.cursor, &[bytes.len() as u8]) };
@@ -332,14 +331,21 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// room for a shorter one all the same.
     #[inline(always)]
     fn has_room_for_short_field(&self) -> bool {
-        // Signed, because the difference may be negative on both sides of a wrapped address.
+        // Signed, because `short_end` may be before the range.
         (self.cursor.addr().wrapping_sub(self.short_end) as isize) < 0
+    }
+
+    /// Whether there is room for `len` bytes, at most `isize::MAX`.
+    #[inline(always)]
+    fn has_room(&self, len: usize) -> bool {
+        let behind_short_end = len as isize - (SHORT_FIELD_BYTES as isize - 1);
+        self.short_end.wrapping_sub(self.cursor.addr()) as isize >= behind_short_end
     }
 
     /// Appends bytes as they are, over as many ranges as it takes.
     #[inline]
     pub fn append_raw(&mut self, bytes: &[u8]) {
-        if bytes.len() <= self.available_bytes() {
+        if self.has_room(bytes.len()) {
             self.put(bytes);
         } else if self.admits(bytes.len()) {
             self.write_split(bytes);
@@ -396,7 +402,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     pub(crate) fn append_bytes(&mut self, tag: Tag, value: &[u8]) {
         let len = value.len();
-        if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
+        if len > MAX_COMPACT_BYTES || !self.has_room(tag.len() + 1 + len) {
             return self.append_bytes_split(tag, &[value]);
         }
         // SAFETY: there is room for all three.
@@ -492,7 +498,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// Sees to it that the current range has room for a slot. If there is no more memory, counts
     /// the slot's bytes instead and returns `false`.
     fn make_room_for_slot(&mut self) -> bool {
-        if self.available_bytes() < SLOT_BYTES && !self.begin.is_null() {
+        if !self.has_room(SLOT_BYTES) && !self.begin.is_null() {
             self.next_range();
         }
         if self.begin.is_null() {
@@ -524,12 +530,22 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         } else if depth == 0 && self.slots.len() == 0 {
             return;
         }
-        self.close_down_to(depth.saturating_sub(1));
+        self.end_message_slow(depth);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_message_slow(&mut self, depth: usize) {
+        if !self.slots.is_inline_here(depth) {
+            return self.close_down_to(depth.saturating_sub(1));
+        }
+        // Of the innermost message: it is too long for a compact slot.
+        self.grow_slots();
+        let payload = self.slots.pop_inline_grown(depth);
+        self.close_grown(payload);
     }
 
     /// Ends messages, innermost first, until `depth` of them are open.
-    #[cold]
-    #[inline(never)]
     fn close_down_to(&mut self, depth: usize) {
         if let Some(Dropping {
             parent_depth,
