@@ -193,11 +193,11 @@ impl<S: RangeSource> StreamWriter<S> {
         self.end_message(0);
     }
 
-    /// Reserves a length slot outside any message.
+    /// Reserves a length slot outside any message, of which there is one at a time.
     ///
     /// Fill it in with [`StreamWriter::close_slot`]. One that is not filled in, because the range was
-    /// given up before or the next one was reserved, is left to its owner as 4 bytes of 0 (in the
-    /// place where it was reserved). Where memory has ended ([`Range::NOWHERE`]), there is no slot.
+    /// given up before, is left to its owner as 4 bytes of 0, in the place where it was reserved.
+    /// Where memory has ended ([`Range::NOWHERE`]), there is no slot.
     #[inline]
     pub fn append_slot(&mut self) {
         if !self.has_room(SLOT_BYTES) || self.slots.len() != 0 || !matches!(self.frame, Frame::None)
@@ -224,37 +224,46 @@ impl<S: RangeSource> StreamWriter<S> {
         self.frame = Frame::Compact(self.cursor);
     }
 
-    /// Fills in the slot outside any message, if it lies in the current range. If at most
-    /// `compact_max` bytes follow it, the length takes one byte; else it takes 4. Returns how many
-    /// bytes length and payload take together.
+    /// Fills in the slot outside any message with a length of one byte, if no message is open and at
+    /// most `compact_max` bytes follow the slot, all in the current range. Returns how many bytes slot
+    /// and payload take together. If it returns `None`, nothing was done.
     ///
     /// # Panics
     ///
     /// If `compact_max` exceeds 127.
     #[inline]
-    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
+    pub fn close_short_slot(&mut self, compact_max: usize) -> Option<usize> {
         assert!(compact_max <= MAX_COMPACT_BYTES);
-        self.end_messages();
-        if let Frame::Compact(payload) = self.frame {
-            let len = self.distance(payload);
-            if len <= compact_max {
-                self.frame = Frame::None;
-                self.close_compact(payload, len);
-                return Some(1 + len);
-            }
-        }
-        self.close_grown_frame()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn close_grown_frame(&mut self) -> Option<usize> {
-        self.grow_slots();
-        let Frame::Grown(payload) = self.frame else {
+        let Frame::Compact(payload) = self.frame else {
             return None;
         };
+        let len = self.distance(payload);
+        if self.slots.len() != 0 || len > compact_max {
+            return None;
+        }
         self.frame = Frame::None;
-        Some(SLOT_BYTES + self.close_grown(payload))
+        self.close_compact(payload, len);
+        Some(1 + len)
+    }
+
+    /// Fills in the slot outside any message, if it lies in the current range, and ends messages that
+    /// are still open. If more than `compact_max` bytes follow the slot, the length takes 4 bytes.
+    /// Returns how many bytes slot and payload take together.
+    ///
+    /// # Panics
+    ///
+    /// If `compact_max` exceeds 127.
+    #[cold]
+    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
+        self.end_messages();
+        self.close_short_slot(compact_max).or_else(|| {
+            self.grow_slots();
+            let Frame::Grown(payload) = self.frame else {
+                return None;
+            };
+            self.frame = Frame::None;
+            Some(SLOT_BYTES + self.close_grown(payload))
+        })
     }
 
     /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
