@@ -118,7 +118,7 @@ impl EventSequence {
         self.set_time(&mut packet, time);
         packet.track_event(|event| {
             match ids.body(event_type) {
-                Some(body) => event.as_message_mut().append_raw(body.fields()),
+                Some(body) => body.append_fields(event),
                 None => ids.write_fields(event_type, event),
             }
             if let Some(name) = placement.name {
