@@ -12,7 +12,7 @@ use crate::producer::{self, ActiveSlots};
 
 /// One place in the code that records events.
 pub struct CallSite {
-    pub(super) category: &'static str,
+    pub(crate) category: &'static str,
     pub(super) name: &'static str,
     pub(super) arg_names: &'static [&'static str],
     active: ActiveSlots,

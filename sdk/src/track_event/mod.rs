@@ -5,7 +5,10 @@
 //! interned names and timestamps as distances.
 
 mod macros; // span!, instant!, counter!
+mod category_macros; // categories!, enabled!
 
+mod category; // what declarations say about categories
+mod category_filter; // which of them an instance records
 mod arg; // values of arguments
 mod call_site; // the static behind each use of a macro
 mod interning; // names as numbers, and who has been told
@@ -15,6 +18,9 @@ mod track; // where events are drawn
 
 pub use arg::{ArgValue, Args, CounterValue};
 pub use call_site::{CallSite, no_args};
+pub(crate) use category::DeclaredCategories;
+pub use category::{Category, CategorySwitch};
+pub(crate) use category_filter::CategoryFilter;
 pub(crate) use sequence::EventSequence;
 pub use span::Span;
 
