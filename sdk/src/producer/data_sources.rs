@@ -20,7 +20,7 @@ use crate::coordination::{
 };
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 use crate::runtime;
-use crate::track_event::{CallSite, CategoryFilter, DeclaredCategories, TRACK_EVENT};
+use crate::track_event::{CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
@@ -69,8 +69,8 @@ struct Switch {
 
 struct RegisteredInstance {
     setup: DataSourceSetup,
-    /// The categories that it records; `None` for data sources without categories.
-    filter: Option<CategoryFilter>,
+    /// Which track events it records, and how; `None` for other data sources.
+    events: Option<EventConfig>,
     slot: usize,
     /// The generation that began with its start; `None` while it does not record.
     generation: Option<u64>,
@@ -278,17 +278,18 @@ pub(crate) struct ProcessProducer;
 
 impl Producer for ProcessProducer {
     fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
-        let filter =
-            (setup.name == TRACK_EVENT.name).then(|| CategoryFilter::decode(&setup.config));
-        REGISTRY.lock().set_up(instance, setup, filter);
+        let is_track_event = setup.name == TRACK_EVENT.name;
+        let events = is_track_event.then(|| EventConfig::decode(&setup.config));
+        REGISTRY.lock().set_up(instance, setup, events);
     }
 
     fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
-        let changed = CategoryFilter::decode(config);
+        let changed = EventConfig::decode(config);
         let mut registry = REGISTRY.lock();
         let instance = registry.instances.get_mut(&instance);
-        if let Some(filter) = instance.and_then(|instance| instance.filter.as_mut()) {
-            *filter = changed;
+        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
+            // What is written already was written with the same options.
+            events.filter = changed.filter;
             registry.update_masks();
         }
     }
@@ -354,7 +355,7 @@ impl Registry {
         !known
     }
 
-    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup, filter: Option<CategoryFilter>) {
+    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup, events: Option<EventConfig>) {
         let wanted = Slot {
             session: setup.session,
             ordinal: setup.ordinal,
@@ -370,7 +371,7 @@ impl Registry {
             id,
             RegisteredInstance {
                 setup: setup.clone(),
-                filter,
+                events,
                 slot,
                 generation: None,
             },
@@ -399,8 +400,8 @@ impl Registry {
             .values()
             .filter(|instance| instance.generation.is_some())
             .filter(|instance| {
-                let filter = instance.filter.as_ref();
-                filter.is_some_and(|filter| declared.are_enabled(category, filter))
+                let events = instance.events.as_ref();
+                events.is_some_and(|events| declared.are_enabled(category, &events.filter))
             })
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
@@ -416,10 +417,10 @@ impl Registry {
         }
     }
 
-    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &DataSourceSetup)> {
+    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &RegisteredInstance)> {
         self.instances.values().find_map(|instance| {
             let is_it = instance.slot == slot && instance.setup.name == data_source;
-            is_it.then_some((instance.generation?, &instance.setup))
+            is_it.then_some((instance.generation?, instance))
         })
     }
 }
@@ -438,19 +439,25 @@ pub(crate) struct Target {
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
     pub(crate) stall_limit: Option<Duration>,
+    /// For track events.
+    pub(crate) options: EventOptions,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
 #[cold]
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
     let registry = REGISTRY.lock();
-    let (generation, setup) = registry.recording(data_source.name, slot)?;
+    let (generation, instance) = registry.recording(data_source.name, slot)?;
+    let RegisteredInstance { setup, events, .. } = instance;
     Some(Target {
         generation,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
+        options: events
+            .as_ref()
+            .map_or(EventOptions::DEFAULT, |events| events.options),
     })
 }
 

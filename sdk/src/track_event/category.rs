@@ -127,7 +127,7 @@ impl DeclaredCategories {
     /// Whether `filter` lets events with this category through: one name, or several with commas
     /// in between, of which one is enough.
     pub(crate) fn are_enabled(&self, category: &str, filter: &CategoryFilter) -> bool {
-        category.split(',').any(|name| {
+        category.split(',').map(str::trim).any(|name| {
             let declaration = self.by_name.get(name);
             let tags = declaration.map_or(&[][..], |declaration| &declaration.tags);
             filter.enables(name, tags)

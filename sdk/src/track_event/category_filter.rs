@@ -1,8 +1,6 @@
 //! Which categories an instance records, as its configuration says.
 
-use protozero::{Decoder, types};
-
-use crate::protos::{DataSourceConfig, TrackEventConfigDecoder};
+use crate::protos::TrackEventConfigDecoder;
 
 /// Tags of categories that are recorded only if they are asked for.
 const OFF_BY_DEFAULT: [&str; 2] = ["slow", "debug"];
@@ -32,17 +30,9 @@ enum MatchClass {
 struct Patterns(Vec<String>);
 
 impl CategoryFilter {
-    /// The filter of a serialized `DataSourceConfig`. What is malformed in it counts as absent:
-    /// sessions are created only from configurations that have been checked.
-    pub(crate) fn decode(config: &[u8]) -> Self {
-        // Parts of one message, if the configuration was put together: each adds to those before.
-        let parts = Decoder::new(config)
-            .repeated::<types::Bytes>(DataSourceConfig::TRACK_EVENT_CONFIG_FIELD_NUMBER);
-        let track_event: Vec<&[u8]> = parts.flatten().collect();
-        Self::new(&TrackEventConfigDecoder::new(&track_event.concat()))
-    }
-
-    fn new(config: &TrackEventConfigDecoder<'_>) -> Self {
+    /// The filter of a decoded configuration. What is malformed in it counts as absent: sessions
+    /// are created only from configurations that have been checked.
+    pub(super) fn new(config: &TrackEventConfigDecoder<'_>) -> Self {
         let enabled_tags = Patterns::new(config.enabled_tags().flatten());
         let disabled_tags = Patterns::new(config.disabled_tags().flatten());
         let is_default = enabled_tags.is_empty() && disabled_tags.is_empty();

@@ -9,6 +9,8 @@ mod category_macros; // categories!, enabled!
 
 mod category; // what declarations say about categories
 mod category_filter; // which of them an instance records
+mod options; // how it writes its events
+mod event_config; // the configuration that says both
 mod arg; // values of arguments
 mod call_site; // the static behind each use of a macro
 mod interning; // names as numbers, and who has been told
@@ -20,7 +22,8 @@ pub use arg::{ArgValue, Args, CounterValue};
 pub use call_site::{CallSite, no_args};
 pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
-pub(crate) use category_filter::CategoryFilter;
+pub(crate) use event_config::EventConfig;
+pub(crate) use options::EventOptions;
 pub(crate) use sequence::EventSequence;
 pub use span::Span;
 
