@@ -160,6 +160,8 @@ impl SessionControl {
     ///
     /// A span belongs to the moment of its begin: one that began while its category was on also
     /// ends in the trace, and one that began while it was off does not. So slices stay balanced.
+    /// [`begin!`](crate::begin) and [`end!`](crate::end) are two events, and each is recorded if its
+    /// category is on at its time.
     ///
     /// Only the choice of categories and tags is taken over. How events are written, such as the
     /// unit of their timestamps, stays as the session began; so does the configuration in the

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::ENABLED;
 use super::category_filter::CategoryFilter;
 use crate::coordination::CategoryDescriptor;
 use crate::producer::{self, ActiveSlots};
@@ -84,9 +85,11 @@ impl CategorySwitch {
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self) -> bool {
-        self.active
-            .load(|| producer::register_switch(self.category, &self.active))
-            != 0
+        ENABLED
+            && self
+                .active
+                .load(|| producer::register_switch(self.category, &self.active))
+                != 0
     }
 }
 

@@ -24,6 +24,7 @@ mod call_site; // the static behind each use of a macro
 mod identity; // numbers of tracks and flows
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
+mod unusual_form; // other timestamps, and thread times
 mod sequence; // events of one thread in one session, as packets
 
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};

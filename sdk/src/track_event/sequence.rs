@@ -14,8 +14,10 @@ use super::call_site::{CallSite, CallSiteIds};
 use super::encoding::{EventBody, TimedPacket};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
+use super::options::EventOptions;
 use super::placement::{EventTime, Placement};
 use super::track::{CounterTrack, Track};
+use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
 use crate::producer::TraceWriter;
@@ -23,13 +25,12 @@ use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::track_event::Type;
 use crate::protos::{TracePacket, TrackEvent};
 
-/// A clock of the sequence, the first id that sequences may use: timestamps are distances from
-/// the sequence's last one, in nanoseconds.
-const INCREMENTAL_CLOCK_ID: u32 = 64;
-
 /// Tracks that a sequence remembers to have described. Those of operations that come and go would
 /// otherwise add up for ever; to describe one again does no harm.
 const DESCRIBED_TRACKS_MAX: usize = 4096;
+
+/// What events are called in place of names that are not to be in the trace.
+const FILTERED_NAME: &str = "FILTERED";
 
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
@@ -47,6 +48,9 @@ pub(crate) struct EventSequence {
     /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
     open_slices: u32,
     slice_end: EventBody,
+    options: EventOptions,
+    /// `None` for nearly all sequences: timestamps are distances in nanoseconds.
+    unusual: Option<Box<UnusualForm>>,
 }
 
 /// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
@@ -61,9 +65,12 @@ struct Mark {
 
 impl EventSequence {
     /// The sequence of the calling thread.
-    pub(crate) fn new(progress: Arc<RingProgress>) -> Self {
+    pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
+        let thread = Track::current_thread();
         Self {
-            thread: Track::current_thread(),
+            unusual: UnusualForm::new(&options, &thread),
+            options,
+            thread,
             progress,
             started_at: None,
             last_timestamp_ns: 0,
@@ -113,31 +120,42 @@ impl EventSequence {
             self.describe(writer, track);
         }
         let ids = site.ids();
+        let arg_ids: &[u32] = if self.options.has_annotations {
+            &ids.args
+        } else {
+            &[]
+        };
         let mut packet = writer.begin_packet();
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
         packet.track_event(|event| {
             event.set_type(event_type);
-            if let Some(track) = placement.track {
-                event.set_track_uuid(track.uuid());
+            match placement.track {
+                Some(track) => {
+                    event.set_track_uuid(track.uuid());
+                }
+                None => self.set_thread_time(event, time),
             }
             if event_type != Type::SLICE_END {
                 for &category in &ids.categories {
                     event.add_category_iids(u64::from(category));
                 }
                 match placement.name {
-                    Some(name) => {
+                    Some(name) if self.options.has_dynamic_names => {
                         event.set_name(name);
+                    }
+                    Some(_) => {
+                        event.set_name(FILTERED_NAME);
                     }
                     None => {
                         event.set_name_iid(u64::from(ids.event));
                     }
                 }
             }
-            parts.write_all(&mut EventWriter::new(event, &ids.args));
+            parts.write_all(&mut EventWriter::new(event, arg_ids));
         });
         if !self.defined.contains_site(ids.site) {
-            define_names(&mut packet, &mut self.defined, site, ids);
+            define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
         }
     }
 
@@ -157,9 +175,14 @@ impl EventSequence {
                 writer.write_packet(packet.as_bytes());
                 return;
             }
-            return self.write_plain(writer, time, |event| {
+            let mut packet = writer.begin_packet();
+            let mut packet = packet.message_as::<TracePacket<'_>>();
+            self.set_time(&mut packet, time);
+            packet.track_event(|event| {
                 event.set_type(Type::SLICE_END);
+                self.set_thread_time(event, time);
             });
+            return;
         };
         self.describe(writer, track);
         self.write_plain(writer, time, |event| {
@@ -239,6 +262,9 @@ impl EventSequence {
         let EventTime::Now(now_ns) = time else {
             return None;
         };
+        if self.unusual.is_some() {
+            return None;
+        }
         // The time may have been taken before the sequence started.
         let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
         self.last_timestamp_ns = now_ns;
@@ -247,16 +273,27 @@ impl EventSequence {
 
     #[inline]
     fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
-        match (self.distance_ns(time), time) {
-            (Some(distance_ns), _) => {
+        match (self.distance_ns(time), &mut self.unusual, time) {
+            (Some(distance_ns), ..) => {
                 packet.set_timestamp(distance_ns);
             }
-            (None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
+            (None, Some(unusual), _) => unusual.set_time(packet, time),
+            (None, None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
                 packet.set_timestamp(timestamp_ns);
                 packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             }
         }
         packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
+    }
+
+    /// Adds the processor time of this thread to an event on its track, if that is wanted.
+    #[inline]
+    fn set_thread_time(&mut self, event: &mut TrackEvent<'_>, time: EventTime) {
+        if let Some(unusual) = &mut self.unusual
+            && let Some(thread_time) = unusual.thread_time_since(time)
+        {
+            event.add_extra_counter_values(thread_time);
+        }
     }
 
     /// Describes a track, and those above it, before its first event. A packet holds one thing, so
@@ -304,21 +341,35 @@ impl EventSequence {
         self.last_timestamp_ns = clock::now_ns();
         let now_ns = self.last_timestamp_ns;
         let thread = self.thread.clone();
+        if let Some(unusual) = &mut self.unusual {
+            unusual.start(now_ns);
+        }
+        let unusual = self.unusual.as_deref();
+        let default_clock_id = unusual.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
         writer.trace_packet(|packet| {
             packet.set_timestamp(now_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             packet.set_sequence_flags(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32);
             packet.trace_packet_defaults(|defaults| {
-                defaults.set_timestamp_clock_id(INCREMENTAL_CLOCK_ID);
+                defaults.set_timestamp_clock_id(default_clock_id);
                 defaults.track_event_defaults(|defaults| {
                     defaults.set_track_uuid(thread.uuid());
+                    if let Some(unusual) = unusual {
+                        unusual.write_defaults(defaults);
+                    }
                 });
             });
+            if default_clock_id == BUILTIN_CLOCK_BOOTTIME {
+                return;
+            }
             packet.clock_snapshot(|snapshot| {
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(BUILTIN_CLOCK_BOOTTIME);
                     clock.set_timestamp(now_ns);
                 });
+                if let Some(unusual) = unusual {
+                    return unusual.write_clocks(now_ns, snapshot);
+                }
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(INCREMENTAL_CLOCK_ID);
                     clock.set_timestamp(now_ns);
@@ -327,6 +378,11 @@ impl EventSequence {
             });
         });
         self.describe(writer, &thread);
+        let unusual = self.unusual.as_deref();
+        let thread_time = unusual.and_then(UnusualForm::thread_time_track).cloned();
+        if let Some(track) = thread_time {
+            self.describe(writer, &track);
+        }
     }
 }
 
@@ -338,6 +394,7 @@ fn define_names(
     defined: &mut DefinedNames,
     site: &CallSite,
     ids: &CallSiteIds,
+    arg_ids: &[u32],
 ) {
     defined.insert_site(ids.site);
     packet.interned_data(|interned| {
@@ -355,7 +412,7 @@ fn define_names(
                 event.set_name(site.name);
             });
         }
-        for (&id, name) in ids.args.iter().zip(site.arg_names) {
+        for (&id, name) in arg_ids.iter().zip(site.arg_names) {
             if defined.insert(NameKind::Arg, id) {
                 interned.add_debug_annotation_names(|arg| {
                     arg.set_iid(u64::from(id));
