@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::arg::CounterValue;
 use super::call_site::{CallSite, CallSiteIds};
-use super::encoding::{EventBody, TimedPacket};
+use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::options::EventOptions;
@@ -25,12 +25,12 @@ use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::track_event::Type;
 use crate::protos::{TracePacket, TrackEvent};
 
+/// A time that is so far away that no other one is a short distance after it.
+const FAR_AWAY_NS: u64 = 1 << 63;
+
 /// Tracks that a sequence remembers to have described. Those of operations that come and go would
 /// otherwise add up for ever; to describe one again does no harm.
 const DESCRIBED_TRACKS_MAX: usize = 4096;
-
-/// What events are called in place of names that are not to be in the trace.
-const FILTERED_NAME: &str = "FILTERED";
 
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
@@ -41,15 +41,15 @@ pub(crate) struct EventSequence {
     progress: Arc<RingProgress>,
     /// When the incremental state was started; `None` before.
     started_at: Option<Mark>,
-    /// Where the next distance counts from, on the trace clock.
+    /// Where the next distance counts from, on the trace clock. [`FAR_AWAY_NS`] in a sequence of
+    /// unusual form, which sees to it by itself.
     last_timestamp_ns: u64,
     defined: DefinedNames,
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
     /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
     open_slices: u32,
-    slice_end: EventBody,
-    options: EventOptions,
-    /// `None` for nearly all sequences: timestamps are distances in nanoseconds.
+    slice_end: Option<EventBody>,
+    /// `None` unless the configuration asks for something else than the usual form.
     unusual: Option<Box<UnusualForm>>,
 }
 
@@ -68,8 +68,7 @@ impl EventSequence {
     pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
         let thread = Track::current_thread();
         Self {
-            unusual: UnusualForm::new(&options, &thread),
-            options,
+            unusual: UnusualForm::new(options, &thread),
             thread,
             progress,
             started_at: None,
@@ -77,7 +76,9 @@ impl EventSequence {
             defined: DefinedNames::new(),
             described: HashSet::default(),
             open_slices: 0,
-            slice_end: EventBody::new(Type::SLICE_END, &[], 0),
+            slice_end: EventBody::encode(|event| {
+                event.set_type(Type::SLICE_END);
+            }),
         }
     }
 
@@ -95,11 +96,9 @@ impl EventSequence {
         self.start_if_needed(writer);
         let ids = site.ids();
         if P::IS_EMPTY && placement.is_usual() && self.defined.contains_site(ids.site) {
-            let body = match event_type {
-                Type::SLICE_BEGIN => &ids.begin,
-                _ => &ids.instant,
-            };
-            if self.write_body(writer, time, body) {
+            let body = ids.body(event_type);
+            let last_timestamp_ns = &mut self.last_timestamp_ns;
+            if body.is_some_and(|body| write_body(writer, last_timestamp_ns, time, body)) {
                 return;
             }
         }
@@ -120,41 +119,34 @@ impl EventSequence {
             self.describe(writer, track);
         }
         let ids = site.ids();
-        let arg_ids: &[u32] = if self.options.has_annotations {
-            &ids.args
-        } else {
-            &[]
-        };
         let mut packet = writer.begin_packet();
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
         packet.track_event(|event| {
-            event.set_type(event_type);
-            match placement.track {
-                Some(track) => {
-                    event.set_track_uuid(track.uuid());
-                }
-                None => self.set_thread_time(event, time),
+            match ids.body(event_type) {
+                Some(body) => event.as_message_mut().append_raw(body.fields()),
+                None => ids.write_fields(event_type, event),
             }
-            if event_type != Type::SLICE_END {
-                for &category in &ids.categories {
-                    event.add_category_iids(u64::from(category));
-                }
-                match placement.name {
-                    Some(name) if self.options.has_dynamic_names => {
-                        event.set_name(name);
-                    }
-                    Some(_) => {
-                        event.set_name(FILTERED_NAME);
-                    }
-                    None => {
-                        event.set_name_iid(u64::from(ids.event));
-                    }
-                }
+            if let Some(name) = placement.name {
+                event.set_name(self.unusual.as_ref().map_or(name, |form| form.name(name)));
             }
+            if let Some(track) = placement.track {
+                event.set_track_uuid(track.uuid());
+            }
+            let arg_ids = match &mut self.unusual {
+                None => &ids.args,
+                Some(form) => {
+                    if placement.track.is_none() {
+                        form.add_thread_time(event, time);
+                    }
+                    form.arg_ids(ids)
+                }
+            };
             parts.write_all(&mut EventWriter::new(event, arg_ids));
         });
         if !self.defined.contains_site(ids.site) {
+            let form = self.unusual.as_deref();
+            let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
             define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
         }
     }
@@ -169,19 +161,21 @@ impl EventSequence {
     ) {
         self.start_if_needed(writer);
         let Some(track) = track else {
-            let distance_ns = self.distance_ns(time);
-            if let Some(distance_ns) = distance_ns {
-                let packet = TimedPacket::new(distance_ns, &self.slice_end);
-                writer.write_packet(packet.as_bytes());
-                return;
+            let is_written = match &self.slice_end {
+                Some(body) => write_body(writer, &mut self.last_timestamp_ns, time, body),
+                None => false,
+            };
+            if !is_written {
+                let mut packet = writer.begin_packet();
+                let mut packet = packet.message_as::<TracePacket<'_>>();
+                self.set_time(&mut packet, time);
+                packet.track_event(|event| {
+                    event.set_type(Type::SLICE_END);
+                    if let Some(form) = &mut self.unusual {
+                        form.add_thread_time(event, time);
+                    }
+                });
             }
-            let mut packet = writer.begin_packet();
-            let mut packet = packet.message_as::<TracePacket<'_>>();
-            self.set_time(&mut packet, time);
-            packet.track_event(|event| {
-                event.set_type(Type::SLICE_END);
-                self.set_thread_time(event, time);
-            });
             return;
         };
         self.describe(writer, track);
@@ -229,19 +223,6 @@ impl EventSequence {
         is_open
     }
 
-    /// Writes an event that was encoded ahead, if it was, and if its time is a distance.
-    #[inline]
-    fn write_body(&mut self, writer: &mut TraceWriter, time: EventTime, body: &EventBody) -> bool {
-        if !body.is_usable() {
-            return false;
-        }
-        let Some(distance_ns) = self.distance_ns(time) else {
-            return false;
-        };
-        writer.write_packet(TimedPacket::new(distance_ns, body).as_bytes());
-        true
-    }
-
     /// Writes an event without names.
     fn write_plain(
         &mut self,
@@ -262,9 +243,6 @@ impl EventSequence {
         let EventTime::Now(now_ns) = time else {
             return None;
         };
-        if self.unusual.is_some() {
-            return None;
-        }
         // The time may have been taken before the sequence started.
         let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
         self.last_timestamp_ns = now_ns;
@@ -277,23 +255,13 @@ impl EventSequence {
             (Some(distance_ns), ..) => {
                 packet.set_timestamp(distance_ns);
             }
-            (None, Some(unusual), _) => unusual.set_time(packet, time),
+            (None, Some(form), _) => form.set_time(packet, time),
             (None, None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
                 packet.set_timestamp(timestamp_ns);
                 packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             }
         }
         packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
-    }
-
-    /// Adds the processor time of this thread to an event on its track, if that is wanted.
-    #[inline]
-    fn set_thread_time(&mut self, event: &mut TrackEvent<'_>, time: EventTime) {
-        if let Some(unusual) = &mut self.unusual
-            && let Some(thread_time) = unusual.thread_time_since(time)
-        {
-            event.add_extra_counter_values(thread_time);
-        }
     }
 
     /// Describes a track, and those above it, before its first event. A packet holds one thing, so
@@ -338,14 +306,15 @@ impl EventSequence {
         self.started_at = Some(self.mark(writer));
         self.defined.clear();
         self.described.clear();
-        self.last_timestamp_ns = clock::now_ns();
-        let now_ns = self.last_timestamp_ns;
-        let thread = self.thread.clone();
-        if let Some(unusual) = &mut self.unusual {
-            unusual.start(now_ns);
+        let now_ns = clock::now_ns();
+        self.last_timestamp_ns = now_ns;
+        if let Some(form) = &mut self.unusual {
+            form.start(now_ns);
+            self.last_timestamp_ns = FAR_AWAY_NS;
         }
-        let unusual = self.unusual.as_deref();
-        let default_clock_id = unusual.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
+        let thread = self.thread.clone();
+        let form = self.unusual.as_deref();
+        let default_clock_id = form.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
         writer.trace_packet(|packet| {
             packet.set_timestamp(now_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
@@ -354,8 +323,8 @@ impl EventSequence {
                 defaults.set_timestamp_clock_id(default_clock_id);
                 defaults.track_event_defaults(|defaults| {
                     defaults.set_track_uuid(thread.uuid());
-                    if let Some(unusual) = unusual {
-                        unusual.write_defaults(defaults);
+                    if let Some(form) = form {
+                        form.write_defaults(defaults);
                     }
                 });
             });
@@ -367,8 +336,8 @@ impl EventSequence {
                     clock.set_clock_id(BUILTIN_CLOCK_BOOTTIME);
                     clock.set_timestamp(now_ns);
                 });
-                if let Some(unusual) = unusual {
-                    return unusual.write_clocks(now_ns, snapshot);
+                if let Some(form) = form {
+                    return form.write_clocks(now_ns, snapshot);
                 }
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(INCREMENTAL_CLOCK_ID);
@@ -378,11 +347,32 @@ impl EventSequence {
             });
         });
         self.describe(writer, &thread);
-        let unusual = self.unusual.as_deref();
-        let thread_time = unusual.and_then(UnusualForm::thread_time_track).cloned();
-        if let Some(track) = thread_time {
+        let form = self.unusual.as_deref();
+        if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
             self.describe(writer, &track);
         }
+    }
+}
+
+/// Writes an event that was encoded ahead, if its time is a short distance.
+#[inline]
+fn write_body(
+    writer: &mut TraceWriter,
+    last_timestamp_ns: &mut u64,
+    time: EventTime,
+    body: &EventBody,
+) -> bool {
+    let EventTime::Now(now_ns) = time else {
+        return false;
+    };
+    // A time before the last one makes a distance that is far too long.
+    match timestamp(now_ns.wrapping_sub(*last_timestamp_ns)) {
+        Some(head) => {
+            *last_timestamp_ns = now_ns;
+            writer.write_packet_pieces(head, body.bytes());
+            true
+        }
+        None => false,
     }
 }
 

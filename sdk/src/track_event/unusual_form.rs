@@ -1,36 +1,38 @@
 //! Events in another form than the usual one: timestamps in larger units or as absolute numbers,
-//! and the processor time of the thread on each event. Only sequences whose configuration asks for
-//! it come here.
+//! the processor time of the thread, no arguments, no names but literals. Only sequences whose
+//! configuration asks for it come here.
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::call_site::CallSiteIds;
 use super::options::EventOptions;
 use super::placement::EventTime;
 use super::track::Track;
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
-use crate::protos::{ClockSnapshot, TracePacket, TrackEventDefaults};
+use crate::protos::{ClockSnapshot, TracePacket, TrackEvent, TrackEventDefaults};
 
 /// A clock of the sequence: timestamps are distances from the sequence's last one.
 pub(super) const INCREMENTAL_CLOCK_ID: u32 = 64;
 /// A clock of the sequence: like the trace clock, but in units of several nanoseconds.
 const UNIT_CLOCK_ID: u32 = 65;
 
+/// What events are called in place of names that are not to be in the trace.
+const FILTERED_NAME: &str = "FILTERED";
+
 /// What a sequence with unusual options keeps.
 #[derive(Debug)]
 pub(super) struct UnusualForm {
+    options: EventOptions,
     timestamps: Timestamps,
     thread_time: Option<ThreadTime>,
 }
 
 impl UnusualForm {
-    /// `None` if the options ask for nothing of the kind. `thread` is the track of the thread.
-    pub(super) fn new(options: &EventOptions, thread: &Track) -> Option<Box<Self>> {
-        let usual = EventOptions::DEFAULT;
-        let is_usual = options.has_incremental_timestamps == usual.has_incremental_timestamps
-            && options.unit_ns == usual.unit_ns
-            && options.thread_time_period_ns == usual.thread_time_period_ns;
-        (!is_usual).then(|| {
+    /// `None` if the options are the usual ones. `thread` is the track of the thread.
+    pub(super) fn new(options: EventOptions, thread: &Track) -> Option<Box<Self>> {
+        (options != EventOptions::DEFAULT).then(|| {
             Box::new(Self {
+                options,
                 timestamps: Timestamps {
                     unit_ns: options.unit_ns,
                     is_incremental: options.has_incremental_timestamps,
@@ -77,7 +79,27 @@ impl UnusualForm {
         Some(&self.thread_time.as_ref()?.track)
     }
 
+    /// What is written of a name that is no literal.
+    pub(super) fn name<'a>(&self, name: &'a str) -> &'a str {
+        if self.options.has_dynamic_names {
+            name
+        } else {
+            FILTERED_NAME
+        }
+    }
+
+    /// Ids of the names of the arguments that events have. One without a name is left out.
+    pub(super) fn arg_ids<'a>(&self, ids: &'a CallSiteIds) -> &'a [u32] {
+        if self.options.has_annotations {
+            &ids.args
+        } else {
+            &[]
+        }
+    }
+
     /// Gives a packet its timestamp.
+    #[cold]
+    #[inline(never)]
     pub(super) fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
         let (timestamp, clock_id) = self.timestamps.encode(time);
         packet.set_timestamp(timestamp);
@@ -86,16 +108,15 @@ impl UnusualForm {
         }
     }
 
-    /// The processor time of this thread since the last event on its track, in units. An event of
-    /// another time has none.
-    pub(super) fn thread_time_since(&mut self, time: EventTime) -> Option<i64> {
-        let EventTime::Now(now_ns) = time else {
-            return None;
-        };
-        let thread_time = self.thread_time.as_mut()?;
-        Some(thread_time.since(now_ns, || {
-            clock::nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
-        }))
+    /// Adds the processor time of this thread since the last event on its track, if that is wanted.
+    /// An event of another time gets none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn add_thread_time(&mut self, event: &mut TrackEvent<'_>, time: EventTime) {
+        if let (EventTime::Now(now_ns), Some(thread_time)) = (time, &mut self.thread_time) {
+            let read = || clock::nanoseconds(clock_gettime(ClockId::ThreadCPUTime));
+            event.add_extra_counter_values(thread_time.since(now_ns, read));
+        }
     }
 }
 
