@@ -91,22 +91,22 @@ impl TrackEventConfig {
         self
     }
 
-    /// Leaves out the arguments of events.
+    /// Leaves out the arguments of events. Flows and typed fields stay.
     #[must_use]
     pub const fn filter_debug_annotations(mut self) -> Self {
         self.filter_debug_annotations = true;
         self
     }
 
-    /// Leaves out names of events that are no literals.
+    /// Leaves out names of events that are no literals: such events are all called `FILTERED`.
     #[must_use]
     pub const fn filter_dynamic_event_names(mut self) -> Self {
         self.filter_dynamic_event_names = true;
         self
     }
 
-    /// Adds the processor time of the thread to its events: read at most once in `subsampling_ns`
-    /// nanoseconds, or at each event for 0.
+    /// Adds the processor time of a thread to events on its track: read at most once in
+    /// `subsampling_ns` nanoseconds, or at each event for 0.
     #[must_use]
     pub const fn enable_thread_time_sampling(mut self, subsampling_ns: u64) -> Self {
         self.enable_thread_time_sampling = true;
