@@ -2,7 +2,7 @@
 //!
 //! An SDK is used as its own documentation shows it. Where SDKs differ in kind, the README says so.
 
-// `std` alone would be the prelude; each module names its SDK's crate with a leading `::`.
+// Each module names its SDK's crate with a leading `::`.
 pub mod tracezero; // ours
 pub mod perfetto_sdk; // the official binding to the C++ library
 pub mod perfetto_recorder; // keeps events in memory, encodes them at the end
