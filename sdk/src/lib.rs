@@ -61,6 +61,8 @@ pub use data_source::{DataSource, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
-/// Makes each call of a function a span.
 pub use tracezero_macros::trace;
-pub use track_event::{ArgValue, CounterValue, Span};
+pub use track_event::{
+    ArgValue, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span, Track,
+    TrackSpan, Unit, debug, dict, display,
+};

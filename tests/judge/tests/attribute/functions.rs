@@ -86,7 +86,10 @@ fn catches() {
 #[test]
 fn a_slice_ends_when_the_function_panics() {
     let verdict = recorded(catches);
-    assert_eq!(outline(&verdict), ["catches", "  fails", "  never_returns", "  inner"]);
+    assert_eq!(
+        outline(&verdict),
+        ["catches", "  fails", "  never_returns", "  inner"]
+    );
 }
 
 #[derive(Clone)]
@@ -244,7 +247,9 @@ fn a_function_that_returns_a_future_is_a_slice_until_it_returns() {
     let verdict = recorded(|| {
         let mut promise = Box::pin(promised(7));
         outer();
-        let polled = promise.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let polled = promise
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(polled, Poll::Ready(7));
     });
     let expected = ["promised", "  inner", "outer", "  inner", "  inner"];

@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::path::Path;
+use std::fmt::{Debug, Display};
 
 use judge::Value;
 use tracezero::trace;
@@ -19,7 +18,7 @@ fn with_category() {}
 #[trace("io", name = "Store::read")]
 fn with_name() {}
 
-#[trace(args(), name = "all parts", category = "io,io.slow",)]
+#[trace(args(), name = "all parts", category = "io,io.slow")]
 fn with_all_parts() {}
 
 #[test]
@@ -44,9 +43,8 @@ fn read(path: &str, limit: u32, is_last: bool) -> usize {
 }
 
 #[trace("io", args(%path, ?mode, end = %limit + 1, "http.status" = ?Some(404), type = "get"))]
-fn read_as_text(path: impl AsRef<Path>, mode: impl Debug, limit: u32) {
-    assert_eq!(limit, 7);
-    drop((path, mode));
+fn read_as_text(path: impl Display, mode: impl Debug, limit: u32) {
+    drop((path, mode, limit));
 }
 
 #[test]
@@ -62,6 +60,19 @@ fn arguments_keep_their_types() {
         ("share".to_owned(), Value::Double(2.5)),
     ]);
     assert_eq!(slice(&verdict, "read").args, expected);
+}
+
+#[test]
+fn arguments_become_texts_where_they_are_asked_to() {
+    let verdict = recorded(|| read_as_text("/tmp", Some('r'), 7));
+    let expected = BTreeMap::from([
+        ("path".to_owned(), text("/tmp")),
+        ("mode".to_owned(), text("Some('r')")),
+        ("end".to_owned(), text("8")),
+        ("http.status".to_owned(), text("Some(404)")),
+        ("type".to_owned(), text("get")),
+    ]);
+    assert_eq!(slice(&verdict, "read_as_text").args, expected);
 }
 
 struct Queue {
