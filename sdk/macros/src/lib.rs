@@ -7,10 +7,8 @@ mod options; // what is written in the attribute
 mod function; // what it is written on, and what becomes of that
 
 use proc_macro::TokenStream;
-use syn::parse_macro_input;
 
 use crate::function::Function;
-use crate::options::Options;
 
 /// Makes each call of a function or method a span, from its first statement to its return: also
 /// if that is a `return`, a `?` or a panic.
@@ -82,12 +80,14 @@ use crate::options::Options;
 /// method without a body, whose implementations take the attribute instead.
 #[proc_macro_attribute]
 pub fn trace(options: TokenStream, item: TokenStream) -> TokenStream {
-    let original = proc_macro2::TokenStream::from(item.clone());
-    let function = parse_macro_input!(item as Function);
-    let options = parse_macro_input!(options as Options);
-    function
-        .traced(options)
+    let untraced = proc_macro2::TokenStream::from(item.clone());
+    traced(options, item)
         // With the function as it was, what calls it does not fail as well.
-        .unwrap_or_else(|error| [error.into_compile_error(), original].into_iter().collect())
+        .unwrap_or_else(|error| [error.into_compile_error(), untraced].into_iter().collect())
         .into()
+}
+
+fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::TokenStream> {
+    let function: Function = syn::parse(item)?;
+    function.traced(syn::parse(options)?)
 }
