@@ -51,12 +51,14 @@ fn run<T>(mut task: Task<T>) -> T {
     }
 }
 
-/// The events of a slice's track.
+/// The events of a slice's track by time: those of a thread come together in the file.
 fn on_track<'a>(verdict: &'a Verdict, slice: &Event) -> Vec<&'a Event> {
     let events = verdict.events.iter();
-    events
+    let mut events: Vec<_> = events
         .filter(|event| event.track_uuid == slice.track_uuid)
-        .collect()
+        .collect();
+    events.sort_by_key(|event| event.timestamp_ns);
+    events
 }
 
 #[trace]
