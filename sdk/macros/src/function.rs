@@ -70,9 +70,10 @@ impl Function {
             attributes: inner_attributes,
             statements,
         } = syn::parse2(body.stream())?;
-        // A block of its own: items of the body still come first in theirs.
+        // A block of its own: items of the body still come first in theirs. It stands where the body
+        // stood, but is not what the user wrote: lints would take its braces for superfluous.
         let mut block = Group::new(Delimiter::Brace, statements);
-        block.set_span(body.span());
+        block.set_span(Span::mixed_site().located_at(body.span()));
         // Cannot be meant by a name in the body.
         let guard = Ident::new("_span", Span::mixed_site());
         Ok(quote! {

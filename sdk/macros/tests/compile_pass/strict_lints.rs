@@ -42,13 +42,17 @@ fn fail(error: &str) -> ! {
     panic!("{error}")
 }
 
+#[rustfmt::skip]
+#[trace]
+fn one_line(number: u32) -> u32 { number + 1 }
+
 fn is_send(_: &impl Send) {}
 
 fn main() {
     let mut queue = Queue { items: Vec::new() };
     let _ = queue.push(1).push(2);
     is_send(&queue.drain(3));
-    if queue.is_empty() {
+    if queue.is_empty() || one_line(1) != 2 {
         fail("there are two");
     }
 }
