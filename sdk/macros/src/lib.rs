@@ -69,7 +69,8 @@ use crate::function::Function;
 /// The span of an `async fn` begins when its future is polled first, and ends when that is done or
 /// dropped. In between, other functions run on the same thread, and the future may go to another
 /// thread, so each call has a track of its own: `Track::unique`, with the name of the span. The span
-/// shows how long the call took, waiting included.
+/// shows how long the call took, waiting included. Making the track allocates, while a session
+/// records the category.
 ///
 /// A function that is not `async` itself but returns a future is traced until it returns, which is
 /// before the future runs.
