@@ -236,21 +236,28 @@ pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
     must_wait || source.is_chunk_full()
 }
 
-/// Writes a packet of at most 126 bytes, its size in front, where `stream` writes next, and shows it
-/// to scrapers; if that takes no new chunk. Returns whether it did.
+/// Writes a packet of 1 to 126 bytes where `stream` writes next, and shows it to scrapers; if that
+/// takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it did.
 #[inline(always)]
-pub(super) fn write_whole_packet(stream: &mut StreamWriter<ChunkSource>, fields: &[u8]) -> bool {
+pub(super) fn write_whole_packet(
+    stream: &mut StreamWriter<ChunkSource>,
+    append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
+) -> bool {
     let chunk = stream.source().chunk.as_ref();
-    let is_counted = chunk.is_some_and(WritableChunk::is_counted);
-    if !is_counted || !stream.append_delimited(fields) {
+    if !chunk.is_some_and(WritableChunk::is_counted) {
         return false;
     }
+    let used_bytes = stream.used_bytes();
+    if !append(stream) {
+        return false;
+    }
+    let fragment_bytes = stream.used_bytes() - used_bytes;
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
         // SAFETY: the chunk was asked above. No fragment is open, so the packet stands where the
         // writable range begins (C3).
-        unsafe { chunk.append_fragment(1 + fields.len()) };
+        unsafe { chunk.append_fragment(fragment_bytes) };
     }
     true
 }
