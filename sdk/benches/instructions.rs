@@ -48,7 +48,7 @@ fn record_event() {
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
     disabled_event: 6, record_event();
-    write_packet: 41, w.write_packet(&v.packet);
+    write_packet: 52, w.write_packet(&v.packet);
     packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
     // Begin and end of a message in a packet.
     nested: 28 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));

@@ -236,11 +236,12 @@ pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
     must_wait || source.is_chunk_full()
 }
 
-/// Writes a packet of 1 to 126 bytes where `stream` writes next, and shows it to scrapers; if that
-/// takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it did.
+/// Writes a packet of `len` bytes, 1 to 126, where `stream` writes next, and shows it to scrapers; if
+/// that takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it did.
 #[inline(always)]
 pub(super) fn write_whole_packet(
     stream: &mut StreamWriter<ChunkSource>,
+    len: usize,
     append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
 ) -> bool {
     let chunk = stream.source().chunk.as_ref();
@@ -251,13 +252,13 @@ pub(super) fn write_whole_packet(
     if !append(stream) {
         return false;
     }
-    let fragment_bytes = stream.used_bytes() - used_bytes;
+    debug_assert_eq!(stream.used_bytes(), used_bytes + 1 + len);
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
         // SAFETY: the chunk was asked above. No fragment is open, so the packet stands where the
         // writable range begins (C3).
-        unsafe { chunk.append_fragment(fragment_bytes) };
+        unsafe { chunk.append_fragment(1 + len) };
     }
     true
 }

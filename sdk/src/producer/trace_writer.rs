@@ -133,7 +133,9 @@ impl TraceWriter {
     pub fn write_packet(&mut self, fields: &[u8]) {
         let is_compact = (1..=COMPACT_MAX_BYTES).contains(&fields.len());
         let is_written = is_compact
-            && write_whole_packet(&mut self.stream, |stream| stream.append_delimited(fields));
+            && write_whole_packet(&mut self.stream, fields.len(), |stream| {
+                stream.append_delimited(fields)
+            });
         if !is_written {
             self.write_packet_slow(fields, &[]);
         }
@@ -147,8 +149,9 @@ impl TraceWriter {
         head: ([u8; HEAD], usize),
         tail: (&[u8; TAIL], usize),
     ) {
-        debug_assert!((1..=COMPACT_MAX_BYTES).contains(&(head.1 + tail.1)));
-        let is_written = write_whole_packet(&mut self.stream, |stream| {
+        let len = head.1 + tail.1;
+        debug_assert!((1..=COMPACT_MAX_BYTES).contains(&len));
+        let is_written = write_whole_packet(&mut self.stream, len, |stream| {
             stream.append_delimited_pieces(head, tail)
         });
         if !is_written {
