@@ -20,7 +20,9 @@ use crate::coordination::{
 };
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 use crate::runtime;
-use crate::track_event::{CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT};
+use crate::track_event::{
+    CallSite, DeclaredCategories, ENABLED, EventConfig, EventOptions, TRACK_EVENT,
+};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
@@ -147,6 +149,9 @@ impl DataSourceState {
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
+        if !ENABLED {
+            return 0;
+        }
         self.active.load(|| register(self))
     }
 
