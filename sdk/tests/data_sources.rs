@@ -1,0 +1,13 @@
+//! Data sources as applications write them: callbacks, states, and threads that trace meanwhile.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+#[path = "data_sources/probe.rs"]
+mod probe; // a data source that does what a test says
+
+#[path = "data_sources/answers.rs"]
+mod answers; // callbacks that are done later
+#[path = "data_sources/callbacks.rs"]
+mod callbacks; // which come, and when
+#[path = "data_sources/panics.rs"]
+mod panics; // callbacks that panic
