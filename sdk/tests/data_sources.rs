@@ -11,3 +11,7 @@ mod answers; // callbacks that are done later
 mod callbacks; // which come, and when
 #[path = "data_sources/panics.rs"]
 mod panics; // callbacks that panic
+#[path = "data_sources/states.rs"]
+mod states; // of instances, threads and sequences
+#[path = "data_sources/threads.rs"]
+mod threads; // starts and stops while others trace

@@ -50,7 +50,7 @@ fn a_session_ends_without_an_instance_that_does_not_stop_in_time() -> Result<(),
     let _alone = alone();
     keep_answers_of(Callback::Stop);
     let config = recording("a").data_source_stop_timeout_ms(50);
-    config.record_in_memory()?.finish();
+    drop(config.record_in_memory()?.finish());
     assert!(Probe::is_enabled());
     give_answers();
     assert!(!Probe::is_enabled());
@@ -107,7 +107,7 @@ fn a_flush_that_takes_too_long_fails_and_the_next_one_succeeds() -> Result<(), E
     assert!(!session.control().flush());
     give_answers();
     assert!(session.control().flush());
-    session.finish();
+    drop(session.finish());
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Er
     keep_answers_of(Callback::Flush);
     let first = recording("a").flush_timeout_ms(50).record_in_memory()?;
     assert!(!first.control().flush());
-    first.finish();
+    drop(first.finish());
     // The answers of the first session were never given.
     let second = recording("b").record_in_memory()?;
     let flusher = thread::spawn(|| {
@@ -126,6 +126,6 @@ fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Er
     });
     assert!(second.control().flush());
     flusher.join().unwrap();
-    second.finish();
+    drop(second.finish());
     Ok(())
 }

@@ -18,14 +18,14 @@ fn an_instance_is_set_up_started_flushed_stopped_and_dropped() -> Result<(), Err
     assert_eq!(notes(), ["Setup a", "Start a"]);
     assert!(session.control().flush());
     drop(session.control().snapshot()?);
-    session.finish();
+    drop(session.finish());
     assert_eq!(
         notes(),
         [
             "Setup a",
             "Start a",
             "Flush a Explicit Consumer",
-            "Flush a TraceClone Consumer",
+            "Flush a TraceClone Service",
             "Flush a TraceStop Service",
             "Stop a",
             "Drop a",
@@ -43,7 +43,7 @@ fn a_session_that_starts_later_sets_up_first_and_starts_then() -> Result<(), Err
     session.control().start();
     assert_eq!(notes(), ["Setup a", "Start a"]);
     assert!(Probe::is_enabled());
-    session.finish();
+    drop(session.finish());
     assert!(!Probe::is_enabled());
     Ok(())
 }
@@ -108,7 +108,7 @@ fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Resul
     let config = recording("a").incremental_state_clear_period_ms(20);
     let session = config.record_in_memory()?;
     wait_for(|| notes().contains(&"Clear a".to_owned()));
-    session.finish();
+    drop(session.finish());
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn a_data_source_that_no_trace_point_reaches_is_started_once_it_is_registered() 
     assert!(!notes().contains(&"Quiet starts".to_owned()));
     Quiet::register();
     assert!(notes().contains(&"Quiet starts".to_owned()));
-    session.finish();
+    drop(session.finish());
     assert!(notes().contains(&"Quiet stops".to_owned()));
     Ok(())
 }
@@ -161,7 +161,9 @@ fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Re
             });
         })
     });
-    threads.map(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     assert_eq!(numbers(&session.finish().0), [5; 4]);
     Ok(())
 }
@@ -229,7 +231,7 @@ fn a_first_trace_point_does_not_wait_for_a_callback_that_waits_for_its_lock() ->
     wait_for(|| notes().contains(&"waiting".to_owned()));
     Locked::trace(|_| ());
     drop(guard);
-    starting.join().unwrap()?.finish();
+    drop(starting.join().unwrap()?.finish());
     Ok(())
 }
 
