@@ -171,9 +171,9 @@ fn a_slot_outside_any_message_compacts_below_its_limit_only() {
     ] {
         let mut stream = TinyRanges::stream(256, Slots::Stay);
         stream.append_slot();
-        let payload_offset = stream.used_bytes();
         stream.append_raw(&vec![1; len]);
-        assert_eq!(stream.close_slot(payload_offset, compact_max), len);
+        assert_eq!(stream.close_slot(compact_max), Some(expected.len()));
+        assert_eq!(stream.close_slot(compact_max), None);
         assert_eq!(bytes(&mut stream), expected);
     }
 }
@@ -189,6 +189,27 @@ fn a_delimited_value_is_appended_whole_or_not_at_all() {
             assert_eq!(stream.append_delimited(&value), fits);
             let expected = [&[len as u8], &value[..]].concat();
             assert_eq!(bytes(&mut stream), if fits { expected } else { vec![] });
+        }
+    }
+}
+
+#[test]
+fn a_delimited_value_of_two_pieces_is_what_counts_of_both() {
+    for range_bytes in [DELIMITED_ROOM_BYTES - 1, DELIMITED_ROOM_BYTES] {
+        for (head_len, tail_len) in [(0, 0), (1, 0), (4, 3), (3, 8), (4, 8), (5, 8), (4, 9)] {
+            let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
+            stream.next_range();
+            let (head, tail) = ([1, 2, 3, 4], [5, 6, 7, 8, 9, 10, 11, 12]);
+            let fits = head_len <= 4 && tail_len <= 8 && range_bytes == DELIMITED_ROOM_BYTES;
+            let did = stream.append_delimited_pieces((head, head_len), (&tail, tail_len));
+            assert_eq!(did, fits);
+            let expected = if fits {
+                let len = (head_len + tail_len) as u8;
+                [&[len], &head[..head_len], &tail[..tail_len]].concat()
+            } else {
+                vec![]
+            };
+            assert_eq!(bytes(&mut stream), expected);
         }
     }
 }
