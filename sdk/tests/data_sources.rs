@@ -9,6 +9,8 @@ mod probe; // a data source that does what a test says
 mod answers; // callbacks that are done later
 #[path = "data_sources/callbacks.rs"]
 mod callbacks; // which come, and when
+#[path = "data_sources/descriptors.rs"]
+mod descriptors; // the schema in the trace
 #[path = "data_sources/panics.rs"]
 mod panics; // callbacks that panic
 #[path = "data_sources/states.rs"]
