@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protobuf::Message as _;
-use protobuf::descriptor::{FileDescriptorSet, SourceCodeInfo};
+use protobuf::descriptor::{FileDescriptorProto, FileDescriptorSet, SourceCodeInfo};
 use protozero_codegen::Config;
 
 const APP: &str = r#"syntax = "proto2";
@@ -51,7 +51,7 @@ fn read(set: &Path) -> FileDescriptorSet {
 }
 
 fn names(set: &FileDescriptorSet) -> Vec<&str> {
-    set.file.iter().map(|file| file.name()).collect()
+    set.file.iter().map(FileDescriptorProto::name).collect()
 }
 
 #[test]
@@ -68,7 +68,26 @@ fn a_set_has_the_files_of_its_package_after_their_imports_but_none_that_are_else
     assert_eq!(file.extension[0].extendee(), ".base.Packet");
     assert_eq!(file.extension[0].type_name(), ".app.Place");
     assert!(file.message_type[0].field[1].options.packed());
-    assert_eq!(names(&read(&out_dir.join("_.binpb"))), ["unnamed.proto"]);
+    let unnamed = read(&out_dir.join("_.binpb"));
+    assert_eq!(names(&unnamed), ["unnamed.proto"]);
+    assert_eq!(unnamed.file[0].syntax(), "proto3");
+}
+
+#[test]
+fn a_set_has_nothing_that_readers_of_encoded_messages_do_not_need() {
+    let (folder, out_dir) = folders("stripped");
+    let config = config(&folder, &out_dir).descriptor_sets();
+    config
+        .compile(&[folder.join("app.proto")])
+        .expect("the schema compiles");
+    let set = read(&out_dir.join("app.binpb"));
+    for file in &set.file {
+        assert!(!file.has_syntax(), "proto2 is the default");
+        let fields = file.message_type.iter().flat_map(|message| &message.field);
+        for field in fields.chain(&file.extension) {
+            assert!(!field.has_json_name(), "{field}");
+        }
+    }
 }
 
 #[test]

@@ -48,7 +48,9 @@ fn incremental_state_is_made_anew_after_a_loss_and_the_loss_is_counted() -> Resu
 
     assert_eq!(write(0), 0);
     // Gives the page back, so that another thread can take it.
-    Numbers::trace(|cx| cx.flush());
+    Numbers::trace(|cx| {
+        cx.flush();
+    });
     let (page_is_held, held) = mpsc::channel::<()>();
     let (release, released) = mpsc::channel::<()>();
     let holder = thread::spawn(move || {

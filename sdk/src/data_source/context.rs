@@ -108,9 +108,7 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
     #[inline]
     #[must_use]
     pub fn instance(&self) -> &D {
-        let local = self.instance.local.as_deref().expect(SAME_TYPE);
-        let local: &LocalState<D> = local.downcast_ref().expect(SAME_TYPE);
-        &local.instance
+        instance(&self.instance.local)
     }
 
     /// What this thread keeps for this instance. It begins with its default, and goes when the
@@ -149,9 +147,16 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
 }
 
 #[inline]
+fn instance<D: DataSource>(local: &Option<Box<dyn Any>>) -> &D {
+    let local = local.as_deref();
+    let local: Option<&LocalState<D>> = local.and_then(<dyn Any>::downcast_ref);
+    &local.expect(SAME_TYPE).instance
+}
+
+#[inline]
 fn local_state<D: DataSource>(local: &mut Option<Box<dyn Any>>) -> &mut LocalState<D> {
-    let local = local.as_deref_mut().expect(SAME_TYPE);
-    local.downcast_mut().expect(SAME_TYPE)
+    let local = local.as_deref_mut();
+    local.and_then(<dyn Any>::downcast_mut).expect(SAME_TYPE)
 }
 
 impl<D: DataSource> fmt::Debug for TraceContext<'_, D> {

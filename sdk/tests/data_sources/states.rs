@@ -223,7 +223,9 @@ fn what_was_flushed_is_in_the_buffer_before_anybody_looks_for_it() -> Result<(),
         stats.buffers[0].chunks_written
     };
     assert_eq!(chunks(&session), 0);
-    Probe::trace(|cx| cx.flush());
+    Probe::trace(|cx| {
+        cx.flush();
+    });
     assert_eq!(chunks(&session), 1);
     drop(session.finish());
     Ok(())
