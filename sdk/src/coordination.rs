@@ -28,6 +28,20 @@ pub struct DataSourceDescriptor {
     /// The schema of its packets, for readers that do not have it: a serialized
     /// `FileDescriptorSet`, which traces with this data source carry. Empty for none.
     pub extension_descriptors: Arc<[u8]>,
+    /// Categories that it declares: what a session can choose from, besides names that nobody
+    /// declared.
+    pub categories: Vec<CategoryDescriptor>,
+}
+
+/// A category of track events, as its declaration describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CategoryDescriptor {
+    /// The name that events have it under.
+    pub name: String,
+    /// What its events are about; may be empty.
+    pub description: String,
+    /// Names for groups of categories that are chosen together.
+    pub tags: Vec<String>,
 }
 
 /// Why the service does not take what a producer says of a data source.
@@ -150,6 +164,13 @@ pub trait Producer: Send + Sync {
     /// Recording begins. A data source whose descriptor says so answers with
     /// [`ServiceControl::notify_started`].
     fn start_data_source(&self, instance: InstanceId);
+
+    /// The session wants something else of this instance from now on. `config` is a serialized
+    /// `DataSourceConfig` with fields from number 100 on, which take the place of those that the
+    /// instance was set up with.
+    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
+        let _ = (instance, config);
+    }
 
     /// Recording ends. A data source whose descriptor says so answers with
     /// [`ServiceControl::notify_stopped`].

@@ -389,6 +389,18 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
+    /// Appends the first `len` bytes of `bytes`, at most 8.
+    #[inline(always)]
+    pub(crate) fn append_some(&mut self, bytes: [u8; 8], len: usize) {
+        let len = len.min(bytes.len());
+        if !self.has_room_for_short_field() {
+            return self.append_short_split(&bytes[..len]);
+        }
+        // SAFETY: there is room for a short field, which may have more than 8 bytes (invariant 1).
+        unsafe { put_at(self.cursor, &bytes) };
+        self.advance(len);
+    }
+
     /// Appends a field of which tag and value together have at most 15 bytes, near the end of a
     /// range.
     #[cold]
@@ -739,7 +751,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.available_bytes());
         // SAFETY: callers have checked the room (invariant 1).
-        self.cursor = unsafe { put_at(self.cursor, bytes) };
+        self.cursor = unsafe { put_short_at(self.cursor, bytes) };
     }
 
     /// Appends a compact slot, for which there must be room as if it had 4 bytes.

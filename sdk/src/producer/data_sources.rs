@@ -19,7 +19,7 @@ use crate::commit::RingProgress;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup, ServiceControl};
 use crate::data_source::{self, AnyInstance, DataSource, Setup};
 use crate::ids::{BufferId, InstanceId, SessionId};
-use crate::track_event::{CallSite, TRACK_EVENT};
+use crate::track_event::{CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
@@ -36,7 +36,7 @@ const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     service: None,
     data_sources: Vec::new(),
-    call_sites: Vec::new(),
+    switches: Vec::new(),
     slots: [const { None }; SLOTS],
     instances: BTreeMap::new(),
     flushes: PendingFlushes::new(),
@@ -50,7 +50,7 @@ pub(super) struct Registry {
     pub(super) service: Option<Arc<dyn ServiceControl>>,
     /// In the order of their indices.
     data_sources: Vec<&'static DataSourceState>,
-    call_sites: Vec<&'static CallSite>,
+    switches: Vec<Switch>,
     slots: [Option<Slot>; SLOTS],
     pub(super) instances: BTreeMap<InstanceId, RegisteredInstance>,
     pub(super) flushes: PendingFlushes,
@@ -63,9 +63,18 @@ struct Slot {
     ordinal: usize,
 }
 
+/// Something that is on while a session records a category.
+#[derive(Clone, Copy)]
+struct Switch {
+    category: &'static str,
+    active: &'static ActiveSlots,
+}
+
 pub(super) struct RegisteredInstance {
     data_source: &'static DataSourceState,
     setup: DataSourceSetup,
+    /// Which track events it records, and how; `None` for other data sources.
+    events: Option<EventConfig>,
     slot: usize,
     /// `None` for data sources without a type of their own, and until it is set up.
     pub(super) instance: Option<Arc<dyn AnyInstance>>,
@@ -99,6 +108,12 @@ impl ActiveSlots {
         // Release pairs with the fence in `generation`: a thread that sees this mask also sees the
         // generation that came before it.
         self.0.store(mask, Ordering::Release);
+    }
+
+    /// Called with the registry locked.
+    fn is_registered(&self) -> bool {
+        // Relaxed: it is stored under that lock.
+        self.0.load(Ordering::Relaxed) & UNREGISTERED == 0
     }
 }
 
@@ -149,6 +164,11 @@ impl DataSourceState {
         }
     }
 
+    /// The name that configurations know it by.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
@@ -163,15 +183,22 @@ impl DataSourceState {
     }
 
     fn descriptor(&self) -> DataSourceDescriptor {
+        let categories = if std::ptr::eq(self, &raw const TRACK_EVENT) {
+            DeclaredCategories::lock().descriptors()
+        } else {
+            Vec::new()
+        };
         DataSourceDescriptor {
             name: self.name.to_owned(),
-            id: 0,
+            // Relaxed: the registry is locked, or was since the index was stored.
+            id: self.index.load(Ordering::Relaxed) as u64 + 1,
             notifies_start: true,
             // Also so that what was written until then is scraped.
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,
             extension_descriptors: Arc::from(self.descriptors),
+            categories,
         }
     }
 }
@@ -202,29 +229,60 @@ fn register(data_source: &'static DataSourceState) {
 /// Adds a call site of the track-event macros.
 #[cold]
 pub(crate) fn register_call_site(call_site: &'static CallSite) {
+    call_site.intern();
+    register_switch(call_site.category, call_site.active());
+}
+
+/// Has `active` say from now on which slots record a category.
+#[cold]
+pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
     let mut registry = REGISTRY.lock();
     registry.add(&TRACK_EVENT);
-    let known = registry
-        .call_sites
-        .iter()
-        .any(|other| std::ptr::eq(*other, call_site));
-    if !known {
-        call_site.intern();
-        registry.call_sites.push(call_site);
+    if !active.is_registered() {
+        registry.switches.push(Switch { category, active });
+        active.store(registry.mask_of_category(category, &DeclaredCategories::lock()));
     }
-    call_site.active().store(registry.mask_of(&TRACK_EVENT));
+}
+
+/// Takes over what was declared: the service can tell of it, and switches follow new tags.
+pub(crate) fn categories_changed() {
+    let service = {
+        let mut registry = REGISTRY.lock();
+        registry.add(&TRACK_EVENT);
+        registry.update_masks();
+        registry.service.clone()
+    };
+    if let Some(service) = service {
+        publish_categories(&*service);
+    }
+}
+
+/// Tells the service which categories there are.
+fn publish_categories(service: &dyn ServiceControl) {
+    loop {
+        let descriptor = TRACK_EVENT.descriptor();
+        let updated = service.update_data_source(descriptor.clone());
+        debug_assert_eq!(updated, Ok(()), "it was offered when the service came");
+        // Another thread may have declared more meanwhile, and have been faster.
+        if descriptor == TRACK_EVENT.descriptor() {
+            return;
+        }
+    }
 }
 
 /// From now on there is a service: it learns of the data sources that are known by now, and of
 /// every other one when it is reached.
 pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
-    let mut registry = REGISTRY.lock();
-    // Now, so that no call site ever has to wait for it.
-    registry.add(&TRACK_EVENT);
-    registry.service = Some(Arc::clone(service));
-    for data_source in &registry.data_sources {
-        offer(&**service, data_source);
+    {
+        let mut registry = REGISTRY.lock();
+        // Now, so that no call site ever has to wait for it.
+        registry.add(&TRACK_EVENT);
+        registry.service = Some(Arc::clone(service));
+        for data_source in &registry.data_sources {
+            offer(&**service, data_source);
+        }
     }
+    publish_categories(&**service);
 }
 
 /// The service, from the first session on.
@@ -234,7 +292,7 @@ pub(super) fn service() -> Option<Arc<dyn ServiceControl>> {
 
 fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
     let offered = service.offer_data_source(data_source.descriptor());
-    debug_assert_eq!(offered, Ok(()), "only ids are refused, and it has none");
+    debug_assert_eq!(offered, Ok(()), "only ids that are in use are refused");
 }
 
 /// Hits triggers by their names.
@@ -266,6 +324,7 @@ impl Registry {
         &mut self,
         id: InstanceId,
         setup: &DataSourceSetup,
+        events: Option<EventConfig>,
     ) -> Option<&'static DataSourceState> {
         let wanted = Slot {
             session: setup.session,
@@ -285,12 +344,23 @@ impl Registry {
             RegisteredInstance {
                 data_source,
                 setup: setup.clone(),
+                events,
                 slot,
                 instance: None,
                 generation: None,
             },
         );
         Some(data_source)
+    }
+
+    /// Takes over which track events an instance records.
+    pub(super) fn change_events(&mut self, id: InstanceId, changed: EventConfig) {
+        let instance = self.instances.get_mut(&id);
+        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
+            // What is written already was written with the same options.
+            events.filter = changed.filter;
+            self.update_masks();
+        }
     }
 
     /// Has trace points reach an instance.
@@ -344,14 +414,25 @@ impl Registry {
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
 
-    /// Brings all masks up to date after an instance started or stopped.
+    fn mask_of_category(&self, category: &str, declared: &DeclaredCategories) -> u32 {
+        self.instances
+            .values()
+            .filter(|instance| instance.generation.is_some())
+            .filter(|instance| {
+                let events = instance.events.as_ref();
+                events.is_some_and(|events| declared.are_enabled(category, &events.filter))
+            })
+            .fold(0, |mask, instance| mask | 1 << instance.slot)
+    }
+
+    /// Brings all masks up to date after an instance started or stopped, or its choice changed.
     fn update_masks(&mut self) {
         for data_source in &self.data_sources {
             data_source.active.store(self.mask_of(data_source));
         }
-        let track_event = self.mask_of(&TRACK_EVENT);
-        for call_site in &self.call_sites {
-            call_site.active().store(track_event);
+        let declared = DeclaredCategories::lock();
+        for Switch { category, active } in &self.switches {
+            active.store(self.mask_of_category(category, &declared));
         }
     }
 }
@@ -372,6 +453,8 @@ pub(crate) struct Target {
     pub(crate) stall_limit: Option<Duration>,
     /// `None` for data sources without a type of their own.
     pub(crate) instance: Option<Arc<dyn AnyInstance>>,
+    /// For track events.
+    pub(crate) options: EventOptions,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
@@ -379,7 +462,7 @@ pub(crate) struct Target {
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
     let registry = REGISTRY.lock();
     let recording = registry.at(data_source, slot)?;
-    let setup = &recording.setup;
+    let RegisteredInstance { setup, events, .. } = recording;
     Some(Target {
         generation: recording.generation?,
         buffer_id: setup.target_buffer,
@@ -387,6 +470,9 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
         instance: recording.instance.clone(),
+        options: events
+            .as_ref()
+            .map_or(EventOptions::DEFAULT, |events| events.options),
     })
 }
 

@@ -13,6 +13,7 @@ use crate::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl}
 use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
 use crate::ids::{FlushId, InstanceId};
 use crate::runtime;
+use crate::track_event::{EventConfig, TRACK_EVENT};
 
 /// The producer of this process.
 #[derive(Debug)]
@@ -20,7 +21,9 @@ pub(crate) struct ProcessProducer;
 
 impl Producer for ProcessProducer {
     fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) {
-        let Some(data_source) = REGISTRY.lock().set_up(id, setup) else {
+        let is_track_event = setup.name == TRACK_EVENT.name();
+        let events = is_track_event.then(|| EventConfig::decode(&setup.config));
+        let Some(data_source) = REGISTRY.lock().set_up(id, setup, events) else {
             return;
         };
         let Some(set_up) = data_source.set_up else {
@@ -34,6 +37,11 @@ impl Producer for ProcessProducer {
             (None, _) => drop(registry.remove(id)),
             (Some(_), None) => {}
         }
+    }
+
+    fn change_data_source(&self, id: InstanceId, config: &[u8]) {
+        let changed = EventConfig::decode(config);
+        REGISTRY.lock().change_events(id, changed);
     }
 
     fn start_data_source(&self, id: InstanceId) {

@@ -137,7 +137,7 @@ impl ThreadWriters {
             local: target
                 .instance
                 .map(|instance| instance.local_state(Arc::clone(&target.progress))),
-            events: EventSequence::new(target.progress),
+            events: EventSequence::new(target.progress, target.options),
         }));
     }
 

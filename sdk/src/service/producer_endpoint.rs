@@ -227,8 +227,9 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        // No calls follow from it, so there is nothing to wait for.
         self.service
-            .with(|control| control.update_data_source(self.id, descriptor))
+            .look(|control| control.update_data_source(self.id, descriptor))
     }
 
     fn unregister_data_source(&self, name: &str) {

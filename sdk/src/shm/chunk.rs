@@ -307,10 +307,11 @@ impl WritableChunk {
     /// As for [`WritableChunk::end_fragment`], and the fragment does not take all bytes that are free.
     #[inline]
     pub unsafe fn append_fragment(&mut self, fragment_bytes: usize) {
-        if self.begin_counted() {
-            // SAFETY: promised by the caller.
-            unsafe { self.end_fragment(fragment_bytes) };
-            self.publish_finished();
+        debug_assert!(self.is_counted_ahead() && fragment_bytes < self.free_bytes());
+        self.advance(fragment_bytes);
+        self.count_one_more();
+        if !self.fits_packet(PacketsWord::COUNT_MAX) {
+            self.next = NextFragment::CountedLast;
         }
     }
 
