@@ -62,7 +62,7 @@ pub use consumer::{
     SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, TrackEventConfig,
     Trigger, TriggerConfig, TriggerMode, WriteFlushMode, activate_trigger, service_state,
 };
-pub use data_source::{DataSource, TraceContext};
+pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
