@@ -2,6 +2,7 @@
 
 use judge::{ExtraSchema, judge};
 use perfetto_protos::trace::Trace;
+use perfetto_protos::trace_packet::TracePacket;
 use protobuf::descriptor::FileDescriptorSet;
 use protobuf::reflect::FileDescriptor;
 use protobuf::{Message, UnknownValueRef};
@@ -49,8 +50,8 @@ fn a_field_that_only_the_trace_describes_is_readable() -> Result<(), Error> {
     let described = trace
         .packet
         .iter()
-        .position(|it| it.has_extension_descriptor());
-    let event = trace.packet.iter().position(|it| it.has_track_event());
+        .position(TracePacket::has_extension_descriptor);
+    let event = trace.packet.iter().position(TracePacket::has_track_event);
     let (described, event) = (described.expect("a schema"), event.expect("an event"));
     assert!(described < event);
 
