@@ -9,10 +9,12 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .include(tracezero_protos)
         .extern_path(".perfetto.protos", "::tracezero::protos")
         .owned(".station.Settings")
+        .descriptor_sets()
         .compile(&[
             "examples/protos/bench.proto",
             "examples/protos/http.proto",
             "examples/protos/index_tree.proto",
+            "examples/protos/memory.proto",
             "examples/protos/render.proto",
             "examples/protos/station.proto",
             "examples/protos/weather.proto",

@@ -22,7 +22,7 @@ echo "--- traces"
 cargo build --locked --package judge --bin judge
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
 extensions=(--extensions sdk/protos/tracezero/sequences.proto)
-for schema in http index_tree render; do
+for schema in http index_tree memory render; do
     extensions+=(--extensions "examples/protos/$schema.proto")
 done
 for trace in "$folder"/*.pftrace; do

@@ -21,7 +21,10 @@ const UNSAFE_FENCE: [(&str, &str); 7] = [
         "sdk/tests/trace_buffer_allocations.rs",
         "an allocator that counts",
     ),
-    ("tests/no_allocation/counting.rs", "an allocator that counts"),
+    (
+        "tests/no_allocation/counting.rs",
+        "an allocator that counts",
+    ),
     (
         "tests/judge/tests/attribute/functions.rs",
         "functions that the attribute takes",

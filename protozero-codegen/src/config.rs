@@ -11,7 +11,7 @@ use protobuf::descriptor::FileDescriptorProto;
 use crate::error::Error;
 use crate::extern_path::ExternPaths;
 use crate::front_end::Loaded;
-use crate::{descriptor_set, emit, front_end, owned, resolve};
+use crate::{descriptor_set, embedded, emit, front_end, owned, resolve};
 
 /// What to generate, and how.
 ///
@@ -21,6 +21,7 @@ pub struct Config {
     includes: Vec<PathBuf>,
     extern_paths: Vec<(String, String)>,
     owned: Vec<String>,
+    descriptor_sets: bool,
     out_dir: Option<PathBuf>,
 }
 
@@ -79,6 +80,16 @@ impl Config {
     #[must_use]
     pub fn owned(mut self, proto: impl Into<String>) -> Self {
         self.owned.push(proto.into());
+        self
+    }
+
+    /// Writes the schema of each package, too, as a serialized `FileDescriptorSet` for
+    /// `protozero::include_descriptor_set!`: its files and what they import, but not what an
+    /// [`extern_path`](Config::extern_path) covers. Programs carry it for readers that do not have
+    /// the schema.
+    #[must_use]
+    pub fn descriptor_sets(mut self) -> Self {
+        self.descriptor_sets = true;
         self
     }
 
@@ -158,9 +169,13 @@ impl Config {
             None => PathBuf::from(env::var_os("OUT_DIR").ok_or(Error::NoOutDir)?),
         };
         let generated = self.run(load)?;
-        for file in &generated.files {
-            let path = out_dir.join(&file.name);
-            replace(&path, &file.source).map_err(|source| Error::Write { file: path, source })?;
+        let sources = generated.files.iter();
+        let sources = sources.map(|file| (&file.name, file.source.as_bytes()));
+        let sets = generated.descriptor_sets.iter();
+        let sets = sets.map(|(name, set)| (name, set.as_slice()));
+        for (name, content) in sources.chain(sets) {
+            let path = out_dir.join(name);
+            replace(&path, content).map_err(|source| Error::Write { file: path, source })?;
         }
         for path in &generated.read {
             println!("cargo::rerun-if-changed={}", path.display());
@@ -182,14 +197,18 @@ impl Config {
         );
         owned::add(&mut units, &loaded.descriptors, &self.owned, &extern_paths)?;
         let files = units.iter().map(|unit| GeneratedFile {
-            name: match unit.package.as_str() {
-                "" => "_.rs".to_owned(),
-                package => format!("{package}.rs"),
-            },
+            name: file_name(&unit.package, "rs"),
             source: emit::file(unit),
+        });
+        let embedded = units.iter().filter(|_| self.descriptor_sets);
+        let descriptor_sets = embedded.map(|unit| {
+            let (files, roots) = (&loaded.descriptors, &loaded.roots);
+            let set = embedded::descriptor_set(files, roots, &unit.package, &extern_paths);
+            (file_name(&unit.package, "binpb"), set)
         });
         Ok(Generated {
             files: files.collect(),
+            descriptor_sets: descriptor_sets.collect(),
             read: loaded.files_read,
         })
     }
@@ -209,19 +228,29 @@ fn load_set(set: &Path, extern_paths: &ExternPaths) -> Result<Loaded, Error> {
     Ok(loaded)
 }
 
+/// What the macros of `protozero` call the file of a package.
+fn file_name(package: &str, extension: &str) -> String {
+    match package {
+        "" => format!("_.{extension}"),
+        package => format!("{package}.{extension}"),
+    }
+}
+
 struct Generated {
     files: Vec<GeneratedFile>,
+    /// Names and contents.
+    descriptor_sets: Vec<(String, Vec<u8>)>,
     /// Every file that was read.
     read: Vec<PathBuf>,
 }
 
 /// Gives a file new content in one step; a file that has it already keeps its time stamp, so that
 /// nothing is compiled again.
-fn replace(path: &Path, content: &str) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }
-    let temporary = path.with_extension("rs.new");
+    let temporary = path.with_added_extension("new");
     fs::write(&temporary, content)?;
     fs::rename(&temporary, path)
 }

@@ -28,6 +28,7 @@ mod extern_path; // types that somebody else has generated
 mod owned; // messages that become structs, on request
 mod schema; // the model, all that the emitter sees
 mod emit; // the model as Rust source
+mod embedded; // descriptors for the program to carry, on request
 mod error; // what can be wrong, where, and what to do
 
 pub use config::{Config, GeneratedFile};

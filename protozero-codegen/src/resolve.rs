@@ -46,7 +46,7 @@ pub(crate) fn units(
 }
 
 /// The roots of a package with everything they import, in the order of `files`.
-fn closure<'a>(
+pub(crate) fn closure<'a>(
     files: &'a [FileDescriptorProto],
     roots: &[String],
     package: &str,

@@ -91,6 +91,21 @@ macro_rules! include_protos {
     };
 }
 
+/// The bytes of a package's schema, a serialized `FileDescriptorSet`, from the build script's output
+/// folder: a `&'static [u8; N]`.
+///
+/// The build script asks for it by `protozero_codegen::Config::descriptor_sets`.
+///
+/// ```ignore
+/// const SCHEMA: &[u8] = protozero::include_descriptor_set!("gpu");
+/// ```
+#[macro_export]
+macro_rules! include_descriptor_set {
+    ($package:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $package, ".binpb"))
+    };
+}
+
 /// The examples of `README.md` run as tests.
 #[cfg(all(doctest, feature = "alloc"))]
 #[doc = include_str!("../README.md")]

@@ -8,7 +8,7 @@ pub(crate) const MAX_VARINT_BYTES: usize = 10;
 pub(crate) const MAX_TAG_BYTES: usize = 5;
 /// Largest field number that a tag can hold.
 pub(crate) const MAX_FIELD_NUMBER: u32 = (1 << 29) - 1;
-/// Longest message whose length fits into one byte; these are compacted.
+/// Longest message whose length fits into the one byte that is reserved for it.
 pub(crate) const MAX_COMPACT_BYTES: usize = 127;
 
 /// How the value that follows a tag is laid out.

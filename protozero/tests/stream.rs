@@ -52,7 +52,7 @@ fn a_stream_that_starts_in_a_slice_writes_from_its_first_byte() {
 }
 
 #[test]
-fn a_payload_moves_left_whole_and_the_cursor_with_it() {
+fn a_short_payload_stands_right_behind_its_length() {
     for (len, free) in [
         (0, 0),
         (1, 0),
@@ -70,6 +70,41 @@ fn a_payload_moves_left_whole_and_the_cursor_with_it() {
         assert_eq!(stream.available_bytes(), 3 + free);
         assert_eq!(memory[..2], [0x0a, len]);
         assert_eq!(memory[2..2 + payload.len()], payload);
+    }
+}
+
+/// Messages around and beyond the inline depth, of which the innermost one decides how many are too
+/// long for one byte.
+#[test]
+fn messages_that_outgrow_one_byte_keep_their_content_at_any_depth() {
+    for depth in [1, 2, 15, 16, 17, 20] {
+        for len in [0, 80, 126, 127, 128, 129, 300] {
+            let payload: Vec<u8> = (0..len).map(|index| index as u8).collect();
+            let mut expected = payload.clone();
+            for _ in 0..depth {
+                let length = expected.len() as u32;
+                let length = if length <= 127 {
+                    vec![length as u8]
+                } else {
+                    protozero::redundant_varint(length).to_vec()
+                };
+                expected = [&[0x0a], &length[..], &expected].concat();
+            }
+            let mut stream = TinyRanges::stream(1024, Slots::Stay);
+            stream.append_slot();
+            nest(&mut stream.message(), depth, &payload);
+            let frame_bytes = stream.close_slot(0);
+            assert_eq!(frame_bytes, Some(4 + expected.len()));
+            assert_eq!(bytes(&mut stream)[4..], expected, "{depth}, {len}");
+            assert_eq!(stream.available_bytes(), 1024 - 4 - expected.len());
+        }
+    }
+
+    fn nest(message: &mut Message<'_>, depth: usize, payload: &[u8]) {
+        if depth == 0 {
+            return message.append_raw(payload);
+        }
+        nest(&mut message.begin_nested::<1>(), depth - 1, payload);
     }
 }
 

@@ -25,6 +25,9 @@ pub struct DataSourceDescriptor {
     pub needs_no_flush: bool,
     /// Whether it wants to know when later packets must not build on earlier ones.
     pub clears_incremental_state: bool,
+    /// The schema of its packets, for readers that do not have it: a serialized
+    /// `FileDescriptorSet`, which traces with this data source carry. Empty for none.
+    pub extension_descriptors: Arc<[u8]>,
     /// Categories that it declares: what a session can choose from, besides names that nobody
     /// declared.
     pub categories: Vec<CategoryDescriptor>,
@@ -201,6 +204,18 @@ pub trait ServiceControl: Send + Sync {
     /// [`DataSourceError::IdInUse`].
     fn register_data_source(&self, descriptor: DataSourceDescriptor)
     -> Result<(), DataSourceError>;
+
+    /// Offers a data source and returns at once: what [`ServiceControl::register_data_source`]
+    /// promises has happened after [`ServiceControl::make_calls`].
+    ///
+    /// # Errors
+    ///
+    /// [`DataSourceError::IdInUse`].
+    fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
+
+    /// Makes the calls to [`Producer`]s that follow from what was asked so far. Those that another
+    /// thread is making are waited for, but not longer than `limit`.
+    fn make_calls(&self, limit: Duration);
 
     /// Replaces the descriptor of the data source with this name and id. Instances go on with what
     /// they were set up with.

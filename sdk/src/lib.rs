@@ -20,6 +20,8 @@
 //! # Ok::<(), tracezero::Error>(())
 //! ```
 //!
+//! The [`guide`] tells the rest, subject by subject.
+//!
 //! Nothing needs to be set up first, and threads need no care: what they wrote is in the trace when
 //! the session finishes. While no session runs, a trace point costs one relaxed load. Nothing that
 //! is lost is lost silently: it is counted, marked in the trace, and listed by the [`Report`].
@@ -30,6 +32,9 @@
 //! thread has to itself ([`producer`], [`shm`]). A full chunk is committed ([`commit`]) to the
 //! service, which copies it into a ring ([`service`]) and frees it. A session
 //! ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and writes the trace.
+
+#[doc = include_str!("guide.md")]
+pub mod guide {}
 
 // What users call.
 mod consumer; // configurations, sessions, reports
@@ -57,7 +62,7 @@ pub use consumer::{
     SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, TrackEventConfig,
     Trigger, TriggerConfig, TriggerMode, WriteFlushMode, activate_trigger, service_state,
 };
-pub use data_source::{DataSource, TraceContext};
+pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};

@@ -174,6 +174,7 @@ fn every_field_that_is_supported_can_be_written() {
         .without_system_info()
         .without_service_events()
         .without_chunk_usage_histograms()
+        .without_extension_descriptors()
         .with_concurrent_session_events()
         .primary_trace_clock(PrimaryTraceClock::Monotonic)
         .snapshot_interval_ms(500);

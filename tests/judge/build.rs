@@ -5,8 +5,10 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .include("../../examples/protos")
         .include("../../sdk")
         .extern_path(".perfetto.protos", "::tracezero::protos")
+        .descriptor_sets()
         .compile(&[
             "../../examples/protos/http.proto",
+            "../../examples/protos/memory.proto",
             "../../examples/protos/render.proto",
         ])
 }

@@ -6,20 +6,19 @@
 //! by a *generation*, which counts every start and stop of an instance.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, ReentrantMutex};
+use parking_lot::Mutex;
 
 use super::BufferExhaustedPolicy;
-use super::thread_writers;
+use super::pending_flushes::PendingFlushes;
 use crate::commit::RingProgress;
-use crate::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl, WriterTotals,
-};
-use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
-use crate::runtime;
+use crate::coordination::{DataSourceDescriptor, DataSourceSetup, ServiceControl};
+use crate::data_source::{self, AnyInstance, DataSource, Setup};
+use crate::ids::{BufferId, InstanceId, SessionId};
 use crate::track_event::{
     CallSite, DeclaredCategories, ENABLED, EventConfig, EventOptions, TRACK_EVENT,
 };
@@ -30,29 +29,33 @@ pub(crate) const SLOTS: usize = 16;
 /// Bit of an active mask that says: nobody has asked the registry yet.
 const UNREGISTERED: u32 = 1 << 31;
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+/// How long whoever reaches a data source first waits for other threads that are starting data
+/// sources. There is an end to it, because one of these may be waiting for this very thread; what
+/// it starts then records a little later.
+const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
+
+/// Locked before anything of the service, and never while the application is called.
+pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     service: None,
     data_sources: Vec::new(),
     switches: Vec::new(),
     slots: [const { None }; SLOTS],
     instances: BTreeMap::new(),
+    flushes: PendingFlushes::new(),
 });
-
-/// Held while a data source makes itself known: other threads that reach it wait until sessions
-/// that want it have started it. Trace points inside of its own start do not.
-static REGISTERING: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// Counts starts and stops of instances.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-struct Registry {
+pub(super) struct Registry {
     /// `None` until the first session.
-    service: Option<Arc<dyn ServiceControl>>,
+    pub(super) service: Option<Arc<dyn ServiceControl>>,
     /// In the order of their indices.
     data_sources: Vec<&'static DataSourceState>,
     switches: Vec<Switch>,
     slots: [Option<Slot>; SLOTS],
-    instances: BTreeMap<InstanceId, RegisteredInstance>,
+    pub(super) instances: BTreeMap<InstanceId, RegisteredInstance>,
+    pub(super) flushes: PendingFlushes,
 }
 
 /// What a slot stands for: a session, and which of its entries for a data source.
@@ -69,11 +72,14 @@ struct Switch {
     active: &'static ActiveSlots,
 }
 
-struct RegisteredInstance {
+pub(super) struct RegisteredInstance {
+    data_source: &'static DataSourceState,
     setup: DataSourceSetup,
     /// Which track events it records, and how; `None` for other data sources.
     events: Option<EventConfig>,
     slot: usize,
+    /// `None` for data sources without a type of their own, and until it is set up.
+    pub(super) instance: Option<Arc<dyn AnyInstance>>,
     /// The generation that began with its start; `None` while it does not record.
     generation: Option<u64>,
 }
@@ -106,8 +112,9 @@ impl ActiveSlots {
         self.0.store(mask, Ordering::Release);
     }
 
+    /// Called with the registry locked.
     fn is_registered(&self) -> bool {
-        // Relaxed: only a reason to look closer.
+        // Relaxed: it is stored under that lock.
         self.0.load(Ordering::Relaxed) & UNREGISTERED == 0
     }
 }
@@ -120,22 +127,40 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// Makes an instance, unless that panics.
+type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
+
 /// What the SDK keeps for a type of data source: one `static` each, made by
 /// [`data_source!`](crate::data_source).
-#[derive(Debug)]
 pub struct DataSourceState {
     name: &'static str,
+    /// A serialized `FileDescriptorSet`, or empty.
+    descriptors: &'static [u8],
+    /// Makes an instance; `None` for data sources without a type of their own.
+    pub(super) set_up: Option<SetUp>,
     active: ActiveSlots,
     /// Position in the registry; meaningful once registered.
     index: AtomicUsize,
 }
 
 impl DataSourceState {
-    /// The state of the data source `name`.
+    /// The state of a type of data source.
     #[must_use]
-    pub const fn new(name: &'static str) -> Self {
+    pub const fn of<D: DataSource>() -> Self {
+        Self {
+            descriptors: D::DESCRIPTORS,
+            set_up: Some(data_source::set_up::<D>),
+            ..Self::new(D::NAME)
+        }
+    }
+
+    /// The state of the data source `name`, which has no type of its own.
+    #[must_use]
+    pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             name,
+            descriptors: &[],
+            set_up: None,
             active: ActiveSlots::unregistered(),
             index: AtomicUsize::new(0),
         }
@@ -170,31 +195,38 @@ impl DataSourceState {
         };
         DataSourceDescriptor {
             name: self.name.to_owned(),
-            // Relaxed: the caller has locked the registry since the index was stored.
+            // Relaxed: the registry is locked, or was since the index was stored.
             id: self.index.load(Ordering::Relaxed) as u64 + 1,
-            // So that what was written until then is scraped.
+            notifies_start: true,
+            // Also so that what was written until then is scraped.
             notifies_stop: true,
+            needs_no_flush: false,
+            clears_incremental_state: true,
+            extension_descriptors: Arc::from(self.descriptors),
             categories,
-            ..DataSourceDescriptor::default()
         }
+    }
+}
+
+impl fmt::Debug for DataSourceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataSourceState")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
 /// Makes a data source known to the sessions there are, and to those to come.
 #[cold]
 fn register(data_source: &'static DataSourceState) {
-    let _registering = REGISTERING.lock();
     let service = {
         let mut registry = REGISTRY.lock();
-        if !registry.add(data_source) {
-            return;
-        }
+        registry.add(data_source);
         registry.service.clone()
     };
     if let Some(service) = service {
-        // Sets it up and starts it for sessions that want it, by the calls below.
-        offer(&*service, data_source.descriptor());
-        publish_categories(&*service);
+        // Sets it up and starts it for sessions that want it, also if another thread added it.
+        service.make_calls(START_WAIT_LIMIT);
     }
     REGISTRY.lock().update_masks();
 }
@@ -209,11 +241,8 @@ pub(crate) fn register_call_site(call_site: &'static CallSite) {
 /// Has `active` say from now on which slots record a category.
 #[cold]
 pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
-    let _registering = REGISTERING.lock();
-    if !TRACK_EVENT.active.is_registered() {
-        register(&TRACK_EVENT);
-    }
     let mut registry = REGISTRY.lock();
+    registry.add(&TRACK_EVENT);
     if !active.is_registered() {
         registry.switches.push(Switch { category, active });
         active.store(registry.mask_of_category(category, &DeclaredCategories::lock()));
@@ -222,11 +251,9 @@ pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlo
 
 /// Takes over what was declared: the service can tell of it, and switches follow new tags.
 pub(crate) fn categories_changed() {
-    if !TRACK_EVENT.active.is_registered() {
-        register(&TRACK_EVENT);
-    }
     let service = {
         let mut registry = REGISTRY.lock();
+        registry.add(&TRACK_EVENT);
         registry.update_masks();
         registry.service.clone()
     };
@@ -239,8 +266,8 @@ pub(crate) fn categories_changed() {
 fn publish_categories(service: &dyn ServiceControl) {
     loop {
         let descriptor = TRACK_EVENT.descriptor();
-        // Refused until the data source has been offered; whoever offers it comes here afterwards.
-        let _ = service.update_data_source(descriptor.clone());
+        let updated = service.update_data_source(descriptor.clone());
+        debug_assert_eq!(updated, Ok(()), "it was offered when the service came");
         // Another thread may have declared more meanwhile, and have been faster.
         if descriptor == TRACK_EVENT.descriptor() {
             return;
@@ -251,116 +278,59 @@ fn publish_categories(service: &dyn ServiceControl) {
 /// From now on there is a service: it learns of the data sources that are known by now, and of
 /// every other one when it is reached.
 pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
-    let _registering = REGISTERING.lock();
-    let known: Vec<DataSourceDescriptor> = {
+    {
         let mut registry = REGISTRY.lock();
+        // Now, so that no call site ever has to wait for it.
+        registry.add(&TRACK_EVENT);
         registry.service = Some(Arc::clone(service));
-        let known = registry.data_sources.iter();
-        known.map(|data_source| data_source.descriptor()).collect()
-    };
-    for descriptor in known {
-        offer(&**service, descriptor);
+        for data_source in &registry.data_sources {
+            offer(&**service, data_source);
+        }
     }
     publish_categories(&**service);
 }
 
-fn offer(service: &dyn ServiceControl, descriptor: DataSourceDescriptor) {
-    let registered = service.register_data_source(descriptor);
-    debug_assert_eq!(registered, Ok(()), "only ids that are in use are refused");
+/// The service, from the first session on.
+pub(super) fn service() -> Option<Arc<dyn ServiceControl>> {
+    REGISTRY.lock().service.clone()
+}
+
+fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
+    let offered = service.offer_data_source(data_source.descriptor());
+    debug_assert_eq!(offered, Ok(()), "only ids that are in use are refused");
 }
 
 /// Hits triggers by their names.
 pub(crate) fn activate_triggers(names: &[&str]) {
-    let service = REGISTRY.lock().service.clone();
-    if let Some(service) = service {
+    if let Some(service) = service() {
         service.activate_triggers(names);
     }
 }
 
-/// The data sources of this process, as the service calls them.
-#[derive(Debug)]
-pub(crate) struct ProcessProducer;
-
-impl Producer for ProcessProducer {
-    fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
-        let is_track_event = setup.name == TRACK_EVENT.name;
-        let events = is_track_event.then(|| EventConfig::decode(&setup.config));
-        REGISTRY.lock().set_up(instance, setup, events);
-    }
-
-    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
-        let changed = EventConfig::decode(config);
-        let mut registry = REGISTRY.lock();
-        let instance = registry.instances.get_mut(&instance);
-        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
-            // What is written already was written with the same options.
-            events.filter = changed.filter;
-            registry.update_masks();
-        }
-    }
-
-    fn start_data_source(&self, instance: InstanceId) {
-        let mut registry = REGISTRY.lock();
-        if let Some(instance) = registry.instances.get_mut(&instance) {
-            instance.generation = Some(advance_generation());
-            registry.update_masks();
-        }
-    }
-
-    fn stop_data_source(&self, instance: InstanceId) {
-        let service = {
-            let mut registry = REGISTRY.lock();
-            registry.remove(instance);
-            advance_generation();
-            registry.update_masks();
-            registry.service.clone()
-        };
-        thread_writers::leave_ended_sessions();
-        if let Some(service) = service {
-            service.notify_stopped(instance);
-        }
-    }
-
-    fn flush(&self, flush: FlushId, _instances: &[InstanceId], _flags: FlushFlags) {
-        // Commits are made at once, and what is in open chunks is scraped.
-        let service = REGISTRY.lock().service.clone();
-        if let Some(service) = service {
-            service.acknowledge_flush(flush);
-        }
-    }
-
-    fn clear_incremental_state(&self, instances: &[InstanceId]) {
-        let registry = REGISTRY.lock();
-        for instance in instances {
-            if let Some(instance) = registry.instances.get(instance) {
-                instance.setup.progress.advance(1);
-            }
-        }
-    }
-
-    fn writer_totals(&self) -> Vec<WriterTotals> {
-        runtime::writer_totals()
-    }
-}
-
 impl Registry {
-    /// Returns whether the data source is new.
-    fn add(&mut self, data_source: &'static DataSourceState) -> bool {
-        let known = self
-            .data_sources
-            .iter()
-            .any(|other| std::ptr::eq(*other, data_source));
-        if !known {
-            // Relaxed: the mask that is stored later, with release, publishes it.
-            data_source
-                .index
-                .store(self.data_sources.len(), Ordering::Relaxed);
-            self.data_sources.push(data_source);
+    /// Adds a data source, and offers it to the service, unless that was done before.
+    fn add(&mut self, data_source: &'static DataSourceState) {
+        let mut known = self.data_sources.iter();
+        if known.any(|known| std::ptr::eq(*known, data_source)) {
+            return;
         }
-        !known
+        // Relaxed: the mask that is stored later, with release, publishes it.
+        data_source
+            .index
+            .store(self.data_sources.len(), Ordering::Relaxed);
+        self.data_sources.push(data_source);
+        if let Some(service) = &self.service {
+            offer(&**service, data_source);
+        }
     }
 
-    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup, events: Option<EventConfig>) {
+    /// Makes room for an instance. Returns its data source.
+    pub(super) fn set_up(
+        &mut self,
+        id: InstanceId,
+        setup: &DataSourceSetup,
+        events: Option<EventConfig>,
+    ) -> Option<&'static DataSourceState> {
         let wanted = Slot {
             session: setup.session,
             ordinal: setup.ordinal,
@@ -368,35 +338,84 @@ impl Registry {
         let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
         let free = || self.slots.iter().position(Option::is_none);
         // Without a slot it is not recorded; the service admits fewer sessions than there are.
-        let Some(slot) = taken.or_else(free) else {
-            return;
-        };
+        let slot = taken.or_else(free)?;
+        // Several data sources may have the name; each is set up once.
+        let data_source = self.data_sources.iter().find(|data_source| {
+            data_source.name == setup.name && self.at(data_source, slot).is_none()
+        })?;
         self.slots[slot] = Some(wanted);
         self.instances.insert(
             id,
             RegisteredInstance {
+                data_source,
                 setup: setup.clone(),
                 events,
                 slot,
+                instance: None,
                 generation: None,
             },
         );
+        Some(data_source)
     }
 
-    fn remove(&mut self, id: InstanceId) {
-        let Some(removed) = self.instances.remove(&id) else {
-            return;
-        };
+    /// Takes over which track events an instance records.
+    pub(super) fn change_events(&mut self, id: InstanceId, changed: EventConfig) {
+        let instance = self.instances.get_mut(&id);
+        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
+            // What is written already was written with the same options.
+            events.filter = changed.filter;
+            self.update_masks();
+        }
+    }
+
+    /// Has trace points reach an instance.
+    pub(super) fn start(&mut self, id: InstanceId) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.generation = Some(advance_generation());
+            self.update_masks();
+        }
+    }
+
+    /// Has trace points reach an instance no longer. Returns what the application has made of it.
+    pub(super) fn remove(&mut self, id: InstanceId) -> Option<Arc<dyn AnyInstance>> {
+        let removed = self.instances.remove(&id)?;
         let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
         if !self.instances.values().any(is_used) {
             self.slots[removed.slot] = None;
         }
+        advance_generation();
+        self.update_masks();
+        removed.instance
     }
 
-    fn mask_of(&self, data_source: &str) -> u32 {
+    /// What the application has made of an instance.
+    pub(super) fn instance(&self, id: InstanceId) -> Option<Arc<dyn AnyInstance>> {
+        self.instances.get(&id)?.instance.clone()
+    }
+
+    pub(super) fn has_started(&self, id: InstanceId) -> bool {
+        let instance = self.instances.get(&id);
+        instance.is_some_and(|instance| instance.generation.is_some())
+    }
+
+    pub(super) fn clear_incremental_state(&self, ids: &[InstanceId]) {
+        for instance in ids.iter().filter_map(|id| self.instances.get(id)) {
+            instance.setup.progress.advance(1);
+        }
+    }
+
+    fn at(&self, data_source: &DataSourceState, slot: usize) -> Option<&RegisteredInstance> {
+        self.instances.values().find(|instance| {
+            instance.slot == slot && std::ptr::eq(instance.data_source, data_source)
+        })
+    }
+
+    fn mask_of(&self, data_source: &DataSourceState) -> u32 {
         self.instances
             .values()
-            .filter(|instance| instance.generation.is_some() && instance.setup.name == data_source)
+            .filter(|instance| {
+                instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
+            })
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
 
@@ -414,19 +433,12 @@ impl Registry {
     /// Brings all masks up to date after an instance started or stopped, or its choice changed.
     fn update_masks(&mut self) {
         for data_source in &self.data_sources {
-            data_source.active.store(self.mask_of(data_source.name));
+            data_source.active.store(self.mask_of(data_source));
         }
         let declared = DeclaredCategories::lock();
         for Switch { category, active } in &self.switches {
             active.store(self.mask_of_category(category, &declared));
         }
-    }
-
-    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &RegisteredInstance)> {
-        self.instances.values().find_map(|instance| {
-            let is_it = instance.slot == slot && instance.setup.name == data_source;
-            is_it.then_some((instance.generation?, instance))
-        })
     }
 }
 
@@ -444,6 +456,8 @@ pub(crate) struct Target {
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
     pub(crate) stall_limit: Option<Duration>,
+    /// `None` for data sources without a type of their own.
+    pub(crate) instance: Option<Arc<dyn AnyInstance>>,
     /// For track events.
     pub(crate) options: EventOptions,
 }
@@ -452,14 +466,15 @@ pub(crate) struct Target {
 #[cold]
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
     let registry = REGISTRY.lock();
-    let (generation, instance) = registry.recording(data_source.name, slot)?;
-    let RegisteredInstance { setup, events, .. } = instance;
+    let recording = registry.at(data_source, slot)?;
+    let RegisteredInstance { setup, events, .. } = recording;
     Some(Target {
-        generation,
+        generation: recording.generation?,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
+        instance: recording.instance.clone(),
         options: events
             .as_ref()
             .map_or(EventOptions::DEFAULT, |events| events.options),
@@ -471,6 +486,6 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
 pub(crate) fn is_current(instance_index: usize, generation: u64) -> bool {
     let registry = REGISTRY.lock();
     let data_source = registry.data_sources[instance_index / SLOTS];
-    let recording = registry.recording(data_source.name, instance_index % SLOTS);
-    recording.is_some_and(|(current, _)| current == generation)
+    let recording = registry.at(data_source, instance_index % SLOTS);
+    recording.is_some_and(|recording| recording.generation == Some(generation))
 }

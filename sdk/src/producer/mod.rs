@@ -11,6 +11,8 @@
 
 // Who writes, and for which sessions.
 mod data_sources; // which data sources there are, and which sessions record them
+mod process_producer; // what the service asks of them
+mod pending_flushes; // which of them have not flushed yet
 mod thread_writers; // the writers of each thread
 // In the order of a packet's journey.
 mod trace_writer; // packets: begin, finish, flush
@@ -33,8 +35,11 @@ pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals}
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, ProcessProducer, activate_triggers, categories_changed, connect, generation,
-    register_call_site, register_switch,
+    ActiveSlots, activate_triggers, categories_changed, connect, generation, register_call_site,
+    register_switch,
+};
+pub(crate) use process_producer::{
+    ProcessProducer, instance_flushed, instance_started, instance_stopped,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

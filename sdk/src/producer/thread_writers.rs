@@ -1,10 +1,13 @@
 //! The writers of each thread: one for every data source and session that records it.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::data_sources::{self, DataSourceState};
 use super::trace_writer::TraceWriter;
+use crate::data_source::contain;
 use crate::runtime;
 use crate::track_event::EventSequence;
 
@@ -22,6 +25,8 @@ pub(crate) struct Instance {
     pub(crate) writer: TraceWriter,
     /// Used by the track-event macros.
     pub(crate) events: EventSequence,
+    /// The `LocalState` of the data source's type, for those that have one.
+    pub(crate) local: Option<Box<dyn Any>>,
 }
 
 struct ThreadWriters {
@@ -129,6 +134,9 @@ impl ThreadWriters {
         self.instances[index] = Some(Box::new(Instance {
             generation: target.generation,
             writer,
+            local: target
+                .instance
+                .map(|instance| instance.local_state(Arc::clone(&target.progress))),
             events: EventSequence::new(target.progress, target.options),
         }));
     }
@@ -141,7 +149,8 @@ impl ThreadWriters {
                 .as_ref()
                 .is_some_and(|it| !data_sources::is_current(index, it.generation));
             if ended {
-                *instance = None;
+                // Drops what the application keeps there, too.
+                contain(|| *instance = None);
             }
         }
         self.generation = generation;

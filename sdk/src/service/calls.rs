@@ -7,6 +7,8 @@
 //!
 //! Two do not wait, and leave their calls to the thread that is inside of one: that thread itself,
 //! which calls back; and whoever answers a call, since the call may be waiting for the answer.
+//! Whoever happens to reach a data source first waits for a while only: a call may be waiting for
+//! that thread.
 //!
 //! # Locks
 //!
@@ -17,6 +19,7 @@
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use parking_lot::{Condvar, MutexGuard};
 
@@ -40,6 +43,8 @@ pub(super) struct Calls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     Waits,
+    /// Waits until then, and leaves calls after that.
+    WaitsUntil(Instant),
     LeavesCalls,
 }
 
@@ -55,7 +60,7 @@ impl Calls {
 pub(super) fn make_calls(
     mut control: MutexGuard<'_, Control>,
     changed: &Condvar,
-    patience: Patience,
+    mut patience: Patience,
 ) {
     let this_thread = thread::current().id();
     let until = control.calls.noted;
@@ -66,7 +71,14 @@ pub(super) fn make_calls(
                 calls.left_to_caller = calls.noted;
                 return;
             }
-            Some(_) if calls.made < until => changed.wait(&mut control),
+            Some(_) if calls.made < until => match patience {
+                Patience::WaitsUntil(deadline) => {
+                    if changed.wait_until(&mut control, deadline).timed_out() {
+                        patience = Patience::LeavesCalls;
+                    }
+                }
+                Patience::Waits | Patience::LeavesCalls => changed.wait(&mut control),
+            },
             None if calls.made < until.max(calls.left_to_caller) => {
                 let Some(call) = calls.waiting.pop_front() else {
                     return;

@@ -151,6 +151,9 @@ impl Control {
                 state: InstanceState::Configured,
             };
             session.tell_state(&mut self.calls, &instance, false);
+            session
+                .extension_descriptors
+                .add(&descriptor.extension_descriptors);
             session.instances.push(instance);
             session.instances_ever += 1;
         }

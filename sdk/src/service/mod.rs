@@ -49,6 +49,7 @@ mod environment; // time and chance
 mod reading; // before and after the packets of writers
 pub(crate) mod service_packets; // as packets
 mod lifecycle_events; // what happened to a session
+mod extension_descriptors; // schemas of data sources
 mod concurrent_sessions; // what happened to others
 mod trace_stats; // statistics
 mod sequence_account; // what became of every packet

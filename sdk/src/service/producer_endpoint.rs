@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
 use super::Service;
+use super::calls::Patience;
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
@@ -215,9 +216,20 @@ impl ServiceControl for ProducerEndpoint {
             .with(|control| control.register_data_source(self.id, descriptor))
     }
 
-    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+    fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
         self.service
-            .with(|control| control.update_data_source(self.id, descriptor))
+            .look(|control| control.register_data_source(self.id, descriptor))
+    }
+
+    fn make_calls(&self, limit: Duration) {
+        let patience = Patience::WaitsUntil(Instant::now() + limit);
+        self.service.call_after(patience, |_| ());
+    }
+
+    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        // No calls follow from it, so there is nothing to wait for.
+        self.service
+            .look(|control| control.update_data_source(self.id, descriptor))
     }
 
     fn unregister_data_source(&self, name: &str) {

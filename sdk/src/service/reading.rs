@@ -63,8 +63,15 @@ impl Control {
                     packets.trigger(&trigger);
                 }
             }
-            if let Some(provenance) = &provenance {
+            if is_first {
                 packets.trace_uuid(session.uuid);
+            }
+            for descriptors in session.extension_descriptors.take_new() {
+                if !builtin.disable_extension_descriptors {
+                    packets.extension_descriptor(&descriptors);
+                }
+            }
+            if let Some(provenance) = &provenance {
                 packets.trace_provenance(provenance);
                 if !builtin.disable_system_info {
                     packets.system_info();

@@ -67,6 +67,17 @@ impl ServicePackets<'_, '_> {
         });
     }
 
+    /// The schema of a data source, a serialized `FileDescriptorSet`.
+    pub(super) fn extension_descriptor(&mut self, descriptors: &[u8]) {
+        self.packet_now(|packet| {
+            packet.extension_descriptor(|out| {
+                out.extension_set(|out| {
+                    out.as_message_mut().append_raw(descriptors);
+                });
+            });
+        });
+    }
+
     /// Which sequences of which producers are in which buffer, as far as they are known.
     pub(super) fn trace_provenance(&mut self, buffers: &[Vec<(u32, ProducerId)>]) {
         self.packet_now(|packet| {

@@ -9,6 +9,7 @@ use super::calls::Calls;
 use super::central_buffer::CentralBuffer;
 use super::concurrent_sessions::ConcurrentSessionEvent;
 use super::environment::{ClockReading, Environment};
+use super::extension_descriptors::ExtensionDescriptors;
 use super::flush::{FlushCounts, FlushOutcome, PendingFlush};
 use super::instances::Instance;
 use super::lifecycle_events::{Event, LifecycleEvents};
@@ -109,6 +110,7 @@ pub(crate) struct TracingSession {
     pub(super) invalid_packets: u64,
     /// What other sessions did, if the configuration asks for it.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
+    pub(super) extension_descriptors: ExtensionDescriptors,
     /// Whether the trace goes into a file that the service writes.
     pub(super) writes_into_file: bool,
     /// Whether that file is complete.
@@ -153,6 +155,7 @@ impl TracingSession {
             sync_marker_is_due: false,
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
+            extension_descriptors: ExtensionDescriptors::default(),
             writes_into_file: false,
             file_is_closed: false,
             reader: Arc::new(Mutex::new(reader)),
@@ -216,6 +219,7 @@ impl TracingSession {
         self.invalid_packets = source.invalid_packets;
         self.instances_ever = source.instances_ever;
         self.concurrent_events = source.concurrent_events.clone();
+        self.extension_descriptors = source.extension_descriptors.unwritten();
     }
 
     /// Tells the owner that an instance began to record, or ended.

@@ -11,6 +11,7 @@ pub struct BuiltinDataSources {
     pub(crate) disable_system_info: bool,
     pub(crate) disable_service_events: bool,
     pub(crate) disable_chunk_usage_histograms: bool,
+    pub(crate) disable_extension_descriptors: bool,
     pub(crate) enable_concurrent_session_events: bool,
     /// `None`: the clock of the trace, which is the one since boot.
     pub(crate) primary_trace_clock: Option<PrimaryTraceClock>,
@@ -28,6 +29,7 @@ impl BuiltinDataSources {
             disable_system_info: false,
             disable_service_events: false,
             disable_chunk_usage_histograms: false,
+            disable_extension_descriptors: false,
             enable_concurrent_session_events: false,
             primary_trace_clock: None,
             snapshot_interval_ms: 0,
@@ -66,6 +68,14 @@ impl BuiltinDataSources {
     #[must_use]
     pub const fn without_chunk_usage_histograms(mut self) -> Self {
         self.disable_chunk_usage_histograms = true;
+        self
+    }
+
+    /// Leaves out the schemas of data sources; see
+    /// [`DataSource::DESCRIPTORS`](crate::DataSource::DESCRIPTORS).
+    #[must_use]
+    pub const fn without_extension_descriptors(mut self) -> Self {
+        self.disable_extension_descriptors = true;
         self
     }
 

@@ -186,6 +186,7 @@ impl BuiltinDataSources {
         }
         set!(out.set_snapshot_interval_ms(self.snapshot_interval_ms));
         set!(out.set_disable_chunk_usage_histograms(self.disable_chunk_usage_histograms));
+        set!(out.set_disable_extension_descriptors(self.disable_extension_descriptors));
         set!(out.set_enable_concurrent_session_events(self.enable_concurrent_session_events));
     }
 }

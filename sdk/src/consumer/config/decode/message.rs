@@ -299,9 +299,8 @@ fn builtin(builtin: &mut BuiltinDataSources, field: FieldAt<'_, '_>) -> Result<(
             builtin.disable_chunk_usage_histograms =
                 field.bool("disable_chunk_usage_histograms")?;
         }
-        // The service writes none.
         Schema::DISABLE_EXTENSION_DESCRIPTORS_FIELD_NUMBER => {
-            field.bool("disable_extension_descriptors")?;
+            builtin.disable_extension_descriptors = field.bool("disable_extension_descriptors")?;
         }
         Schema::ENABLE_CONCURRENT_SESSION_EVENTS_FIELD_NUMBER => {
             builtin.enable_concurrent_session_events =

@@ -57,7 +57,6 @@ impl TraceConfig {
     ///
     /// - `experimental_mode` of a buffer: each is a `TRACE_BUFFER_V2`;
     /// - `trace_all_machines`: there is one machine;
-    /// - `disable_extension_descriptors`: the service writes none;
     /// - `trace_duration_ms`, `tracing_session_id`, `enable_extra_guardrails`, `stop_timeout_ms`,
     ///   `session_initiator` and `prefer_suspend_clock_for_duration` of a data source: the service
     ///   puts the session's own values there;

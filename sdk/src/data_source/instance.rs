@@ -1,0 +1,55 @@
+//! Instances of any type of data source, as the SDK calls them.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+use super::{DataSource, Flushing, LocalState, Setup, Starting, Stopping};
+use crate::commit::RingProgress;
+
+/// A [`DataSource`] in one session.
+///
+/// A panic of the application ends here: whoever calls goes on, and what the callback was given to
+/// answer with was dropped, which is an answer. Each call takes a reference, so that the value is
+/// dropped in here if that was the last one.
+pub(crate) trait AnyInstance: Send + Sync {
+    fn start(self: Arc<Self>, starting: Starting);
+    fn stop(self: Arc<Self>, stopping: Stopping);
+    fn flush(self: Arc<Self>, flushing: Flushing);
+    fn clear_incremental_state(self: Arc<Self>);
+    /// What a thread keeps for this instance: a [`LocalState`] of its type.
+    fn local_state(self: Arc<Self>, progress: Arc<RingProgress>) -> Box<dyn Any>;
+}
+
+impl<D: DataSource> AnyInstance for D {
+    fn start(self: Arc<Self>, starting: Starting) {
+        contain(move || self.on_start(starting));
+    }
+
+    fn stop(self: Arc<Self>, stopping: Stopping) {
+        contain(move || self.on_stop(stopping));
+    }
+
+    fn flush(self: Arc<Self>, flushing: Flushing) {
+        contain(move || self.on_flush(flushing));
+    }
+
+    fn clear_incremental_state(self: Arc<Self>) {
+        contain(move || self.on_clear_incremental_state());
+    }
+
+    fn local_state(self: Arc<Self>, progress: Arc<RingProgress>) -> Box<dyn Any> {
+        Box::new(LocalState::new(self, progress))
+    }
+}
+
+/// Makes an instance; `None` if that panicked.
+pub(crate) fn set_up<D: DataSource>(setup: &Setup<'_>) -> Option<Arc<dyn AnyInstance>> {
+    let instance = contain(|| D::on_setup(setup))?;
+    Some(Arc::new(instance))
+}
+
+/// Calls the application; `None` if it panicked. Its state is its own affair: it is called again.
+pub(crate) fn contain<R>(callback: impl FnOnce() -> R) -> Option<R> {
+    panic::catch_unwind(AssertUnwindSafe(callback)).ok()
+}

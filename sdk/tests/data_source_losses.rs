@@ -1,0 +1,89 @@
+//! What data sources know of losses. One page of shared memory, which tests can take away.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::sync::mpsc;
+use std::thread;
+
+use tracezero::protos::TraceDecoder;
+use tracezero::protos::trace_packet::SequenceFlags;
+use tracezero::{BufferConfig, DataSource, Error, Setup, TraceConfig};
+
+struct Numbers;
+
+impl DataSource for Numbers {
+    const NAME: &'static str = "com.example.numbers";
+    type ThreadState = ();
+    /// What was defined.
+    type IncrementalState = u32;
+    tracezero::data_source_state!(Numbers);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Self
+    }
+}
+
+/// Returns how many packets of this thread were dropped so far.
+fn write(number: u64) -> u64 {
+    let mut dropped = 0;
+    Numbers::trace(|cx| {
+        cx.incremental_packet(|packet, defined| {
+            packet.for_testing(|event| {
+                event.set_counter(number).set_seq_value(*defined);
+            });
+            *defined += 1;
+        });
+        dropped = cx.drop_count();
+    });
+    dropped
+}
+
+#[test]
+fn incremental_state_is_made_anew_after_a_loss_and_the_loss_is_counted() -> Result<(), Error> {
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(64))
+        .record_all()
+        .shared_memory(4, 4)
+        .record_in_memory()?;
+
+    assert_eq!(write(0), 0);
+    // Gives the page back, so that another thread can take it.
+    Numbers::trace(|cx| {
+        cx.flush();
+    });
+    let (page_is_held, held) = mpsc::channel::<()>();
+    let (release, released) = mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        write(100);
+        page_is_held.send(()).unwrap();
+        released.recv().unwrap();
+    });
+    held.recv().unwrap();
+    assert_eq!([1, 2, 3].map(write), [1, 2, 3]);
+    release.send(()).unwrap();
+    holder.join().unwrap();
+    assert_eq!([4, 5].map(write), [3, 3]);
+
+    let (trace, report) = session.finish();
+    assert_eq!(report.losses.dropped, 3);
+    let packets = TraceDecoder::new(&trace).packet().filter_map(|packet| {
+        let packet = packet.unwrap();
+        let event = packet.for_testing().unwrap()?;
+        let flags = packet.sequence_flags().unwrap()?;
+        let number = event.counter().unwrap().filter(|number| *number < 100)?;
+        Some((
+            number,
+            SequenceFlags(flags as i32),
+            event.seq_value().unwrap()?,
+        ))
+    });
+    assert_eq!(
+        packets.collect::<Vec<_>>(),
+        [
+            (0, SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED, 0),
+            (4, SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED, 0),
+            (5, SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE, 1),
+        ]
+    );
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Data sources as applications write them: callbacks, states, and threads that trace meanwhile.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+#[path = "data_sources/probe.rs"]
+mod probe; // a data source that does what a test says
+
+#[path = "data_sources/answers.rs"]
+mod answers; // callbacks that are done later
+#[path = "data_sources/callbacks.rs"]
+mod callbacks; // which come, and when
+#[path = "data_sources/descriptors.rs"]
+mod descriptors; // the schema in the trace
+#[path = "data_sources/panics.rs"]
+mod panics; // callbacks that panic
+#[path = "data_sources/states.rs"]
+mod states; // of instances, threads and sequences
+#[path = "data_sources/threads.rs"]
+mod threads; // starts and stops while others trace

@@ -1,0 +1,245 @@
+//! Which callbacks come, and when.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracezero::{
+    DataSource, DataSourceConfig, Error, InMemorySession, Setup, Starting, Stopping, data_source,
+    instant,
+};
+
+use super::probe::{Callback, Probe, act_in, alone, note, notes, numbers, recording};
+
+#[test]
+fn an_instance_is_set_up_started_flushed_stopped_and_dropped() -> Result<(), Error> {
+    let _alone = alone();
+    let session = recording("a").record_in_memory()?;
+    assert_eq!(notes(), ["Setup a", "Start a"]);
+    assert!(session.control().flush());
+    drop(session.control().snapshot()?);
+    drop(session.finish());
+    assert_eq!(
+        notes(),
+        [
+            "Setup a",
+            "Start a",
+            "Flush a Explicit Consumer",
+            "Flush a TraceClone Service",
+            "Flush a TraceStop Service",
+            "Stop a",
+            "Drop a",
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_session_that_starts_later_sets_up_first_and_starts_then() -> Result<(), Error> {
+    let _alone = alone();
+    let session = recording("a").deferred_start().record_in_memory()?;
+    assert_eq!(notes(), ["Setup a"]);
+    assert!(!Probe::is_enabled());
+    session.control().start();
+    assert_eq!(notes(), ["Setup a", "Start a"]);
+    assert!(Probe::is_enabled());
+    drop(session.finish());
+    assert!(!Probe::is_enabled());
+    Ok(())
+}
+
+#[test]
+fn an_instance_that_never_started_is_not_stopped() -> Result<(), Error> {
+    let _alone = alone();
+    drop(recording("a").deferred_start().record_in_memory()?);
+    assert_eq!(notes(), ["Setup a", "Drop a"]);
+    Ok(())
+}
+
+#[test]
+fn sessions_have_instances_of_their_own() -> Result<(), Error> {
+    let _alone = alone();
+    let first = recording("a").record_in_memory()?;
+    let second = recording("b").record_in_memory()?;
+    let mut labels = Vec::new();
+    Probe::trace(|cx| labels.push(cx.instance().label.clone()));
+    assert_eq!(labels, ["a", "b"]);
+    Probe::write(1);
+    let (trace, _) = first.finish();
+    assert_eq!(numbers(&trace), [1]);
+    Probe::write(2);
+    let (trace, _) = second.finish();
+    assert_eq!(numbers(&trace), [1, 2]);
+    let ends = ["Stop a", "Drop a", "Stop b", "Drop b"];
+    let notes = notes().into_iter();
+    let notes: Vec<_> = notes.filter(|it| ends.contains(&it.as_str())).collect();
+    assert_eq!(notes, ends);
+    Ok(())
+}
+
+#[test]
+fn a_session_that_lists_a_data_source_twice_has_two_instances() -> Result<(), Error> {
+    let _alone = alone();
+    let config = recording("a").data_source(DataSourceConfig::new(Probe::NAME));
+    let session = config.record_in_memory()?;
+    let mut labels = Vec::new();
+    Probe::trace(|cx| labels.push(cx.instance().label.clone()));
+    assert_eq!(labels, ["a", ""]);
+    Probe::write(7);
+    assert_eq!(numbers(&session.finish().0), [7, 7]);
+    Ok(())
+}
+
+#[test]
+fn what_callbacks_trace_is_recorded_from_the_start_to_the_stop() -> Result<(), Error> {
+    let _alone = alone();
+    act_in(Callback::Setup, |_| Probe::write(1));
+    act_in(Callback::Start, |_| Probe::write(2));
+    act_in(Callback::Flush, |_| Probe::write(3));
+    act_in(Callback::Stop, |_| Probe::write(4));
+    let (trace, _) = recording("a").record_in_memory()?.finish();
+    assert_eq!(numbers(&trace), [2, 3, 4]);
+    Ok(())
+}
+
+#[test]
+fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Result<(), Error> {
+    let _alone = alone();
+    let config = recording("a").incremental_state_clear_period_ms(20);
+    let session = config.record_in_memory()?;
+    wait_for(|| notes().contains(&"Clear a".to_owned()));
+    drop(session.finish());
+    Ok(())
+}
+
+#[test]
+fn a_data_source_that_no_trace_point_reaches_is_started_once_it_is_registered() -> Result<(), Error>
+{
+    struct Quiet;
+    impl DataSource for Quiet {
+        const NAME: &'static str = "com.example.quiet";
+        type ThreadState = ();
+        type IncrementalState = ();
+        tracezero::data_source_state!(Quiet);
+
+        fn on_setup(_: &Setup<'_>) -> Self {
+            Self
+        }
+        fn on_start(&self, starting: Starting) {
+            drop(starting);
+            note("Quiet starts");
+        }
+        fn on_stop(&self, stopping: Stopping) {
+            drop(stopping);
+            note("Quiet stops");
+        }
+    }
+    let _alone = alone();
+    let session = InMemorySession::start()?;
+    assert!(!notes().contains(&"Quiet starts".to_owned()));
+    Quiet::register();
+    assert!(notes().contains(&"Quiet starts".to_owned()));
+    drop(session.finish());
+    assert!(notes().contains(&"Quiet stops".to_owned()));
+    Ok(())
+}
+
+#[test]
+fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Result<(), Error> {
+    struct Late;
+    data_source!(Late, "com.example.late");
+    let _alone = alone();
+    let session = InMemorySession::start()?;
+    let threads = [(); 4].map(|()| {
+        thread::spawn(|| {
+            Late::trace(|cx| {
+                cx.packet(|packet| {
+                    packet.for_testing(|event| {
+                        event.set_counter(5);
+                    });
+                });
+            });
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(numbers(&session.finish().0), [5; 4]);
+    Ok(())
+}
+
+#[test]
+fn data_sources_of_the_same_name_are_all_recorded() -> Result<(), Error> {
+    struct One;
+    data_source!(One, "com.example.namesake");
+    struct Other;
+    data_source!(Other, "com.example.namesake");
+    let _alone = alone();
+    let session = InMemorySession::start()?;
+    One::trace(|cx| {
+        let One = cx.instance();
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_counter(1);
+            });
+        });
+    });
+    Other::trace(|cx| {
+        let Other = cx.instance();
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_counter(2);
+            });
+        });
+    });
+    assert_eq!(numbers(&session.finish().0), [1, 2]);
+    Ok(())
+}
+
+#[test]
+fn a_callback_may_wait_for_the_first_trace_points_of_another_thread() -> Result<(), Error> {
+    struct Helper;
+    data_source!(Helper, "com.example.helper");
+    let _alone = alone();
+    act_in(Callback::Start, |_| {
+        let helper = thread::spawn(|| {
+            instant!("app", "the first of this call site");
+            Helper::trace(|_| ());
+            Probe::write(1);
+        });
+        helper.join().unwrap();
+    });
+    let started = Instant::now();
+    let (trace, _) = recording("a").record_in_memory()?.finish();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(numbers(&trace), [1]);
+    Ok(())
+}
+
+#[test]
+fn a_first_trace_point_does_not_wait_for_a_callback_that_waits_for_its_lock() -> Result<(), Error> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    struct Locked;
+    data_source!(Locked, "com.example.locked");
+    let _alone = alone();
+    act_in(Callback::Start, |_| {
+        note("waiting");
+        drop(LOCK.lock().unwrap());
+    });
+    let guard = LOCK.lock().unwrap();
+    let starting = thread::spawn(|| recording("a").record_in_memory());
+    wait_for(|| notes().contains(&"waiting".to_owned()));
+    Locked::trace(|_| ());
+    drop(guard);
+    drop(starting.join().unwrap()?.finish());
+    Ok(())
+}
+
+/// Waits for what other threads bring about.
+pub fn wait_for(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "it did not come to that");
+        thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,135 @@
+//! Sessions that start and stop while threads trace.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tracezero::{
+    BufferConfig, DataSource, DataSourceConfig, Error, Setup, Starting, Stopping, TraceConfig,
+};
+
+use super::probe::{alone, numbers};
+
+const SESSIONS_PER_THREAD: u64 = 250;
+const THREADS: u64 = 4;
+/// Between two packets of a thread, so that sessions come and go quickly, too.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Instances that were set up, and stopped.
+static SET_UP: AtomicU64 = AtomicU64::new(0);
+static STARTED: AtomicU64 = AtomicU64::new(0);
+static STOPPED: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers its packets, without a gap.
+struct Busy {
+    next: Mutex<u64>,
+}
+
+impl DataSource for Busy {
+    const NAME: &'static str = "com.example.busy";
+    type ThreadState = u64;
+    type IncrementalState = ();
+    tracezero::data_source_state!(Busy);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        // Relaxed, here and below: counts, read after all threads have ended.
+        SET_UP.fetch_add(1, Ordering::Relaxed);
+        Self {
+            next: Mutex::new(0),
+        }
+    }
+
+    fn on_start(&self, starting: Starting) {
+        STARTED.fetch_add(1, Ordering::Relaxed);
+        drop(starting);
+    }
+
+    fn on_stop(&self, stopping: Stopping) {
+        STOPPED.fetch_add(1, Ordering::Relaxed);
+        drop(stopping);
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn write_next() {
+    Busy::trace(|cx| {
+        *cx.thread_state() += 1;
+        let number = {
+            let mut next = cx.instance().next.lock().unwrap();
+            *next += 1;
+            *next
+        };
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_counter(number);
+            });
+        });
+    });
+}
+
+#[test]
+fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error> {
+    let _alone = alone();
+    let is_over = AtomicBool::new(false);
+    let traced = thread::scope(|scope| {
+        let tracers = [(); THREADS as usize].map(|()| {
+            scope.spawn(|| {
+                // Relaxed: they end soon after it is set.
+                while !is_over.load(Ordering::Relaxed) {
+                    write_next();
+                    thread::sleep(PAUSE);
+                }
+            })
+        });
+        let sessions = [(); THREADS as usize].map(|()| {
+            scope.spawn(|| {
+                let record = |_| record_one_session();
+                (0..SESSIONS_PER_THREAD)
+                    .map(record)
+                    .sum::<Result<u64, Error>>()
+            })
+        });
+        let traced = sessions.map(thread::ScopedJoinHandle::join);
+        is_over.store(true, Ordering::Relaxed);
+        // A scope alone does not wait until what threads keep is dropped.
+        tracers
+            .into_iter()
+            .for_each(|tracer| tracer.join().unwrap());
+        let traced = traced.into_iter().map(Result::unwrap);
+        traced.sum::<Result<u64, Error>>()
+    })?;
+    assert!(traced > 0, "nothing was traced");
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let sessions = SESSIONS_PER_THREAD * THREADS;
+    // Threads that have ended keep none.
+    assert_eq!(
+        [&SET_UP, &STARTED, &STOPPED, &DROPPED].map(count),
+        [sessions; 4]
+    );
+    Ok(())
+}
+
+/// Returns how many packets it has recorded.
+fn record_one_session() -> Result<u64, Error> {
+    let config = TraceConfig::new()
+        .buffer(BufferConfig::ring(256))
+        .data_source(DataSourceConfig::new(Busy::NAME));
+    let session = config.record_in_memory()?;
+    write_next();
+    let (trace, report) = session.finish();
+    assert_eq!(report.losses.overwritten + report.losses.dropped, 0);
+    let mut numbers = numbers(&trace);
+    numbers.sort_unstable();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    // At the end of the session, each thread may have been writing one more.
+    let missing = numbers[numbers.len() - 1] - numbers.len() as u64;
+    assert!(missing < 2 * THREADS, "{numbers:?}");
+    Ok(numbers.len() as u64)
+}
