@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
 use tracezero::{
-    CounterTrack, Flow, Track, Unit, begin, clock, counter, dict, enabled, end, instant, span,
-    trace,
+    CounterTrack, DataSource, Flow, Setup, Track, Unit, begin, clock, counter, dict, enabled, end,
+    instant, span, trace,
 };
 
 use self::http::TrackEventExt as _;
@@ -21,7 +21,7 @@ mod http {
 type Record = fn(u32);
 
 /// What allocates nothing.
-pub const FORMS: [(&str, Record); 13] = [
+pub const FORMS: [(&str, Record); 14] = [
     ("spans", spans),
     ("begin and end", begin_and_end),
     ("instants", instants),
@@ -35,6 +35,7 @@ pub const FORMS: [(&str, Record); 13] = [
     ("flows", flows),
     ("fields", fields),
     ("functions", functions),
+    ("packets that build on states", packets_with_states),
 ];
 
 /// What makes tracks or names while the program runs, and how often each call allocates.
@@ -192,6 +193,37 @@ fn traced() {}
 #[trace("forms", name = "other", args(round, ?text, half = f64::from(round) / 2.0))]
 fn traced_with_arguments(round: u32, text: &str) {
     _ = (round, text);
+}
+
+/// A data source whose packets have the distances of numbers.
+struct Numbers;
+
+impl DataSource for Numbers {
+    const NAME: &'static str = "com.example.numbers";
+    /// How many numbers there were.
+    type ThreadState = u32;
+    /// The last number.
+    type IncrementalState = u32;
+    tracezero::data_source_state!(Numbers);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Self
+    }
+}
+
+fn packets_with_states(round: u32) {
+    Numbers::trace(|cx| {
+        *cx.thread_state() += 1;
+        let count = *cx.thread_state();
+        cx.incremental_packet(|packet, last| {
+            packet.for_testing(|event| {
+                event
+                    .set_seq_value(round.wrapping_sub(*last))
+                    .set_counter(u64::from(count));
+            });
+            *last = round;
+        });
+    });
 }
 
 fn on_unique_track(_: u32) {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracezero::{
-    CounterTrack, DataSource as _, Flow, Track, begin, counter, data_source, dict, enabled, end,
+    CounterTrack, DataSource, Flow, Setup, Starting, Track, begin, counter, data_source, dict, enabled, end,
     instant, span, trace,
 };
 
@@ -49,6 +49,24 @@ impl fmt::Debug for Witness {
 /// A data source of the program's own.
 pub struct Probe;
 data_source!(Probe, "com.example.probe");
+
+/// A data source with callbacks, which are never called.
+pub struct Sampler;
+
+impl DataSource for Sampler {
+    const NAME: &'static str = "com.example.sampler";
+    type ThreadState = u32;
+    type IncrementalState = u32;
+    tracezero::data_source_state!(Sampler);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Witness.value(Self)
+    }
+
+    fn on_start(&self, starting: Starting) {
+        Witness.value(drop(starting));
+    }
+}
 
 /// Everything at once.
 pub fn record_all() {
@@ -105,6 +123,16 @@ fn packets() {
             packet.for_testing(|event| {
                 event.set_str(w.value("text"));
             });
+        });
+    });
+    if Sampler::is_enabled() {
+        w.value(());
+    }
+    Sampler::trace(|cx| {
+        let count = w.value(*cx.thread_state());
+        cx.incremental_packet(|packet, last| {
+            packet.set_timestamp(w.value(1));
+            *last += count;
         });
     });
 }
