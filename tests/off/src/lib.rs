@@ -64,7 +64,8 @@ impl DataSource for Sampler {
     }
 
     fn on_start(&self, starting: Starting) {
-        Witness.value(drop(starting));
+        Witness.value(());
+        drop(starting);
     }
 }
 
