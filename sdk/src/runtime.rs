@@ -11,6 +11,7 @@ use crate::clock;
 use crate::commit::ServiceEndpoint;
 use crate::coordination::ServiceControl;
 use crate::error::Error;
+use crate::forked_child;
 use crate::ids::BufferId;
 use crate::producer::{
     self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, ProcessProducer, TraceWriter, WriterTotals,
@@ -50,6 +51,7 @@ impl Runtime {
     /// already, with another one.
     pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
+        let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
@@ -57,6 +59,7 @@ impl Runtime {
                 let (made, control) = Self::new(asked).map_err(Error::SharedMemory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
+                inside.for_good();
                 // Trace points may call the service from now on.
                 producer::connect(&control);
                 runtime
@@ -73,7 +76,15 @@ impl Runtime {
 
     /// The runtime of this process, if it had a session.
     pub(crate) fn existing() -> Option<&'static Self> {
-        RUNTIME.get()
+        RUNTIME.get()?.here().ok()
+    }
+
+    /// Itself; an error in a forked child, whose parent it belongs to.
+    pub(crate) fn here(&'static self) -> Result<&'static Self, Error> {
+        if forked_child::is_quiet() {
+            return Err(Error::ForkedChild);
+        }
+        Ok(self)
     }
 
     fn new(asked: Option<Geometry>) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {

@@ -18,6 +18,7 @@ use crate::commit::RingProgress;
 use crate::coordination::{
     DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl, WriterTotals,
 };
+use crate::forked_child;
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 use crate::runtime;
 use crate::track_event::{CallSite, TRACK_EVENT};
@@ -42,6 +43,9 @@ static REGISTERING: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// Counts starts and stops of instances.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// The generation of a forked child, in which no data source records.
+const QUIET: u64 = u64::MAX;
 
 struct Registry {
     /// `None` until the first session.
@@ -109,6 +113,12 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// Has all trace points of this process record nothing from now on. Called in a forked child.
+pub(crate) fn go_quiet() {
+    // Relaxed: the child has one thread.
+    GENERATION.store(QUIET, Ordering::Relaxed);
+}
+
 /// What the SDK keeps for a type of data source: one `static` each, made by
 /// [`data_source!`](crate::data_source).
 #[derive(Debug)]
@@ -156,6 +166,9 @@ impl DataSourceState {
 /// Makes a data source known to the sessions there are, and to those to come.
 #[cold]
 fn register(data_source: &'static DataSourceState) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let _registering = REGISTERING.lock();
     let service = {
         let mut registry = REGISTRY.lock();
@@ -174,6 +187,9 @@ fn register(data_source: &'static DataSourceState) {
 /// Adds a call site of the track-event macros.
 #[cold]
 pub(crate) fn register_call_site(call_site: &'static CallSite) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let _registering = REGISTERING.lock();
     if !TRACK_EVENT.active.is_registered() {
         register(&TRACK_EVENT);
@@ -212,6 +228,9 @@ fn offer(service: &dyn ServiceControl, descriptor: DataSourceDescriptor) {
 
 /// Hits triggers by their names.
 pub(crate) fn activate_triggers(names: &[&str]) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let service = REGISTRY.lock().service.clone();
     if let Some(service) = service {
         service.activate_triggers(names);
@@ -365,6 +384,9 @@ pub(crate) struct Target {
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
 #[cold]
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
+    if forked_child::is_quiet() {
+        return None;
+    }
     let registry = REGISTRY.lock();
     let (generation, setup) = registry.recording(data_source.name, slot)?;
     Some(Target {

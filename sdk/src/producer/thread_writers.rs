@@ -1,10 +1,12 @@
 //! The writers of each thread: one for every data source and session that records it.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::data_sources::{self, DataSourceState};
 use super::trace_writer::TraceWriter;
+use crate::forked_child;
 use crate::runtime;
 use crate::track_event::EventSequence;
 
@@ -136,6 +138,7 @@ impl ThreadWriters {
     /// Drops the writers of sessions that have ended, which commits what they hold.
     #[cold]
     fn leave_ended_sessions(&mut self, generation: u64) {
+        self.leave_to_parent();
         for (index, instance) in self.instances.iter_mut().enumerate() {
             let ended = instance
                 .as_ref()
@@ -145,5 +148,18 @@ impl ThreadWriters {
             }
         }
         self.generation = generation;
+    }
+
+    /// In a forked child, leaves the writers as they are: their chunks are the parent's.
+    fn leave_to_parent(&mut self) {
+        if forked_child::is_quiet() {
+            mem::forget(mem::take(&mut self.instances));
+        }
+    }
+}
+
+impl Drop for ThreadWriters {
+    fn drop(&mut self) {
+        self.leave_to_parent();
     }
 }
