@@ -3,7 +3,7 @@
 
 mod support;
 
-use protozero::{FixedSource, HeapBuffered, Message, StreamWriter};
+use protozero::{DELIMITED_ROOM_BYTES, FixedSource, HeapBuffered, Message, StreamWriter};
 use support::{Slots, TinyRanges, bytes, encode_in_ranges, ranges};
 
 #[test]
@@ -175,6 +175,21 @@ fn a_slot_outside_any_message_compacts_below_its_limit_only() {
         stream.append_raw(&vec![1; len]);
         assert_eq!(stream.close_slot(payload_offset, compact_max), len);
         assert_eq!(bytes(&mut stream), expected);
+    }
+}
+
+#[test]
+fn a_delimited_value_is_appended_whole_or_not_at_all() {
+    for len in 0..=130 {
+        let value: Vec<u8> = (0..len as u8).collect();
+        for range_bytes in [DELIMITED_ROOM_BYTES - 1, DELIMITED_ROOM_BYTES] {
+            let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
+            stream.next_range();
+            let fits = len <= 127 && range_bytes == DELIMITED_ROOM_BYTES;
+            assert_eq!(stream.append_delimited(&value), fits);
+            let expected = [&[len as u8], &value[..]].concat();
+            assert_eq!(bytes(&mut stream), if fits { expected } else { vec![] });
+        }
     }
 }
 

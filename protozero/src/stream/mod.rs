@@ -60,6 +60,10 @@ pub use source::{
 /// [`StreamWriter::dropped_fields`].
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
+/// Room that [`StreamWriter::append_delimited`] asks for, in bytes: the longest value that it takes,
+/// its length, and one more.
+pub const DELIMITED_ROOM_BYTES: usize = 1 + MAX_COMPACT_BYTES + 1;
+
 /// Longest field whose size does not depend on its value: a tag and a varint.
 const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
 
@@ -181,6 +185,22 @@ impl<S: RangeSource> StreamWriter<S> {
         // SAFETY: there is room for a slot: checked above (invariant 1).
         unsafe { ptr::write_bytes(self.cursor, 0, SLOT_BYTES) };
         self.advance(SLOT_BYTES);
+    }
+
+    /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
+    /// range has [`DELIMITED_ROOM_BYTES`] left, whatever they need; so it is not full afterwards.
+    /// Returns whether it did.
+    #[inline]
+    pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
+        let has_room = self.available_bytes() >= DELIMITED_ROOM_BYTES;
+        let fits = has_room && bytes.len() <= MAX_COMPACT_BYTES;
+        if fits {
+            // SAFETY: there is room for a length and for 127 bytes (invariant 1).
+            let bytes_at = unsafe { put_at(self.cursor, &[bytes.len() as u8]) };
+            // SAFETY: as above.
+            self.cursor = unsafe { put_compact_at(bytes_at, bytes) };
+        }
+        fits
     }
 
     /// Fills in the slot whose payload begins `payload_offset` bytes after the start of the current
@@ -634,6 +654,32 @@ unsafe fn put_short_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
         8..=16 => unsafe { put_halves_at::<8>(at, bytes) },
         // SAFETY: promised by the caller.
         _ => unsafe { put_at(at, bytes) },
+    }
+}
+
+/// Does what [`put_at`] does for at most 127 bytes, without a call.
+///
+/// # Safety
+///
+/// As for [`put_at`].
+#[inline(always)]
+unsafe fn put_compact_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
+    match bytes.len() {
+        // SAFETY: promised by the caller.
+        8..=16 => unsafe { put_halves_at::<8>(at, bytes) },
+        // SAFETY: promised by the caller.
+        17..=32 => unsafe { put_halves_at::<16>(at, bytes) },
+        // SAFETY: promised by the caller.
+        33..=64 => unsafe { put_halves_at::<32>(at, bytes) },
+        // SAFETY: promised by the caller.
+        65.. => unsafe { put_halves_at::<64>(at, bytes) },
+        // SAFETY: promised by the caller.
+        4..=7 => unsafe { put_halves_at::<4>(at, bytes) },
+        // SAFETY: promised by the caller.
+        2..=3 => unsafe { put_halves_at::<2>(at, bytes) },
+        // SAFETY: promised by the caller.
+        1 => unsafe { put_halves_at::<1>(at, bytes) },
+        0 => at,
     }
 }
 

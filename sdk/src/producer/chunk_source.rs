@@ -3,9 +3,9 @@
 //! Either the packet goes on in a new chunk, and the lengths that are still open in the old one
 //! become patches; or there is no new chunk, the packet is given up, and all that is written up to
 //! its end goes to garbage memory of the writer's own.
-#![allow(unsafe_code)] // For one `unsafe impl`: the promise that ranges are valid.
+#![allow(unsafe_code)] // Promises that ranges are valid, and that fragments stand where they must.
 
-use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget};
+use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
 
 use super::port::WriterPort;
 use crate::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
@@ -20,6 +20,8 @@ const GARBAGE_BYTES: usize = 1024;
 ///   `None`, in `garbage`. `chunk` is given away only after the stream gave up its range.
 /// - (C2) If `packet_at` is not 0, then `chunk` has an open fragment, whose size is the 4 bytes
 ///   before it, in the stream's range.
+/// - (C3) While `chunk` has no open fragment, the stream's cursor stands where its finished
+///   fragments end, or the stream has no range.
 #[derive(Debug)]
 pub(super) struct ChunkSource {
     port: WriterPort,
@@ -184,6 +186,27 @@ impl ChunkSource {
     fn garbage_range(&mut self) -> Range {
         Range::new(self.garbage.as_mut_ptr(), self.garbage.len())
     }
+}
+
+/// Writes a packet of at most 126 bytes, its size in front, where `stream` writes next, and shows it
+/// to scrapers; if that takes no new chunk. Returns whether it did.
+#[inline]
+pub(super) fn write_whole_packet(stream: &mut StreamWriter<ChunkSource>, fields: &[u8]) -> bool {
+    let has_chunk = |source: &ChunkSource| {
+        let chunk = source.chunk.as_ref();
+        chunk.is_some_and(WritableChunk::has_published_room)
+    };
+    if !has_chunk(stream.source()) || !stream.append_delimited(fields) {
+        return false;
+    }
+    let source = stream.source_mut();
+    source.port.counters().packets_begun.add_one();
+    if let Some(chunk) = &mut source.chunk {
+        // SAFETY: there is published room, so no fragment is open, and the packet stands where the
+        // writable range begins (C3). The stream had more room than the packet takes.
+        unsafe { chunk.finish_published(1 + fields.len()) };
+    }
+    true
 }
 
 // SAFETY: by C1 a range is part of a chunk that this source holds until the stream has given up the

@@ -259,6 +259,28 @@ impl WritableChunk {
         }
     }
 
+    /// Whether the next fragment is counted already, and one behind it can be counted.
+    #[inline]
+    #[must_use]
+    pub fn has_published_room(&self) -> bool {
+        self.published && self.packets.count() < PacketsWord::COUNT_MAX
+    }
+
+    /// Finishes a fragment that was written whole, at the start of the writable range, and lets a
+    /// scraper see it: does at once what [`WritableChunk::begin_fragment`], `end_fragment` and
+    /// `publish_finished` do.
+    ///
+    /// # Safety
+    ///
+    /// There is published room ([`WritableChunk::has_published_room`]). The fragment stands there
+    /// with its size in front and takes `fragment_bytes`, fewer than are free.
+    #[inline]
+    pub unsafe fn finish_published(&mut self, fragment_bytes: usize) {
+        debug_assert!(self.has_published_room() && fragment_bytes < self.free_bytes());
+        self.finished_bytes += fragment_bytes;
+        self.count_one_more();
+    }
+
     /// Hands the chunk over to the service. A fragment that is still open is abandoned.
     #[must_use = "a chunk that is not committed stays in use for ever"]
     pub fn complete(mut self) -> ChunkPlace {

@@ -528,6 +528,69 @@ fn garbage_of_any_size_is_dropped_while_memory_stays_exhausted() {
     assert!(service.chunks(id_of(&writer)).is_empty());
 }
 
+/// Packets of every size up to where one chunk ends, and over several: the chunks are the same.
+#[test]
+fn a_packet_written_at_once_leaves_the_bytes_of_one_written_by_fields() {
+    for layout in [PageLayout::One, PageLayout::Fourteen] {
+        let [by_fields, at_once] = [false, true].map(|is_at_once| {
+            let setup = Setup {
+                layout,
+                pages: 64,
+                ..Setup::default()
+            };
+            let (arbiter, service) = setup.build();
+            let mut writer = writer(&arbiter);
+            for len in (0..300).chain([5000, 1]) {
+                let fields = bytes_field(len);
+                if is_at_once {
+                    writer.write_packet(&fields);
+                } else {
+                    writer.packet(|packet| packet.append_raw(&fields));
+                }
+            }
+            writer.flush();
+            let chunks = service.chunks(id_of(&writer)).into_iter();
+            let chunks: Vec<_> = chunks
+                .map(|chunk| (chunk.packets.bits(), chunk.fragments()))
+                .collect();
+            (chunks, writer.packet_counts())
+        });
+        assert_eq!(by_fields, at_once);
+        assert_eq!(at_once.1.packets_begun, 302);
+    }
+}
+
+#[test]
+fn packets_written_at_once_count_as_any_other_and_scrapers_see_them() {
+    let setup = Setup {
+        pages: 1,
+        is_slow: true,
+        ..Setup::default()
+    };
+    let (arbiter, service) = setup.build();
+    let mut writer = writer(&arbiter);
+    for fields in [&[], &[8, 1][..], &[], &[8, 2]] {
+        writer.write_packet(fields);
+    }
+    let scraped = service.scrape(0, 0).unwrap();
+    assert_eq!(scraped.packets.count(), 5); // One is counted ahead.
+    let counts = writer.packet_counts();
+    assert_eq!((counts.packets_begun, counts.packets_empty), (4, 1));
+    writer.flush();
+    writer.write_packet(&[8, 3]);
+    let counts = writer.packet_counts();
+    assert_eq!((counts.packets_begun, counts.packets_dropped), (5, 1));
+    service.take_commits();
+    std::mem::forget(writer.begin_packet());
+    writer.write_packet(&[8, 4]);
+    writer.flush();
+    service.take_commits();
+    assert_eq!(
+        service.whole_packets(id_of(&writer)),
+        [FIRST, &[8, 1], &[8, 2], AFTER_LOSS, &[8, 4]]
+    );
+}
+
 #[test]
 fn an_empty_packet_counts_as_one() {
     let (arbiter, service) = Setup::default().build();
