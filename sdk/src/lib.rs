@@ -53,6 +53,7 @@ pub mod clock; // the trace clock
 pub mod ids; // who is who
 pub mod protos; // the generated schema
 
+pub use clock::{Clock, TscError};
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
     InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionControl,
