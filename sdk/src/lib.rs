@@ -64,4 +64,7 @@ pub use data_source::{DataSource, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
-pub use track_event::{ArgValue, CounterValue, Span};
+pub use track_event::{
+    ArgValue, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span, Track,
+    TrackSpan, Unit, debug, dict, display,
+};

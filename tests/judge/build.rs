@@ -5,5 +5,8 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .include("../../examples/protos")
         .include("../../sdk")
         .extern_path(".perfetto.protos", "::tracezero::protos")
-        .compile(&["../../examples/protos/render.proto"])
+        .compile(&[
+            "../../examples/protos/http.proto",
+            "../../examples/protos/render.proto",
+        ])
 }

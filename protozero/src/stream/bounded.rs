@@ -1,6 +1,6 @@
 //! A stack with a fixed capacity, for builds without a heap.
 
-use core::ops::Index;
+use core::ops::{Index, IndexMut};
 
 /// As much of `Vec` as the slots need, with room for `N` items.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ impl<T: Copy, const N: usize> Index<usize> for Bounded<T, N> {
     fn index(&self, index: usize) -> &T {
         self.items[index]
             .as_ref()
+            .expect("an index below the length")
+    }
+}
+
+impl<T: Copy, const N: usize> IndexMut<usize> for Bounded<T, N> {
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        self.items[index]
+            .as_mut()
             .expect("an index below the length")
     }
 }

@@ -2,12 +2,18 @@
 //! move on to the next one.
 //!
 //! ```text
-//!            begin            cursor              end
+//!            begin            cursor            usable end
 //!              v                v                  v
-//! current      [ written bytes  |  free            ]      earlier ranges: written_before bytes
+//! current      [ written bytes  |  free            | held back ]   earlier ranges: written_before bytes
 //!                  ^
-//!                  a length slot: 4 bytes that the end of a message fills in
+//!                  a length slot that the end of a message fills in
 //! ```
+//!
+//! A slot begins *compact*, as one byte: most messages have at most 127 bytes, and then their length is
+//! stored and nothing moves. For each compact slot 3 bytes at the end of the range are held back. If
+//! the message becomes longer, or is still open when the range is used up, the slot *grows*: what is
+//! behind it moves by 3, and it has the 4 bytes of a padded length. So the bytes are cut into ranges
+//! as if every slot had 4 bytes from the beginning, and those of short messages shrank at their end.
 //!
 //! Everything is counted in *stream positions*: bytes written so far, without the bytes that were
 //! left unused at the end of a range. A message's length is the distance of two positions, so it
@@ -16,11 +22,13 @@
 //! All unsafe code of this crate is in this module. Its invariants, numbered for the safety
 //! arguments below:
 //!
-//! 1. `begin <= cursor <= end`, and all three point into, or to the end of, one range that is valid
-//!    for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal and
-//!    never accessed; null if there is no more memory ([`Range::NOWHERE`]). If `cursor < short_end`,
-//!    then `cursor + SHORT_FIELD_BYTES <= end`.
-//! 2. A payload address of a slot in the current range lies in `begin + 4 ..= cursor`.
+//! 1. `begin <= cursor <= usable end`, and all three point into, or to the end of, one range that is
+//!    valid for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal
+//!    and never accessed; null if there is no more memory ([`Range::NOWHERE`]). The range goes on for
+//!    at least [`GROWTH_BYTES`] behind the usable end for each compact slot.
+//! 2. A payload address of a slot in the current range lies in `begin + 1 ..= cursor`, or, if the slot
+//!    has grown, in `begin + 4 ..= cursor`. An inner message's payload lies behind the slot of the
+//!    outer one's; all messages lie behind the slot of the frame.
 //! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
 //!    bytes that are still valid for writes (promised by [`RangeSource`]).
 
@@ -35,7 +43,6 @@ mod heap; // a source that grows
 mod fixed; // a source of one slice
 mod null; // a source of nothing
 
-use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::wire::{
@@ -47,7 +54,7 @@ pub use fixed::FixedSource;
 pub use heap::HeapSource;
 pub use null::NullSource;
 pub use slots::MAX_DEPTH;
-use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Popped};
+use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Outermost, Popped};
 pub use source::{
     MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, PatchId, Range, RangeSource, SlotTarget,
 };
@@ -67,6 +74,9 @@ pub const DELIMITED_ROOM_BYTES: usize = 1 + MAX_COMPACT_BYTES + 1;
 /// Longest field whose size does not depend on its value: a tag and a varint.
 const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
 
+/// Bytes by which a compact slot grows.
+const GROWTH_BYTES: usize = SLOT_BYTES - 1;
+
 /// Appends bytes to ranges of memory that its source provides.
 ///
 /// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
@@ -74,17 +84,29 @@ const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
 /// own.
 pub struct StreamWriter<S: ?Sized> {
     cursor: *mut u8,
-    /// A cursor below it has at least [`SHORT_FIELD_BYTES`] before `end`: the check of room that most
-    /// fields need, as one comparison. Set by [`StreamWriter::set_end`] alone.
-    short_end: *mut u8,
-    end: *mut u8,
+    /// Address before which a cursor has at least [`SHORT_FIELD_BYTES`] before the usable end: the
+    /// check of room that most fields need, as one comparison. The usable end itself is
+    /// `SHORT_FIELD_BYTES - 1` further on. Less than `begin`, or even wrapped, for short ranges.
+    short_end: usize,
     begin: *mut u8,
     /// Stream position of `begin`.
     written_before: u64,
+    frame: Frame,
     slots: OpenSlots,
     dropping: Option<Dropping>,
     dropped_fields: u64,
     source: S,
+}
+
+/// The slot outside any message.
+#[derive(Clone, Copy)]
+enum Frame {
+    /// There is none, or its range was given up.
+    None,
+    /// Of one byte, with this payload address.
+    Compact(*mut u8),
+    /// Of 4 bytes, with this payload address.
+    Grown(*mut u8),
 }
 
 /// A message is being dropped: until it ends, the range seems to be full, so that every append
@@ -92,9 +114,8 @@ pub struct StreamWriter<S: ?Sized> {
 struct Dropping {
     /// Depth of the message that the dropped one is nested in.
     parent_depth: usize,
-    /// The true end of the range.
-    end: *mut u8,
-    suspended_slots: usize,
+    /// What `short_end` truly is.
+    short_end: usize,
 }
 
 // SAFETY: the pointers lead to memory that only this stream writes to (invariant 1), wherever the
@@ -104,13 +125,13 @@ unsafe impl<S: Send + ?Sized> Send for StreamWriter<S> {}
 impl<S: RangeSource> StreamWriter<S> {
     /// A stream without a range: the first write asks `source` for one.
     pub const fn new(source: S) -> Self {
-        let nowhere = ptr::dangling_mut();
+        let nowhere = ptr::without_provenance_mut(NOWHERE_YET);
         Self {
             cursor: nowhere,
-            short_end: nowhere,
-            end: nowhere,
+            short_end: short_end_before(NOWHERE_YET),
             begin: nowhere,
             written_before: 0,
+            frame: Frame::None,
             slots: OpenSlots::new(),
             dropping: None,
             dropped_fields: 0,
@@ -123,7 +144,7 @@ impl<S: RangeSource> StreamWriter<S> {
     fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
         let mut stream = Self::new(source);
         (stream.begin, stream.cursor) = (begin, begin);
-        stream.set_end(end);
+        stream.short_end = short_end_before(end.addr());
         stream
     }
 
@@ -148,10 +169,11 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Messages that are still open end here.
     pub fn release_range(&mut self) {
         self.end_messages();
+        self.give_up_frame();
         self.written_before += self.used_bytes() as u64;
-        let nowhere = ptr::dangling_mut();
+        let nowhere = ptr::without_provenance_mut(NOWHERE_YET);
         (self.begin, self.cursor) = (nowhere, nowhere);
-        self.set_end(nowhere);
+        self.short_end = short_end_before(NOWHERE_YET);
     }
 
     /// Forgets what was written to the current range, and begins it anew.
@@ -160,6 +182,7 @@ impl<S: RangeSource> StreamWriter<S> {
     #[cfg(feature = "alloc")]
     pub(crate) fn rewind_range(&mut self) {
         self.end_messages();
+        self.give_up_frame();
         self.written_before += self.used_bytes() as u64;
         self.cursor = self.begin;
     }
@@ -170,21 +193,68 @@ impl<S: RangeSource> StreamWriter<S> {
         self.end_message(0);
     }
 
-    /// Reserves a length slot outside any message. The slot is zeroed and contiguous.
+    /// Reserves a length slot outside any message.
     ///
-    /// Close it with [`StreamWriter::close_slot`], unless the range was given up before: slots of
-    /// this kind are known to their owner alone. Where memory has ended ([`Range::NOWHERE`]), there
-    /// is no slot to close.
+    /// Fill it in with [`StreamWriter::close_slot`]. One that is not filled in, because the range was
+    /// given up before or the next one was reserved, is left to its owner as 4 bytes of 0 (in the
+    /// place where it was reserved). Where memory has ended ([`Range::NOWHERE`]), there is no slot.
+    #[inline]
     pub fn append_slot(&mut self) {
-        if self.available_bytes() < SLOT_BYTES {
-            self.end_messages();
-            if !self.make_room_for_slot() {
-                return;
+        let has_room = self.available_bytes() >= SLOT_BYTES;
+        if !has_room || self.slots.len() != 0 || !matches!(self.frame, Frame::None) {
+            return self.append_slot_slow();
+        }
+        self.reserve_frame();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_slot_slow(&mut self) {
+        self.end_messages();
+        self.give_up_frame();
+        if self.make_room_for_slot() {
+            self.reserve_frame();
+        }
+    }
+
+    /// Appends the slot of the frame, for which there must be room.
+    #[inline(always)]
+    fn reserve_frame(&mut self) {
+        self.advance_over_slot();
+        self.frame = Frame::Compact(self.cursor);
+    }
+
+    /// Fills in the slot outside any message, if it lies in the current range. If at most
+    /// `compact_max` bytes follow it, the length takes one byte; else it takes 4. Returns how many
+    /// bytes length and payload take together.
+    ///
+    /// # Panics
+    ///
+    /// If `compact_max` exceeds 127.
+    #[inline]
+    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
+        assert!(compact_max <= MAX_COMPACT_BYTES);
+        self.end_messages();
+        if let Frame::Compact(payload) = self.frame {
+            let len = self.distance(payload);
+            if len <= compact_max {
+                self.frame = Frame::None;
+                self.close_compact(payload, len);
+                return Some(1 + len);
             }
         }
-        // SAFETY: there is room for a slot: checked above (invariant 1).
-        unsafe { ptr::write_bytes(self.cursor, 0, SLOT_BYTES) };
-        self.advance(SLOT_BYTES);
+        self.close_grown_frame()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_grown_frame(&mut self) -> Option<usize> {
+        self.grow_slots();
+        let Frame::Grown(payload) = self.frame else {
+            return None;
+        };
+        self.frame = Frame::None;
+        Some(SLOT_BYTES + self.close_grown(payload))
     }
 
     /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
@@ -202,22 +272,6 @@ impl<S: RangeSource> StreamWriter<S> {
         }
         fits
     }
-
-    /// Fills in the slot whose payload begins `payload_offset` bytes after the start of the current
-    /// range. A payload of at most `compact_max` bytes moves left, so that its length takes one
-    /// byte. Returns the size of the payload.
-    ///
-    /// # Panics
-    ///
-    /// If there is no room for a slot before `payload_offset`, it lies behind the cursor, or
-    /// `compact_max` exceeds 127.
-    pub fn close_slot(&mut self, payload_offset: usize, compact_max: usize) -> usize {
-        assert!((SLOT_BYTES..=self.used_bytes()).contains(&payload_offset));
-        assert!(compact_max <= MAX_COMPACT_BYTES);
-        // SAFETY: the offset is at most `used_bytes`, so the address stays in the range.
-        let payload = unsafe { self.begin.add(payload_offset) };
-        self.fill_slot_here(payload, compact_max)
-    }
 }
 
 impl<S: RangeSource + ?Sized> StreamWriter<S> {
@@ -230,12 +284,24 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// Bytes left in the current range.
     #[inline(always)]
     pub fn available_bytes(&self) -> usize {
-        self.end.addr() - self.cursor.addr()
+        let usable_end = self.short_end.wrapping_add(SHORT_FIELD_BYTES - 1);
+        usable_end.wrapping_sub(self.cursor.addr())
     }
 
-    /// The stream position: bytes written so far, over all ranges.
+    /// The stream position: bytes written so far, over all ranges. A length that is still open
+    /// counts as 4.
     pub fn written_bytes(&self) -> u64 {
-        self.written_before + self.used_bytes() as u64
+        self.written_before + (self.used_bytes() + self.growth_bytes()) as u64
+    }
+
+    /// Bytes that are held back for compact slots.
+    fn growth_bytes(&self) -> usize {
+        let compact_count = self.slots.compact_count() + self.compact_frames();
+        GROWTH_BYTES * compact_count
+    }
+
+    fn compact_frames(&self) -> usize {
+        usize::from(matches!(self.frame, Frame::Compact(_)))
     }
 
     /// Fields that were dropped because of [`MAX_DEPTH`] or [`MAX_MESSAGE_BYTES`]. A dropped
@@ -252,36 +318,22 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             // There is nothing to write yet.
             return;
         }
+        self.give_up_frame();
         let used_bytes = self.used_bytes();
         let outgoing = Outgoing::new(self.begin, used_bytes, self.written_before, &mut self.slots);
         let range = self.source.next_range(outgoing);
         self.written_before += used_bytes as u64;
         self.begin = range.begin;
         self.cursor = range.begin;
-        // SAFETY: the source promises that all `len` bytes from `begin` belong to one allocation;
-        // a null `begin` has a `len` of 0.
-        let end = unsafe { range.begin.add(range.len) };
-        self.set_end(end);
-    }
-
-    /// Sets the end of the range that begins at `begin`, both as they have to be (invariant 1).
-    #[inline(always)]
-    fn set_end(&mut self, end: *mut u8) {
-        self.end = end;
-        let len = end.addr() - self.begin.addr();
-        self.short_end = if len < SHORT_FIELD_BYTES {
-            self.begin
-        } else {
-            // SAFETY: the range has that many bytes.
-            unsafe { end.sub(SHORT_FIELD_BYTES - 1) }
-        };
+        self.short_end = short_end_before(range.begin.addr() + range.len);
     }
 
     /// Whether there is room for a field of at most [`SHORT_FIELD_BYTES`]. If not, there may be
     /// room for a shorter one all the same.
     #[inline(always)]
     fn has_room_for_short_field(&self) -> bool {
-        self.cursor < self.short_end
+        // Signed, because the difference may be negative on both sides of a wrapped address.
+        (self.cursor.addr().wrapping_sub(self.short_end) as isize) < 0
     }
 
     /// Appends bytes as they are, over as many ranges as it takes.
@@ -361,6 +413,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if self.append_length(tag, len) {
+            if len > MAX_COMPACT_BYTES {
+                // No open message is short any more, and now there is less to move than later.
+                self.grow_slots();
+            }
             for piece in pieces {
                 self.write_split(piece);
             }
@@ -403,8 +459,9 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         // SAFETY: there is room for a short field (invariant 1): both are at most 9 bytes.
         let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
-        let payload = unsafe { slot.add(SLOT_BYTES) };
+        let payload = unsafe { slot.add(1) };
         self.cursor = payload;
+        self.hold_back();
         self.slots.push_inline(parent_depth, payload);
     }
 
@@ -425,7 +482,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
         self.write_split(tag.as_bytes());
         if self.make_room_for_slot() {
-            self.advance(SLOT_BYTES);
+            self.advance_over_slot();
             self.slots.push(self.cursor);
         } else {
             self.slots.push_nowhere(self.written_before);
@@ -447,24 +504,27 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
 
     /// Opens a message whose content leads nowhere.
     fn begin_dropped_message(&mut self, parent_depth: usize) {
+        self.slots.suspend();
         self.dropping = Some(Dropping {
             parent_depth,
-            end: self.end,
-            suspended_slots: self.slots.suspend(),
+            short_end: self.short_end,
         });
-        self.set_end(self.cursor);
+        self.short_end = short_end_before(self.cursor.addr());
     }
 
     /// Ends the message of this depth, and every deeper one that is still open.
     #[inline(always)]
     pub(crate) fn end_message(&mut self, depth: usize) {
-        match self.slots.pop_inline_here(depth) {
-            Some(payload) => {
-                self.fill_slot_here(payload, MAX_COMPACT_BYTES);
+        if let Some(payload) = self.slots.inline_compact(depth) {
+            let len = self.distance(payload);
+            if len <= MAX_COMPACT_BYTES {
+                self.slots.pop_inline_compact(depth);
+                return self.close_compact(payload, len);
             }
-            None if depth == 0 && self.slots.len() == 0 => {}
-            None => self.close_down_to(depth.saturating_sub(1)),
+        } else if depth == 0 && self.slots.len() == 0 {
+            return;
         }
+        self.close_down_to(depth.saturating_sub(1));
     }
 
     /// Ends messages, innermost first, until `depth` of them are open.
@@ -473,22 +533,29 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     fn close_down_to(&mut self, depth: usize) {
         if let Some(Dropping {
             parent_depth,
-            end,
-            suspended_slots,
+            short_end,
         }) = self.dropping
         {
             if depth > parent_depth {
                 // Nested in the dropped message.
                 return;
             }
-            self.set_end(end);
-            self.slots.resume(suspended_slots);
+            self.short_end = short_end;
+            self.slots.resume();
             self.dropping = None;
         }
         while self.slots.len() > depth {
+            if let Some(payload) = self.slots.innermost_compact()
+                && self.distance(payload) > MAX_COMPACT_BYTES
+            {
+                self.grow_slots();
+            }
             match self.slots.pop() {
-                Some(Popped::Here(payload)) => {
-                    self.fill_slot_here(payload, MAX_COMPACT_BYTES);
+                Some(Popped::Compact(payload)) => {
+                    self.close_compact(payload, self.distance(payload));
+                }
+                Some(Popped::Grown(payload)) => {
+                    self.close_grown(payload);
                 }
                 Some(Popped::Elsewhere(payload, Elsewhere { position, target })) => {
                     let length = redundant_varint((self.written_bytes() - position) as u32);
@@ -504,69 +571,71 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
-    /// Fills in the slot before `payload`, which lies in the current range. A payload of at most
-    /// `compact_max` bytes (at most 127) moves left by 3, so that its length takes one byte.
+    /// Bytes from `payload`, which lies in the current range, to the cursor.
     #[inline(always)]
-    fn fill_slot_here(&mut self, payload: *mut u8, compact_max: usize) -> usize {
-        debug_assert!(payload.addr() >= self.begin.addr() + SLOT_BYTES);
-        let len = self.cursor.addr() - payload.addr();
-        if (MAX_COMPACT_BYTES + 1..1 << 14).contains(&len) {
-            // SAFETY: the slot before `payload` is in the range (invariant 2).
-            unsafe { write_before(payload, redundant_varint(len as u32)) };
-        } else {
-            self.fill_unusual_slot(payload, len, compact_max);
-        }
+    fn distance(&self, payload: *mut u8) -> usize {
+        self.cursor.addr() - payload.addr()
+    }
+
+    /// Holds back what a new compact slot may grow by: the usable end comes closer.
+    #[inline(always)]
+    fn hold_back(&mut self) {
+        self.short_end = self.short_end.wrapping_sub(GROWTH_BYTES);
+    }
+
+    /// Fills in a compact slot, which is not open any more, with the length of its payload, at most
+    /// 127.
+    #[inline(always)]
+    fn close_compact(&mut self, payload: *mut u8, len: usize) {
+        self.short_end = self.short_end.wrapping_add(GROWTH_BYTES);
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        let slot = unsafe { payload.sub(1) };
+        // SAFETY: as above.
+        unsafe { slot.write(len as u8) };
+    }
+
+    /// Fills in a slot of 4 bytes; returns the length of its payload.
+    fn close_grown(&self, payload: *mut u8) -> usize {
+        let len = self.distance(payload);
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        unsafe { write_before(payload, redundant_varint(len as u32)) };
         len
     }
 
-    /// [`StreamWriter::fill_slot_here`] for a payload that is compacted, or is long.
-    #[inline(never)]
-    fn fill_unusual_slot(&mut self, payload: *mut u8, len: usize, compact_max: usize) {
-        if len <= compact_max {
-            return self.compact(payload, len);
-        }
-        // SAFETY: the slot before `payload` is in the range (invariant 2).
-        unsafe { write_before(payload, redundant_varint(len as u32)) };
+    /// Leaves the slot outside any message to its owner.
+    fn give_up_frame(&mut self) {
+        self.grow_slots();
+        self.frame = Frame::None;
     }
 
-    /// Moves the `len` bytes from `payload` to the cursor, at most 127, to the left by 3, and puts
-    /// their length in front.
-    #[inline(always)]
-    fn compact(&mut self, payload: *mut u8, len: usize) {
-        // SAFETY: the slot before `payload` is in the range (invariant 2).
-        let slot = unsafe { payload.sub(SLOT_BYTES) };
-        // SAFETY: as above; `len` is at most 127.
-        unsafe { slot.write(len as u8) };
-        // SAFETY: the second byte of the slot is in the range, too.
-        let moved = unsafe { slot.add(1) };
-        self.move_left(payload, moved, len);
-        // SAFETY: `moved + len` is 3 bytes before the cursor.
-        self.cursor = unsafe { moved.add(len) };
-    }
-
-    /// Moves `len` bytes from `from` to `to`, 3 bytes further left; `from + len` is the cursor.
-    #[inline(always)]
-    fn move_left(&self, from: *mut u8, to: *mut u8, len: usize) {
-        const BLOCK: usize = 16;
-        if self.available_bytes() < BLOCK {
-            // SAFETY: both stretches lie in the current range.
-            unsafe { ptr::copy(from, to, len) };
+    /// Lets all slots of the current range grow to 4 bytes.
+    fn grow_slots(&mut self) {
+        let growth_bytes = self.growth_bytes();
+        if growth_bytes == 0 {
             return;
         }
-        // Whole blocks are faster than a call for the exact number of bytes. What a block moves
-        // beyond the payload is free space.
-        let mut moved = 0;
-        while moved < len {
-            // SAFETY: `moved` is below `len`, so the address is before the cursor.
-            let block_from = unsafe { from.add(moved) };
-            // SAFETY: as above, further left.
-            let block_to = unsafe { to.add(moved) };
-            // SAFETY: a block beyond the cursor still ends in the range: it has room for one.
-            let block = unsafe { block_from.cast::<[MaybeUninit<u8>; BLOCK]>().read() };
-            // SAFETY: as above; the bytes of the next block, 13 further on, are not touched.
-            unsafe { block_to.cast::<[MaybeUninit<u8>; BLOCK]>().write(block) };
-            moved += BLOCK;
+        let mut end = self.cursor;
+        // Zeroes the slot before `payload` and moves what is between there and `end`.
+        let mut shift = growth_bytes;
+        let mut grow = |payload: *mut u8| {
+            let len = end.addr() - payload.addr();
+            // SAFETY: `shift` bytes behind the cursor are held back (invariant 1).
+            let moved = unsafe { payload.add(shift) };
+            // SAFETY: as above: `end` is at most the cursor.
+            unsafe { ptr::copy(payload, moved, len) };
+            // SAFETY: `moved` is at least 3 bytes behind `payload`, which follows one byte of slot.
+            unsafe { write_before(moved, [0; SLOT_BYTES]) };
+            // SAFETY: a slot of one byte is before `payload` (invariant 2).
+            end = unsafe { payload.sub(1) };
+            shift -= GROWTH_BYTES;
+            moved
+        };
+        self.slots.grow_all(&mut grow);
+        if let Frame::Compact(payload) = self.frame {
+            self.frame = Frame::Grown(grow(payload));
         }
+        self.short_end = self.short_end.wrapping_add(growth_bytes);
+        self.advance(growth_bytes);
     }
 
     /// Whether a field of `len` bytes may be appended: it is in no dropped message, and no
@@ -575,14 +644,22 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if self.dropping.is_some() {
             return false;
         }
-        let position = self.written_bytes();
-        let message_begin = self
-            .slots
-            .outermost_position(self.begin, self.written_before)
-            .unwrap_or(position);
-        let admitted = position - message_begin + len as u64 <= MAX_MESSAGE_BYTES;
+        let admitted = self.outermost_len() + len as u64 <= MAX_MESSAGE_BYTES;
         self.dropped_fields += u64::from(!admitted);
         admitted
+    }
+
+    /// Length so far of the outermost message that is open. Lengths in it that are still open count
+    /// as 4.
+    fn outermost_len(&self) -> u64 {
+        match self.slots.outermost() {
+            None => 0,
+            Some(Outermost::Elsewhere(position)) => self.written_bytes() - position,
+            Some(Outermost::Here {
+                payload,
+                compact_inside,
+            }) => (self.distance(payload) + GROWTH_BYTES * compact_inside) as u64,
+        }
     }
 
     /// Fills each range to its last byte before it asks for the next one.
@@ -612,6 +689,13 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.cursor = unsafe { put_at(self.cursor, bytes) };
     }
 
+    /// Appends a compact slot, for which there must be room as if it had 4 bytes.
+    #[inline(always)]
+    fn advance_over_slot(&mut self) {
+        self.advance(1);
+        self.hold_back();
+    }
+
     /// Moves the cursor over bytes for which there is room.
     #[inline(always)]
     fn advance(&mut self, len: usize) {
@@ -619,6 +703,15 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         // SAFETY: callers have checked the room, so this stays within the range (invariant 1).
         self.cursor = unsafe { self.cursor.add(len) };
     }
+}
+
+/// Address of a range that was not asked for yet, for [`StreamWriter::new`]: not null.
+const NOWHERE_YET: usize = 1;
+
+/// What [`StreamWriter::short_end`] is for a usable end.
+#[inline(always)]
+const fn short_end_before(usable_end: usize) -> usize {
+    usable_end.wrapping_sub(SHORT_FIELD_BYTES - 1)
 }
 
 // The fields that need one check of room for several parts are written through the functions below:

@@ -44,31 +44,51 @@ pub(super) struct Elsewhere {
 }
 
 /// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
-/// others lie in the current range, and only their payload address counts.
+/// next ones have grown to 4 bytes in the current range; the last ones are compact, of one byte, and
+/// lie there, too. Of those in the current range only the payload address counts.
 ///
 /// The order of the members is kept, so that begin and end of a message find what they look at in
 /// one cache line.
 #[repr(C)]
 pub(super) struct OpenSlots {
-    /// First byte of each message's payload; the slot is the 4 bytes before. Written when the
-    /// message begins: to initialize all of them makes a new stream dearer than a field.
+    /// First byte of each message's payload; the slot lies before it. Written when the message
+    /// begins: to initialize all of them makes a new stream dearer than a field.
     payloads: [MaybeUninit<*mut u8>; INLINE_DEPTH],
     /// The payloads of the slots from `INLINE_DEPTH` on.
     spilled_payloads: SpilledPayloads,
-    /// At most as many as there are open messages.
+    /// At most `grown`.
     elsewhere: ElsewhereStack,
-    /// Messages of a greater depth have their slots inline and in the current range: the length of
-    /// `elsewhere`, or `usize::MAX` if there are slots from `INLINE_DEPTH` on. Whatever changes
-    /// one of the two ends with [`OpenSlots::note_here`].
-    here_above: usize,
+    /// Number of slots that have 4 bytes, elsewhere or not; at most as many as there are open
+    /// messages.
+    grown: usize,
+    /// The number of open messages while the stack is suspended.
+    suspended_len: usize,
+    /// Messages of a greater depth have slots that are inline and compact: `grown`, or
+    /// `usize::MAX` if there are slots from `INLINE_DEPTH` on. Whatever changes one of the two ends
+    /// with [`OpenSlots::note_compact`].
+    compact_above: usize,
     /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
 }
 
+/// Where the payload of the outermost open message begins.
+pub(super) enum Outermost {
+    /// In the current range.
+    Here {
+        payload: *mut u8,
+        /// Number of open messages in it with compact slots.
+        compact_inside: usize,
+    },
+    /// At this stream position.
+    Elsewhere(u64),
+}
+
 /// A slot that was taken off the stack.
 pub(super) enum Popped {
-    /// In the current range, with this payload address.
-    Here(*mut u8),
+    /// Of one byte, in the current range, with this payload address.
+    Compact(*mut u8),
+    /// Of 4 bytes, in the current range, with this payload address.
+    Grown(*mut u8),
     /// In a range that was given up, where it had this payload address.
     Elsewhere(*mut u8, Elsewhere),
 }
@@ -79,7 +99,9 @@ impl OpenSlots {
             payloads: [const { MaybeUninit::uninit() }; INLINE_DEPTH],
             spilled_payloads: SpilledPayloads::new(),
             elsewhere: ElsewhereStack::new(),
-            here_above: 0,
+            grown: 0,
+            suspended_len: 0,
+            compact_above: 0,
             len: 0,
         }
     }
@@ -92,6 +114,16 @@ impl OpenSlots {
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Number of slots of one byte.
+    pub(super) fn compact_count(&self) -> usize {
+        let len = if self.len == usize::MAX {
+            self.suspended_len
+        } else {
+            self.len
+        };
+        len - self.grown
     }
 
     /// The payload address of the slot number `index`, which is inline.
@@ -108,7 +140,17 @@ impl OpenSlots {
         unsafe { payload.assume_init() }
     }
 
-    /// Pushes a slot of the current range as number `depth`, which is `len` and inline.
+    /// The payload address of the slot number `index`, which is open.
+    fn payload(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < self.len);
+        match index.checked_sub(INLINE_DEPTH) {
+            Some(spilled_index) => self.spilled_payloads[spilled_index],
+            // SAFETY: the message is open, and the index was looked at.
+            None => unsafe { self.inline_payload(index) },
+        }
+    }
+
+    /// Pushes a compact slot as number `depth`, which is `len` and inline.
     #[inline(always)]
     pub(super) fn push_inline(&mut self, depth: usize, payload: *mut u8) {
         debug_assert!(depth == self.len);
@@ -125,7 +167,7 @@ impl OpenSlots {
             self.spilled_payloads.push(payload);
             self.len += 1;
         }
-        self.note_here();
+        self.note_compact();
     }
 
     /// Pushes a slot for which there is no memory; its payload begins at stream position
@@ -138,64 +180,87 @@ impl OpenSlots {
             position,
             target: SlotTarget::Discard,
         });
-        self.note_here();
+        self.grown = self.len;
+        self.note_compact();
     }
 
-    fn note_here(&mut self) {
-        self.here_above = if self.len > INLINE_DEPTH {
+    fn note_compact(&mut self) {
+        self.compact_above = if self.len > INLINE_DEPTH {
             usize::MAX
         } else {
-            self.elsewhere.len()
+            self.grown
         };
     }
 
-    /// Takes the slot of the message of this depth if it is the innermost one, inline and in the
-    /// current range; returns its payload address. The root, of depth 0, has none.
+    /// The payload address of the message of this depth, if it is the innermost one and its slot is
+    /// inline and compact. The root, of depth 0, has none.
     #[inline(always)]
-    pub(super) fn pop_inline_here(&mut self, depth: usize) -> Option<*mut u8> {
-        let takes = depth == self.len && depth > self.here_above;
-        takes.then(|| {
-            self.len = depth - 1;
-            // SAFETY: the message was open up to now; there are no slots from `INLINE_DEPTH` on.
-            unsafe { self.inline_payload(depth - 1) }
-        })
+    pub(super) fn inline_compact(&self, depth: usize) -> Option<*mut u8> {
+        let is_it = depth == self.len && depth > self.compact_above;
+        // SAFETY: the message is open; there are no slots from `INLINE_DEPTH` on.
+        is_it.then(|| unsafe { self.inline_payload(depth - 1) })
+    }
+
+    /// Takes the slot that [`OpenSlots::inline_compact`] found for this depth.
+    #[inline(always)]
+    pub(super) fn pop_inline_compact(&mut self, depth: usize) {
+        debug_assert!(depth == self.len && depth > self.compact_above);
+        self.len = depth - 1;
+    }
+
+    /// The payload address of the innermost message, if its slot is compact.
+    pub(super) fn innermost_compact(&self) -> Option<*mut u8> {
+        (self.len > self.grown).then(|| self.payload(self.len - 1))
     }
 
     #[cold]
     pub(super) fn pop(&mut self) -> Option<Popped> {
         let index = self.len.checked_sub(1)?;
-        let payload = if index < INLINE_DEPTH {
-            // SAFETY: the message was open up to now, and the index was looked at.
-            unsafe { self.inline_payload(index) }
-        } else {
-            self.spilled_payloads.pop()?
-        };
+        let payload = self.payload(index);
+        if index >= INLINE_DEPTH {
+            self.spilled_payloads.pop();
+        }
         self.len = index;
-        let popped = if index >= self.elsewhere.len() {
-            Popped::Here(payload)
+        let popped = if index >= self.grown {
+            Popped::Compact(payload)
+        } else if index >= self.elsewhere.len() {
+            Popped::Grown(payload)
         } else {
             Popped::Elsewhere(payload, self.elsewhere.pop()?)
         };
-        self.note_here();
+        self.grown = self.grown.min(index);
+        self.note_compact();
         Some(popped)
     }
 
-    /// Stream position at which the payload of the outermost open message begins, for a current
-    /// range that begins at `begin` and at stream position `begin_position`.
-    pub(super) fn outermost_position(&self, begin: *mut u8, begin_position: u64) -> Option<u64> {
+    /// Where the outermost open message begins.
+    pub(super) fn outermost(&self) -> Option<Outermost> {
         match self.elsewhere.first() {
             _ if self.len == 0 => None,
-            Some(outermost) => Some(outermost.position),
-            None => {
-                // SAFETY: there is an open message.
-                let payload = unsafe { self.inline_payload(0) };
-                Some(begin_position + (payload.addr() - begin.addr()) as u64)
-            }
+            Some(outermost) => Some(Outermost::Elsewhere(outermost.position)),
+            None => Some(Outermost::Here {
+                payload: self.payload(0),
+                compact_inside: self.compact_count() - usize::from(self.grown == 0),
+            }),
         }
     }
 
+    /// Lets every compact slot grow. `grow` is asked for each, from the innermost message outwards:
+    /// it gets the payload's address and returns where the payload is from now on.
+    pub(super) fn grow_all(&mut self, mut grow: impl FnMut(*mut u8) -> *mut u8) {
+        for index in (self.grown..self.len).rev() {
+            let payload = grow(self.payload(index));
+            match index.checked_sub(INLINE_DEPTH) {
+                Some(spilled_index) => self.spilled_payloads[spilled_index] = payload,
+                None => self.payloads[index] = MaybeUninit::new(payload),
+            }
+        }
+        self.grown = self.len;
+        self.note_compact();
+    }
+
     /// Gives up the current range, which begins at `begin` and at stream position
-    /// `begin_position`: every open slot is elsewhere from now on. A target is asked for each slot
+    /// `begin_position` and in which all slots have grown: each is elsewhere from now on. A target is asked for each slot
     /// that was in this range, from the outermost message inwards, with the slot's offset.
     pub(super) fn leave_range(
         &mut self,
@@ -204,29 +269,23 @@ impl OpenSlots {
         mut target: impl FnMut(usize) -> SlotTarget,
     ) {
         for index in self.elsewhere.len()..self.len {
-            let payload = match index.checked_sub(INLINE_DEPTH) {
-                Some(spilled_index) => self.spilled_payloads[spilled_index],
-                // SAFETY: the message is open, and the index was looked at.
-                None => unsafe { self.inline_payload(index) },
-            };
-            let payload_offset = payload.addr() - begin.addr();
+            let payload_offset = self.payload(index).addr() - begin.addr();
             self.elsewhere.push(Elsewhere {
                 position: begin_position + payload_offset as u64,
                 target: target(payload_offset - SLOT_BYTES),
             });
         }
-        self.note_here();
     }
 
     /// Sets the stack aside: until [`OpenSlots::resume`], its length equals no depth, so nothing
-    /// can be pushed or popped on the fast paths. Returns what to give to `resume`.
-    pub(super) fn suspend(&mut self) -> usize {
-        core::mem::replace(&mut self.len, usize::MAX)
+    /// can be pushed or popped on the fast paths.
+    pub(super) fn suspend(&mut self) {
+        self.suspended_len = core::mem::replace(&mut self.len, usize::MAX);
     }
 
     /// Takes back [`OpenSlots::suspend`].
-    pub(super) fn resume(&mut self, len: usize) {
-        self.len = len;
+    pub(super) fn resume(&mut self) {
+        self.len = self.suspended_len;
     }
 }
 

@@ -10,6 +10,9 @@ use protozero::{Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter}
 use super::port::WriterPort;
 use crate::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
 
+/// Longest packet whose size takes one byte. One of 127 bytes would do, too; Perfetto's own
+/// writers stop here, and so their bytes are ours.
+pub(super) const COMPACT_MAX_BYTES: usize = 126;
 /// Memory for packets that are dropped. Longer ones begin again at its start.
 const GARBAGE_BYTES: usize = 1024;
 
@@ -18,8 +21,8 @@ const GARBAGE_BYTES: usize = 1024;
 /// Invariants:
 /// - (C1) The stream's range, if it has one, lies in the writable range of `chunk`, or, if that is
 ///   `None`, in `garbage`. `chunk` is given away only after the stream gave up its range.
-/// - (C2) If `packet_at` is not 0, then `chunk` has an open fragment, whose size is the 4 bytes
-///   before it, in the stream's range.
+/// - (C2) The stream has a slot outside any message only if `chunk` has an open fragment, and then it
+///   stands for its size, where the finished fragments end.
 /// - (C3) While `chunk` has no open fragment, the stream's cursor stands where its finished
 ///   fragments end, or the stream has no range.
 #[derive(Debug)]
@@ -28,8 +31,6 @@ pub(super) struct ChunkSource {
     chunk: Option<WritableChunk>,
     /// Distance of the stream's range from the start of the chunk's payload.
     range_offset_bytes: usize,
-    /// Distance of the open packet's first byte from the start of the stream's range.
-    packet_at: usize,
     /// Whether the last attempt to get a chunk failed.
     is_dropping: bool,
     garbage: Vec<u8>,
@@ -52,7 +53,6 @@ impl ChunkSource {
             port,
             chunk: None,
             range_offset_bytes: 0,
-            packet_at: 0,
             is_dropping: false,
             garbage: vec![0; GARBAGE_BYTES],
         }
@@ -79,40 +79,17 @@ impl ChunkSource {
             .is_some_and(WritableChunk::begin_fragment)
     }
 
-    /// The packet that was begun in the chunk starts `packet_at` bytes after the start of the
-    /// stream's range, behind its size.
-    #[inline]
-    pub(super) fn set_packet_at(&mut self, packet_at: usize) {
-        self.packet_at = packet_at;
-    }
-
-    /// Takes the open packet's position if its size is for the stream to fill in.
-    #[inline]
-    pub(super) fn take_packet_at(&mut self) -> Option<usize> {
-        let packet_at = std::mem::take(&mut self.packet_at);
-        (packet_at != 0).then_some(packet_at)
-    }
-
-    /// Finishes the packet in the chunk, whose size the stream has filled in, and shows it to
-    /// scrapers. Returns whether the chunk is full to its last byte.
-    #[inline]
-    pub(super) fn end_in_chunk(&mut self) -> bool {
-        self.chunk.as_mut().is_some_and(|chunk| {
-            chunk.end_fragment();
+    /// [`end_packet`] for one whose size is not in the stream's range: its last fragment came from an
+    /// earlier chunk, or it was dropped.
+    #[cold]
+    fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
+        let is_full = self.chunk.as_mut().is_some_and(|chunk| {
+            if chunk.continues_packet() {
+                chunk.end_continuation(used_bytes);
+            }
             chunk.publish_finished();
             chunk.free_bytes() == 0
-        })
-    }
-
-    /// Finishes a packet whose size is not in the stream's range: its last fragment came from an
-    /// earlier chunk, or it was dropped. Returns whether the chunk is to be returned: it is full to
-    /// its last byte, or the next packet has to wait, which is done without a chunk.
-    #[cold]
-    pub(super) fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
-        if let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.continues_packet()) {
-            chunk.end_continuation(used_bytes);
-        }
-        let is_full = self.end_in_chunk();
+        });
         self.port.send_patches();
         is_full || self.chunk.is_some() && !self.port.has_room()
     }
@@ -156,7 +133,6 @@ impl ChunkSource {
         let range_offset_bytes = self.range_offset_bytes;
         let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
         let fragment_bytes = open_at - chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
-        self.packet_at = 0;
         let Some(mut next) = next else {
             self.is_dropping = true;
             let counters = self.port.counters();
@@ -188,13 +164,34 @@ impl ChunkSource {
     }
 }
 
+/// Ends the packet that was begun in the chunk of `stream`, or dropped. Returns whether the chunk is
+/// to be returned: it is full to its last byte, or the next packet has to wait, which is done without
+/// a chunk.
+#[inline]
+pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
+    let Some(fragment_bytes) = stream.close_slot(COMPACT_MAX_BYTES) else {
+        let used_bytes = stream.used_bytes();
+        return stream.source_mut().end_elsewhere(used_bytes);
+    };
+    let source = stream.source_mut();
+    if fragment_bytes == 1 {
+        source.port.counters().packets_empty.add_one();
+    }
+    source.chunk.as_mut().is_some_and(|chunk| {
+        // SAFETY: the size was filled in just now, where the writable range begins (C2).
+        unsafe { chunk.end_fragment(fragment_bytes) };
+        chunk.publish_finished();
+        chunk.free_bytes() == 0
+    })
+}
+
 /// Writes a packet of at most 126 bytes, its size in front, where `stream` writes next, and shows it
 /// to scrapers; if that takes no new chunk. Returns whether it did.
 #[inline]
 pub(super) fn write_whole_packet(stream: &mut StreamWriter<ChunkSource>, fields: &[u8]) -> bool {
     let has_chunk = |source: &ChunkSource| {
         let chunk = source.chunk.as_ref();
-        chunk.is_some_and(WritableChunk::has_published_room)
+        chunk.is_some_and(WritableChunk::has_counted_room)
     };
     if !has_chunk(stream.source()) || !stream.append_delimited(fields) {
         return false;
@@ -202,9 +199,9 @@ pub(super) fn write_whole_packet(stream: &mut StreamWriter<ChunkSource>, fields:
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
-        // SAFETY: there is published room, so no fragment is open, and the packet stands where the
+        // SAFETY: there is counted room, so no fragment is open, and the packet stands where the
         // writable range begins (C3). The stream had more room than the packet takes.
-        unsafe { chunk.finish_published(1 + fields.len()) };
+        unsafe { chunk.append_fragment(1 + fields.len()) };
     }
     true
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use protozero::{Message, StreamWriter, Writer};
 
 use super::arbiter::Arbiter;
-use super::chunk_source::{ChunkSource, Prepared, write_whole_packet};
+use super::chunk_source::{
+    COMPACT_MAX_BYTES, ChunkSource, Prepared, end_packet, write_whole_packet,
+};
 use super::port::WriterPort;
 use crate::coordination::{BufferExhaustedPolicy, PacketCounts};
 use crate::ids::{BufferId, WriterId};
@@ -18,9 +20,6 @@ const PREVIOUS_PACKET_DROPPED_FIELD: u32 = 42;
 const FIRST_PACKET_ON_SEQUENCE_FIELD: u32 = 87;
 /// A loss, because the shared memory was exhausted.
 const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
-/// Longest packet whose size takes one byte. One of 127 bytes would do, too; Perfetto's own
-/// writers stop here, and so their bytes are ours.
-const COMPACT_MAX_BYTES: usize = 126;
 
 /// Writes packets of one sequence to a central buffer.
 ///
@@ -163,7 +162,7 @@ impl TraceWriter {
         let source = self.stream.source_mut();
         source.port().counters().packets_begun.add_one();
         if source.begin_in_chunk() {
-            self.reserve_size();
+            self.stream.append_slot();
         } else {
             self.open_packet_in_new_chunk();
         }
@@ -181,7 +180,7 @@ impl TraceWriter {
             source.port().counters().packets_dropped.add_one();
             return;
         }
-        self.reserve_size();
+        self.stream.append_slot();
         let mut message = self.stream.message();
         if prepared == Prepared::ChunkAfterLoss {
             message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
@@ -193,13 +192,6 @@ impl TraceWriter {
         }
     }
 
-    #[inline]
-    fn reserve_size(&mut self) {
-        self.stream.append_slot();
-        let packet_at = self.stream.used_bytes();
-        self.stream.source_mut().set_packet_at(packet_at);
-    }
-
     /// Ends the open packet, if there is one.
     #[inline]
     fn finish_packet(&mut self) {
@@ -207,22 +199,7 @@ impl TraceWriter {
             return;
         }
         self.is_packet_open = false;
-        self.stream.end_messages();
-        let is_chunk_done = match self.stream.source_mut().take_packet_at() {
-            Some(packet_at) => {
-                let len = self.stream.close_slot(packet_at, COMPACT_MAX_BYTES);
-                let source = self.stream.source_mut();
-                if len == 0 {
-                    source.port().counters().packets_empty.add_one();
-                }
-                source.end_in_chunk()
-            }
-            None => {
-                let used_bytes = self.stream.used_bytes();
-                self.stream.source_mut().end_elsewhere(used_bytes)
-            }
-        };
-        if is_chunk_done {
+        if end_packet(&mut self.stream) {
             // If it is full, nothing could be counted ahead for scrapers, so the packet shows at
             // once this way.
             self.return_chunk();

@@ -61,8 +61,7 @@ pub struct WritableRange {
 /// - (W3) `finished_bytes` is at most the payload's size. Payload before it consists of finished
 ///   fragments: walking the sizes that stand there ends exactly at `finished_bytes`. It is not
 ///   written again; that is the condition on which [`WritableRange`]s are given out.
-/// - (W4) The count covers finished fragments, and then at most one more: the open one, or one
-///   yet to come if `published`.
+/// - (W4) The count covers finished fragments, and then at most one more: `next`.
 #[derive(Debug)]
 #[must_use = "a chunk that is not completed stays in use for ever"]
 pub struct WritableChunk {
@@ -72,11 +71,18 @@ pub struct WritableChunk {
     chunk_id: ChunkId,
     packets: PacketsWord,
     finished_bytes: usize,
-    /// Whether a fragment is open, its size at `finished_bytes`.
-    is_open: bool,
-    /// Whether the count is ahead of the fragments that were opened, by one.
-    /// Then no fragment is open, and `finished_bytes` is below the payload's size.
-    published: bool,
+    next: NextFragment,
+}
+
+/// What is behind the finished fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextFragment {
+    /// Nothing yet.
+    Uncounted,
+    /// Nothing yet, but the count covers it. `finished_bytes` is below the payload's size.
+    Counted,
+    /// The open fragment, which the count covers, its size at `finished_bytes`.
+    Open,
 }
 
 impl WritableChunk {
@@ -97,8 +103,7 @@ impl WritableChunk {
             chunk_id: header.chunk_id,
             packets: PacketsWord::default(),
             finished_bytes: 0,
-            is_open: false,
-            published: false,
+            next: NextFragment::Uncounted,
         };
         let words = chunk.header();
         // Relaxed: the store of the packets word below publishes both ids.
@@ -144,7 +149,7 @@ impl WritableChunk {
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.is_open
+        self.next == NextFragment::Open
     }
 
     /// Whether the open fragment is the first of the chunk and goes on with an earlier packet.
@@ -157,16 +162,19 @@ impl WritableChunk {
     #[inline]
     #[must_use]
     pub fn has_room_for_packet(&self) -> bool {
-        !self.is_open
-            && self.packets.count() - u16::from(self.published) < PACKETS_PER_CHUNK_MAX
-            && self.free_bytes() >= PACKET_ROOM_MIN_BYTES
+        let countable = match self.next {
+            NextFragment::Uncounted => PACKETS_PER_CHUNK_MAX,
+            NextFragment::Counted => PACKETS_PER_CHUNK_MAX + 1,
+            NextFragment::Open => return false,
+        };
+        self.packets.count() < countable && self.free_bytes() >= PACKET_ROOM_MIN_BYTES
     }
 
     /// The memory from the end of the finished fragments on; behind its size, if the open
     /// fragment continues a packet.
     #[must_use]
     pub fn writable_range(&self) -> WritableRange {
-        let skipped_bytes = if self.is_open && self.continues_packet() {
+        let skipped_bytes = if self.is_open() && self.continues_packet() {
             FRAGMENT_SIZE_BYTES
         } else {
             0
@@ -189,12 +197,10 @@ impl WritableChunk {
         if !self.has_room_for_packet() {
             return false;
         }
-        if self.published {
-            self.published = false;
-        } else {
+        if self.next == NextFragment::Uncounted {
             self.count_one_more();
         }
-        self.is_open = true;
+        self.next = NextFragment::Open;
         true
     }
 
@@ -208,22 +214,26 @@ impl WritableChunk {
         }
     }
 
-    /// Finishes the open fragment, by the size that stands at its start.
+    /// Finishes the open fragment.
+    ///
+    /// # Safety
+    ///
+    /// The fragment stands at the start of the writable range, its size in front, and takes
+    /// `fragment_bytes` in all.
     #[inline]
-    pub fn end_fragment(&mut self) {
-        if self.is_open {
-            let end_bytes = self.end_of_fragment();
-            debug_assert!(end_bytes <= self.payload_size_bytes());
-            self.finished_bytes = end_bytes.min(self.payload_size_bytes());
-            self.is_open = false;
+    pub unsafe fn end_fragment(&mut self, fragment_bytes: usize) {
+        if self.is_open() {
+            self.advance(fragment_bytes);
+            self.next = NextFragment::Uncounted;
         }
     }
 
     /// Finishes the open fragment, of which `len` bytes were filled, as the end of a packet that
     /// came from the chunk before.
     pub fn end_continuation(&mut self, len: usize) {
-        self.write_size(len);
-        self.end_fragment();
+        let fragment_bytes = self.write_size(len);
+        // SAFETY: the size was written just now.
+        unsafe { self.end_fragment(fragment_bytes) };
     }
 
     /// Closes the open fragment, of which `len` bytes were filled, as one whose packet continues
@@ -237,7 +247,7 @@ impl WritableChunk {
     /// Gives up the open fragment, and with it its packet: its size says that nothing follows. No
     /// further fragment fits.
     pub fn abandon_fragment(&mut self) {
-        if self.is_open {
+        if self.is_open() {
             self.write(&redundant_varint(ABANDONED_FRAGMENT_SIZE));
             self.seal();
         }
@@ -253,31 +263,31 @@ impl WritableChunk {
     /// Without effect while a fragment is open or if no byte is free.
     #[inline]
     pub fn publish_finished(&mut self) {
-        if !self.is_open && !self.published && self.free_bytes() > 0 {
+        if self.next == NextFragment::Uncounted && self.free_bytes() > 0 {
             self.count_one_more();
-            self.published = true;
+            self.next = NextFragment::Counted;
         }
     }
 
     /// Whether the next fragment is counted already, and one behind it can be counted.
     #[inline]
     #[must_use]
-    pub fn has_published_room(&self) -> bool {
-        self.published && self.packets.count() < PacketsWord::COUNT_MAX
+    pub fn has_counted_room(&self) -> bool {
+        self.next == NextFragment::Counted && self.packets.count() < PacketsWord::COUNT_MAX
     }
 
-    /// Finishes a fragment that was written whole, at the start of the writable range, and lets a
-    /// scraper see it: does at once what [`WritableChunk::begin_fragment`], `end_fragment` and
-    /// `publish_finished` do.
+    /// Does at once what [`WritableChunk::begin_fragment`], [`WritableChunk::end_fragment`] and
+    /// [`WritableChunk::publish_finished`] do, for a fragment that was written whole.
     ///
     /// # Safety
     ///
-    /// There is published room ([`WritableChunk::has_published_room`]). The fragment stands there
-    /// with its size in front and takes `fragment_bytes`, fewer than are free.
+    /// There is counted room ([`WritableChunk::has_counted_room`]). The fragment stands at the start
+    /// of the writable range, its size in front, and takes `fragment_bytes` in all, fewer than are
+    /// free.
     #[inline]
-    pub unsafe fn finish_published(&mut self, fragment_bytes: usize) {
-        debug_assert!(self.has_published_room() && fragment_bytes < self.free_bytes());
-        self.finished_bytes += fragment_bytes;
+    pub unsafe fn append_fragment(&mut self, fragment_bytes: usize) {
+        debug_assert!(self.has_counted_room() && fragment_bytes < self.free_bytes());
+        self.advance(fragment_bytes);
         self.count_one_more();
     }
 
@@ -285,8 +295,8 @@ impl WritableChunk {
     #[must_use = "a chunk that is not committed stays in use for ever"]
     pub fn complete(mut self) -> ChunkPlace {
         self.abandon_fragment();
-        if self.published {
-            // An empty packet, so that the count is true. There is room (see `published`).
+        if self.next == NextFragment::Counted {
+            // An empty packet, so that the count is true. There is room (see `NextFragment`).
             self.write(&[0]);
         }
         if let Some(word) = self.mapping.page_word(self.place.page_index) {
@@ -301,10 +311,13 @@ impl WritableChunk {
         assert!(self.begin_fragment());
         if bytes.len() < 127 {
             self.write(&[&[bytes.len() as u8], bytes].concat());
+            // SAFETY: the fragment was written just now.
+            unsafe { self.end_fragment(1 + bytes.len()) };
         } else {
             self.fill_fragment(bytes);
+            // SAFETY: as above.
+            unsafe { self.end_fragment(FRAGMENT_SIZE_BYTES + bytes.len()) };
         }
-        self.end_fragment();
     }
 
     /// Writes a size of four bytes, and the open fragment's first bytes.
@@ -313,39 +326,29 @@ impl WritableChunk {
         self.write(&[&redundant_varint(bytes.len() as u32), bytes].concat());
     }
 
-    /// Where the open fragment ends, by its size.
-    #[inline]
-    fn end_of_fragment(&self) -> usize {
-        let len = FRAGMENT_SIZE_BYTES.min(self.free_bytes());
-        // SAFETY: the bytes lie in the payload. Whoever holds this handle is the only one to write
-        // them (W1), and does not do so during this call.
-        let size = unsafe { self.mapping.backing.read(self.start_bytes(), len) };
-        match *size {
-            [byte, ..] if byte < 0x80 => self.finished_bytes + 1 + usize::from(byte),
-            [a, b, c, d] => {
-                let size = u32::from(a & 0x7f)
-                    | u32::from(b & 0x7f) << 7
-                    | u32::from(c & 0x7f) << 14
-                    | u32::from(d & 0x7f) << 21;
-                self.finished_bytes + FRAGMENT_SIZE_BYTES + size as usize
-            }
-            _ => self.payload_size_bytes(),
-        }
-    }
-
-    /// Writes the open fragment's size, no more than there is room for (W3).
-    fn write_size(&mut self, len: usize) {
+    /// Writes the open fragment's size, no more than there is room for (W3). Returns how many bytes
+    /// the fragment takes with it.
+    fn write_size(&mut self, len: usize) -> usize {
         let room = self.free_bytes().saturating_sub(FRAGMENT_SIZE_BYTES);
-        debug_assert!(self.is_open && len <= room);
-        if self.is_open {
-            self.write(&redundant_varint(len.min(room) as u32));
+        debug_assert!(self.is_open() && len <= room);
+        let len = len.min(room);
+        if self.is_open() {
+            self.write(&redundant_varint(len as u32));
         }
+        FRAGMENT_SIZE_BYTES + len
     }
 
     /// Declares the whole payload finished.
     fn seal(&mut self) {
         self.finished_bytes = self.payload_size_bytes();
-        self.is_open = false;
+        self.next = NextFragment::Uncounted;
+    }
+
+    /// Moves the end of the finished fragments over one more.
+    #[inline]
+    fn advance(&mut self, fragment_bytes: usize) {
+        debug_assert!(fragment_bytes <= self.free_bytes());
+        self.finished_bytes += fragment_bytes;
     }
 
     #[inline]

@@ -332,7 +332,7 @@ fn a_scrape_sees_finished_packets_only() {
     assert!(chunk.begin_fragment());
     chunk.fill_fragment(b"one");
     assert_eq!(service.scrape(place, &mut payload), None);
-    chunk.end_fragment();
+    chunk.end_continuation(3);
     assert_eq!(service.scrape(place, &mut payload), None);
     chunk.publish_finished();
     let scraped = service.scrape(place, &mut payload).unwrap();

@@ -1,13 +1,42 @@
-//! Arguments of events: debug annotations with interned names.
+//! Values of arguments: debug annotations.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::protos::{DebugAnnotation, TrackEvent};
+use crate::protos::DebugAnnotation;
 
 /// A value that an event can carry.
 ///
-/// Implement it for a type of your own by delegating to one of the types here, or by nesting.
+/// There are implementations for numbers, booleans, characters, strings, paths, raw pointers,
+/// options, and for slices and maps of all these. What is only [`fmt::Display`] or [`fmt::Debug`] is
+/// written as text by [`display`] and [`debug`]; in the macros, by `%` and `?` before the value.
+///
+/// Implement it for a type of your own by delegating to one of these, or with [`dict`]:
+///
+/// ```
+/// use tracezero::protos::DebugAnnotation;
+/// use tracezero::{ArgValue, instant};
+///
+/// struct Size {
+///     width: u32,
+///     height: u32,
+/// }
+///
+/// impl ArgValue for Size {
+///     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+///         tracezero::dict(|size| {
+///             size.add("width", &self.width).add("height", &self.height);
+///         })
+///         .write(annotation);
+///     }
+/// }
+///
+/// instant!("ui", "resized", to = Size { width: 640, height: 480 });
+/// ```
 pub trait ArgValue {
     /// Sets the value of the annotation.
     fn write(&self, annotation: &mut DebugAnnotation<'_>);
@@ -31,50 +60,200 @@ arg_value!(isize => |value, annotation| annotation.set_int_value(*value as i64))
 arg_value!(u8 u16 u32 => |value, annotation| annotation.set_uint_value(u64::from(*value)));
 arg_value!(u64 => |value, annotation| annotation.set_uint_value(*value));
 arg_value!(usize => |value, annotation| annotation.set_uint_value(*value as u64));
+// No field is wide enough.
+arg_value!(i128 u128 => |value, annotation| display(value).write(annotation));
 arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)));
 arg_value!(f64 => |value, annotation| annotation.set_double_value(*value));
 arg_value!(bool => |value, annotation| annotation.set_bool_value(*value));
+arg_value!(char => |value, annotation| annotation.set_string_value(value.encode_utf8(&mut [0; 4])));
 arg_value!(str => |value, annotation| annotation.set_string_value(value));
 arg_value!(String Cow<'_, str> => |value, annotation| annotation.set_string_value(value));
+// What is not Unicode is replaced.
+arg_value!(Path PathBuf => |value, annotation| display(&value.display()).write(annotation));
 
-impl<T: ArgValue + ?Sized> ArgValue for &T {
+/// An address.
+impl<T> ArgValue for *const T {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
-        (**self).write(annotation);
+        annotation.set_pointer_value(self.addr() as u64);
     }
 }
 
-/// The arguments of an event that is being written.
-pub struct Args<'e, 'w> {
-    event: &'e mut TrackEvent<'w>,
-    /// Interned ids of the names of the arguments that are still to come.
-    name_iids: &'e [u32],
+/// An address.
+impl<T> ArgValue for *mut T {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.cast_const().write(annotation);
+    }
 }
 
-impl<'e, 'w> Args<'e, 'w> {
-    #[inline]
-    pub(super) fn new(event: &'e mut TrackEvent<'w>, name_iids: &'e [u32]) -> Self {
-        Self { event, name_iids }
-    }
+macro_rules! arg_by_reference {
+    ($($type:ty)+) => {
+        $(impl<T: ArgValue + ?Sized> ArgValue for $type {
+            #[inline]
+            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+                (**self).write(annotation);
+            }
+        })+
+    };
+}
 
-    /// Adds the next argument. One more than the call site has names is ignored.
+arg_by_reference!(&T &mut T Box<T> Rc<T> Arc<T>);
+
+/// The value, or a name without one.
+impl<T: ArgValue> ArgValue for Option<T> {
     #[inline]
-    pub fn add(&mut self, value: &(impl ArgValue + ?Sized)) {
-        if let Some((name_iid, rest)) = self.name_iids.split_first() {
-            self.name_iids = rest;
-            self.event.add_debug_annotations(|annotation| {
-                annotation.set_name_iid(u64::from(*name_iid));
-                value.write(annotation);
-            });
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        if let Some(value) = self {
+            value.write(annotation);
         }
     }
 }
 
-impl fmt::Debug for Args<'_, '_> {
+/// An array.
+impl<T: ArgValue> ArgValue for [T] {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        for value in self {
+            annotation.add_array_values(|element| value.write(element));
+        }
+    }
+}
+
+impl<T: ArgValue, const N: usize> ArgValue for [T; N] {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.as_slice().write(annotation);
+    }
+}
+
+impl<T: ArgValue> ArgValue for Vec<T> {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.as_slice().write(annotation);
+    }
+}
+
+/// A dictionary.
+impl<K: AsRef<str>, V: ArgValue, S> ArgValue for HashMap<K, V, S> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        let mut entries = DictWriter { annotation };
+        for (name, value) in self {
+            entries.add(name.as_ref(), value);
+        }
+    }
+}
+
+/// A dictionary.
+impl<K: AsRef<str>, V: ArgValue> ArgValue for BTreeMap<K, V> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        let mut entries = DictWriter { annotation };
+        for (name, value) in self {
+            entries.add(name.as_ref(), value);
+        }
+    }
+}
+
+/// A dictionary as an argument: `write` adds its entries.
+///
+/// ```
+/// use tracezero::{dict, instant};
+///
+/// let (width, height) = (640, 480);
+/// instant!("ui", "resized", to = dict(|size| {
+///     size.add("width", &width).add("height", &height);
+///     size.add("corner", &dict(|at| {
+///         at.add("x", &0).add("y", &0);
+///     }));
+/// }));
+/// ```
+pub const fn dict<F: Fn(&mut DictWriter<'_, '_>)>(write: F) -> Dict<F> {
+    Dict(write)
+}
+
+/// A dictionary as an argument, made by [`dict`].
+#[derive(Clone, Copy)]
+pub struct Dict<F>(F);
+
+impl<F: Fn(&mut DictWriter<'_, '_>)> ArgValue for Dict<F> {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.0(&mut DictWriter { annotation });
+    }
+}
+
+impl<F> fmt::Debug for Dict<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Args")
-            .field("name_iids", &self.name_iids)
-            .finish_non_exhaustive()
+        f.debug_struct("Dict").finish_non_exhaustive()
+    }
+}
+
+/// The entries of a dictionary that is being written.
+#[derive(Debug)]
+pub struct DictWriter<'a, 'w> {
+    annotation: &'a mut DebugAnnotation<'w>,
+}
+
+impl DictWriter<'_, '_> {
+    /// Adds an entry.
+    #[inline]
+    pub fn add(&mut self, name: &str, value: &(impl ArgValue + ?Sized)) -> &mut Self {
+        self.annotation.add_dict_entries(|entry| {
+            entry.set_name(name);
+            value.write(entry);
+        });
+        self
+    }
+}
+
+/// A value as the text that [`fmt::Display`] makes of it, written without a buffer in between.
+///
+/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+pub const fn display<T: fmt::Display + ?Sized>(value: &T) -> AsDisplay<'_, T> {
+    AsDisplay(value)
+}
+
+/// A value as the text that [`fmt::Debug`] makes of it, written without a buffer in between.
+///
+/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+pub const fn debug<T: fmt::Debug + ?Sized>(value: &T) -> AsDebug<'_, T> {
+    AsDebug(value)
+}
+
+/// A value as text, made by [`display`].
+#[derive(Clone, Copy, Debug)]
+pub struct AsDisplay<'a, T: ?Sized>(&'a T);
+
+/// A value as text, made by [`debug`].
+#[derive(Clone, Copy, Debug)]
+pub struct AsDebug<'a, T: ?Sized>(&'a T);
+
+impl<T: fmt::Display + ?Sized> ArgValue for AsDisplay<'_, T> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        write_text(annotation, format_args!("{}", self.0));
+    }
+}
+
+impl<T: fmt::Debug + ?Sized> ArgValue for AsDebug<'_, T> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        write_text(annotation, format_args!("{:?}", self.0));
+    }
+}
+
+fn write_text(annotation: &mut DebugAnnotation<'_>, text: fmt::Arguments<'_>) {
+    const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
+    let mut value = annotation.as_message_mut().begin_nested::<STRING_VALUE>();
+    // If formatting fails, what came until then is the text.
+    let _ = fmt::write(&mut Pieces(&mut value), text);
+}
+
+/// A string field that is open: its bytes are a nested message's.
+struct Pieces<'a, 'w>(&'a mut protozero::Message<'w>);
+
+impl fmt::Write for Pieces<'_, '_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        self.0.append_raw(piece.as_bytes());
+        Ok(())
     }
 }
 

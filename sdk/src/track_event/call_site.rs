@@ -2,32 +2,44 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::arg::{Args, CounterValue};
+use super::arg::CounterValue;
+use super::encoding::EventBody;
+use super::event::EventParts;
 use super::interning::{NameKind, intern};
-use super::span::Span;
-use super::{TRACK_EVENT, track};
-use crate::clock;
+use super::placement::Placement;
+use super::span::{Span, TrackSpan};
+use super::track::{CounterTrack, Track};
+use super::{ENABLED, TRACK_EVENT};
 use crate::producer::{self, ActiveSlots};
+use crate::protos::track_event::Type;
 
 /// One place in the code that records events.
 pub struct CallSite {
     pub(super) category: &'static str,
+    /// Empty for an event whose name is no literal.
     pub(super) name: &'static str,
     pub(super) arg_names: &'static [&'static str],
     active: ActiveSlots,
     ids: OnceLock<CallSiteIds>,
+    /// For counters whose name is a literal.
+    counter: OnceLock<CounterTrack>,
 }
 
 /// The numbers of a call site's names.
 #[derive(Debug)]
 pub(super) struct CallSiteIds {
-    pub(super) category: u32,
+    /// The call site itself. Counts from 0.
+    pub(super) site: u32,
+    /// Of each category in the group.
+    pub(super) categories: Box<[u32]>,
+    /// 0 without a name.
     pub(super) event: u32,
     pub(super) args: Box<[u32]>,
-    /// For counters.
-    pub(super) counter: u32,
-    pub(super) counter_track: u64,
+    /// What events without arguments consist of.
+    pub(super) begin: EventBody,
+    pub(super) instant: EventBody,
 }
 
 impl CallSite {
@@ -44,57 +56,151 @@ impl CallSite {
             arg_names,
             active: ActiveSlots::unregistered(),
             ids: OnceLock::new(),
+            counter: OnceLock::new(),
         }
     }
 
     /// The sessions that record this call site, as a bit mask: one relaxed load.
     #[inline(always)]
     pub fn active_slots(&'static self) -> u32 {
+        if !ENABLED {
+            return 0;
+        }
         self.active.load(|| producer::register_call_site(self))
     }
 
-    /// Begins a span in the sessions of `slots`.
+    /// Begins a slice in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
-    pub fn begin_span(&'static self, slots: u32, args: impl Fn(&mut Args<'_, '_>)) -> Span {
-        let timestamp_ns = clock::now_ns();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let ids = self.ids();
-            let writer = &mut instance.writer;
-            instance
-                .events
-                .begin_slice(writer, timestamp_ns, self, ids, &args);
-        });
+    pub fn span<P: EventParts>(&'static self, slots: u32, parts: &P) -> Span {
+        self.slice_begin(slots, &Placement::new(), parts);
         Span::begun(slots)
     }
 
-    /// Records an instant in the sessions of `slots`.
+    /// The same with a name of its own, or at another time.
     #[inline(never)]
-    pub fn instant(&'static self, slots: u32, args: impl Fn(&mut Args<'_, '_>)) {
-        let timestamp_ns = clock::now_ns();
+    pub fn span_placed<P: EventParts>(
+        &'static self,
+        slots: u32,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) -> Span {
+        self.slice_begin(slots, placement, parts);
+        Span::begun(slots)
+    }
+
+    /// The same on a track that is not this thread's.
+    #[inline(never)]
+    pub fn span_on_track<P: EventParts>(
+        &'static self,
+        slots: u32,
+        track: &Track,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) -> TrackSpan {
+        self.slice_begin(slots, &placement.on(track), parts);
+        TrackSpan::begun(slots, track)
+    }
+
+    /// Begins a slice that another call site ends.
+    #[inline(never)]
+    pub fn begin<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
+        let time = placement.time();
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let ids = self.ids();
             let writer = &mut instance.writer;
-            instance
-                .events
-                .instant(writer, timestamp_ns, self, ids, &args);
+            let events = &mut instance.events;
+            events.event(writer, time, self, Type::SLICE_BEGIN, placement, parts);
+            events.note_begin(placement);
         });
+    }
+
+    /// Ends a slice that another call site began.
+    #[inline(never)]
+    pub fn end<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
+        let time = placement.time();
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            let writer = &mut instance.writer;
+            let events = &mut instance.events;
+            if events.note_end(placement) {
+                events.event(writer, time, self, Type::SLICE_END, placement, parts);
+            }
+        });
+    }
+
+    /// Records an instant in the sessions of `slots`, on the track of this thread.
+    #[inline(never)]
+    pub fn instant<P: EventParts>(&'static self, slots: u32, parts: &P) {
+        self.event(slots, Type::INSTANT, &Placement::new(), parts);
+    }
+
+    /// The same with a name of its own, at another time, or on another track.
+    #[inline(never)]
+    pub fn instant_placed<P: EventParts>(
+        &'static self,
+        slots: u32,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) {
+        self.event(slots, Type::INSTANT, placement, parts);
+    }
+
+    /// Records the value of the counter with this call site's name in the sessions of `slots`.
+    #[inline]
+    pub fn counter(
+        &'static self,
+        slots: u32,
+        placement: &Placement<'_>,
+        value: impl Into<CounterValue>,
+    ) {
+        let track = self.counter.get_or_init(|| CounterTrack::new(self.name));
+        self.count(slots, track, placement, value.into());
     }
 
     /// Records the value of a counter in the sessions of `slots`.
     #[inline]
-    pub fn counter(&'static self, slots: u32, value: impl Into<CounterValue>) {
-        self.count(slots, value.into());
+    pub fn counter_on(
+        &'static self,
+        slots: u32,
+        track: &CounterTrack,
+        placement: &Placement<'_>,
+        value: impl Into<CounterValue>,
+    ) {
+        self.count(slots, track, placement, value.into());
     }
 
-    #[inline(never)]
-    fn count(&'static self, slots: u32, value: CounterValue) {
-        let timestamp_ns = clock::now_ns();
+    #[inline]
+    fn slice_begin(&'static self, slots: u32, placement: &Placement<'_>, parts: &impl EventParts) {
+        self.event(slots, Type::SLICE_BEGIN, placement, parts);
+    }
+
+    #[inline]
+    fn event(
+        &'static self,
+        slots: u32,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: &impl EventParts,
+    ) {
+        let time = placement.time();
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let ids = self.ids();
             let writer = &mut instance.writer;
             instance
                 .events
-                .counter(writer, timestamp_ns, self, ids, value);
+                .event(writer, time, self, event_type, placement, parts);
+        });
+    }
+
+    #[inline(never)]
+    fn count(
+        &self,
+        slots: u32,
+        track: &CounterTrack,
+        placement: &Placement<'_>,
+        value: CounterValue,
+    ) {
+        let time = placement.time();
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            let writer = &mut instance.writer;
+            instance.events.counter(writer, time, track, value);
         });
     }
 
@@ -108,24 +214,42 @@ impl CallSite {
     }
 
     #[inline]
-    fn ids(&self) -> &CallSiteIds {
-        self.ids.get_or_init(|| CallSiteIds {
-            category: intern(NameKind::Category, self.category),
-            event: intern(NameKind::Event, self.name),
-            args: self
-                .arg_names
-                .iter()
-                .map(|name| intern(NameKind::Arg, name))
-                .collect(),
-            counter: intern(NameKind::CounterTrack, self.name),
-            counter_track: track::counter_uuid(self.name),
+    pub(super) fn ids(&self) -> &CallSiteIds {
+        self.ids.get_or_init(|| {
+            let categories: Box<[u32]> = self
+                .categories()
+                .map(|category| intern(NameKind::Category, category))
+                .collect();
+            let event = match self.name {
+                "" => 0,
+                name => intern(NameKind::Event, name),
+            };
+            CallSiteIds {
+                site: next_site(),
+                begin: EventBody::new(Type::SLICE_BEGIN, &categories, event),
+                instant: EventBody::new(Type::INSTANT, &categories, event),
+                categories,
+                event,
+                args: self
+                    .arg_names
+                    .iter()
+                    .map(|name| intern(NameKind::Arg, name))
+                    .collect(),
+            }
         })
+    }
+
+    /// The categories that the events belong to: a comma separates those of a group.
+    pub(super) fn categories(&self) -> impl Iterator<Item = &'static str> {
+        self.category.split(',').map(str::trim)
     }
 }
 
-/// Writes no arguments.
-#[inline]
-pub fn no_args(_: &mut Args<'_, '_>) {}
+fn next_site() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: only that each number is given once counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 impl fmt::Debug for CallSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,11 +14,10 @@ pub(super) enum NameKind {
     Category,
     Event,
     Arg,
-    CounterTrack,
 }
 
 impl NameKind {
-    pub(super) const COUNT: usize = 4;
+    const COUNT: usize = 3;
 }
 
 type Names = HashMap<(NameKind, &'static str), u32>;
@@ -32,45 +31,69 @@ pub(super) fn intern(kind: NameKind, name: &'static str) -> u32 {
     *names.entry((kind, name)).or_insert(next)
 }
 
-/// The numbers that a sequence has defined already.
+/// The names that a sequence has defined already, and whose.
 #[derive(Debug)]
 pub(super) struct DefinedNames {
-    /// Bit sets, by kind.
-    bits: [Vec<u64>; NameKind::COUNT],
+    /// Call sites all of whose names are defined.
+    sites: BitSet,
+    names: [BitSet; NameKind::COUNT],
 }
+
+#[derive(Debug)]
+struct BitSet(Vec<u64>);
 
 impl DefinedNames {
     pub(super) const fn new() -> Self {
         Self {
-            bits: [const { Vec::new() }; NameKind::COUNT],
+            sites: BitSet::new(),
+            names: [const { BitSet::new() }; NameKind::COUNT],
         }
     }
 
     pub(super) fn clear(&mut self) {
-        for bits in &mut self.bits {
-            bits.fill(0);
+        self.sites.0.fill(0);
+        for names in &mut self.names {
+            names.0.fill(0);
         }
     }
 
+    /// Whether all names of a call site are defined.
     #[inline]
-    pub(super) fn contains(&self, kind: NameKind, id: u32) -> bool {
-        let word = self.bits[kind as usize].get(id as usize / 64);
-        word.is_some_and(|word| word & 1 << (id % 64) != 0)
+    pub(super) fn contains_site(&self, site: u32) -> bool {
+        self.sites.contains(site)
+    }
+
+    /// All names of a call site are defined now.
+    pub(super) fn insert_site(&mut self, site: u32) {
+        self.sites.insert(site);
     }
 
     /// Returns whether `id` is new to the sequence.
-    #[inline]
     pub(super) fn insert(&mut self, kind: NameKind, id: u32) -> bool {
-        let bits = &mut self.bits[kind as usize];
+        self.names[kind as usize].insert(id)
+    }
+}
+
+impl BitSet {
+    const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    #[inline]
+    fn contains(&self, id: u32) -> bool {
+        let word = self.0.get(id as usize / 64);
+        word.is_some_and(|word| word & 1 << (id % 64) != 0)
+    }
+
+    /// Returns whether `id` is new.
+    fn insert(&mut self, id: u32) -> bool {
         let (word, bit) = (id as usize / 64, 1 << (id % 64));
-        if let Some(word) = bits.get_mut(word) {
-            let is_new = *word & bit == 0;
-            *word |= bit;
-            return is_new;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
-        bits.resize(word + 1, 0);
-        bits[word] = bit;
-        true
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
     }
 }
 
@@ -95,8 +118,11 @@ mod tests {
             assert!(!defined.insert(NameKind::Event, id));
             assert!(defined.insert(NameKind::Arg, id));
         }
-        assert!(defined.insert(NameKind::Event, 2));
+        assert!(!defined.contains_site(64));
+        defined.insert_site(64);
+        assert!(defined.contains_site(64) && !defined.contains_site(63));
         defined.clear();
         assert!(defined.insert(NameKind::Event, 64));
+        assert!(!defined.contains_site(64));
     }
 }

@@ -2,37 +2,49 @@
 
 /// Begins a span on the track of this thread; it ends where the returned guard is dropped.
 ///
-/// Category and name are literals; arguments are `name = value` with any
-/// [`ArgValue`](crate::ArgValue). While no session records, nothing is evaluated, and the cost is
-/// one relaxed load.
+/// The category is a literal; the name is a literal, or any expression that is a string. After them
+/// come, in any order:
+///
+/// | | |
+/// |---|---|
+/// | `name = value` | an argument: any [`ArgValue`](crate::ArgValue) |
+/// | `name = %value` | an argument as text, by [`Display`](std::fmt::Display) |
+/// | `name = ?value` | an argument as text, by [`Debug`](std::fmt::Debug) |
+/// | `name`, `%name`, `?name` | the same for a variable of that name |
+/// | `track: &track` | draws it on another [`Track`](crate::Track); the guard may go to another thread |
+/// | `at: timestamp_ns` | was then, and not now: nanoseconds on the trace clock, as of [`clock::now_ns`](crate::clock::now_ns) |
+/// | `flow: &flow` | an arrow passes through it: see [`Flow`](crate::Flow) |
+/// | `last_flow: &flow` | an arrow ends at it |
+/// | <code>fields: &#124;event&#124; ..</code> | fields of the [`TrackEvent`](crate::protos::TrackEvent) itself, such as extensions of a schema of one's own |
+///
+/// While no session records the category nothing is evaluated, and the cost is one relaxed load.
 ///
 /// ```
 /// use tracezero::span;
 ///
 /// # let session = tracezero::InMemorySession::start()?;
 /// let path = String::from("Cargo.toml");
+/// let error = std::io::Error::other("no such luck");
 /// {
-///     let _span = span!("io", "read_file", path = path, bytes = 1234_u64);
+///     let _span = span!("io", "read_file", path, bytes = 1234_u64, %error, "http.status" = 404);
+///     let _attempt = span!("io", format!("attempt {}", 3));
 ///     // what takes its time
-/// } // the span ends here
-/// # assert_eq!(session.finish().1.events, 2);
+/// } // both spans end here
+/// # assert_eq!(session.finish().1.events, 4);
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 #[macro_export]
 macro_rules! span {
-    ($category:literal, $name:literal $(, $arg:ident = $value:expr)* $(,)?) => {{
-        static CALL_SITE: $crate::track_event::CallSite =
-            $crate::track_event::CallSite::new($category, $name, &[$(stringify!($arg)),*]);
-        match CALL_SITE.active_slots() {
-            0 => $crate::track_event::Span::none(),
-            slots => $crate::__with_args!(
-                [$($arg = $value),*] |args| CALL_SITE.begin_span(slots, args)
-            ),
-        }
-    }};
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(span $category [literal $name] [] () [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(span $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
+    };
 }
 
-/// Records something that happens at one point in time, on the track of this thread.
+/// Records something that happens at one point in time, on the track of this thread. It takes what
+/// [`span!`](crate::span) takes.
 ///
 /// ```
 /// use tracezero::instant;
@@ -45,59 +57,91 @@ macro_rules! span {
 /// ```
 #[macro_export]
 macro_rules! instant {
-    ($category:literal, $name:literal $(, $arg:ident = $value:expr)* $(,)?) => {{
-        static CALL_SITE: $crate::track_event::CallSite =
-            $crate::track_event::CallSite::new($category, $name, &[$(stringify!($arg)),*]);
-        match CALL_SITE.active_slots() {
-            0 => {}
-            slots => $crate::__with_args!(
-                [$($arg = $value),*] |args| CALL_SITE.instant(slots, args)
-            ),
-        }
-    }};
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(instant $category [literal $name] [] () [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(instant $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
+    };
 }
 
-/// Records the value of a counter, on a track of its own under the process. Integers and floats
-/// will do, as long as one counter keeps to one of them.
+/// Begins a slice that [`end!`](crate::end) ends: for what is no scope. It takes what
+/// [`span!`](crate::span) takes.
+///
+/// Slices on one track nest: the end belongs to the innermost one that is open. Where a scope will
+/// do, a span's guard ends it on every way out.
+///
+/// ```
+/// use tracezero::{begin, end};
+///
+/// struct Download;
+///
+/// impl Download {
+///     fn on_start(&self, url: &str) {
+///         begin!("net", "download", url = url);
+///     }
+///
+///     fn on_done(&self, bytes: u64) {
+///         end!("net", bytes = bytes);
+///     }
+/// }
+/// # let session = tracezero::InMemorySession::start()?;
+/// # Download.on_start("/index.html");
+/// # Download.on_done(1234);
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+#[macro_export]
+macro_rules! begin {
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(begin $category [literal $name] [] () [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(begin $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
+    };
+}
+
+/// Ends the innermost slice on the track that [`begin!`](crate::begin) began; on that of this
+/// thread, only one that the session has seen. Arguments are added to the slice.
+#[macro_export]
+macro_rules! end {
+    ($category:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(end $category [literal] [] () [] [] [$($($rest)*)?,])
+    };
+}
+
+/// Records the value of a counter: of the one with this name under the process, or of a
+/// [`CounterTrack`](crate::CounterTrack). Integers and floats will do, as long as one counter keeps
+/// to one of them. `at: timestamp_ns` may follow.
 ///
 /// ```
 /// use tracezero::counter;
 ///
 /// # let session = tracezero::InMemorySession::start()?;
 /// counter!("io", "open_files", 3);
-/// counter!("io", "load", 0.75);
+/// counter!("io", "load", 0.75, at: tracezero::clock::now_ns());
 /// # assert_eq!(session.finish().1.events, 2);
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 #[macro_export]
 macro_rules! counter {
-    ($category:literal, $name:literal, $value:expr $(,)?) => {{
-        static CALL_SITE: $crate::track_event::CallSite =
-            $crate::track_event::CallSite::new($category, $name, &[]);
+    ($category:literal, $name:literal, $value:expr $(, at: $at:expr)? $(,)?) => {{
+        $crate::__record!(@site CALL_SITE $category [literal $name] []);
         match CALL_SITE.active_slots() {
             0 => {}
-            slots => CALL_SITE.counter(slots, $value),
-        }
-    }};
-}
-
-/// Evaluates the values of arguments once, and calls the last part with a function that writes
-/// them. Without arguments that function is the same for all call sites, and so is the code.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __with_args {
-    ([] |$args:ident| $call:expr) => {{
-        let $args = $crate::track_event::no_args;
-        $call
-    }};
-    ([$($arg:ident = $value:expr),+] |$args:ident| $call:expr) => {
-        match ($(&$value,)+) {
-            ($($arg,)+) => {
-                let $args = |args: &mut $crate::track_event::Args<'_, '_>| {
-                    $(args.add($arg);)+
-                };
-                $call
+            slots => {
+                CALL_SITE.counter(slots, &$crate::__placement!([literal] [] [$($at)?]), $value);
             }
         }
-    };
+    }};
+    ($category:literal, $track:expr, $value:expr $(, at: $at:expr)? $(,)?) => {{
+        $crate::__record!(@site CALL_SITE $category [dynamic] []);
+        match CALL_SITE.active_slots() {
+            0 => {}
+            slots => {
+                let placement = $crate::__placement!([literal] [] [$($at)?]);
+                CALL_SITE.counter_on(slots, $track, &placement, $value);
+            }
+        }
+    }};
 }

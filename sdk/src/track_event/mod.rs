@@ -4,21 +4,36 @@
 //! a sequence of its own per session. Encoding: section "TrackEvent" of the trace format, with
 //! interned names and timestamps as distances.
 
-mod macros; // span!, instant!, counter!
+mod macros; // span!, begin!, end!, instant!, counter!
+mod macro_parts; // how their arguments are taken apart
 
 mod arg; // values of arguments
-mod call_site; // the static behind each use of a macro
-mod interning; // names as numbers, and who has been told
-mod sequence; // events of one thread in one session, as packets
-mod span; // the guard that ends a span
+mod event; // what an event carries
+mod flow; // arrows between events
+mod placement; // name, time and track, where they are given
+mod span; // the guards that end spans
 mod track; // where events are drawn
 
-pub use arg::{ArgValue, Args, CounterValue};
-pub use call_site::{CallSite, no_args};
+mod call_site; // the static behind each use of a macro
+mod identity; // numbers of tracks and flows
+mod interning; // names as numbers, and who has been told
+mod encoding; // events that are mostly constants
+mod sequence; // events of one thread in one session, as packets
+
+pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
+pub use call_site::CallSite;
+pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
+pub use flow::Flow;
+pub use placement::Placement;
 pub(crate) use sequence::EventSequence;
-pub use span::Span;
+pub use span::{Span, TrackSpan};
+pub use track::{ChildOrder, CounterTrack, Track, Unit};
 
 use crate::producer::DataSourceState;
+
+/// Whether the macros record. With the feature `off` they are nothing: what depends on this
+/// constant is not even compiled.
+pub const ENABLED: bool = !cfg!(feature = "off");
 
 /// The data source that the macros write to; configurations call it `track_event`.
 pub(crate) static TRACK_EVENT: DataSourceState = DataSourceState::new("track_event");

@@ -1,16 +1,21 @@
 //! The events of one thread in one session, as packets.
 //!
 //! The first packet of the sequence starts its *incremental state*: the clock that timestamps count
-//! by, the default track, and no names defined. Every other event says that it needs this state. It
-//! is started anew after a loss, and for each quarter of a ring that overwrites: so whatever quarter
-//! is left of it, the events there can be read.
+//! by, the default track, and no names and no tracks defined. Every other event says that it needs
+//! this state. It is started anew after a loss, and for each quarter of a ring that overwrites: so
+//! whatever quarter is left of it, the events there can be read.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::arg::{Args, CounterValue};
+use super::arg::CounterValue;
 use super::call_site::{CallSite, CallSiteIds};
+use super::encoding::{EventBody, TimedPacket};
+use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
-use super::track;
+use super::placement::{EventTime, Placement};
+use super::track::{CounterTrack, Track};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
 use crate::producer::TraceWriter;
@@ -22,9 +27,15 @@ use crate::protos::{TracePacket, TrackEvent};
 /// the sequence's last one, in nanoseconds.
 const INCREMENTAL_CLOCK_ID: u32 = 64;
 
+/// Tracks that a sequence remembers to have described. Those of operations that come and go would
+/// otherwise add up for ever; to describe one again does no harm.
+const DESCRIBED_TRACKS_MAX: usize = 4096;
+
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
 pub(crate) struct EventSequence {
+    /// That of the thread.
+    thread: Track,
     /// How far the buffer has come that the packets go to.
     progress: Arc<RingProgress>,
     /// When the incremental state was started; `None` before.
@@ -32,6 +43,10 @@ pub(crate) struct EventSequence {
     /// Where the next distance counts from, on the trace clock.
     last_timestamp_ns: u64,
     defined: DefinedNames,
+    described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
+    /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
+    open_slices: u32,
+    slice_end: EventBody,
 }
 
 /// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
@@ -45,132 +60,230 @@ struct Mark {
 }
 
 impl EventSequence {
-    pub(crate) const fn new(progress: Arc<RingProgress>) -> Self {
+    /// The sequence of the calling thread.
+    pub(crate) fn new(progress: Arc<RingProgress>) -> Self {
         Self {
+            thread: Track::current_thread(),
             progress,
             started_at: None,
             last_timestamp_ns: 0,
             defined: DefinedNames::new(),
+            described: HashSet::default(),
+            open_slices: 0,
+            slice_end: EventBody::new(Type::SLICE_END, &[], 0),
         }
     }
 
-    /// The begin of a slice on the thread's track.
+    /// An event of a call site.
     #[inline]
-    pub(super) fn begin_slice(
+    pub(super) fn event<P: EventParts>(
         &mut self,
         writer: &mut TraceWriter,
-        timestamp_ns: u64,
+        time: EventTime,
         site: &CallSite,
-        ids: &CallSiteIds,
-        args: &impl Fn(&mut Args<'_, '_>),
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: &P,
     ) {
-        self.named_event(writer, timestamp_ns, Type::SLICE_BEGIN, site, ids, args);
+        self.start_if_needed(writer);
+        let ids = site.ids();
+        if P::IS_EMPTY && placement.is_usual() && self.defined.contains_site(ids.site) {
+            let body = match event_type {
+                Type::SLICE_BEGIN => &ids.begin,
+                _ => &ids.instant,
+            };
+            if self.write_body(writer, time, body) {
+                return;
+            }
+        }
+        self.write_event(writer, time, site, event_type, placement, parts);
     }
 
-    /// The end of the innermost open slice on the thread's track.
-    pub(super) fn end_slice(&mut self, writer: &mut TraceWriter, timestamp_ns: u64) {
-        self.event(writer, timestamp_ns, |packet, _| {
-            packet.track_event(|event| {
+    #[inline]
+    fn write_event<P: EventParts>(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        site: &CallSite,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) {
+        if let Some(track) = placement.track {
+            self.describe(writer, track);
+        }
+        let ids = site.ids();
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        packet.track_event(|event| {
+            event.set_type(event_type);
+            if let Some(track) = placement.track {
+                event.set_track_uuid(track.uuid());
+            }
+            if event_type != Type::SLICE_END {
+                for &category in &ids.categories {
+                    event.add_category_iids(u64::from(category));
+                }
+                match placement.name {
+                    Some(name) => {
+                        event.set_name(name);
+                    }
+                    None => {
+                        event.set_name_iid(u64::from(ids.event));
+                    }
+                }
+            }
+            parts.write_all(&mut EventWriter::new(event, &ids.args));
+        });
+        if !self.defined.contains_site(ids.site) {
+            define_names(&mut packet, &mut self.defined, site, ids);
+        }
+    }
+
+    /// The end of the innermost open slice on a track, that of the thread for `None`.
+    #[inline]
+    pub(super) fn slice_end(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        track: Option<&Track>,
+    ) {
+        self.start_if_needed(writer);
+        let Some(track) = track else {
+            let distance_ns = self.distance_ns(time);
+            if let Some(distance_ns) = distance_ns {
+                let packet = TimedPacket::new(distance_ns, &self.slice_end);
+                writer.write_packet(packet.as_bytes());
+                return;
+            }
+            return self.write_plain(writer, time, |event| {
                 event.set_type(Type::SLICE_END);
             });
+        };
+        self.describe(writer, track);
+        self.write_plain(writer, time, |event| {
+            event.set_type(Type::SLICE_END);
+            event.set_track_uuid(track.uuid());
         });
-    }
-
-    /// A point in time on the thread's track.
-    #[inline]
-    pub(super) fn instant(
-        &mut self,
-        writer: &mut TraceWriter,
-        timestamp_ns: u64,
-        site: &CallSite,
-        ids: &CallSiteIds,
-        args: &impl Fn(&mut Args<'_, '_>),
-    ) {
-        self.named_event(writer, timestamp_ns, Type::INSTANT, site, ids, args);
     }
 
     /// A value on the track of a counter.
     pub(super) fn counter(
         &mut self,
         writer: &mut TraceWriter,
-        timestamp_ns: u64,
-        site: &CallSite,
-        ids: &CallSiteIds,
+        time: EventTime,
+        track: &CounterTrack,
         value: CounterValue,
     ) {
-        // The descriptor comes in a packet before the event: a packet holds one thing.
-        if self.started_at != Some(self.mark(writer)) {
-            self.start(writer);
-        }
-        if self.defined.insert(NameKind::CounterTrack, ids.counter) {
-            writer.trace_packet(|packet| {
-                packet.track_descriptor(|track| {
-                    track::describe_counter(site.name, ids.counter_track, track);
-                });
-            });
-        }
-        self.event(writer, timestamp_ns, |packet, _| {
-            packet.track_event(|event| {
-                event.set_type(Type::COUNTER);
-                event.set_track_uuid(ids.counter_track);
-                match value {
-                    CounterValue::Int(value) => event.set_counter_value(value),
-                    CounterValue::Double(value) => event.set_double_counter_value(value),
-                };
-            });
+        self.start_if_needed(writer);
+        self.describe(writer, track.track());
+        self.write_plain(writer, time, |event| {
+            event.set_type(Type::COUNTER);
+            event.set_track_uuid(track.track().uuid());
+            match value {
+                CounterValue::Int(value) => event.set_counter_value(value),
+                CounterValue::Double(value) => event.set_double_counter_value(value),
+            };
         });
     }
 
-    #[inline]
-    fn named_event(
-        &mut self,
-        writer: &mut TraceWriter,
-        timestamp_ns: u64,
-        event_type: Type,
-        site: &CallSite,
-        ids: &CallSiteIds,
-        args: &impl Fn(&mut Args<'_, '_>),
-    ) {
-        self.event(writer, timestamp_ns, |packet, defined| {
-            packet.track_event(|event: &mut TrackEvent<'_>| {
-                event.set_type(event_type);
-                event.add_category_iids(u64::from(ids.category));
-                event.set_name_iid(u64::from(ids.event));
-                args(&mut Args::new(event, &ids.args));
-            });
-            define_names(packet, defined, site, ids);
-        });
+    /// A slice that no guard ends has begun.
+    pub(super) fn note_begin(&mut self, placement: &Placement<'_>) {
+        if placement.track.is_none() {
+            self.open_slices += 1;
+        }
     }
 
-    /// Writes the packet of an event, and starts the sequence before it where needed.
+    /// Whether there is a slice to end; always on other tracks than the thread's. Where recording
+    /// started after the begin there is none.
+    pub(super) fn note_end(&mut self, placement: &Placement<'_>) -> bool {
+        if placement.track.is_some() {
+            return true;
+        }
+        let is_open = self.open_slices > 0;
+        self.open_slices -= u32::from(is_open);
+        is_open
+    }
+
+    /// Writes an event that was encoded ahead, if it was, and if its time is a distance.
     #[inline]
-    fn event(
+    fn write_body(&mut self, writer: &mut TraceWriter, time: EventTime, body: &EventBody) -> bool {
+        if !body.is_usable() {
+            return false;
+        }
+        let Some(distance_ns) = self.distance_ns(time) else {
+            return false;
+        };
+        writer.write_packet(TimedPacket::new(distance_ns, body).as_bytes());
+        true
+    }
+
+    /// Writes an event without names.
+    fn write_plain(
         &mut self,
         writer: &mut TraceWriter,
-        timestamp_ns: u64,
-        write: impl FnOnce(&mut TracePacket<'_>, &mut DefinedNames),
+        time: EventTime,
+        write: impl FnOnce(&mut TrackEvent<'_>),
     ) {
-        if self.started_at != Some(self.mark(writer)) {
-            self.start(writer);
-        }
-        let distance_ns = timestamp_ns.checked_sub(self.last_timestamp_ns);
-        let defined = &mut self.defined;
-        writer.trace_packet(|packet| {
-            match distance_ns {
-                Some(distance_ns) => {
-                    packet.set_timestamp(distance_ns);
-                }
-                // The time was taken before the sequence started.
-                None => {
-                    packet.set_timestamp(timestamp_ns);
-                    packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
-                }
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        packet.track_event(write);
+    }
+
+    /// The time since the event before; `None` if it is not known, or does not count. If it is,
+    /// the event must be written.
+    #[inline]
+    fn distance_ns(&mut self, time: EventTime) -> Option<u64> {
+        let EventTime::Now(now_ns) = time else {
+            return None;
+        };
+        // The time may have been taken before the sequence started.
+        let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
+        self.last_timestamp_ns = now_ns;
+        Some(distance_ns)
+    }
+
+    #[inline]
+    fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
+        match (self.distance_ns(time), time) {
+            (Some(distance_ns), _) => {
+                packet.set_timestamp(distance_ns);
             }
-            packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
-            write(packet, defined);
-        });
-        if distance_ns.is_some() {
-            self.last_timestamp_ns = timestamp_ns;
+            (None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
+                packet.set_timestamp(timestamp_ns);
+                packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
+            }
+        }
+        packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
+    }
+
+    /// Describes a track, and those above it, before its first event. A packet holds one thing, so
+    /// each takes one of its own.
+    #[inline]
+    fn describe(&mut self, writer: &mut TraceWriter, track: &Track) {
+        if !self.described.contains(&track.uuid()) {
+            self.describe_new(writer, track);
+        }
+    }
+
+    #[cold]
+    fn describe_new(&mut self, writer: &mut TraceWriter, track: &Track) {
+        if let Some(parent) = track.parent() {
+            self.describe(writer, parent);
+        }
+        if self.described.len() >= DESCRIBED_TRACKS_MAX {
+            self.described.clear();
+        }
+        self.described.insert(track.uuid());
+        writer.trace_packet(|packet| packet.track_descriptor(|out| track.describe(out)));
+    }
+
+    #[inline]
+    fn start_if_needed(&mut self, writer: &mut TraceWriter) {
+        if self.started_at != Some(self.mark(writer)) {
+            self.start(writer);
         }
     }
 
@@ -187,9 +300,10 @@ impl EventSequence {
     fn start(&mut self, writer: &mut TraceWriter) {
         self.started_at = Some(self.mark(writer));
         self.defined.clear();
+        self.described.clear();
         self.last_timestamp_ns = clock::now_ns();
         let now_ns = self.last_timestamp_ns;
-        let tid = track::current_tid();
+        let thread = self.thread.clone();
         writer.trace_packet(|packet| {
             packet.set_timestamp(now_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
@@ -197,7 +311,7 @@ impl EventSequence {
             packet.trace_packet_defaults(|defaults| {
                 defaults.set_timestamp_clock_id(INCREMENTAL_CLOCK_ID);
                 defaults.track_event_defaults(|defaults| {
-                    defaults.set_track_uuid(track::thread_uuid(tid));
+                    defaults.set_track_uuid(thread.uuid());
                 });
             });
             packet.clock_snapshot(|snapshot| {
@@ -212,51 +326,30 @@ impl EventSequence {
                 });
             });
         });
-        writer.trace_packet(|packet| packet.track_descriptor(track::describe_process));
-        writer.trace_packet(|packet| {
-            packet.track_descriptor(|track| track::describe_thread(tid, track));
-        });
+        self.describe(writer, &thread);
     }
 }
 
 /// Defines the names of a call site that the sequence has not used before.
-#[inline]
+#[cold]
+#[inline(never)]
 fn define_names(
     packet: &mut TracePacket<'_>,
     defined: &mut DefinedNames,
     site: &CallSite,
     ids: &CallSiteIds,
 ) {
-    let category_is_new = defined.insert(NameKind::Category, ids.category);
-    let event_is_new = defined.insert(NameKind::Event, ids.event);
-    // No short cut: every argument has to be looked at.
-    let arg_is_new = ids
-        .args
-        .iter()
-        .fold(false, |any, &id| any | !defined.contains(NameKind::Arg, id));
-    if category_is_new | event_is_new | arg_is_new {
-        write_definitions(packet, defined, site, ids, category_is_new, event_is_new);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn write_definitions(
-    packet: &mut TracePacket<'_>,
-    defined: &mut DefinedNames,
-    site: &CallSite,
-    ids: &CallSiteIds,
-    category_is_new: bool,
-    event_is_new: bool,
-) {
+    defined.insert_site(ids.site);
     packet.interned_data(|interned| {
-        if category_is_new {
-            interned.add_event_categories(|category| {
-                category.set_iid(u64::from(ids.category));
-                category.set_name(site.category);
-            });
+        for (&id, name) in ids.categories.iter().zip(site.categories()) {
+            if defined.insert(NameKind::Category, id) {
+                interned.add_event_categories(|category| {
+                    category.set_iid(u64::from(id));
+                    category.set_name(name);
+                });
+            }
         }
-        if event_is_new {
+        if ids.event != 0 && defined.insert(NameKind::Event, ids.event) {
             interned.add_event_names(|event| {
                 event.set_iid(u64::from(ids.event));
                 event.set_name(site.name);
@@ -271,4 +364,24 @@ fn write_definitions(
             }
         }
     });
+}
+
+/// Uuids of tracks are random as they are.
+#[derive(Debug, Default)]
+struct UuidHasher(u64);
+
+impl Hasher for UuidHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, uuid: u64) {
+        self.0 = uuid;
+    }
 }

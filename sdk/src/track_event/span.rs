@@ -1,8 +1,10 @@
-//! The guard that ends a span.
+//! The guards that end spans.
 
 use std::marker::PhantomData;
 
-use super::TRACK_EVENT;
+use super::placement::{EventTime, Placement};
+use super::track::Track;
+use super::{ENABLED, TRACK_EVENT};
 use crate::clock;
 use crate::producer;
 
@@ -14,14 +16,71 @@ use crate::producer;
 /// let span = tracezero::span!("app", "work");
 /// std::thread::spawn(move || drop(span));
 /// ```
+///
+/// One that is not bound ends at once, which the compiler warns of:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// tracezero::span!("app", "work");
+/// ```
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
 pub struct Span {
-    /// The sessions that have seen the begin.
+    begun: Begun,
+    not_send: PhantomData<*const ()>,
+}
+
+/// Ends its span on a track that is not the thread's when it is dropped, by whatever thread. Made by
+/// [`span!`](crate::span) with `track: ..`.
+#[derive(Debug)]
+#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
+pub struct TrackSpan {
+    begun: Begun,
+    /// `None` if nobody records it.
+    track: Option<Track>,
+}
+
+/// Who has seen the begin of a span.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
     slots: u32,
     /// The generation at the begin: sessions that started later have not seen it.
     generation: u64,
-    not_send: PhantomData<*const ()>,
+}
+
+impl Begun {
+    const NOWHERE: Self = Self {
+        slots: 0,
+        generation: 0,
+    };
+
+    #[inline(always)]
+    fn in_slots(slots: u32) -> Self {
+        Self {
+            slots,
+            generation: producer::generation(),
+        }
+    }
+
+    #[inline(always)]
+    fn is_nowhere(self) -> bool {
+        !ENABLED || self.slots == 0
+    }
+
+    #[inline(always)]
+    fn end(self, time: impl FnOnce() -> EventTime, track: Option<&Track>) {
+        let slots = self.slots & TRACK_EVENT.active_slots();
+        if slots == 0 {
+            return;
+        }
+        let time = time();
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            if instance.generation <= self.generation {
+                let writer = &mut instance.writer;
+                instance.events.slice_end(writer, time, track);
+            }
+        });
+    }
 }
 
 impl Span {
@@ -30,8 +89,7 @@ impl Span {
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
-            slots: 0,
-            generation: 0,
+            begun: Begun::NOWHERE,
             not_send: PhantomData,
         }
     }
@@ -39,33 +97,68 @@ impl Span {
     #[inline(always)]
     pub(super) fn begun(slots: u32) -> Self {
         Self {
-            slots,
-            generation: producer::generation(),
+            begun: Begun::in_slots(slots),
             not_send: PhantomData,
         }
     }
 
+    /// Ends the span at another time than now, in nanoseconds on the trace clock.
+    pub fn end_at(mut self, timestamp_ns: u64) {
+        let begun = std::mem::replace(&mut self.begun, Begun::NOWHERE);
+        begun.end(|| EventTime::At(timestamp_ns), None);
+    }
+
     #[inline(never)]
     fn end(&self) {
-        let slots = self.slots & TRACK_EVENT.active_slots();
-        if slots == 0 {
-            return;
-        }
-        let timestamp_ns = clock::now_ns();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            if instance.generation <= self.generation {
-                instance
-                    .events
-                    .end_slice(&mut instance.writer, timestamp_ns);
-            }
-        });
+        self.begun.end(|| EventTime::Now(clock::now_ns()), None);
     }
 }
 
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        if self.slots != 0 {
+        if !self.begun.is_nowhere() {
+            self.end();
+        }
+    }
+}
+
+impl TrackSpan {
+    /// A span that nobody records.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub const fn none() -> Self {
+        Self {
+            begun: Begun::NOWHERE,
+            track: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn begun(slots: u32, track: &Track) -> Self {
+        Self {
+            begun: Begun::in_slots(slots),
+            track: Some(track.clone()),
+        }
+    }
+
+    /// Ends the span at another time than now, in nanoseconds on the trace clock.
+    pub fn end_at(mut self, timestamp_ns: u64) {
+        let begun = std::mem::replace(&mut self.begun, Begun::NOWHERE);
+        begun.end(|| EventTime::At(timestamp_ns), self.track.as_ref());
+    }
+
+    #[inline(never)]
+    fn end(&self) {
+        self.begun
+            .end(|| Placement::new().time(), self.track.as_ref());
+    }
+}
+
+impl Drop for TrackSpan {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.begun.is_nowhere() {
             self.end();
         }
     }

@@ -1,10 +1,390 @@
-//! Where events are drawn: tracks of the process, its threads and its counters.
+//! Where events are drawn: the timelines of a trace.
 
-use std::hash::{BuildHasher, RandomState};
+use std::borrow::Cow;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
-use crate::protos::{TrackDescriptor, counter_descriptor};
+use super::identity::{self, Kind};
+use crate::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};
+use crate::protos::{CounterDescriptor, TrackDescriptor, counter_descriptor};
+
+/// A timeline of its own for events, which macros take as `track: &track`.
+///
+/// Events are drawn on the track of their thread unless they name another one: of something that
+/// is no thread (a GPU queue, a connection), or of an operation that wanders from thread to thread.
+/// Slices on one track must nest; what overlaps needs [`Track::unique`] tracks.
+///
+/// ```
+/// use tracezero::{Track, instant, span};
+///
+/// # let session = tracezero::InMemorySession::start()?;
+/// let gpu = Track::named("GPU").children(tracezero::ChildOrder::Explicit);
+/// let copy_queue = gpu.child("copy queue").rank(2);
+/// instant!("render", "submitted", bytes = 4096, track: &copy_queue);
+///
+/// // Its guard may be dropped by another thread.
+/// let request = span!("http", "request", url = "/index.html", track: &Track::unique("request"));
+/// std::thread::spawn(move || drop(request)).join().expect("no panic");
+/// # assert_eq!(session.finish().1.events, 3);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+///
+/// The same name under the same parent is the same track, wherever in the process it is asked for.
+/// It is described in a trace as it was when a thread first used it in a session.
+#[derive(Clone, Debug)]
+pub struct Track(Arc<TrackData>);
+
+#[derive(Clone, Debug)]
+struct TrackData {
+    uuid: u64,
+    parent: Option<Track>,
+    name: Cow<'static, str>,
+    subject: Subject,
+    description: Cow<'static, str>,
+    child_order: ChildOrder,
+    rank: Option<i32>,
+    merge: Merge,
+}
+
+/// What a track is the timeline of.
+#[derive(Clone, Debug)]
+enum Subject {
+    Process,
+    Thread { tid: i32 },
+    Custom,
+    Counter(Quantity),
+}
+
+/// How the tracks under a track are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChildOrder {
+    /// As the viewer likes.
+    #[default]
+    Any,
+    /// By name.
+    Lexicographic,
+    /// By their first event.
+    Chronological,
+    /// By their [`Track::rank`].
+    Explicit,
+}
+
+/// Which siblings a viewer may draw as one.
+#[derive(Clone, Debug)]
+enum Merge {
+    Default,
+    Never,
+    ByKey(Cow<'static, str>),
+}
+
+static PROCESS_TRACK: LazyLock<Track> =
+    LazyLock::new(|| Track::new(identity::process(), None, "".into(), Subject::Process));
+
+impl Track {
+    fn new(uuid: u64, parent: Option<Self>, name: Cow<'static, str>, subject: Subject) -> Self {
+        Self(Arc::new(TrackData {
+            uuid,
+            parent,
+            name,
+            subject,
+            description: Cow::Borrowed(""),
+            child_order: ChildOrder::Any,
+            rank: None,
+            merge: Merge::Default,
+        }))
+    }
+
+    /// The track of this process, under which its threads are.
+    #[must_use]
+    pub fn process() -> Self {
+        PROCESS_TRACK.clone()
+    }
+
+    /// The track of the calling thread, for events of other threads about this one.
+    #[must_use]
+    pub fn current_thread() -> Self {
+        let tid = current_tid();
+        let name = std::thread::current().name().unwrap_or("").to_owned();
+        let parent = Some(Self::process());
+        Self::new(
+            thread_uuid(tid),
+            parent,
+            name.into(),
+            Subject::Thread { tid },
+        )
+    }
+
+    /// The track of this name under the process.
+    #[must_use]
+    pub fn named(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::process().child(name)
+    }
+
+    /// The track of this name that belongs to no process; in a trace of several processes, the
+    /// same one for all.
+    #[must_use]
+    pub fn global(name: impl Into<Cow<'static, str>>) -> Self {
+        let name = name.into();
+        let uuid = identity::derived(0, Kind::NamedTrack, identity::hash(&name));
+        Self::new(uuid, None, name, Subject::Custom)
+    }
+
+    /// A track that no one else has, under the process: for one of several operations that go on
+    /// at the same time. Viewers draw those of one name together, in as many rows as it takes.
+    #[must_use]
+    pub fn unique(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::process().unique_child(name)
+    }
+
+    /// The track of this name under this one.
+    #[must_use]
+    pub fn child(&self, name: impl Into<Cow<'static, str>>) -> Self {
+        let name = name.into();
+        let number = identity::hash(&name);
+        self.derived(Kind::NamedTrack, number, name)
+    }
+
+    /// The track of this name and number under this one, for one of several things of a name.
+    #[must_use]
+    pub fn numbered_child(&self, name: impl Into<Cow<'static, str>>, number: u64) -> Self {
+        let name = name.into();
+        let of_name = identity::derived(self.uuid(), Kind::NamedTrack, identity::hash(&name));
+        let uuid = identity::derived(of_name, Kind::NumberedTrack, number);
+        Self::new(uuid, Some(self.clone()), name, Subject::Custom)
+    }
+
+    /// A track that no one else has, under this one: see [`Track::unique`].
+    #[must_use]
+    pub fn unique_child(&self, name: impl Into<Cow<'static, str>>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only that each number is given once counts.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.derived(Kind::NewTrack, number, name.into())
+    }
+
+    fn derived(&self, kind: Kind, number: u64, name: Cow<'static, str>) -> Self {
+        let uuid = identity::derived(self.uuid(), kind, number);
+        Self::new(uuid, Some(self.clone()), name, Subject::Custom)
+    }
+
+    /// Chooses how the tracks under this one are sorted.
+    #[must_use]
+    pub fn children(mut self, order: ChildOrder) -> Self {
+        self.data_mut().child_order = order;
+        self
+    }
+
+    /// The place among its siblings if their parent sorts by [`ChildOrder::Explicit`]: lower ones
+    /// come first.
+    #[must_use]
+    pub fn rank(mut self, rank: i32) -> Self {
+        self.data_mut().rank = Some(rank);
+        self
+    }
+
+    /// A text that viewers show with the track.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.data_mut().description = text.into();
+        self
+    }
+
+    /// Draws the track by itself, whatever its siblings are called.
+    #[must_use]
+    pub fn never_merged(mut self) -> Self {
+        self.data_mut().merge = Merge::Never;
+        self
+    }
+
+    /// Draws the track together with its siblings of the same key.
+    #[must_use]
+    pub fn merged_by(mut self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.data_mut().merge = Merge::ByKey(key.into());
+        self
+    }
+
+    fn data_mut(&mut self) -> &mut TrackData {
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// Its id in the trace.
+    #[must_use]
+    pub fn uuid(&self) -> u64 {
+        self.0.uuid
+    }
+
+    /// The track that this one lies under.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Self> {
+        self.0.parent.as_ref()
+    }
+
+    pub(super) fn describe(&self, out: &mut TrackDescriptor<'_>) {
+        let data = &*self.0;
+        out.set_uuid(data.uuid);
+        if let Some(parent) = &data.parent {
+            out.set_parent_uuid(parent.uuid());
+        }
+        match &data.subject {
+            Subject::Process => describe_process(out),
+            Subject::Thread { tid } => describe_thread(*tid, &data.name, out),
+            Subject::Custom => self.describe_name(out),
+            Subject::Counter(quantity) => {
+                self.describe_name(out);
+                out.counter(|counter| quantity.describe(counter));
+            }
+        }
+        if !data.description.is_empty() {
+            out.set_description(&data.description);
+        }
+        match data.child_order {
+            ChildOrder::Any => {}
+            ChildOrder::Lexicographic => {
+                out.set_child_ordering(ChildTracksOrdering::LEXICOGRAPHIC);
+            }
+            ChildOrder::Chronological => {
+                out.set_child_ordering(ChildTracksOrdering::CHRONOLOGICAL);
+            }
+            ChildOrder::Explicit => {
+                out.set_child_ordering(ChildTracksOrdering::EXPLICIT);
+            }
+        }
+        if let Some(rank) = data.rank {
+            out.set_sibling_order_rank(rank);
+        }
+        match &data.merge {
+            Merge::Default => {}
+            Merge::Never => {
+                out.set_sibling_merge_behavior(SiblingMergeBehavior::NONE);
+            }
+            Merge::ByKey(key) => {
+                out.set_sibling_merge_behavior(SiblingMergeBehavior::BY_SIBLING_MERGE_KEY);
+                out.set_sibling_merge_key(key);
+            }
+        }
+    }
+
+    fn describe_name(&self, out: &mut TrackDescriptor<'_>) {
+        match &self.0.name {
+            Cow::Borrowed(name) => out.set_static_name(name),
+            Cow::Owned(name) => out.set_name(name),
+        };
+    }
+}
+
+/// The track of a counter, which [`counter!`](crate::counter) takes in place of a name.
+///
+/// ```
+/// use std::sync::LazyLock;
+///
+/// use tracezero::{CounterTrack, Unit, counter};
+///
+/// static HEAP: LazyLock<CounterTrack> =
+///     LazyLock::new(|| CounterTrack::new("heap").unit(Unit::Bytes));
+///
+/// # let session = tracezero::InMemorySession::start()?;
+/// counter!("memory", &HEAP, 3_500_000);
+/// # assert_eq!(session.finish().1.events, 1);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CounterTrack(Track);
+
+/// How values of a counter are to be read.
+#[derive(Clone, Debug)]
+struct Quantity {
+    unit: Unit,
+    multiplier: i64,
+}
+
+/// What a counter counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Things.
+    #[default]
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Something else, as viewers are to call it.
+    Named(Cow<'static, str>),
+}
+
+impl CounterTrack {
+    /// The counter of this name under the process.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::under(&Track::process(), name)
+    }
+
+    /// The counter of this name under a track.
+    #[must_use]
+    pub fn under(parent: &Track, name: impl Into<Cow<'static, str>>) -> Self {
+        let name = name.into();
+        let uuid = identity::derived(parent.uuid(), Kind::CounterTrack, identity::hash(&name));
+        let quantity = Quantity {
+            unit: Unit::Count,
+            multiplier: 1,
+        };
+        let parent = Some(parent.clone());
+        Self(Track::new(uuid, parent, name, Subject::Counter(quantity)))
+    }
+
+    /// Chooses what is counted.
+    #[must_use]
+    pub fn unit(mut self, unit: Unit) -> Self {
+        if let Subject::Counter(quantity) = &mut self.0.data_mut().subject {
+            quantity.unit = unit;
+        }
+        self
+    }
+
+    /// Chooses how many units one is: 1024 for values in KiB with [`Unit::Bytes`].
+    #[must_use]
+    pub fn multiplier(mut self, multiplier: i64) -> Self {
+        if let Subject::Counter(quantity) = &mut self.0.data_mut().subject {
+            quantity.multiplier = multiplier;
+        }
+        self
+    }
+
+    /// See [`Track::rank`].
+    #[must_use]
+    pub fn rank(self, rank: i32) -> Self {
+        Self(self.0.rank(rank))
+    }
+
+    /// See [`Track::description`].
+    #[must_use]
+    pub fn description(self, text: impl Into<Cow<'static, str>>) -> Self {
+        Self(self.0.description(text))
+    }
+
+    /// It as a track.
+    #[must_use]
+    pub const fn track(&self) -> &Track {
+        &self.0
+    }
+}
+
+impl Quantity {
+    fn describe(&self, out: &mut CounterDescriptor<'_>) {
+        use counter_descriptor::Unit as Known;
+        match &self.unit {
+            Unit::Count => out.set_unit(Known::COUNT),
+            Unit::Bytes => out.set_unit(Known::SIZE_BYTES),
+            Unit::Nanoseconds => out.set_unit(Known::TIME_NS),
+            Unit::Named(name) => out.set_unit_name(name),
+        };
+        if self.multiplier != 1 {
+            out.set_unit_multiplier(self.multiplier);
+        }
+    }
+}
 
 /// What is known of this process. Found once: descriptors are written again and again.
 static PROCESS: LazyLock<Process> = LazyLock::new(|| {
@@ -14,54 +394,28 @@ static PROCESS: LazyLock<Process> = LazyLock::new(|| {
     let program = cmdline.first().map(Path::new);
     let name = program.and_then(Path::file_name);
     Process {
-        // The keys of a hash map's hasher are random.
-        uuid: RandomState::new().hash_one(std::process::id()),
         name: name.map(|name| name.to_string_lossy().into_owned()),
         cmdline,
     }
 });
 
 struct Process {
-    /// What tells this process from all others: a process id alone comes again.
-    uuid: u64,
     name: Option<String>,
     cmdline: Vec<String>,
 }
 
-fn process_uuid() -> u64 {
-    PROCESS.uuid
-}
-
 /// The track of a thread of this process.
-pub(super) fn thread_uuid(tid: i32) -> u64 {
-    mix(process_uuid() ^ u64::from(tid as u32))
-}
-
-/// The track of a counter of this process.
-pub(super) fn counter_uuid(name: &str) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        // FNV-1a.
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    mix(process_uuid() ^ hash)
-}
-
-/// Spreads a difference in any bit over all bits (the finalizer of splitmix64). One to one, so
-/// distinct threads have distinct tracks.
-const fn mix(mut value: u64) -> u64 {
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+fn thread_uuid(tid: i32) -> u64 {
+    identity::of_process(Kind::Thread, u64::from(tid as u32))
 }
 
 /// Thread id of the calling thread, as the system numbers it.
-pub(super) fn current_tid() -> i32 {
+fn current_tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-pub(super) fn describe_process(track: &mut TrackDescriptor<'_>) {
-    track.set_uuid(process_uuid());
-    track.process(|process| {
+fn describe_process(out: &mut TrackDescriptor<'_>) {
+    out.process(|process| {
         process.set_pid(std::process::id() as i32);
         if let Some(name) = &PROCESS.name {
             process.set_process_name(name);
@@ -72,25 +426,13 @@ pub(super) fn describe_process(track: &mut TrackDescriptor<'_>) {
     });
 }
 
-/// Describes the calling thread, whose id is `tid`.
-pub(super) fn describe_thread(tid: i32, track: &mut TrackDescriptor<'_>) {
-    track.set_uuid(thread_uuid(tid));
-    track.set_parent_uuid(process_uuid());
-    track.thread(|thread| {
+fn describe_thread(tid: i32, name: &str, out: &mut TrackDescriptor<'_>) {
+    out.thread(|thread| {
         thread.set_pid(std::process::id() as i32);
         thread.set_tid(tid);
-        if let Some(name) = std::thread::current().name() {
+        if !name.is_empty() {
             thread.set_thread_name(name);
         }
-    });
-}
-
-pub(super) fn describe_counter(name: &str, uuid: u64, track: &mut TrackDescriptor<'_>) {
-    track.set_uuid(uuid);
-    track.set_parent_uuid(process_uuid());
-    track.set_static_name(name);
-    track.counter(|counter| {
-        counter.set_unit(counter_descriptor::Unit::COUNT);
     });
 }
 
@@ -99,9 +441,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracks_differ_by_thread_and_by_counter() {
-        assert_ne!(thread_uuid(1), thread_uuid(2));
-        assert_ne!(counter_uuid("a"), counter_uuid("b"));
-        assert_eq!(counter_uuid("a"), counter_uuid("a"));
+    fn the_same_name_under_the_same_parent_is_the_same_track() {
+        let gpu = Track::named("GPU");
+        assert_eq!(gpu.uuid(), Track::named("GPU").rank(1).uuid());
+        assert_eq!(gpu.child("a").uuid(), gpu.child("a").uuid());
+        assert_ne!(gpu.child("a").uuid(), gpu.child("b").uuid());
+        assert_ne!(gpu.child("a").uuid(), Track::named("a").uuid());
+        assert_ne!(Track::global("GPU").uuid(), gpu.uuid());
+        assert_eq!(gpu.child("a").parent().map(Track::uuid), Some(gpu.uuid()));
+    }
+
+    #[test]
+    fn unique_and_numbered_tracks_differ_from_all_others() {
+        let parent = Track::named("parent");
+        let uuids = [
+            Track::unique("a").uuid(),
+            Track::unique("a").uuid(),
+            parent.child("a").uuid(),
+            parent.numbered_child("a", 1).uuid(),
+            parent.numbered_child("a", 2).uuid(),
+            parent.numbered_child("b", 1).uuid(),
+            CounterTrack::under(&parent, "a").track().uuid(),
+        ];
+        for (index, uuid) in uuids.iter().enumerate() {
+            assert!(!uuids[..index].contains(uuid), "{uuids:?}");
+        }
+        assert_eq!(parent.numbered_child("a", 1).uuid(), uuids[3]);
+    }
+
+    #[test]
+    fn the_thread_has_the_track_that_its_events_go_to_by_default() {
+        assert_eq!(Track::current_thread().uuid(), thread_uuid(current_tid()));
     }
 }

@@ -1,0 +1,184 @@
+//! How the macros take their arguments apart.
+
+/// Takes what follows category and name of an event, one part at a time, and hands all of it to
+/// [`__record`](crate::__record) at the end:
+///
+/// `kind category [name] [names of arguments] (parts) [track] [time] [rest ..]`
+///
+/// Parts are nested pairs, as [`EventParts`](crate::track_event::EventParts) has them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __parse {
+    // The end, also after a comma too many.
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] $parts:tt $track:tt $at:tt [$(,)?]) => {
+        $crate::__record!($kind $category $name [$($names)*] $parts $track $at)
+    };
+
+    // Where, when, and with what else.
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt [] $at:tt
+        [track: $track:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $parts [$track] $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt []
+        [at: $at:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $parts $track [$at] [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [flow: $flow:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names
+            ($parts, $crate::track_event::Through($flow)) $track $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [last_flow: $flow:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names
+            ($parts, $crate::track_event::EndOf($flow)) $track $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [fields: $fields:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names
+            ($parts, $crate::track_event::Fields::new($fields)) $track $at [$($rest)*])
+    };
+
+    // Arguments.
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] $parts:tt $track:tt $at:tt
+        [$arg:tt = %$value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            ($parts, $crate::track_event::Arg(&$crate::track_event::display(&$value)))
+            $track $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] $parts:tt $track:tt $at:tt
+        [$arg:tt = ?$value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            ($parts, $crate::track_event::Arg(&$crate::track_event::debug(&$value)))
+            $track $at [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] $parts:tt $track:tt $at:tt
+        [$arg:tt = $value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            ($parts, $crate::track_event::Arg(&$value)) $track $at [$($rest)*])
+    };
+    // A variable whose name is that of the argument, too.
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [%$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $parts $track $at
+            [$arg = %$arg, $($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [?$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $parts $track $at
+            [$arg = ?$arg, $($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $parts $track $at
+            [$arg = $arg, $($rest)*])
+    };
+
+    ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        [$($rest:tt)*]) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: an argument is `name = value`, `name = %display`, `name = ?debug`, or the \
+             name of a variable; `track: &track` and `at: timestamp_ns` may come once, `flow: \
+             &flow`, `last_flow: &flow` and `fields: |event| ..` any number of times; this is \
+             none of them: ",
+            ::core::stringify!($($rest)*)
+        ))
+    };
+}
+
+/// The name of an argument, as a string.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __arg_name {
+    ($name:literal) => {
+        $name
+    };
+    ($name:ident) => {
+        ::core::stringify!($name)
+    };
+}
+
+/// The call site with what it records: see [`__parse`](crate::__parse).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __record {
+    (span $category:literal $name:tt $names:tt $parts:tt [] []) => {
+        $crate::__record!(@usual span $category $name $names $parts
+            else $crate::track_event::Span::none())
+    };
+    (span $category:literal $name:tt $names:tt $parts:tt [] $at:tt) => {
+        $crate::__record!(@placed span_placed $category $name $names $parts [] $at
+            else $crate::track_event::Span::none())
+    };
+    (span $category:literal $name:tt $names:tt $parts:tt [$track:expr] $at:tt) => {{
+        $crate::__record!(@site CALL_SITE $category $name $names);
+        match CALL_SITE.active_slots() {
+            0 => $crate::track_event::TrackSpan::none(),
+            slots => match ($track, $crate::__placement!($name [] $at), &$parts) {
+                (track, placement, parts) => {
+                    CALL_SITE.span_on_track(slots, track, &placement, parts)
+                }
+            },
+        }
+    }};
+    (instant $category:literal $name:tt $names:tt $parts:tt [] []) => {
+        $crate::__record!(@usual instant $category $name $names $parts else {})
+    };
+    (instant $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
+        $crate::__record!(@placed instant_placed $category $name $names $parts $track $at else {})
+    };
+    (begin $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
+        $crate::__record!(@placed begin $category $name $names $parts $track $at else {})
+    };
+    (end $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
+        $crate::__record!(@placed end $category $name $names $parts $track $at else {})
+    };
+
+    (@usual $method:ident $category:literal [literal $name:literal] $names:tt $parts:tt
+        else $idle:expr) => {{
+        $crate::__record!(@site CALL_SITE $category [literal $name] $names);
+        match CALL_SITE.active_slots() {
+            0 => $idle,
+            slots => match &$parts {
+                parts => CALL_SITE.$method(slots, parts),
+            },
+        }
+    }};
+    (@usual span $category:literal $name:tt $names:tt $parts:tt else $idle:expr) => {
+        $crate::__record!(@placed span_placed $category $name $names $parts [] [] else $idle)
+    };
+    (@usual instant $category:literal $name:tt $names:tt $parts:tt else $idle:expr) => {
+        $crate::__record!(@placed instant_placed $category $name $names $parts [] [] else $idle)
+    };
+    (@placed $method:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
+        else $idle:expr) => {{
+        $crate::__record!(@site CALL_SITE $category $name $names);
+        match CALL_SITE.active_slots() {
+            0 => $idle,
+            slots => match ($crate::__placement!($name $track $at), &$parts) {
+                (placement, parts) => CALL_SITE.$method(slots, &placement, parts),
+            },
+        }
+    }};
+
+    (@site $site:ident $category:literal [literal $name:literal] [$($names:tt)*]) => {
+        static $site: $crate::track_event::CallSite =
+            $crate::track_event::CallSite::new($category, $name, &[$($names)*]);
+    };
+    (@site $site:ident $category:literal $name:tt [$($names:tt)*]) => {
+        static $site: $crate::track_event::CallSite =
+            $crate::track_event::CallSite::new($category, "", &[$($names)*]);
+    };
+}
+
+/// What was said of name, track and time: see [`__parse`](crate::__parse).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __placement {
+    ([literal $($name:literal)?] [$($track:expr)?] [$($at:expr)?]) => {
+        $crate::track_event::Placement::new()$(.on($track))?$(.at($at))?
+    };
+    ([dynamic $name:expr] [$($track:expr)?] [$($at:expr)?]) => {
+        $crate::track_event::Placement::new().named(&$name)$(.on($track))?$(.at($at))?
+    };
+}
