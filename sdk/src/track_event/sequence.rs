@@ -301,7 +301,7 @@ impl EventSequence {
         self.started_at = Some(self.mark(writer));
         self.defined.clear();
         self.described.clear();
-        self.last_timestamp_ns = clock::now_ns();
+        self.last_timestamp_ns = clock::event_now_ns();
         let now_ns = self.last_timestamp_ns;
         let thread = self.thread.clone();
         writer.trace_packet(|packet| {
