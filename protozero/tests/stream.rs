@@ -194,6 +194,27 @@ fn a_delimited_value_is_appended_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_delimited_value_of_two_pieces_is_what_counts_of_both() {
+    for range_bytes in [DELIMITED_ROOM_BYTES - 1, DELIMITED_ROOM_BYTES] {
+        for (head_len, tail_len) in [(0, 0), (1, 0), (4, 3), (3, 8), (4, 8), (5, 8), (4, 9)] {
+            let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
+            stream.next_range();
+            let (head, tail) = ([1, 2, 3, 4], [5, 6, 7, 8, 9, 10, 11, 12]);
+            let fits = head_len <= 4 && tail_len <= 8 && range_bytes == DELIMITED_ROOM_BYTES;
+            let did = stream.append_delimited_pieces((head, head_len), (&tail, tail_len));
+            assert_eq!(did, fits);
+            let expected = if fits {
+                let len = (head_len + tail_len) as u8;
+                [&[len], &head[..head_len], &tail[..tail_len]].concat()
+            } else {
+                vec![]
+            };
+            assert_eq!(bytes(&mut stream), expected);
+        }
+    }
+}
+
+#[test]
 fn a_released_range_is_followed_by_a_new_one() {
     let mut stream: StreamWriter<TinyRanges> = TinyRanges::stream(16, Slots::Stay);
     stream.append_raw(&[1, 2]);

@@ -185,23 +185,33 @@ pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
     })
 }
 
-/// Writes a packet of at most 126 bytes, its size in front, where `stream` writes next, and shows it
-/// to scrapers; if that takes no new chunk. Returns whether it did.
+/// Writes a packet of `len` bytes, at most 126, where `stream` writes next, and shows it to scrapers;
+/// if that takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it
+/// did.
 #[inline]
-pub(super) fn write_whole_packet(stream: &mut StreamWriter<ChunkSource>, fields: &[u8]) -> bool {
+pub(super) fn write_whole_packet(
+    stream: &mut StreamWriter<ChunkSource>,
+    len: usize,
+    append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
+) -> bool {
     let has_chunk = |source: &ChunkSource| {
         let chunk = source.chunk.as_ref();
         chunk.is_some_and(WritableChunk::has_counted_room)
     };
-    if !has_chunk(stream.source()) || !stream.append_delimited(fields) {
+    if !has_chunk(stream.source()) {
         return false;
     }
+    let used_bytes = stream.used_bytes();
+    if !append(stream) {
+        return false;
+    }
+    debug_assert_eq!(stream.used_bytes(), used_bytes + 1 + len);
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
         // SAFETY: there is counted room, so no fragment is open, and the packet stands where the
         // writable range begins (C3). The stream had more room than the packet takes.
-        unsafe { chunk.append_fragment(1 + fields.len()) };
+        unsafe { chunk.append_fragment(1 + len) };
     }
     true
 }

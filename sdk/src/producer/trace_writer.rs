@@ -134,15 +134,42 @@ impl TraceWriter {
     #[inline]
     pub fn write_packet(&mut self, fields: &[u8]) {
         let is_compact = (1..=COMPACT_MAX_BYTES).contains(&fields.len());
-        if !is_compact || !write_whole_packet(&mut self.stream, fields) {
-            self.write_packet_slow(fields);
+        let is_written = is_compact
+            && write_whole_packet(&mut self.stream, fields.len(), |stream| {
+                stream.append_delimited(fields)
+            });
+        if !is_written {
+            self.write_packet_slow(fields, &[]);
+        }
+    }
+
+    /// The same for a packet that consists of the first bytes of `head` and the first of `tail`, at
+    /// least one and at most 126 in all.
+    #[inline]
+    pub(crate) fn write_packet_pieces<const HEAD: usize, const TAIL: usize>(
+        &mut self,
+        head: ([u8; HEAD], usize),
+        tail: (&[u8; TAIL], usize),
+    ) {
+        let len = head.1 + tail.1;
+        debug_assert!((1..=COMPACT_MAX_BYTES).contains(&len));
+        let is_written = write_whole_packet(&mut self.stream, len, |stream| {
+            stream.append_delimited_pieces(head, tail)
+        });
+        if !is_written {
+            let head = head.0.get(..head.1).unwrap_or_default();
+            let tail = tail.0.get(..tail.1).unwrap_or_default();
+            self.write_packet_slow(head, tail);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn write_packet_slow(&mut self, fields: &[u8]) {
-        self.packet(|packet| packet.append_raw(fields));
+    fn write_packet_slow(&mut self, head: &[u8], tail: &[u8]) {
+        self.packet(|packet| {
+            packet.append_raw(head);
+            packet.append_raw(tail);
+        });
     }
 
     /// Commits all that was written. The rest of the chunk stays unused: the next packet takes a

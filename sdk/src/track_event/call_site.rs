@@ -13,6 +13,7 @@ use super::span::{Span, TrackSpan};
 use super::track::{CounterTrack, Track};
 use super::{ENABLED, TRACK_EVENT};
 use crate::producer::{self, ActiveSlots};
+use crate::protos::TrackEvent;
 use crate::protos::track_event::Type;
 
 /// One place in the code that records events.
@@ -37,9 +38,10 @@ pub(super) struct CallSiteIds {
     /// 0 without a name.
     pub(super) event: u32,
     pub(super) args: Box<[u32]>,
-    /// What events without arguments consist of.
-    pub(super) begin: EventBody,
-    pub(super) instant: EventBody,
+    /// What all events have in common; `None` if that is too long to be encoded ahead.
+    begin: Option<EventBody>,
+    instant: Option<EventBody>,
+    end: Option<EventBody>,
 }
 
 impl CallSite {
@@ -224,10 +226,8 @@ impl CallSite {
                 "" => 0,
                 name => intern(NameKind::Event, name),
             };
-            CallSiteIds {
+            let mut ids = CallSiteIds {
                 site: next_site(),
-                begin: EventBody::new(Type::SLICE_BEGIN, &categories, event),
-                instant: EventBody::new(Type::INSTANT, &categories, event),
                 categories,
                 event,
                 args: self
@@ -235,13 +235,47 @@ impl CallSite {
                     .iter()
                     .map(|name| intern(NameKind::Arg, name))
                     .collect(),
-            }
+                begin: None,
+                instant: None,
+                end: None,
+            };
+            let body = |event_type| EventBody::encode(|event| ids.write_fields(event_type, event));
+            let (begin, instant) = (body(Type::SLICE_BEGIN), body(Type::INSTANT));
+            (ids.end, ids.begin, ids.instant) = (body(Type::SLICE_END), begin, instant);
+            ids
         })
     }
 
     /// The categories that the events belong to: a comma separates those of a group.
     pub(super) fn categories(&self) -> impl Iterator<Item = &'static str> {
         self.category.split(',').map(str::trim)
+    }
+}
+
+impl CallSiteIds {
+    /// The fields that all events of this type have in common.
+    pub(super) fn write_fields(&self, event_type: Type, event: &mut TrackEvent<'_>) {
+        event.set_type(event_type);
+        // An end belongs to whatever began.
+        if event_type == Type::SLICE_END {
+            return;
+        }
+        for &category in &self.categories {
+            event.add_category_iids(u64::from(category));
+        }
+        if self.event != 0 {
+            event.set_name_iid(u64::from(self.event));
+        }
+    }
+
+    /// The same, encoded ahead.
+    #[inline]
+    pub(super) const fn body(&self, event_type: Type) -> Option<&EventBody> {
+        match event_type {
+            Type::SLICE_BEGIN => self.begin.as_ref(),
+            Type::SLICE_END => self.end.as_ref(),
+            _ => self.instant.as_ref(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::arg::CounterValue;
 use super::call_site::{CallSite, CallSiteIds};
-use super::encoding::{EventBody, TimedPacket};
+use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::placement::{EventTime, Placement};
@@ -46,7 +46,7 @@ pub(crate) struct EventSequence {
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
     /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
     open_slices: u32,
-    slice_end: EventBody,
+    slice_end: Option<EventBody>,
 }
 
 /// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
@@ -70,7 +70,9 @@ impl EventSequence {
             defined: DefinedNames::new(),
             described: HashSet::default(),
             open_slices: 0,
-            slice_end: EventBody::new(Type::SLICE_END, &[], 0),
+            slice_end: EventBody::encode(|event| {
+                event.set_type(Type::SLICE_END);
+            }),
         }
     }
 
@@ -88,11 +90,9 @@ impl EventSequence {
         self.start_if_needed(writer);
         let ids = site.ids();
         if P::IS_EMPTY && placement.is_usual() && self.defined.contains_site(ids.site) {
-            let body = match event_type {
-                Type::SLICE_BEGIN => &ids.begin,
-                _ => &ids.instant,
-            };
-            if self.write_body(writer, time, body) {
+            let body = ids.body(event_type);
+            let last_timestamp_ns = &mut self.last_timestamp_ns;
+            if body.is_some_and(|body| write_body(writer, last_timestamp_ns, time, body)) {
                 return;
             }
         }
@@ -117,22 +117,15 @@ impl EventSequence {
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
         packet.track_event(|event| {
-            event.set_type(event_type);
+            match ids.body(event_type) {
+                Some(body) => event.as_message_mut().append_raw(body.fields()),
+                None => ids.write_fields(event_type, event),
+            }
+            if let Some(name) = placement.name {
+                event.set_name(name);
+            }
             if let Some(track) = placement.track {
                 event.set_track_uuid(track.uuid());
-            }
-            if event_type != Type::SLICE_END {
-                for &category in &ids.categories {
-                    event.add_category_iids(u64::from(category));
-                }
-                match placement.name {
-                    Some(name) => {
-                        event.set_name(name);
-                    }
-                    None => {
-                        event.set_name_iid(u64::from(ids.event));
-                    }
-                }
             }
             parts.write_all(&mut EventWriter::new(event, &ids.args));
         });
@@ -151,15 +144,16 @@ impl EventSequence {
     ) {
         self.start_if_needed(writer);
         let Some(track) = track else {
-            let distance_ns = self.distance_ns(time);
-            if let Some(distance_ns) = distance_ns {
-                let packet = TimedPacket::new(distance_ns, &self.slice_end);
-                writer.write_packet(packet.as_bytes());
-                return;
+            let is_written = match &self.slice_end {
+                Some(body) => write_body(writer, &mut self.last_timestamp_ns, time, body),
+                None => false,
+            };
+            if !is_written {
+                self.write_plain(writer, time, |event| {
+                    event.set_type(Type::SLICE_END);
+                });
             }
-            return self.write_plain(writer, time, |event| {
-                event.set_type(Type::SLICE_END);
-            });
+            return;
         };
         self.describe(writer, track);
         self.write_plain(writer, time, |event| {
@@ -204,19 +198,6 @@ impl EventSequence {
         let is_open = self.open_slices > 0;
         self.open_slices -= u32::from(is_open);
         is_open
-    }
-
-    /// Writes an event that was encoded ahead, if it was, and if its time is a distance.
-    #[inline]
-    fn write_body(&mut self, writer: &mut TraceWriter, time: EventTime, body: &EventBody) -> bool {
-        if !body.is_usable() {
-            return false;
-        }
-        let Some(distance_ns) = self.distance_ns(time) else {
-            return false;
-        };
-        writer.write_packet(TimedPacket::new(distance_ns, body).as_bytes());
-        true
     }
 
     /// Writes an event without names.
@@ -327,6 +308,28 @@ impl EventSequence {
             });
         });
         self.describe(writer, &thread);
+    }
+}
+
+/// Writes an event that was encoded ahead, if its time is a short distance.
+#[inline]
+fn write_body(
+    writer: &mut TraceWriter,
+    last_timestamp_ns: &mut u64,
+    time: EventTime,
+    body: &EventBody,
+) -> bool {
+    let EventTime::Now(now_ns) = time else {
+        return false;
+    };
+    // A time before the last one makes a distance that is far too long.
+    match timestamp(now_ns.wrapping_sub(*last_timestamp_ns)) {
+        Some(head) => {
+            *last_timestamp_ns = now_ns;
+            writer.write_packet_pieces(head, body.bytes());
+            true
+        }
+        None => false,
     }
 }
 
