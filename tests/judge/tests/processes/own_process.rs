@@ -60,7 +60,7 @@ impl Child {
     }
 }
 
-/// The test `role` of this executable as a process of its own, alone in its main thread, which
+/// The test `role` of this executable, by its path in it, as a process of its own, alone in its main thread, which
 /// records into `file`.
 pub fn process(role: &str, file: &Path) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());

@@ -1,8 +1,6 @@
 //! Forked children: they go quiet, whatever other threads did at the time, and their parent's trace is
 //! what it would be without them.
 
-#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
-
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -18,9 +16,7 @@ use tracezero::{
     activate_trigger, counter, data_source, instant, protos, service_state, span,
 };
 
-use self::processes::{file_of_process, fork, fork_here, process, scratch};
-
-mod processes;
+use crate::own_process::{file_of_process, fork, fork_here, process, scratch};
 
 struct Packets;
 data_source!(Packets, "com.example.packets");
@@ -203,7 +199,7 @@ fn a_child_that_runs_a_new_program_records_for_itself() {
     let (path, path_of_child) = (scratch("parent.pftrace"), scratch("new_program.pftrace"));
     let session = Session::to_file(&path).unwrap();
     fork(|| {
-        let error = process("new_program", &path_of_child).exec();
+        let error = process("forks::new_program", &path_of_child).exec();
         panic!("{error}");
     })
     .wait();
@@ -228,7 +224,7 @@ fn new_program() {
 #[test]
 fn a_process_that_forks_before_its_first_session_records_and_so_do_its_children() {
     let path = scratch("forks_first.pftrace");
-    let status = process("forks_first", &path).status().unwrap();
+    let status = process("forks::forks_first", &path).status().unwrap();
     assert!(status.success(), "{status}");
     let of_child = accepted(&path.with_extension("of_child"), Options::default());
     assert_eq!(points_with(&of_child, "child"), 1);
