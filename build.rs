@@ -11,6 +11,7 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .owned(".station.Settings")
         .compile(&[
             "examples/protos/bench.proto",
+            "examples/protos/http.proto",
             "examples/protos/index_tree.proto",
             "examples/protos/render.proto",
             "examples/protos/station.proto",

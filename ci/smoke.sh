@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every example runs to its end, and every bench runs once, unmeasured.
+# Every example runs to its end and leaves a trace that the judge accepts, and every bench runs once,
+# unmeasured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,22 @@ for source in examples/*.rs examples/*/main.rs; do
     name=${name%.rs}
     echo "--- example $name"
     (cd "$folder" && "$binaries/$name")
+done
+
+echo "--- traces"
+cargo build --locked --package judge --bin judge
+judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
+extensions=(--extensions sdk/protos/tracezero/sequences.proto)
+for schema in http index_tree render; do
+    extensions+=(--extensions "examples/protos/$schema.proto")
+done
+for trace in "$folder"/*.pftrace; do
+    options=()
+    case $(basename "$trace" .pftrace) in
+        statistics) options=(--after-loss) ;;  # its ring has lapped
+        long_trace) options=(--open-spans) ;;  # it ends by itself while spans are open
+    esac
+    "$judge" "${extensions[@]}" "${options[@]}" "$trace"
 done
 
 echo "--- benches"

@@ -1,0 +1,28 @@
+//! Typed fields on events, from a schema of one's own: `protos/http.proto` extends `TrackEvent`.
+//!
+//! `cargo run --example event_fields` writes `event_fields.pftrace`.
+
+use tracezero::{Session, span};
+
+use self::http::TrackEventExt as _; // `http_request` on an event
+
+mod http {
+    protozero::include_protos!("http");
+}
+
+fn main() -> Result<(), tracezero::Error> {
+    let session = Session::to_file("event_fields.pftrace")?;
+    for (path, status) in [("/", 200), ("/index.html", 200), ("/missing", 404)] {
+        // Beside the fields an event can have any number of arguments.
+        let _request = span!("http", "request", path, fields: |event| {
+            event.http_request(|request| {
+                request.set_method("GET").set_status(status);
+                request.add_header_names("accept");
+                request.add_header_names("user-agent");
+            });
+        });
+        std::thread::sleep(std::time::Duration::from_micros(300));
+    }
+    println!("{}", session.finish()?);
+    Ok(())
+}

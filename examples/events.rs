@@ -1,0 +1,68 @@
+//! All that the macros take: spans, instants and counters, with arguments of many types, names made
+//! while the program runs, and times of one's own.
+//!
+//! `cargo run --example events` writes `events.pftrace`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tracezero::{Session, begin, clock, counter, dict, end, instant, span};
+
+fn main() -> Result<(), tracezero::Error> {
+    let session = Session::to_file("events.pftrace")?;
+    spans();
+    arguments();
+    times();
+    println!("{}", session.finish()?);
+    Ok(())
+}
+
+fn spans() {
+    let _outer = span!("events", "outer"); // ends with this function
+    for number in 1..=3 {
+        // A name that is no literal is in the trace as text.
+        let _pass = span!("events", format!("pass {number}"));
+        std::thread::sleep(Duration::from_micros(200));
+    }
+
+    // What is no scope begins and ends by hand. An end takes arguments, too.
+    begin!("events", "by hand");
+    end!("events", result = "fine");
+}
+
+fn arguments() {
+    let path = Path::new("Cargo.toml");
+    let (attempt, ratio) = (3, 0.75);
+    let error = std::io::Error::other("no such luck");
+    instant!(
+        "events",
+        "failed",
+        path,                           // the variable of that name
+        attempt = attempt + 1,          // an expression
+        ratio,                          // numbers stay numbers
+        %error,                         // by `Display`
+        state = ?Some("waiting"),       // by `Debug`
+        "http.status" = 404,            // a name that is no identifier
+        sizes = [1, 2, 4],              // an array
+        window = dict(|window| {        // a dictionary
+            window.add("width", &640).add("height", &480);
+        }),
+    );
+    // While no session records, this is never called.
+    instant!("events", "costly", value = costly());
+}
+
+fn costly() -> u64 {
+    (1..=20).product()
+}
+
+/// What happened elsewhere, or before anybody could tell.
+fn times() {
+    let began_ns = clock::now_ns();
+    std::thread::sleep(Duration::from_millis(1));
+    let ended_ns = clock::now_ns();
+    span!("events", "measured before", at: began_ns).end_at(ended_ns);
+    for (number, value) in [3, 7, 5].into_iter().enumerate() {
+        counter!("events", "queue length", value, at: began_ns + number as u64 * 300_000);
+    }
+}
