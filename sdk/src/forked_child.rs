@@ -8,11 +8,11 @@
 //!
 //! A process that has not traced yet can fork freely: its children start sessions of their own.
 
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::process_hooks;
 use crate::producer;
+use crate::reentry;
 
 /// Whether the hook that notices forks was set.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
@@ -30,9 +30,13 @@ pub(crate) fn is_quiet() -> bool {
 }
 
 /// A thread that uses what a forked child must not: while this lives, a child goes quiet.
+/// Trace points of this thread are counted only.
 #[derive(Debug)]
 #[must_use = "children notice only as long as it lives"]
-pub(crate) struct Inside(());
+pub(crate) struct Inside {
+    is_for_good: bool,
+    _thread: reentry::Inside,
+}
 
 /// Enters what a forked child must not; `None` in one that is to leave it alone.
 pub(crate) fn enter() -> Option<Inside> {
@@ -46,18 +50,24 @@ pub(crate) fn enter() -> Option<Inside> {
     // Sequentially consistent, so that it comes before any lock that is taken afterwards: a child
     // whose copy of the memory has the lock has this as well.
     REASONS.fetch_add(1, Ordering::SeqCst);
-    Some(Inside(()))
+    Some(Inside {
+        is_for_good: false,
+        _thread: reentry::Inside::enter(),
+    })
 }
 
 impl Inside {
     /// From now on every child goes quiet: there is a runtime.
-    pub(crate) fn for_good(self) {
-        mem::forget(self);
+    pub(crate) fn for_good(mut self) {
+        self.is_for_good = true;
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        if self.is_for_good {
+            return;
+        }
         // Release, so that it comes after the locks were released; a child has the one or the other.
         REASONS.fetch_sub(1, Ordering::Release);
     }

@@ -143,7 +143,7 @@ impl DataSourceState {
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
-        self.active.load(|| register(self))
+        self.active.load(|| register_unless_nested(self))
     }
 
     /// Position of what a thread keeps for this data source and `slot`.
@@ -163,8 +163,15 @@ impl DataSourceState {
     }
 }
 
-/// Makes a data source known to the sessions there are, and to those to come.
+/// Makes a data source known, unless a nested trace point has reached it: the next one will.
 #[cold]
+fn register_unless_nested(data_source: &'static DataSourceState) {
+    if !thread_writers::is_nested() {
+        register(data_source);
+    }
+}
+
+/// Makes a data source known to the sessions there are, and to those to come.
 fn register(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -184,9 +191,12 @@ fn register(data_source: &'static DataSourceState) {
     REGISTRY.lock().update_masks();
 }
 
-/// Adds a call site of the track-event macros.
+/// Adds a call site of the track-event macros, unless it was reached by a nested one.
 #[cold]
 pub(crate) fn register_call_site(call_site: &'static CallSite) {
+    if thread_writers::is_nested() {
+        return;
+    }
     let Some(_inside) = forked_child::enter() else {
         return;
     };

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::data_sources::{self, DataSourceState};
 use super::trace_writer::TraceWriter;
 use crate::forked_child;
+use crate::reentry;
 use crate::runtime;
 use crate::track_event::EventSequence;
 
@@ -34,13 +35,17 @@ struct ThreadWriters {
 }
 
 /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
-/// already: a trace point inside a trace point, in a formatter or an allocator for instance.
+/// already: a trace point inside a trace point, in a formatter or an allocator for instance. And
+/// where it is inside of the tracer otherwise.
 #[inline]
 pub(crate) fn with_instances(
     data_source: &'static DataSourceState,
     mask: u32,
     mut trace: impl FnMut(&mut Instance),
 ) {
+    if reentry::is_inside() {
+        return note_nested();
+    }
     let generation = data_sources::generation();
     let traced = WRITERS.try_with(|writers| {
         let Ok(mut writers) = writers.try_borrow_mut() else {
@@ -62,6 +67,17 @@ pub(crate) fn with_instances(
     if !matches!(traced, Ok(true)) {
         note_nested();
     }
+}
+
+/// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
+/// is counted, and may not wait for any lock.
+pub(super) fn is_nested() -> bool {
+    let is_tracing = || WRITERS.try_with(|writers| writers.try_borrow_mut().is_err());
+    let is_nested = reentry::is_inside() || is_tracing().unwrap_or(false);
+    if is_nested {
+        note_nested();
+    }
+    is_nested
 }
 
 #[cold]
