@@ -6,12 +6,15 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::fs;
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use judge::{ExtraSchema, judge};
-use tracezero::{InMemorySession, instant, span};
+use tracezero::{InMemorySession, Session, instant, span};
 
 struct Tracing;
 
@@ -48,8 +51,36 @@ unsafe impl GlobalAlloc for Tracing {
 #[global_allocator]
 static ALLOCATOR: Tracing = Tracing;
 
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tracing_allocator.pftrace");
+    TRACES.set(true);
+    for _ in 0..10 {
+        let session = InMemorySession::start().unwrap();
+        let to_file = Session::to_file(&path).unwrap();
+        instant!("heap", "in between");
+        assert!(session.control().flush());
+        assert!(!session.control().stats().sequences.is_empty());
+        assert!(session.control().snapshot().unwrap().events() > 0);
+        assert_eq!(to_file.finish().unwrap().losses.dropped, 0);
+        let (trace, _) = session.finish();
+        TRACES.set(false);
+        for trace in [trace, fs::read(&path).unwrap()] {
+            let verdict = judge(&trace, &ExtraSchema::new()).unwrap();
+            assert_eq!(verdict.events_named("in between").count(), 1);
+        }
+        TRACES.set(true);
+    }
+    TRACES.set(false);
+}
+
 #[test]
 fn allocations_are_recorded_and_those_of_the_tracer_counted() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The first trace point of all is reached in the allocator, and allocates for itself.
     TRACES.set(true);
     drop(black_box(vec![1_u8; 10]));
