@@ -193,15 +193,15 @@ impl<S: RangeSource> StreamWriter<S> {
         self.end_message(0);
     }
 
-    /// Reserves a length slot outside any message.
+    /// Reserves a length slot outside any message, of which there is one at a time.
     ///
     /// Fill it in with [`StreamWriter::close_slot`]. One that is not filled in, because the range was
-    /// given up before or the next one was reserved, is left to its owner as 4 bytes of 0 (in the
-    /// place where it was reserved). Where memory has ended ([`Range::NOWHERE`]), there is no slot.
+    /// given up before, is left to its owner as 4 bytes of 0, in the place where it was reserved.
+    /// Where memory has ended ([`Range::NOWHERE`]), there is no slot.
     #[inline]
     pub fn append_slot(&mut self) {
-        let has_room = self.available_bytes() >= SLOT_BYTES;
-        if !has_room || self.slots.len() != 0 || !matches!(self.frame, Frame::None) {
+        if !self.has_room(SLOT_BYTES) || self.slots.len() != 0 || !matches!(self.frame, Frame::None)
+        {
             return self.append_slot_slow();
         }
         self.reserve_frame();
@@ -224,37 +224,46 @@ impl<S: RangeSource> StreamWriter<S> {
         self.frame = Frame::Compact(self.cursor);
     }
 
-    /// Fills in the slot outside any message, if it lies in the current range. If at most
-    /// `compact_max` bytes follow it, the length takes one byte; else it takes 4. Returns how many
-    /// bytes length and payload take together.
+    /// Fills in the slot outside any message with a length of one byte, if no message is open and at
+    /// most `compact_max` bytes follow the slot, all in the current range. Returns how many bytes slot
+    /// and payload take together. If it returns `None`, nothing was done.
     ///
     /// # Panics
     ///
     /// If `compact_max` exceeds 127.
     #[inline]
-    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
+    pub fn close_short_slot(&mut self, compact_max: usize) -> Option<usize> {
         assert!(compact_max <= MAX_COMPACT_BYTES);
-        self.end_messages();
-        if let Frame::Compact(payload) = self.frame {
-            let len = self.distance(payload);
-            if len <= compact_max {
-                self.frame = Frame::None;
-                self.close_compact(payload, len);
-                return Some(1 + len);
-            }
-        }
-        self.close_grown_frame()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn close_grown_frame(&mut self) -> Option<usize> {
-        self.grow_slots();
-        let Frame::Grown(payload) = self.frame else {
+        let Frame::Compact(payload) = self.frame else {
             return None;
         };
+        let len = self.distance(payload);
+        if self.slots.len() != 0 || len > compact_max {
+            return None;
+        }
         self.frame = Frame::None;
-        Some(SLOT_BYTES + self.close_grown(payload))
+        self.close_compact(payload, len);
+        Some(1 + len)
+    }
+
+    /// Fills in the slot outside any message, if it lies in the current range, and ends messages that
+    /// are still open. If more than `compact_max` bytes follow the slot, the length takes 4 bytes.
+    /// Returns how many bytes slot and payload take together.
+    ///
+    /// # Panics
+    ///
+    /// If `compact_max` exceeds 127.
+    #[cold]
+    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
+        self.end_messages();
+        self.close_short_slot(compact_max).or_else(|| {
+            self.grow_slots();
+            let Frame::Grown(payload) = self.frame else {
+                return None;
+            };
+            self.frame = Frame::None;
+            Some(SLOT_BYTES + self.close_grown(payload))
+        })
     }
 
     /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
@@ -262,8 +271,7 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Returns whether it did.
     #[inline]
     pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
-        let has_room = self.available_bytes() >= DELIMITED_ROOM_BYTES;
-        let fits = has_room && bytes.len() <= MAX_COMPACT_BYTES;
+        let fits = bytes.len() <= MAX_COMPACT_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
         if fits {
             // SAFETY: there is room for a length and for 127 bytes (invariant 1).
             let bytes_at = unsafe { put_at(self.cursor, &[bytes.len() as u8]) };
@@ -360,14 +368,21 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// room for a shorter one all the same.
     #[inline(always)]
     fn has_room_for_short_field(&self) -> bool {
-        // Signed, because the difference may be negative on both sides of a wrapped address.
+        // Signed, because `short_end` may be before the range.
         (self.cursor.addr().wrapping_sub(self.short_end) as isize) < 0
+    }
+
+    /// Whether there is room for `len` bytes, at most `isize::MAX`.
+    #[inline(always)]
+    fn has_room(&self, len: usize) -> bool {
+        let behind_short_end = len as isize - (SHORT_FIELD_BYTES as isize - 1);
+        self.short_end.wrapping_sub(self.cursor.addr()) as isize >= behind_short_end
     }
 
     /// Appends bytes as they are, over as many ranges as it takes.
     #[inline]
     pub fn append_raw(&mut self, bytes: &[u8]) {
-        if bytes.len() <= self.available_bytes() {
+        if self.has_room(bytes.len()) {
             self.put(bytes);
         } else if self.admits(bytes.len()) {
             self.write_split(bytes);
@@ -424,7 +439,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(always)]
     pub(crate) fn append_bytes(&mut self, tag: Tag, value: &[u8]) {
         let len = value.len();
-        if len > MAX_COMPACT_BYTES || self.available_bytes() < tag.len() + 1 + len {
+        if len > MAX_COMPACT_BYTES || !self.has_room(tag.len() + 1 + len) {
             return self.append_bytes_split(tag, &[value]);
         }
         // SAFETY: there is room for all three.
@@ -520,7 +535,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     /// Sees to it that the current range has room for a slot. If there is no more memory, counts
     /// the slot's bytes instead and returns `false`.
     fn make_room_for_slot(&mut self) -> bool {
-        if self.available_bytes() < SLOT_BYTES && !self.begin.is_null() {
+        if !self.has_room(SLOT_BYTES) && !self.begin.is_null() {
             self.next_range();
         }
         if self.begin.is_null() {
@@ -552,12 +567,22 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         } else if depth == 0 && self.slots.len() == 0 {
             return;
         }
-        self.close_down_to(depth.saturating_sub(1));
+        self.end_message_slow(depth);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_message_slow(&mut self, depth: usize) {
+        if !self.slots.is_inline_here(depth) {
+            return self.close_down_to(depth.saturating_sub(1));
+        }
+        // Of the innermost message: it is too long for a compact slot.
+        self.grow_slots();
+        let payload = self.slots.pop_inline_grown(depth);
+        self.close_grown(payload);
     }
 
     /// Ends messages, innermost first, until `depth` of them are open.
-    #[cold]
-    #[inline(never)]
     fn close_down_to(&mut self, depth: usize) {
         if let Some(Dropping {
             parent_depth,

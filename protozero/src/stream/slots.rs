@@ -208,6 +208,23 @@ impl OpenSlots {
         self.len = depth - 1;
     }
 
+    /// Whether the message of this depth is the innermost one and its slot inline and in the current
+    /// range, compact or not.
+    pub(super) fn is_inline_here(&self, depth: usize) -> bool {
+        depth == self.len && depth > self.elsewhere.len() && depth <= INLINE_DEPTH
+    }
+
+    /// Takes the slot of the message of this depth, which is inline and has grown here; returns its
+    /// payload address.
+    pub(super) fn pop_inline_grown(&mut self, depth: usize) -> *mut u8 {
+        debug_assert!(self.is_inline_here(depth) && depth == self.grown);
+        self.len = depth - 1;
+        self.grown = depth - 1;
+        self.compact_above = depth - 1;
+        // SAFETY: the message was open up to now, and is inline.
+        unsafe { self.inline_payload(depth - 1) }
+    }
+
     /// The payload address of the innermost message, if its slot is compact.
     pub(super) fn innermost_compact(&self) -> Option<*mut u8> {
         (self.len > self.grown).then(|| self.payload(self.len - 1))

@@ -31,6 +31,9 @@ pub(super) struct ChunkSource {
     chunk: Option<WritableChunk>,
     /// Distance of the stream's range from the start of the chunk's payload.
     range_offset_bytes: usize,
+    /// Whether a packet is open whose size is not in the stream's range: it goes on from an earlier
+    /// chunk, or is dropped.
+    is_packet_elsewhere: bool,
     /// Whether the last attempt to get a chunk failed.
     is_dropping: bool,
     garbage: Vec<u8>,
@@ -53,6 +56,7 @@ impl ChunkSource {
             port,
             chunk: None,
             range_offset_bytes: 0,
+            is_packet_elsewhere: false,
             is_dropping: false,
             garbage: vec![0; GARBAGE_BYTES],
         }
@@ -71,17 +75,54 @@ impl ChunkSource {
         self.is_dropping
     }
 
-    /// Counts a packet in the chunk. Returns whether there is a chunk, and room in it.
+    /// Begins a packet in the chunk, if there is one with room for it. Returns whether there is.
     #[inline]
     pub(super) fn begin_in_chunk(&mut self) -> bool {
-        self.chunk
+        let is_begun = self
+            .chunk
             .as_mut()
-            .is_some_and(WritableChunk::begin_fragment)
+            .is_some_and(WritableChunk::begin_counted);
+        if is_begun {
+            self.port.counters().packets_begun.add_one();
+        }
+        is_begun
     }
 
-    /// [`end_packet`] for one whose size is not in the stream's range: its last fragment came from an
-    /// earlier chunk, or it was dropped.
-    #[cold]
+    /// Begins a packet in the chunk that was looked for just now, or drops it.
+    pub(super) fn begin_in_new_chunk(&mut self) -> bool {
+        let counters = self.port.counters();
+        counters.packets_begun.add_one();
+        let chunk = self.chunk.as_mut();
+        let is_begun = chunk.is_some_and(WritableChunk::begin_fragment);
+        if !is_begun {
+            counters.packets_dropped.add_one();
+            self.is_packet_elsewhere = true;
+        }
+        is_begun
+    }
+
+    /// Finishes the packet in the chunk and shows it to scrapers. Returns whether the chunk is full to
+    /// its last byte.
+    ///
+    /// # Safety
+    ///
+    /// The stream has filled in the packet's size, and the packet takes `fragment_bytes` with it.
+    #[inline]
+    unsafe fn end_in_chunk(&mut self, fragment_bytes: usize) -> bool {
+        if fragment_bytes == 1 {
+            self.port.counters().packets_empty.add_one();
+        }
+        self.chunk.as_mut().is_some_and(|chunk| {
+            // SAFETY: promised by the caller; the size stands where the writable range begins (C2).
+            unsafe { chunk.end_fragment(fragment_bytes) };
+            chunk.publish_finished();
+            chunk.free_bytes() == 0
+        })
+    }
+
+    /// Ends a packet whose size is not in the stream's range. Returns whether the chunk is to be
+    /// returned: it is full to its last byte, or the next packet has to wait, which is done without a
+    /// chunk.
     fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
         let is_full = self.chunk.as_mut().is_some_and(|chunk| {
             if chunk.continues_packet() {
@@ -130,6 +171,7 @@ impl ChunkSource {
     fn continue_packet(&mut self, mut chunk: WritableChunk, mut outgoing: Outgoing<'_>) -> Range {
         // Before the old chunk is touched: without a new one its fragment ends otherwise.
         let next = self.port.acquire_next_chunk();
+        self.is_packet_elsewhere = true;
         let range_offset_bytes = self.range_offset_bytes;
         let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
         let fragment_bytes = open_at - chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
@@ -164,25 +206,26 @@ impl ChunkSource {
     }
 }
 
-/// Ends the packet that was begun in the chunk of `stream`, or dropped. Returns whether the chunk is
-/// to be returned: it is full to its last byte, or the next packet has to wait, which is done without
-/// a chunk.
+/// Ends the open packet, if there is one. Returns whether the chunk is to be returned.
 #[inline]
 pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
-    let Some(fragment_bytes) = stream.close_slot(COMPACT_MAX_BYTES) else {
-        let used_bytes = stream.used_bytes();
-        return stream.source_mut().end_elsewhere(used_bytes);
-    };
-    let source = stream.source_mut();
-    if fragment_bytes == 1 {
-        source.port.counters().packets_empty.add_one();
+    match stream.close_short_slot(COMPACT_MAX_BYTES) {
+        // SAFETY: the size was filled in just now.
+        Some(fragment_bytes) => unsafe { stream.source_mut().end_in_chunk(fragment_bytes) },
+        None => end_packet_slow(stream),
     }
-    source.chunk.as_mut().is_some_and(|chunk| {
-        // SAFETY: the size was filled in just now, where the writable range begins (C2).
-        unsafe { chunk.end_fragment(fragment_bytes) };
-        chunk.publish_finished();
-        chunk.free_bytes() == 0
-    })
+}
+
+#[cold]
+#[inline(never)]
+fn end_packet_slow(stream: &mut StreamWriter<ChunkSource>) -> bool {
+    if let Some(fragment_bytes) = stream.close_slot(COMPACT_MAX_BYTES) {
+        // SAFETY: the size was filled in just now.
+        return unsafe { stream.source_mut().end_in_chunk(fragment_bytes) };
+    }
+    let used_bytes = stream.used_bytes();
+    let source = stream.source_mut();
+    std::mem::take(&mut source.is_packet_elsewhere) && source.end_elsewhere(used_bytes)
 }
 
 /// Writes a packet of `len` bytes, at most 126, where `stream` writes next, and shows it to scrapers;
@@ -194,11 +237,8 @@ pub(super) fn write_whole_packet(
     len: usize,
     append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
 ) -> bool {
-    let has_chunk = |source: &ChunkSource| {
-        let chunk = source.chunk.as_ref();
-        chunk.is_some_and(WritableChunk::has_counted_room)
-    };
-    if !has_chunk(stream.source()) {
+    let chunk = stream.source().chunk.as_ref();
+    if !chunk.is_some_and(WritableChunk::is_counted_ahead) {
         return false;
     }
     let used_bytes = stream.used_bytes();
@@ -209,8 +249,8 @@ pub(super) fn write_whole_packet(
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
-        // SAFETY: there is counted room, so no fragment is open, and the packet stands where the
-        // writable range begins (C3). The stream had more room than the packet takes.
+        // SAFETY: no fragment is open, so the packet stands where the writable range begins (C3). The
+        // stream had more room than the packet takes.
         unsafe { chunk.append_fragment(1 + len) };
     }
     true

@@ -39,7 +39,6 @@ const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
 #[derive(Debug)]
 pub struct TraceWriter {
     stream: StreamWriter<ChunkSource>,
-    is_packet_open: bool,
     /// Whether no packet was begun yet, lost or not.
     is_first_packet: bool,
 }
@@ -60,7 +59,6 @@ impl TraceWriter {
         stream.reserve();
         Self {
             stream,
-            is_packet_open: false,
             is_first_packet: true,
         }
     }
@@ -182,29 +180,31 @@ impl TraceWriter {
 
     #[inline]
     fn open_packet(&mut self) {
-        if self.is_packet_open {
-            self.finish_leaked_packet();
+        if self.stream.source_mut().begin_in_chunk() {
+            self.stream.append_slot();
+        } else {
+            self.open_packet_slow();
         }
-        self.is_packet_open = true;
-        let source = self.stream.source_mut();
-        source.port().counters().packets_begun.add_one();
-        if source.begin_in_chunk() {
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_packet_slow(&mut self) {
+        // One whose handle was leaked.
+        self.finish_packet();
+        if self.stream.source_mut().begin_in_chunk() {
             self.stream.append_slot();
         } else {
             self.open_packet_in_new_chunk();
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn open_packet_in_new_chunk(&mut self) {
         self.stream.release_range();
         let prepared = self.stream.source_mut().prepare_packet();
         self.stream.next_range();
         let is_first_packet = std::mem::replace(&mut self.is_first_packet, false);
-        let source = self.stream.source_mut();
-        if !source.begin_in_chunk() {
-            source.port().counters().packets_dropped.add_one();
+        if !self.stream.source_mut().begin_in_new_chunk() {
             return;
         }
         self.stream.append_slot();
@@ -222,20 +222,11 @@ impl TraceWriter {
     /// Ends the open packet, if there is one.
     #[inline]
     fn finish_packet(&mut self) {
-        if !self.is_packet_open {
-            return;
-        }
-        self.is_packet_open = false;
         if end_packet(&mut self.stream) {
             // If it is full, nothing could be counted ahead for scrapers, so the packet shows at
             // once this way.
             self.return_chunk();
         }
-    }
-
-    #[cold]
-    fn finish_leaked_packet(&mut self) {
-        self.finish_packet();
     }
 
     #[cold]

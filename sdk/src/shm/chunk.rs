@@ -79,7 +79,9 @@ pub struct WritableChunk {
 enum NextFragment {
     /// Nothing yet.
     Uncounted,
-    /// Nothing yet, but the count covers it. `finished_bytes` is below the payload's size.
+    /// Nothing yet, but the count covers it. There is room for an empty packet, but none begins.
+    CountedLast,
+    /// Nothing yet, but the count covers it. A packet may begin.
     Counted,
     /// The open fragment, which the count covers, its size at `finished_bytes`.
     Open,
@@ -162,12 +164,18 @@ impl WritableChunk {
     #[inline]
     #[must_use]
     pub fn has_room_for_packet(&self) -> bool {
-        let countable = match self.next {
-            NextFragment::Uncounted => PACKETS_PER_CHUNK_MAX,
-            NextFragment::Counted => PACKETS_PER_CHUNK_MAX + 1,
-            NextFragment::Open => return false,
-        };
-        self.packets.count() < countable && self.free_bytes() >= PACKET_ROOM_MIN_BYTES
+        match self.next {
+            NextFragment::Uncounted => self.fits_packet(PACKETS_PER_CHUNK_MAX),
+            NextFragment::Counted => true,
+            NextFragment::CountedLast | NextFragment::Open => false,
+        }
+    }
+
+    /// Whether there are bytes for a packet behind the finished fragments, and less than `count_max`
+    /// are counted.
+    #[inline]
+    fn fits_packet(&self, count_max: u16) -> bool {
+        self.free_bytes() >= PACKET_ROOM_MIN_BYTES && self.packets.count() < count_max
     }
 
     /// The memory from the end of the finished fragments on; behind its size, if the open
@@ -202,6 +210,17 @@ impl WritableChunk {
         }
         self.next = NextFragment::Open;
         true
+    }
+
+    /// Does what [`WritableChunk::begin_fragment`] does, if [`WritableChunk::publish_finished`] has
+    /// counted ahead. Returns whether it did.
+    #[inline]
+    pub fn begin_counted(&mut self) -> bool {
+        let is_counted = self.next == NextFragment::Counted;
+        if is_counted {
+            self.next = NextFragment::Open;
+        }
+        is_counted
     }
 
     /// Opens the first fragment of a new chunk as one that goes on with the packet of the chunk
@@ -265,37 +284,41 @@ impl WritableChunk {
     pub fn publish_finished(&mut self) {
         if self.next == NextFragment::Uncounted && self.free_bytes() > 0 {
             self.count_one_more();
-            self.next = NextFragment::Counted;
+            self.next = if self.fits_packet(PacketsWord::COUNT_MAX) {
+                NextFragment::Counted
+            } else {
+                NextFragment::CountedLast
+            };
         }
     }
 
-    /// Whether the next fragment is counted already, and one behind it can be counted.
+    /// Whether the next fragment is counted already, and a packet may begin.
     #[inline]
     #[must_use]
-    pub fn has_counted_room(&self) -> bool {
-        self.next == NextFragment::Counted && self.packets.count() < PacketsWord::COUNT_MAX
+    pub fn is_counted_ahead(&self) -> bool {
+        self.next == NextFragment::Counted
     }
 
-    /// Does at once what [`WritableChunk::begin_fragment`], [`WritableChunk::end_fragment`] and
+    /// Does what [`WritableChunk::begin_counted`], [`WritableChunk::end_fragment`] and
     /// [`WritableChunk::publish_finished`] do, for a fragment that was written whole.
     ///
     /// # Safety
     ///
-    /// There is counted room ([`WritableChunk::has_counted_room`]). The fragment stands at the start
-    /// of the writable range, its size in front, and takes `fragment_bytes` in all, fewer than are
-    /// free.
+    /// As for [`WritableChunk::end_fragment`], and the fragment does not take all bytes that are free.
     #[inline]
     pub unsafe fn append_fragment(&mut self, fragment_bytes: usize) {
-        debug_assert!(self.has_counted_room() && fragment_bytes < self.free_bytes());
-        self.advance(fragment_bytes);
-        self.count_one_more();
+        if self.begin_counted() {
+            // SAFETY: promised by the caller.
+            unsafe { self.end_fragment(fragment_bytes) };
+            self.publish_finished();
+        }
     }
 
     /// Hands the chunk over to the service. A fragment that is still open is abandoned.
     #[must_use = "a chunk that is not committed stays in use for ever"]
     pub fn complete(mut self) -> ChunkPlace {
         self.abandon_fragment();
-        if self.next == NextFragment::Counted {
+        if matches!(self.next, NextFragment::Counted | NextFragment::CountedLast) {
             // An empty packet, so that the count is true. There is room (see `NextFragment`).
             self.write(&[0]);
         }
@@ -351,10 +374,12 @@ impl WritableChunk {
         self.finished_bytes += fragment_bytes;
     }
 
+    /// Counts one more fragment; callers have checked that the count does not overflow.
     #[inline]
     fn count_one_more(&mut self) {
-        let (count, flags) = (self.packets.count(), self.packets.flags());
-        self.store_packets(PacketsWord::new(count + 1, flags));
+        debug_assert!(self.packets.count() < PacketsWord::COUNT_MAX);
+        // The count is in the lowest bits.
+        self.store_packets(PacketsWord::from_bits(self.packets.bits() + 1));
     }
 
     fn set_flag(&mut self, flag: ChunkFlags) {

@@ -1,0 +1,140 @@
+//! Instructions of single steps, which must not grow unnoticed.
+//!
+//! Callgrind counts them (on x86-64), in the very program that is the bench: each subject is a
+//! function that takes one step, and another that takes nine. An eighth of the difference is what a
+//! step costs between others, without the call. Counts do not depend on the machine or its load, so
+//! they are compared with exact limits; they may with the compiler. The limits hold for `rustc` 1.95;
+//! a better one brings them down.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// A kind of step, and what of it is allowed. `F` is the type of functions that take it.
+pub struct Subject<F> {
+    pub name: &'static str,
+    /// Instructions of one step.
+    pub limit: u64,
+    /// Subjects, named before, that are a part of this one and do not count.
+    pub without: &'static [&'static str],
+    pub once: F,
+    pub nine_times: F,
+}
+
+/// Declares `SUBJECTS`, and the functions in a module whose name is a pattern for Callgrind.
+macro_rules! subjects {
+    (
+        |$state:ident: &mut $State:ty, $values:ident: &$Values:ty|
+        $($name:ident: $limit:literal $(- $without:ident)?, $step:expr;)*
+    ) => {
+        mod counted {
+            $(pub mod $name {
+                use super::super::*;
+
+                #[inline(always)]
+                fn step($state: &mut $State, $values: &$Values) {
+                    $step;
+                }
+
+                #[inline(never)]
+                pub fn once($state: &mut $State, $values: &$Values) {
+                    step($state, $values);
+                }
+
+                #[inline(never)]
+                pub fn nine_times($state: &mut $State, $values: &$Values) {
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                    step($state, $values);
+                }
+            })*
+        }
+
+        const SUBJECTS: &[callgrind::Subject<fn(&mut $State, &$Values)>] = &[
+            $(callgrind::Subject {
+                name: stringify!($name),
+                limit: $limit,
+                without: &[$(stringify!($without))?],
+                once: counted::$name::once,
+                nine_times: counted::$name::nine_times,
+            },)*
+        ];
+    };
+}
+pub(crate) use subjects;
+
+/// Checks all subjects, or, as the program that Callgrind watches, runs both functions of one.
+pub fn main<F>(subjects: &[Subject<F>], run: impl Fn(&F)) -> ExitCode {
+    let name = match env::args().nth(1) {
+        Some(name) if !name.starts_with('-') => name,
+        _ => return check_all(subjects),
+    };
+    let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
+        eprintln!("there is no subject '{name}'");
+        return ExitCode::FAILURE;
+    };
+    run(&subject.once);
+    run(&subject.nine_times);
+    ExitCode::SUCCESS
+}
+
+fn check_all<F>(subjects: &[Subject<F>]) -> ExitCode {
+    if !cfg!(target_arch = "x86_64") {
+        println!("instructions are counted on x86-64 alone");
+        return ExitCode::SUCCESS;
+    }
+    let this = env::current_exe().expect("a program knows where it is");
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    let mut too_many = false;
+    println!("{:24} {:>12} {:>6}", "step", "instructions", "limit");
+    for subject in subjects {
+        let once = count(&this, subject.name, "once");
+        let nine_times = count(&this, subject.name, "nine_times");
+        let each = (nine_times - once).div_ceil(8);
+        let others: u64 = counts
+            .iter()
+            .filter(|(name, _)| subject.without.contains(name))
+            .map(|(_, count)| count)
+            .sum();
+        counts.push((subject.name, each));
+        let own = each - others;
+        let verdict = if own > subject.limit {
+            "  too many"
+        } else {
+            ""
+        };
+        too_many |= own > subject.limit;
+        println!("{:24} {own:12} {:6}{verdict}", subject.name, subject.limit);
+    }
+    if too_many {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Instructions of one function of a subject, with all that it calls.
+fn count(this: &Path, subject: &str, function: &str) -> u64 {
+    let output = Command::new("valgrind")
+        .arg("--tool=callgrind")
+        .arg("--callgrind-out-file=/dev/null")
+        .arg(format!("--toggle-collect=*counted::{subject}::{function}*"))
+        .arg(this)
+        .arg(subject)
+        .output()
+        .expect("valgrind is installed");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{messages}");
+    messages
+        .lines()
+        .find_map(|line| line.split_once("Collected :"))
+        .and_then(|(_, count)| count.trim().parse().ok())
+        .filter(|count| *count > 0)
+        .unwrap_or_else(|| panic!("no count for {subject}::{function} in:\n{messages}"))
+}

@@ -1,0 +1,97 @@
+//! Instructions of recording; `callgrind` says how they are counted.
+//!
+//! ```sh
+//! cargo bench -p tracezero --bench instructions
+//! ```
+
+#[path = "../../protozero/benches/callgrind/mod.rs"]
+mod callgrind;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tracezero::commit::{CommitRequest, ServiceEndpoint};
+use tracezero::ids::{BufferId, WriterId};
+use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
+use tracezero::shm::{Geometry, shared_memory};
+use tracezero::{DataSource, DataSourceConfig, InMemorySession, TraceConfig, data_source, instant};
+
+/// The values that are written; opaque to the compiler.
+struct Values {
+    timestamp_ns: u64,
+    number: u32,
+    text: String,
+    packet: Vec<u8>,
+}
+
+impl Values {
+    fn new() -> Self {
+        Self {
+            timestamp_ns: 42,
+            number: 7,
+            text: "sixteen bytes ..".to_owned(),
+            packet: vec![8; 12],
+        }
+    }
+}
+
+struct Packets;
+data_source!(Packets, "com.example.packets");
+
+/// No session records events here.
+#[inline]
+fn record_event() {
+    instant!("bench", "event");
+}
+
+callgrind::subjects! {
+    |w: &mut TraceWriter, v: &Values|
+    disabled_event: 4, record_event();
+    write_packet: 100, w.write_packet(&v.packet);
+    packet: 100, w.packet(|packet| packet.append_uint32::<1>(v.number));
+    // Begin and end of a message in a packet.
+    nested: 100 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));
+    // A packet with a timestamp and a nested message that holds a text of 16 bytes.
+    trace_packet: 100, w.trace_packet(|packet| {
+        packet.set_timestamp(v.timestamp_ns);
+        packet.for_testing(|event| {
+            event.set_str(&v.text);
+        });
+    });
+    // The same from a trace point, by way of the thread's writer.
+    data_source_packet: 200, Packets::trace(|cx| cx.packet(|packet| {
+        packet.set_timestamp(v.timestamp_ns);
+        packet.for_testing(|event| {
+            event.set_str(&v.text);
+        });
+    }));
+}
+
+/// A service that leaves everything where it is.
+struct Idle;
+
+impl ServiceEndpoint for Idle {
+    fn commit(&self, _: &CommitRequest) {}
+    fn register_writer(&self, _: WriterId, _: BufferId) {}
+    fn unregister_writer(&self, _: WriterId) {}
+}
+
+fn main() -> ExitCode {
+    let values = black_box(Values::new());
+    callgrind::main(SUBJECTS, |record| {
+        let config = TraceConfig::default()
+            .data_source(DataSourceConfig::new(<Packets as DataSource>::NAME));
+        let session = config.record_in_memory().expect("a session");
+        let geometry = Geometry::new(4096, 4096).expect("one page");
+        let (memory, _service) = shared_memory(geometry).expect("a page");
+        let arbiter = Arbiter::new(memory, Arc::new(Idle), ArbiterConfig::default());
+        let mut writer = TraceWriter::new(&arbiter, BufferId(1), BufferExhaustedPolicy::Drop);
+        // What happens once happens before: call sites are entered in lists, chunks are taken.
+        writer.write_packet(&values.packet);
+        record_event();
+        Packets::trace(|cx| cx.packet(|_| ()));
+        record(&mut writer, &values);
+        drop(session);
+    })
+}
