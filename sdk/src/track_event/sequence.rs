@@ -116,6 +116,10 @@ impl EventSequence {
         let mut packet = writer.begin_packet();
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
+        // Before the arguments, whose formatting may panic: then the packet ends there.
+        if !self.defined.contains_site(ids.site) {
+            define_names(&mut packet, &mut self.defined, site, ids);
+        }
         packet.track_event(|event| {
             match ids.body(event_type) {
                 Some(body) => event.as_message_mut().append_raw(body.fields()),
@@ -129,9 +133,6 @@ impl EventSequence {
             }
             parts.write_all(&mut EventWriter::new(event, &ids.args));
         });
-        if !self.defined.contains_site(ids.site) {
-            define_names(&mut packet, &mut self.defined, site, ids);
-        }
     }
 
     /// The end of the innermost open slice on a track, that of the thread for `None`.
