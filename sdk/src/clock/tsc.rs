@@ -228,7 +228,7 @@ fn multiplier_of(first: Reading, last: Reading) -> Option<u64> {
 #[inline(always)]
 fn scaled_ns(ticks: u64, multiplier: u64) -> u64 {
     // The product fits; the result does, too, for as many years as the ticks.
-    (u128::from(ticks) * u128::from(multiplier) >> 32) as u64
+    ((u128::from(ticks) * u128::from(multiplier)) >> 32) as u64
 }
 
 #[inline(always)]
