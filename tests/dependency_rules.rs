@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files and folders that may contain `unsafe`, and why.
-const UNSAFE_FENCE: [(&str, &str); 10] = [
+const UNSAFE_FENCE: [(&str, &str); 11] = [
     ("protozero/src/stream/", "the write cursor"),
     ("sdk/src/shm/", "memory that two parties share"),
     (
         "sdk/src/producer/chunk_source.rs",
-        "two promises: its ranges are valid, and whole packets stand in chunks",
+        "promises: its ranges are valid, and fragments stand where chunks expect them",
     ),
     (
         "sdk/src/process_hooks.rs",
@@ -37,6 +37,10 @@ const UNSAFE_FENCE: [(&str, &str); 10] = [
     (
         "tests/judge/tests/tracing_allocator.rs",
         "an allocator that traces",
+    ),
+    (
+        "tests/judge/tests/attribute/functions.rs",
+        "functions that the attribute takes",
     ),
 ];
 
@@ -95,7 +99,7 @@ fn unsafe_code_stands_inside_the_fence_alone() {
         let is_needed = found.iter().any(|(name, _)| name.starts_with(fenced));
         assert!(is_needed, "{fenced} is in the fence for nothing");
     }
-    let chunk_source = ("sdk/src/producer/chunk_source.rs".to_owned(), 2);
+    let chunk_source = ("sdk/src/producer/chunk_source.rs".to_owned(), 6);
     assert!(found.contains(&chunk_source), "{found:?}");
 }
 

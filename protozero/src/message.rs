@@ -128,6 +128,20 @@ impl<'w> Message<'w> {
         self.stream.append_raw(fields);
     }
 
+    /// Appends the first `len` bytes of `fields`, at most 8, which are encoded already: for short
+    /// fields that are put together in a register. What is left out costs nothing.
+    ///
+    /// ```
+    /// let mut message = protozero::HeapBuffered::<protozero::Message>::new();
+    /// // Field 1 is 300 and field 2 is 7, in five bytes.
+    /// message.message().append_some_raw(0x0710_02ac_08_u64.to_le_bytes(), 5);
+    /// assert_eq!(message.to_vec(), [0x08, 0xac, 0x02, 0x10, 0x07]);
+    /// ```
+    #[inline]
+    pub fn append_some_raw(&mut self, fields: [u8; 8], len: usize) {
+        self.stream.append_some(fields, len);
+    }
+
     /// Begins a nested message as field number `FIELD`. It ends when it is dropped.
     #[inline]
     pub fn begin_nested<const FIELD: u32>(&mut self) -> Message<'_> {

@@ -15,7 +15,7 @@ use tracezero::commit::{CommitRequest, ServiceEndpoint};
 use tracezero::ids::{BufferId, WriterId};
 use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 use tracezero::shm::{Geometry, shared_memory};
-use tracezero::{DataSource, DataSourceConfig, InMemorySession, TraceConfig, data_source, instant};
+use tracezero::{BufferConfig, DataSource, DataSourceConfig, TraceConfig, data_source, instant};
 
 /// The values that are written; opaque to the compiler.
 struct Values {
@@ -47,20 +47,20 @@ fn record_event() {
 
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
-    disabled_event: 4, record_event();
-    write_packet: 100, w.write_packet(&v.packet);
-    packet: 100, w.packet(|packet| packet.append_uint32::<1>(v.number));
+    disabled_event: 6, record_event();
+    write_packet: 52, w.write_packet(&v.packet);
+    packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
     // Begin and end of a message in a packet.
-    nested: 100 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));
+    nested: 28 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));
     // A packet with a timestamp and a nested message that holds a text of 16 bytes.
-    trace_packet: 100, w.trace_packet(|packet| {
+    trace_packet: 149, w.trace_packet(|packet| {
         packet.set_timestamp(v.timestamp_ns);
         packet.for_testing(|event| {
             event.set_str(&v.text);
         });
     });
     // The same from a trace point, by way of the thread's writer.
-    data_source_packet: 200, Packets::trace(|cx| cx.packet(|packet| {
+    data_source_packet: 221, Packets::trace(|cx| cx.packet(|packet| {
         packet.set_timestamp(v.timestamp_ns);
         packet.for_testing(|event| {
             event.set_str(&v.text);
@@ -80,7 +80,8 @@ impl ServiceEndpoint for Idle {
 fn main() -> ExitCode {
     let values = black_box(Values::new());
     callgrind::main(SUBJECTS, |record| {
-        let config = TraceConfig::default()
+        let config = TraceConfig::new()
+            .buffer(BufferConfig::ring(1024))
             .data_source(DataSourceConfig::new(<Packets as DataSource>::NAME));
         let session = config.record_in_memory().expect("a session");
         let geometry = Geometry::new(4096, 4096).expect("one page");

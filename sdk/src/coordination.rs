@@ -25,6 +25,20 @@ pub struct DataSourceDescriptor {
     pub needs_no_flush: bool,
     /// Whether it wants to know when later packets must not build on earlier ones.
     pub clears_incremental_state: bool,
+    /// Categories that it declares: what a session can choose from, besides names that nobody
+    /// declared.
+    pub categories: Vec<CategoryDescriptor>,
+}
+
+/// A category of track events, as its declaration describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CategoryDescriptor {
+    /// The name that events have it under.
+    pub name: String,
+    /// What its events are about; may be empty.
+    pub description: String,
+    /// Names for groups of categories that are chosen together.
+    pub tags: Vec<String>,
 }
 
 /// Why the service does not take what a producer says of a data source.
@@ -147,6 +161,13 @@ pub trait Producer: Send + Sync {
     /// Recording begins. A data source whose descriptor says so answers with
     /// [`ServiceControl::notify_started`].
     fn start_data_source(&self, instance: InstanceId);
+
+    /// The session wants something else of this instance from now on. `config` is a serialized
+    /// `DataSourceConfig` with fields from number 100 on, which take the place of those that the
+    /// instance was set up with.
+    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
+        let _ = (instance, config);
+    }
 
     /// Recording ends. A data source whose descriptor says so answers with
     /// [`ServiceControl::notify_stopped`].

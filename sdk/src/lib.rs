@@ -65,7 +65,8 @@ pub use data_source::{DataSource, TraceContext};
 pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
+pub use tracezero_macros::trace;
 pub use track_event::{
-    ArgValue, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span, Track,
-    TrackSpan, Unit, debug, dict, display,
+    ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
+    Track, TrackSpan, Unit, debug, dict, display,
 };

@@ -33,6 +33,7 @@ macro_rules! subjects {
 
                 #[inline(always)]
                 fn step($state: &mut $State, $values: &$Values) {
+                    let _ = (&$state, &$values); // Not every step needs both.
                     $step;
                 }
 

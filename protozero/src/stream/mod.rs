@@ -200,11 +200,12 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Where memory has ended ([`Range::NOWHERE`]), there is no slot.
     #[inline]
     pub fn append_slot(&mut self) {
-        if !self.has_room(SLOT_BYTES) || self.slots.len() != 0 || !matches!(self.frame, Frame::None)
-        {
-            return self.append_slot_slow();
+        let is_outermost = self.slots.len() == 0 && matches!(self.frame, Frame::None);
+        if is_outermost && self.has_room(SLOT_BYTES) {
+            self.reserve_frame();
+        } else {
+            self.append_slot_slow();
         }
-        self.reserve_frame();
     }
 
     #[cold]
@@ -269,7 +270,7 @@ impl<S: RangeSource> StreamWriter<S> {
     /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
     /// range has [`DELIMITED_ROOM_BYTES`] left, whatever they need; so it is not full afterwards.
     /// Returns whether it did.
-    #[inline]
+    #[inline(always)]
     pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= MAX_COMPACT_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
         if fits {
@@ -291,8 +292,7 @@ impl<S: RangeSource> StreamWriter<S> {
         (tail, tail_len): (&[u8; TAIL], usize),
     ) -> bool {
         const { assert!(1 + HEAD + TAIL < DELIMITED_ROOM_BYTES) };
-        let has_room = self.available_bytes() >= DELIMITED_ROOM_BYTES;
-        let fits = has_room && head_len <= HEAD && tail_len <= TAIL;
+        let fits = head_len <= HEAD && tail_len <= TAIL && self.has_room(DELIMITED_ROOM_BYTES);
         if fits {
             // SAFETY: there is room for a length and for both pieces, checked when this was
             // compiled (invariant 1).
@@ -387,6 +387,18 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         } else if self.admits(bytes.len()) {
             self.write_split(bytes);
         }
+    }
+
+    /// Appends the first `len` bytes of `bytes`, at most 8.
+    #[inline(always)]
+    pub(crate) fn append_some(&mut self, bytes: [u8; 8], len: usize) {
+        let len = len.min(bytes.len());
+        if !self.has_room_for_short_field() {
+            return self.append_short_split(&bytes[..len]);
+        }
+        // SAFETY: there is room for a short field, which may have more than 8 bytes (invariant 1).
+        unsafe { put_at(self.cursor, &bytes) };
+        self.advance(len);
     }
 
     /// Appends a field of which tag and value together have at most 15 bytes, near the end of a
@@ -739,7 +751,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.available_bytes());
         // SAFETY: callers have checked the room (invariant 1).
-        self.cursor = unsafe { put_at(self.cursor, bytes) };
+        self.cursor = unsafe { put_short_at(self.cursor, bytes) };
     }
 
     /// Appends a compact slot, for which there must be room as if it had 4 bytes.

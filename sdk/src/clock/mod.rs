@@ -149,7 +149,7 @@ pub(crate) fn time_of_day_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-fn nanoseconds(time: Timespec) -> u64 {
+pub(crate) fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::TraceConfig;
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
+use super::{TraceConfig, TrackEventConfig};
 use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
 use crate::service::{FlushOutcome, Recording, State, TraceStats};
+use crate::track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
 /// session alive: once that has finished, nothing here has an effect, and neither has it in a forked
@@ -168,6 +169,45 @@ impl SessionControl {
             .here()?
             .service()
             .change_config(self.id, recording);
+        Ok(())
+    }
+
+    /// Chooses other categories of track events, in place of those that the session records now.
+    /// When this returns, events of categories that were off are recorded, and events of those that
+    /// are off now are not, in all entries that the session has for `track_event`.
+    ///
+    /// A span belongs to the moment of its begin: one that began while its category was on also
+    /// ends in the trace, and one that began while it was off does not. So slices stay balanced.
+    /// [`begin!`](crate::begin) and [`end!`](crate::end) are two events, and each is recorded if its
+    /// category is on at its time.
+    ///
+    /// Only the choice of categories and tags is taken over. How events are written, such as the
+    /// unit of their timestamps, stays as the session began; so does the configuration in the
+    /// trace.
+    ///
+    /// ```
+    /// use tracezero::{InMemorySession, TrackEventConfig, instant};
+    ///
+    /// let session = InMemorySession::start()?;
+    /// for choice in [
+    ///     TrackEventConfig::new().disable("io"),
+    ///     TrackEventConfig::new(),
+    /// ] {
+    ///     session.control().choose_categories(&choice)?;
+    ///     instant!("io", "read"); // recorded the second time
+    ///     instant!("app", "step"); // recorded both times
+    /// }
+    /// assert_eq!(session.finish().1.events, 3);
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a pattern has a `*` that is not its end. Nothing changes then.
+    pub fn choose_categories(&self, choice: &TrackEventConfig) -> Result<(), Error> {
+        let config = choice.to_checked_config()?;
+        let service = self.runtime.service();
+        service.change_data_source(self.id, TRACK_EVENT.name(), config.into());
         Ok(())
     }
 

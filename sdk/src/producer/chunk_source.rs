@@ -101,8 +101,8 @@ impl ChunkSource {
         is_begun
     }
 
-    /// Finishes the packet in the chunk and shows it to scrapers. Returns whether the chunk is full to
-    /// its last byte.
+    /// Finishes the packet in the chunk and shows it to scrapers. Returns whether the chunk has room
+    /// for another one.
     ///
     /// # Safety
     ///
@@ -114,25 +114,25 @@ impl ChunkSource {
         }
         self.chunk.as_mut().is_some_and(|chunk| {
             // SAFETY: promised by the caller; the size stands where the writable range begins (C2).
-            unsafe { chunk.end_fragment(fragment_bytes) };
-            chunk.publish_finished();
-            chunk.free_bytes() == 0
+            unsafe { chunk.finish_fragment(fragment_bytes) }
         })
     }
 
-    /// Ends a packet whose size is not in the stream's range. Returns whether the chunk is to be
-    /// returned: it is full to its last byte, or the next packet has to wait, which is done without a
-    /// chunk.
+    /// Ends a packet whose size is not in the stream's range. Returns whether the next packet has to
+    /// wait, which is done without a chunk.
     fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
-        let is_full = self.chunk.as_mut().is_some_and(|chunk| {
-            if chunk.continues_packet() {
-                chunk.end_continuation(used_bytes);
-            }
+        if let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.continues_packet()) {
+            chunk.end_continuation(used_bytes);
             chunk.publish_finished();
-            chunk.free_bytes() == 0
-        });
+        }
         self.port.send_patches();
-        is_full || self.chunk.is_some() && !self.port.has_room()
+        self.chunk.is_some() && !self.port.has_room()
+    }
+
+    /// Whether the chunk is full to its last byte.
+    fn is_chunk_full(&self) -> bool {
+        let chunk = self.chunk.as_ref();
+        chunk.is_some_and(|chunk| chunk.free_bytes() == 0)
     }
 
     /// Commits the chunk, if there is one. The stream must have given up its range.
@@ -206,39 +206,46 @@ impl ChunkSource {
     }
 }
 
-/// Ends the open packet, if there is one. Returns whether the chunk is to be returned.
+/// Ends the open packet, if its size takes one byte and the chunk has room for another one behind it.
+/// Returns whether it did. If not, [`end_packet`] does what is left.
 #[inline]
-pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
+pub(super) fn end_short_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
     match stream.close_short_slot(COMPACT_MAX_BYTES) {
         // SAFETY: the size was filled in just now.
         Some(fragment_bytes) => unsafe { stream.source_mut().end_in_chunk(fragment_bytes) },
-        None => end_packet_slow(stream),
+        None => false,
     }
 }
 
+/// Ends the open packet, if there is one. Returns whether the chunk is to be returned.
 #[cold]
-#[inline(never)]
-fn end_packet_slow(stream: &mut StreamWriter<ChunkSource>) -> bool {
-    if let Some(fragment_bytes) = stream.close_slot(COMPACT_MAX_BYTES) {
-        // SAFETY: the size was filled in just now.
-        return unsafe { stream.source_mut().end_in_chunk(fragment_bytes) };
-    }
+pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
+    let closed = stream.close_slot(COMPACT_MAX_BYTES);
     let used_bytes = stream.used_bytes();
     let source = stream.source_mut();
-    std::mem::take(&mut source.is_packet_elsewhere) && source.end_elsewhere(used_bytes)
+    let must_wait = match closed {
+        Some(fragment_bytes) => {
+            // SAFETY: the size was filled in just now.
+            unsafe { source.end_in_chunk(fragment_bytes) };
+            false
+        }
+        None => std::mem::take(&mut source.is_packet_elsewhere) && source.end_elsewhere(used_bytes),
+    };
+    // If it is full, nothing could be counted ahead for scrapers, so the packet shows at once this
+    // way.
+    must_wait || source.is_chunk_full()
 }
 
-/// Writes a packet of `len` bytes, at most 126, where `stream` writes next, and shows it to scrapers;
-/// if that takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it
-/// did.
-#[inline]
+/// Writes a packet of `len` bytes, 1 to 126, where `stream` writes next, and shows it to scrapers; if
+/// that takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it did.
+#[inline(always)]
 pub(super) fn write_whole_packet(
     stream: &mut StreamWriter<ChunkSource>,
     len: usize,
     append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
 ) -> bool {
     let chunk = stream.source().chunk.as_ref();
-    if !chunk.is_some_and(WritableChunk::is_counted_ahead) {
+    if !chunk.is_some_and(WritableChunk::is_counted) {
         return false;
     }
     let used_bytes = stream.used_bytes();
@@ -249,8 +256,8 @@ pub(super) fn write_whole_packet(
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();
     if let Some(chunk) = &mut source.chunk {
-        // SAFETY: no fragment is open, so the packet stands where the writable range begins (C3). The
-        // stream had more room than the packet takes.
+        // SAFETY: the chunk was asked above. No fragment is open, so the packet stands where the
+        // writable range begins (C3).
         unsafe { chunk.append_fragment(1 + len) };
     }
     true

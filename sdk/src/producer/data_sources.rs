@@ -21,7 +21,7 @@ use crate::coordination::{
 use crate::forked_child;
 use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
 use crate::runtime;
-use crate::track_event::{CallSite, TRACK_EVENT};
+use crate::track_event::{CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
@@ -32,7 +32,7 @@ const UNREGISTERED: u32 = 1 << 31;
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     service: None,
     data_sources: Vec::new(),
-    call_sites: Vec::new(),
+    switches: Vec::new(),
     slots: [const { None }; SLOTS],
     instances: BTreeMap::new(),
 });
@@ -52,7 +52,7 @@ struct Registry {
     service: Option<Arc<dyn ServiceControl>>,
     /// In the order of their indices.
     data_sources: Vec<&'static DataSourceState>,
-    call_sites: Vec<&'static CallSite>,
+    switches: Vec<Switch>,
     slots: [Option<Slot>; SLOTS],
     instances: BTreeMap<InstanceId, RegisteredInstance>,
 }
@@ -64,8 +64,17 @@ struct Slot {
     ordinal: usize,
 }
 
+/// Something that is on while a session records a category.
+#[derive(Clone, Copy)]
+struct Switch {
+    category: &'static str,
+    active: &'static ActiveSlots,
+}
+
 struct RegisteredInstance {
     setup: DataSourceSetup,
+    /// Which track events it records, and how; `None` for other data sources.
+    events: Option<EventConfig>,
     slot: usize,
     /// The generation that began with its start; `None` while it does not record.
     generation: Option<u64>,
@@ -140,6 +149,11 @@ impl DataSourceState {
         }
     }
 
+    /// The name that configurations know it by.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
@@ -154,10 +168,18 @@ impl DataSourceState {
     }
 
     fn descriptor(&self) -> DataSourceDescriptor {
+        let categories = if std::ptr::eq(self, &raw const TRACK_EVENT) {
+            DeclaredCategories::lock().descriptors()
+        } else {
+            Vec::new()
+        };
         DataSourceDescriptor {
             name: self.name.to_owned(),
+            // Relaxed: the caller has locked the registry since the index was stored.
+            id: self.index.load(Ordering::Relaxed) as u64 + 1,
             // So that what was written until then is scraped.
             notifies_stop: true,
+            categories,
             ..DataSourceDescriptor::default()
         }
     }
@@ -187,6 +209,7 @@ fn register(data_source: &'static DataSourceState) {
     if let Some(service) = service {
         // Sets it up and starts it for sessions that want it, by the calls below.
         offer(&*service, data_source.descriptor());
+        publish_categories(&*service);
     }
     REGISTRY.lock().update_masks();
 }
@@ -200,20 +223,64 @@ pub(crate) fn register_call_site(call_site: &'static CallSite) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
+    call_site.intern();
+    add_switch(call_site.category, call_site.active());
+}
+
+/// Has `active` say from now on which slots record a category, unless it was reached by a nested
+/// trace point.
+#[cold]
+pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
+    if thread_writers::is_nested() {
+        return;
+    }
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    add_switch(category, active);
+}
+
+fn add_switch(category: &'static str, active: &'static ActiveSlots) {
     let _registering = REGISTERING.lock();
     if !TRACK_EVENT.active.is_registered() {
         register(&TRACK_EVENT);
     }
     let mut registry = REGISTRY.lock();
-    let known = registry
-        .call_sites
-        .iter()
-        .any(|other| std::ptr::eq(*other, call_site));
-    if !known {
-        call_site.intern();
-        registry.call_sites.push(call_site);
+    if !active.is_registered() {
+        registry.switches.push(Switch { category, active });
+        active.store(registry.mask_of_category(category, &DeclaredCategories::lock()));
     }
-    call_site.active().store(registry.mask_of(TRACK_EVENT.name));
+}
+
+/// Takes over what was declared: the service can tell of it, and switches follow new tags.
+pub(crate) fn categories_changed() {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    if !TRACK_EVENT.active.is_registered() {
+        register(&TRACK_EVENT);
+    }
+    let service = {
+        let mut registry = REGISTRY.lock();
+        registry.update_masks();
+        registry.service.clone()
+    };
+    if let Some(service) = service {
+        publish_categories(&*service);
+    }
+}
+
+/// Tells the service which categories there are.
+fn publish_categories(service: &dyn ServiceControl) {
+    loop {
+        let descriptor = TRACK_EVENT.descriptor();
+        // Refused until the data source has been offered; whoever offers it comes here afterwards.
+        let _ = service.update_data_source(descriptor.clone());
+        // Another thread may have declared more meanwhile, and have been faster.
+        if descriptor == TRACK_EVENT.descriptor() {
+            return;
+        }
+    }
 }
 
 /// From now on there is a service: it learns of the data sources that are known by now, and of
@@ -229,11 +296,12 @@ pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
     for descriptor in known {
         offer(&**service, descriptor);
     }
+    publish_categories(&**service);
 }
 
 fn offer(service: &dyn ServiceControl, descriptor: DataSourceDescriptor) {
     let registered = service.register_data_source(descriptor);
-    debug_assert_eq!(registered, Ok(()), "only ids are refused, and it has none");
+    debug_assert_eq!(registered, Ok(()), "only ids that are in use are refused");
 }
 
 /// Hits triggers by their names.
@@ -253,7 +321,20 @@ pub(crate) struct ProcessProducer;
 
 impl Producer for ProcessProducer {
     fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup) {
-        REGISTRY.lock().set_up(instance, setup);
+        let is_track_event = setup.name == TRACK_EVENT.name;
+        let events = is_track_event.then(|| EventConfig::decode(&setup.config));
+        REGISTRY.lock().set_up(instance, setup, events);
+    }
+
+    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
+        let changed = EventConfig::decode(config);
+        let mut registry = REGISTRY.lock();
+        let instance = registry.instances.get_mut(&instance);
+        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
+            // What is written already was written with the same options.
+            events.filter = changed.filter;
+            registry.update_masks();
+        }
     }
 
     fn start_data_source(&self, instance: InstanceId) {
@@ -317,7 +398,7 @@ impl Registry {
         !known
     }
 
-    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup) {
+    fn set_up(&mut self, id: InstanceId, setup: &DataSourceSetup, events: Option<EventConfig>) {
         let wanted = Slot {
             session: setup.session,
             ordinal: setup.ordinal,
@@ -333,6 +414,7 @@ impl Registry {
             id,
             RegisteredInstance {
                 setup: setup.clone(),
+                events,
                 slot,
                 generation: None,
             },
@@ -356,21 +438,32 @@ impl Registry {
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
 
-    /// Brings all masks up to date after an instance started or stopped.
+    fn mask_of_category(&self, category: &str, declared: &DeclaredCategories) -> u32 {
+        self.instances
+            .values()
+            .filter(|instance| instance.generation.is_some())
+            .filter(|instance| {
+                let events = instance.events.as_ref();
+                events.is_some_and(|events| declared.are_enabled(category, &events.filter))
+            })
+            .fold(0, |mask, instance| mask | 1 << instance.slot)
+    }
+
+    /// Brings all masks up to date after an instance started or stopped, or its choice changed.
     fn update_masks(&mut self) {
         for data_source in &self.data_sources {
             data_source.active.store(self.mask_of(data_source.name));
         }
-        let track_event = self.mask_of(TRACK_EVENT.name);
-        for call_site in &self.call_sites {
-            call_site.active().store(track_event);
+        let declared = DeclaredCategories::lock();
+        for Switch { category, active } in &self.switches {
+            active.store(self.mask_of_category(category, &declared));
         }
     }
 
-    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &DataSourceSetup)> {
+    fn recording(&self, data_source: &str, slot: usize) -> Option<(u64, &RegisteredInstance)> {
         self.instances.values().find_map(|instance| {
             let is_it = instance.slot == slot && instance.setup.name == data_source;
-            is_it.then_some((instance.generation?, &instance.setup))
+            is_it.then_some((instance.generation?, instance))
         })
     }
 }
@@ -389,6 +482,8 @@ pub(crate) struct Target {
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
     pub(crate) stall_limit: Option<Duration>,
+    /// For track events.
+    pub(crate) options: EventOptions,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
@@ -398,13 +493,17 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
         return None;
     }
     let registry = REGISTRY.lock();
-    let (generation, setup) = registry.recording(data_source.name, slot)?;
+    let (generation, instance) = registry.recording(data_source.name, slot)?;
+    let RegisteredInstance { setup, events, .. } = instance;
     Some(Target {
         generation,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
+        options: events
+            .as_ref()
+            .map_or(EventOptions::DEFAULT, |events| events.options),
     })
 }
 

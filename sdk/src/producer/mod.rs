@@ -33,8 +33,8 @@ pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals}
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, ProcessProducer, activate_triggers, connect, generation, go_quiet,
-    register_call_site,
+    ActiveSlots, ProcessProducer, activate_triggers, categories_changed, connect, generation,
+    go_quiet, register_call_site, register_switch,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -147,7 +147,7 @@ impl ThreadWriters {
         self.instances[index] = Some(Box::new(Instance {
             generation: target.generation,
             writer,
-            events: EventSequence::new(target.progress),
+            events: EventSequence::new(target.progress, target.options),
         }));
     }
 

@@ -7,7 +7,7 @@ use protozero::{Message, StreamWriter, Writer};
 
 use super::arbiter::Arbiter;
 use super::chunk_source::{
-    COMPACT_MAX_BYTES, ChunkSource, Prepared, end_packet, write_whole_packet,
+    COMPACT_MAX_BYTES, ChunkSource, Prepared, end_packet, end_short_packet, write_whole_packet,
 };
 use super::port::WriterPort;
 use crate::coordination::{BufferExhaustedPolicy, PacketCounts};
@@ -222,14 +222,19 @@ impl TraceWriter {
     /// Ends the open packet, if there is one.
     #[inline]
     fn finish_packet(&mut self) {
-        if end_packet(&mut self.stream) {
-            // If it is full, nothing could be counted ahead for scrapers, so the packet shows at
-            // once this way.
-            self.return_chunk();
+        if !end_short_packet(&mut self.stream) {
+            self.finish_packet_slow();
         }
     }
 
     #[cold]
+    #[inline(never)]
+    fn finish_packet_slow(&mut self) {
+        if end_packet(&mut self.stream) {
+            self.return_chunk();
+        }
+    }
+
     fn return_chunk(&mut self) {
         self.stream.release_range();
         self.stream.source_mut().return_chunk();

@@ -133,8 +133,13 @@ impl Control {
                 config: session.recording.data_source_config(entry, id, buffer.id),
             };
             let link = Arc::clone(&producer.calls_to);
-            self.calls
-                .note(move || link.set_up_data_source(instance_id, &setup));
+            let changed = session.changed_configs.get(&descriptor.name).cloned();
+            self.calls.note(move || {
+                link.set_up_data_source(instance_id, &setup);
+                if let Some(config) = changed {
+                    link.change_data_source(instance_id, &config);
+                }
+            });
             let instance = Instance {
                 id: instance_id,
                 producer: producer_id,
@@ -152,6 +157,27 @@ impl Control {
         if session.state == State::Started {
             self.start_instances(id);
         }
+    }
+
+    /// Has the instances of a data source do something else, those that are there and those to
+    /// come. The configuration in the trace stays as it was.
+    pub(super) fn change_data_source(&mut self, id: SessionId, name: &str, config: Arc<[u8]>) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let wanted = session
+            .instances
+            .iter()
+            .filter(|instance| instance.descriptor.name == name && instance.is_wanted());
+        for instance in wanted {
+            if let Some(producer) = self.producers.get(&instance.producer) {
+                let (link, instance_id) = (Arc::clone(&producer.calls_to), instance.id);
+                let config = Arc::clone(&config);
+                self.calls
+                    .note(move || link.change_data_source(instance_id, &config));
+            }
+        }
+        session.changed_configs.insert(name.to_owned(), config);
     }
 
     /// Starts the instances that are set up.

@@ -210,6 +210,12 @@ impl Service {
         self.with(|control| control.change_config(session, &recording));
     }
 
+    /// Has a data source do something else in a session that goes on; see
+    /// [`Producer::change_data_source`].
+    pub(crate) fn change_data_source(&self, session: SessionId, name: &str, config: Arc<[u8]>) {
+        self.with(|control| control.change_data_source(session, name, config));
+    }
+
     /// Where a session is in its life; `None` if there is no such session.
     pub(crate) fn state(&self, session: SessionId) -> Option<State> {
         self.look(|control| Some(control.sessions.get(&session)?.state))

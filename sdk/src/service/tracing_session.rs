@@ -83,6 +83,8 @@ pub(crate) struct TracingSession {
     /// In the order of the configuration.
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
     pub(super) instances: Vec<Instance>,
+    /// What data sources, by name, are to do in place of what the configuration says.
+    pub(super) changed_configs: BTreeMap<String, Arc<[u8]>>,
     /// Instances that there ever were.
     pub(super) instances_ever: u64,
     pub(super) all_started: bool,
@@ -132,6 +134,7 @@ impl TracingSession {
             end_reason: None,
             buffers,
             instances: Vec::new(),
+            changed_configs: BTreeMap::new(),
             instances_ever: 0,
             all_started: false,
             flushes: BTreeMap::new(),

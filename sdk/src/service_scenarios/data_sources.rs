@@ -7,7 +7,7 @@ use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl}
 use crate::ids::ProducerId;
 use crate::service::Recording;
 
-use super::harness::{TestProducer, TestSession, World, calls, write};
+use super::harness::{Call, TestProducer, TestSession, World, calls, write};
 
 fn config(data_source: DataSourceConfig) -> TraceConfig {
     TraceConfig::new()
@@ -220,6 +220,33 @@ fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
     let of_root = world.service.service_state(0).sessions;
     let states: Vec<_> = of_root.iter().map(|session| session.state).collect();
     assert_eq!(states, [SessionState::Started, SessionState::Configured]);
+}
+
+#[test]
+fn what_a_data_source_is_to_do_instead_reaches_its_instances_and_those_to_come() {
+    let world = World::new();
+    let p = producer(&world, "p");
+    let session = world.session(config(ds()).data_source(DataSourceConfig::new("other")));
+    p.register("other");
+    p.calls();
+    let change = |config: &[u8]| {
+        let service = &world.service;
+        service.change_data_source(session.id, "ds", config.into());
+    };
+    let changed = |config: &[u8]| Call::Change("ds".to_owned(), config.to_vec());
+    change(b"first");
+    change(b"second");
+    assert_eq!(p.calls(), [changed(b"first"), changed(b"second")]);
+
+    let q = producer(&world, "q");
+    let [set_up, start] =
+        [calls(&["set_up ds"]), calls(&["start ds"])].map(|mut one| one.remove(0));
+    assert_eq!(q.calls(), [set_up, changed(b"second"), start]);
+
+    session.disable();
+    p.calls();
+    change(b"third");
+    assert_eq!(p.calls(), []);
 }
 
 #[test]

@@ -247,6 +247,8 @@ impl PendingClone {
 pub(super) enum Call {
     SetUp(String),
     Start(String),
+    /// Name of the data source, and the configuration.
+    Change(String, Vec<u8>),
     Stop(String),
     /// Names of the data sources, and the flags.
     Flush(FlushId, Vec<String>, FlushFlags),
@@ -298,6 +300,10 @@ impl Producer for ProducerCalls {
 
     fn start_data_source(&self, instance: InstanceId) {
         self.note(Call::Start(self.name(instance)));
+    }
+
+    fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
+        self.note(Call::Change(self.name(instance), config.to_vec()));
     }
 
     fn stop_data_source(&self, instance: InstanceId) {

@@ -165,17 +165,16 @@ impl WritableChunk {
     #[must_use]
     pub fn has_room_for_packet(&self) -> bool {
         match self.next {
-            NextFragment::Uncounted => self.fits_packet(PACKETS_PER_CHUNK_MAX),
+            NextFragment::Uncounted => self.fits_packet(),
             NextFragment::Counted => true,
             NextFragment::CountedLast | NextFragment::Open => false,
         }
     }
 
-    /// Whether there are bytes for a packet behind the finished fragments, and less than `count_max`
-    /// are counted.
+    /// Whether a packet may follow the finished fragments, if no more are counted.
     #[inline]
-    fn fits_packet(&self, count_max: u16) -> bool {
-        self.free_bytes() >= PACKET_ROOM_MIN_BYTES && self.packets.count() < count_max
+    fn fits_packet(&self) -> bool {
+        self.free_bytes() >= PACKET_ROOM_MIN_BYTES && self.packets.count() < PACKETS_PER_CHUNK_MAX
     }
 
     /// The memory from the end of the finished fragments on; behind its size, if the open
@@ -210,6 +209,13 @@ impl WritableChunk {
         }
         self.next = NextFragment::Open;
         true
+    }
+
+    /// Whether the next fragment is counted already, and a packet may begin.
+    #[inline]
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.next == NextFragment::Counted
     }
 
     /// Does what [`WritableChunk::begin_fragment`] does, if [`WritableChunk::publish_finished`] has
@@ -282,36 +288,61 @@ impl WritableChunk {
     /// Without effect while a fragment is open or if no byte is free.
     #[inline]
     pub fn publish_finished(&mut self) {
-        if self.next == NextFragment::Uncounted && self.free_bytes() > 0 {
-            self.count_one_more();
-            self.next = if self.fits_packet(PacketsWord::COUNT_MAX) {
-                NextFragment::Counted
-            } else {
-                NextFragment::CountedLast
-            };
+        if self.next != NextFragment::Uncounted || self.free_bytes() == 0 {
+            return;
         }
+        let has_room = self.has_room_for_packet();
+        self.count_one_more();
+        self.next = if has_room {
+            NextFragment::Counted
+        } else {
+            NextFragment::CountedLast
+        };
     }
 
-    /// Whether the next fragment is counted already, and a packet may begin.
-    #[inline]
-    #[must_use]
-    pub fn is_counted_ahead(&self) -> bool {
-        self.next == NextFragment::Counted
-    }
-
-    /// Does what [`WritableChunk::begin_counted`], [`WritableChunk::end_fragment`] and
-    /// [`WritableChunk::publish_finished`] do, for a fragment that was written whole.
+    /// Does what [`WritableChunk::end_fragment`] and [`WritableChunk::publish_finished`] do. Returns
+    /// whether another packet may begin.
     ///
     /// # Safety
     ///
-    /// As for [`WritableChunk::end_fragment`], and the fragment does not take all bytes that are free.
+    /// As for [`WritableChunk::end_fragment`].
+    #[inline]
+    pub unsafe fn finish_fragment(&mut self, fragment_bytes: usize) -> bool {
+        self.is_open() && self.finish_counted(fragment_bytes)
+    }
+
+    /// Does what [`WritableChunk::begin_counted`] and [`WritableChunk::finish_fragment`] do, for a
+    /// fragment that was written whole.
+    ///
+    /// # Safety
+    ///
+    /// As for [`WritableChunk::end_fragment`], and the next fragment is counted
+    /// ([`WritableChunk::is_counted`]).
     #[inline]
     pub unsafe fn append_fragment(&mut self, fragment_bytes: usize) {
-        if self.begin_counted() {
-            // SAFETY: promised by the caller.
-            unsafe { self.end_fragment(fragment_bytes) };
-            self.publish_finished();
+        debug_assert!(self.is_counted());
+        self.finish_counted(fragment_bytes);
+    }
+
+    /// Finishes the fragment that the count covers already, and counts ahead again. Returns whether
+    /// another packet may begin.
+    #[inline]
+    fn finish_counted(&mut self, fragment_bytes: usize) -> bool {
+        self.advance(fragment_bytes);
+        let has_room = self.fits_packet();
+        if has_room {
+            self.count_one_more();
+            self.next = NextFragment::Counted;
+        } else {
+            self.publish_last();
         }
+        has_room
+    }
+
+    #[cold]
+    fn publish_last(&mut self) {
+        self.next = NextFragment::Uncounted;
+        self.publish_finished();
     }
 
     /// Hands the chunk over to the service. A fragment that is still open is abandoned.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::protos::DebugAnnotation;
+use super::short_arg::{append_double, append_text, append_varint};
+use crate::protos::{DebugAnnotation, TrackEvent};
 
 /// A value that an event can carry.
 ///
@@ -40,6 +41,16 @@ use crate::protos::DebugAnnotation;
 pub trait ArgValue {
     /// Sets the value of the annotation.
     fn write(&self, annotation: &mut DebugAnnotation<'_>);
+
+    /// Adds the annotation to an event, under an interned name. Some values know a shorter way.
+    #[doc(hidden)]
+    #[inline]
+    fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+        event.add_debug_annotations(|annotation| {
+            annotation.set_name_iid(u64::from(name_iid));
+            self.write(annotation);
+        });
+    }
 }
 
 macro_rules! arg_value {
@@ -52,22 +63,64 @@ macro_rules! arg_value {
             }
         })+
     };
+    // With the short way, which says whether it can be gone.
+    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr,
+        |$event:ident, $iid:ident| $short:expr) => {
+        $(impl ArgValue for $type {
+            #[inline]
+            fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
+                let $value = self;
+                $write;
+            }
+
+            #[inline]
+            fn write_named(&self, $iid: u32, $event: &mut TrackEvent<'_>) {
+                let $value = self;
+                if !$short {
+                    write_long(self, $iid, $event);
+                }
+            }
+        })+
+    };
 }
 
-arg_value!(i8 i16 i32 => |value, annotation| annotation.set_int_value(i64::from(*value)));
-arg_value!(i64 => |value, annotation| annotation.set_int_value(*value));
-arg_value!(isize => |value, annotation| annotation.set_int_value(*value as i64));
-arg_value!(u8 u16 u32 => |value, annotation| annotation.set_uint_value(u64::from(*value)));
-arg_value!(u64 => |value, annotation| annotation.set_uint_value(*value));
-arg_value!(usize => |value, annotation| annotation.set_uint_value(*value as u64));
+#[cold]
+#[inline(never)]
+fn write_long(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
+    event.add_debug_annotations(|annotation| {
+        annotation.set_name_iid(u64::from(name_iid));
+        value.write(annotation);
+    });
+}
+
+const BOOL: u32 = DebugAnnotation::BOOL_VALUE_FIELD_NUMBER;
+const INT: u32 = DebugAnnotation::INT_VALUE_FIELD_NUMBER;
+const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
+
+// A negative number is a very large one, which does not fit.
+arg_value!(i8 i16 i32 => |value, annotation| annotation.set_int_value(i64::from(*value)),
+    |event, iid| append_varint::<INT>(event, iid, i64::from(*value) as u64));
+arg_value!(i64 => |value, annotation| annotation.set_int_value(*value),
+    |event, iid| append_varint::<INT>(event, iid, *value as u64));
+arg_value!(isize => |value, annotation| annotation.set_int_value(*value as i64),
+    |event, iid| append_varint::<INT>(event, iid, *value as u64));
+arg_value!(u8 u16 u32 => |value, annotation| annotation.set_uint_value(u64::from(*value)),
+    |event, iid| append_varint::<UINT>(event, iid, u64::from(*value)));
+arg_value!(u64 => |value, annotation| annotation.set_uint_value(*value),
+    |event, iid| append_varint::<UINT>(event, iid, *value));
+arg_value!(usize => |value, annotation| annotation.set_uint_value(*value as u64),
+    |event, iid| append_varint::<UINT>(event, iid, *value as u64));
 // No field is wide enough.
 arg_value!(i128 u128 => |value, annotation| display(value).write(annotation));
-arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)));
-arg_value!(f64 => |value, annotation| annotation.set_double_value(*value));
-arg_value!(bool => |value, annotation| annotation.set_bool_value(*value));
+arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)),
+    |event, iid| append_double(event, iid, f64::from(*value)));
+arg_value!(f64 => |value, annotation| annotation.set_double_value(*value),
+    |event, iid| append_double(event, iid, *value));
+arg_value!(bool => |value, annotation| annotation.set_bool_value(*value),
+    |event, iid| append_varint::<BOOL>(event, iid, u64::from(*value)));
 arg_value!(char => |value, annotation| annotation.set_string_value(value.encode_utf8(&mut [0; 4])));
-arg_value!(str => |value, annotation| annotation.set_string_value(value));
-arg_value!(String Cow<'_, str> => |value, annotation| annotation.set_string_value(value));
+arg_value!(str String Cow<'_, str> => |value, annotation| annotation.set_string_value(value),
+    |event, iid| append_text(event, iid, value));
 // What is not Unicode is replaced.
 arg_value!(Path PathBuf => |value, annotation| display(&value.display()).write(annotation));
 
@@ -93,6 +146,11 @@ macro_rules! arg_by_reference {
             #[inline]
             fn write(&self, annotation: &mut DebugAnnotation<'_>) {
                 (**self).write(annotation);
+            }
+
+            #[inline]
+            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+                (**self).write_named(name_iid, event);
             }
         })+
     };

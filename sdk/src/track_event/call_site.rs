@@ -19,7 +19,7 @@ use crate::protos::track_event::Type;
 
 /// One place in the code that records events.
 pub struct CallSite {
-    pub(super) category: &'static str,
+    pub(crate) category: &'static str,
     /// Empty for an event whose name is no literal.
     pub(super) name: &'static str,
     pub(super) arg_names: &'static [&'static str],

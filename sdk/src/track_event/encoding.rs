@@ -19,6 +19,8 @@ pub(super) struct EventBody {
     len: usize,
     /// Bytes before the fields of the event itself.
     fields_at: usize,
+    /// The first of these fields' bytes, all of them in the usual case.
+    first_fields: [u8; 8],
 }
 
 impl EventBody {
@@ -26,7 +28,11 @@ impl EventBody {
     pub(super) fn encode(write: impl Fn(&mut TrackEvent<'_>)) -> Option<Self> {
         let mut event = HeapBuffered::<TrackEvent>::new();
         write(&mut event.message());
-        let fields_len = event.to_vec().len();
+        let fields = event.to_vec();
+        let mut first_fields = [0; 8];
+        for (to, from) in first_fields.iter_mut().zip(&fields) {
+            *to = *from;
+        }
 
         let mut packet = HeapBuffered::<TracePacket>::new();
         let mut message = packet.message();
@@ -40,7 +46,8 @@ impl EventBody {
         Some(Self {
             bytes,
             len: encoded.len(),
-            fields_at: encoded.len() - fields_len,
+            fields_at: encoded.len() - fields.len(),
+            first_fields,
         })
     }
 
@@ -50,10 +57,16 @@ impl EventBody {
         (&self.bytes, self.len)
     }
 
-    /// The fields of the event alone.
+    /// Appends the fields of the event alone.
     #[inline]
-    pub(super) fn fields(&self) -> &[u8] {
-        self.bytes.get(self.fields_at..self.len).unwrap_or_default()
+    pub(super) fn append_fields(&self, event: &mut TrackEvent<'_>) {
+        let len = self.len - self.fields_at;
+        let message = event.as_message_mut();
+        if len <= self.first_fields.len() {
+            message.append_some_raw(self.first_fields, len);
+        } else {
+            message.append_raw(self.bytes.get(self.fields_at..self.len).unwrap_or_default());
+        }
     }
 }
 
@@ -102,10 +115,21 @@ mod tests {
 
     #[test]
     fn the_fields_are_those_of_the_event() {
-        let body = EventBody::encode(write).expect("it is short");
-        let mut event = HeapBuffered::<TrackEvent>::new();
-        write(&mut event.message());
-        assert_eq!(body.fields(), event.to_vec());
+        for iid in [1, 300, u64::MAX] {
+            let write = |event: &mut TrackEvent<'_>| {
+                event.set_type(Type::INSTANT).set_name_iid(iid);
+            };
+            let body = EventBody::encode(write).expect("it is short");
+            let encoded = [&write as &dyn Fn(&mut TrackEvent<'_>), &|event| {
+                body.append_fields(event);
+            }]
+            .map(|write| {
+                let mut event = HeapBuffered::<TrackEvent>::new();
+                write(&mut event.message());
+                event.to_vec()
+            });
+            assert_eq!(encoded[0], encoded[1]);
+        }
     }
 
     #[test]

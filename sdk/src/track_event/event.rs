@@ -70,10 +70,7 @@ impl<T: ArgValue + ?Sized> EventPart for Arg<'_, T> {
     fn write(&self, event: &mut EventWriter<'_, '_>) {
         if let Some((name_iid, rest)) = event.name_iids.split_first() {
             event.name_iids = rest;
-            event.event.add_debug_annotations(|annotation| {
-                annotation.set_name_iid(u64::from(*name_iid));
-                self.0.write(annotation);
-            });
+            self.0.write_named(*name_iid, event.event);
         }
     }
 }

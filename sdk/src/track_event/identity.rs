@@ -16,6 +16,7 @@ pub(super) enum Kind {
     NumberedTrack,
     NewTrack,
     CounterTrack,
+    ThreadTime,
     NewFlow,
     NumberedFlow,
 }

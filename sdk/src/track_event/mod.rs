@@ -6,6 +6,7 @@
 
 mod macros; // span!, begin!, end!, instant!, counter!
 mod macro_parts; // how their arguments are taken apart
+mod category_macros; // categories!, enabled!
 
 mod arg; // values of arguments
 mod event; // what an event carries
@@ -14,16 +15,27 @@ mod placement; // name, time and track, where they are given
 mod span; // the guards that end spans
 mod track; // where events are drawn
 
+mod category; // what declarations say about categories
+mod category_filter; // which of them an instance records
+mod options; // how it writes its events
+mod event_config; // the configuration that says both
+
 mod call_site; // the static behind each use of a macro
 mod identity; // numbers of tracks and flows
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
+mod short_arg; // arguments that fit into a register
+mod unusual_form; // other timestamps, and thread times
 mod sequence; // events of one thread in one session, as packets
 
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
 pub use call_site::CallSite;
+pub(crate) use category::DeclaredCategories;
+pub use category::{Category, CategorySwitch};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
+pub(crate) use event_config::EventConfig;
 pub use flow::Flow;
+pub(crate) use options::EventOptions;
 pub use placement::Placement;
 pub(crate) use sequence::EventSequence;
 pub use span::{Span, TrackSpan};

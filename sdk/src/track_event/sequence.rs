@@ -14,8 +14,10 @@ use super::call_site::{CallSite, CallSiteIds};
 use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
+use super::options::EventOptions;
 use super::placement::{EventTime, Placement};
 use super::track::{CounterTrack, Track};
+use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
 use crate::producer::TraceWriter;
@@ -23,9 +25,8 @@ use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::track_event::Type;
 use crate::protos::{TracePacket, TrackEvent};
 
-/// A clock of the sequence, the first id that sequences may use: timestamps are distances from
-/// the sequence's last one, in nanoseconds.
-const INCREMENTAL_CLOCK_ID: u32 = 64;
+/// A time that is so far away that no other one is a short distance after it.
+const FAR_AWAY_NS: u64 = 1 << 63;
 
 /// Tracks that a sequence remembers to have described. Those of operations that come and go would
 /// otherwise add up for ever; to describe one again does no harm.
@@ -40,13 +41,16 @@ pub(crate) struct EventSequence {
     progress: Arc<RingProgress>,
     /// When the incremental state was started; `None` before.
     started_at: Option<Mark>,
-    /// Where the next distance counts from, on the trace clock.
+    /// Where the next distance counts from, on the trace clock. [`FAR_AWAY_NS`] in a sequence of
+    /// unusual form, which sees to it by itself.
     last_timestamp_ns: u64,
     defined: DefinedNames,
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
     /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
     open_slices: u32,
     slice_end: Option<EventBody>,
+    /// `None` unless the configuration asks for something else than the usual form.
+    unusual: Option<Box<UnusualForm>>,
 }
 
 /// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
@@ -61,9 +65,11 @@ struct Mark {
 
 impl EventSequence {
     /// The sequence of the calling thread.
-    pub(crate) fn new(progress: Arc<RingProgress>) -> Self {
+    pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
+        let thread = Track::current_thread();
         Self {
-            thread: Track::current_thread(),
+            unusual: UnusualForm::new(options, &thread),
+            thread,
             progress,
             started_at: None,
             last_timestamp_ns: 0,
@@ -118,20 +124,31 @@ impl EventSequence {
         self.set_time(&mut packet, time);
         // Before the arguments, whose formatting may panic: then the packet ends there.
         if !self.defined.contains_site(ids.site) {
-            define_names(&mut packet, &mut self.defined, site, ids);
+            let form = self.unusual.as_deref();
+            let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
+            define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
         }
         packet.track_event(|event| {
             match ids.body(event_type) {
-                Some(body) => event.as_message_mut().append_raw(body.fields()),
+                Some(body) => body.append_fields(event),
                 None => ids.write_fields(event_type, event),
             }
             if let Some(name) = placement.name {
-                event.set_name(name);
+                event.set_name(self.unusual.as_ref().map_or(name, |form| form.name(name)));
             }
             if let Some(track) = placement.track {
                 event.set_track_uuid(track.uuid());
             }
-            parts.write_all(&mut EventWriter::new(event, &ids.args));
+            let arg_ids = match &mut self.unusual {
+                None => &ids.args,
+                Some(form) => {
+                    if placement.track.is_none() {
+                        form.add_thread_time(event, time);
+                    }
+                    form.arg_ids(ids)
+                }
+            };
+            parts.write_all(&mut EventWriter::new(event, arg_ids));
         });
     }
 
@@ -150,8 +167,14 @@ impl EventSequence {
                 None => false,
             };
             if !is_written {
-                self.write_plain(writer, time, |event| {
+                let mut packet = writer.begin_packet();
+                let mut packet = packet.message_as::<TracePacket<'_>>();
+                self.set_time(&mut packet, time);
+                packet.track_event(|event| {
                     event.set_type(Type::SLICE_END);
+                    if let Some(form) = &mut self.unusual {
+                        form.add_thread_time(event, time);
+                    }
                 });
             }
             return;
@@ -229,11 +252,12 @@ impl EventSequence {
 
     #[inline]
     fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
-        match (self.distance_ns(time), time) {
-            (Some(distance_ns), _) => {
+        match (self.distance_ns(time), &mut self.unusual, time) {
+            (Some(distance_ns), ..) => {
                 packet.set_timestamp(distance_ns);
             }
-            (None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
+            (None, Some(form), _) => form.set_time(packet, time),
+            (None, None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
                 packet.set_timestamp(timestamp_ns);
                 packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             }
@@ -283,24 +307,39 @@ impl EventSequence {
         self.started_at = Some(self.mark(writer));
         self.defined.clear();
         self.described.clear();
-        self.last_timestamp_ns = clock::event_now_ns();
-        let now_ns = self.last_timestamp_ns;
+        let now_ns = clock::event_now_ns();
+        self.last_timestamp_ns = now_ns;
+        if let Some(form) = &mut self.unusual {
+            form.start(now_ns);
+            self.last_timestamp_ns = FAR_AWAY_NS;
+        }
         let thread = self.thread.clone();
+        let form = self.unusual.as_deref();
+        let default_clock_id = form.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
         writer.trace_packet(|packet| {
             packet.set_timestamp(now_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             packet.set_sequence_flags(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32);
             packet.trace_packet_defaults(|defaults| {
-                defaults.set_timestamp_clock_id(INCREMENTAL_CLOCK_ID);
+                defaults.set_timestamp_clock_id(default_clock_id);
                 defaults.track_event_defaults(|defaults| {
                     defaults.set_track_uuid(thread.uuid());
+                    if let Some(form) = form {
+                        form.write_defaults(defaults);
+                    }
                 });
             });
+            if default_clock_id == BUILTIN_CLOCK_BOOTTIME {
+                return;
+            }
             packet.clock_snapshot(|snapshot| {
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(BUILTIN_CLOCK_BOOTTIME);
                     clock.set_timestamp(now_ns);
                 });
+                if let Some(form) = form {
+                    return form.write_clocks(now_ns, snapshot);
+                }
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(INCREMENTAL_CLOCK_ID);
                     clock.set_timestamp(now_ns);
@@ -309,6 +348,10 @@ impl EventSequence {
             });
         });
         self.describe(writer, &thread);
+        let form = self.unusual.as_deref();
+        if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
+            self.describe(writer, &track);
+        }
     }
 }
 
@@ -342,6 +385,7 @@ fn define_names(
     defined: &mut DefinedNames,
     site: &CallSite,
     ids: &CallSiteIds,
+    arg_ids: &[u32],
 ) {
     defined.insert_site(ids.site);
     packet.interned_data(|interned| {
@@ -359,7 +403,7 @@ fn define_names(
                 event.set_name(site.name);
             });
         }
-        for (&id, name) in ids.args.iter().zip(site.arg_names) {
+        for (&id, name) in arg_ids.iter().zip(site.arg_names) {
             if defined.insert(NameKind::Arg, id) {
                 interned.add_debug_annotation_names(|arg| {
                     arg.set_iid(u64::from(id));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use super::identity::{self, Kind};
+use crate::protos::counter_descriptor::BuiltinCounterType;
 use crate::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};
 use crate::protos::{CounterDescriptor, TrackDescriptor, counter_descriptor};
 
@@ -51,9 +52,15 @@ struct TrackData {
 #[derive(Clone, Debug)]
 enum Subject {
     Process,
-    Thread { tid: i32 },
+    Thread {
+        tid: i32,
+    },
     Custom,
     Counter(Quantity),
+    /// Of its parent, a thread: the processor time that it has used.
+    ThreadTime {
+        unit_ns: u64,
+    },
 }
 
 /// How the tracks under a track are sorted.
@@ -164,6 +171,15 @@ impl Track {
         self.derived(Kind::NewTrack, number, name.into())
     }
 
+    /// The counter of the processor time that this thread has used, in units. Its values are
+    /// differences.
+    pub(super) fn thread_time(&self, unit_ns: u64) -> Self {
+        let name = "thread_time";
+        let uuid = identity::derived(self.uuid(), Kind::ThreadTime, identity::hash(name));
+        let parent = Some(self.clone());
+        Self::new(uuid, parent, name.into(), Subject::ThreadTime { unit_ns })
+    }
+
     fn derived(&self, kind: Kind, number: u64, name: Cow<'static, str>) -> Self {
         let uuid = identity::derived(self.uuid(), kind, number);
         Self::new(uuid, Some(self.clone()), name, Subject::Custom)
@@ -234,6 +250,14 @@ impl Track {
             Subject::Counter(quantity) => {
                 self.describe_name(out);
                 out.counter(|counter| quantity.describe(counter));
+            }
+            Subject::ThreadTime { unit_ns } => {
+                self.describe_name(out);
+                out.counter(|counter| {
+                    counter.set_type(BuiltinCounterType::COUNTER_THREAD_TIME_NS);
+                    counter.set_unit_multiplier(i64::try_from(*unit_ns).unwrap_or(i64::MAX));
+                    counter.set_is_incremental(true);
+                });
             }
         }
         if !data.description.is_empty() {

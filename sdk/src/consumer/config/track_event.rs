@@ -2,7 +2,9 @@
 
 use protozero::HeapBuffered;
 
-use super::DataSourceConfig;
+use super::decode::check_source_specific;
+use super::place::Place;
+use super::{ConfigError, DataSourceConfig};
 use crate::protos;
 
 /// Which track events to record, and how: the configuration of the data source `track_event`.
@@ -10,6 +12,12 @@ use crate::protos;
 /// A pattern is the name of a category, or the beginning of names with a `*` behind it. Of the
 /// patterns that match a category whole names decide before beginnings, and `*` decides last; where
 /// that is equal, enabling ones do before disabling ones. What none matches is recorded.
+///
+/// Patterns for tags decide about the categories that were [declared](crate::categories) with such
+/// tags, among equally exact ones after the patterns for categories, and disabling ones first. A
+/// configuration without any of them disables the tags `slow` and `debug`.
+///
+/// An event with several categories, such as `"io,network"`, is recorded if one of them is.
 ///
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, TrackEventConfig};
@@ -83,27 +91,41 @@ impl TrackEventConfig {
         self
     }
 
-    /// Leaves out the arguments of events.
+    /// Leaves out the arguments of events. Flows and typed fields stay.
     #[must_use]
     pub const fn filter_debug_annotations(mut self) -> Self {
         self.filter_debug_annotations = true;
         self
     }
 
-    /// Leaves out names of events that are no literals.
+    /// Leaves out names of events that are no literals: such events are all called `FILTERED`.
     #[must_use]
     pub const fn filter_dynamic_event_names(mut self) -> Self {
         self.filter_dynamic_event_names = true;
         self
     }
 
-    /// Adds the processor time of the thread to events: at most one value in `subsampling_ns`
-    /// nanoseconds of it, or all for 0.
+    /// Adds the processor time of a thread to events on its track: read at most once in
+    /// `subsampling_ns` nanoseconds, or at each event for 0.
     #[must_use]
     pub const fn enable_thread_time_sampling(mut self, subsampling_ns: u64) -> Self {
         self.enable_thread_time_sampling = true;
         self.thread_time_subsampling_ns = subsampling_ns;
         self
+    }
+
+    /// As a serialized `DataSourceConfig`.
+    fn encode(&self) -> Vec<u8> {
+        let mut encoded = HeapBuffered::<protos::DataSourceConfig>::new();
+        encoded.message().track_event_config(|out| self.write(out));
+        encoded.to_vec()
+    }
+
+    /// Like [`Self::encode`]; an error if a whole configuration would be refused for this.
+    pub(crate) fn to_checked_config(&self) -> Result<Vec<u8>, ConfigError> {
+        let config = self.encode();
+        check_source_specific(&config, &Place::ROOT)?;
+        Ok(config)
     }
 
     fn write(&self, out: &mut protos::TrackEventConfig<'_>) {
@@ -144,10 +166,6 @@ impl DataSourceConfig {
     /// Chooses which track events to record. A second choice adds to the first.
     #[must_use]
     pub fn track_event(self, config: &TrackEventConfig) -> Self {
-        let mut encoded = HeapBuffered::<protos::DataSourceConfig>::new();
-        encoded
-            .message()
-            .track_event_config(|out| config.write(out));
-        self.source_specific(&encoded.to_vec())
+        self.source_specific(&config.encode())
     }
 }

@@ -104,13 +104,13 @@ fn check_source_specific_field(field: FieldAt<'_, '_>) -> Result<(), ConfigError
 fn check_track_event_field(field: FieldAt<'_, '_>) -> Result<(), ConfigError> {
     match field.number() {
         TrackEventSchema::DISABLED_CATEGORIES_FIELD_NUMBER => {
-            field.string("disabled_categories").map(drop)
+            check_pattern(field, "disabled_categories")
         }
         TrackEventSchema::ENABLED_CATEGORIES_FIELD_NUMBER => {
-            field.string("enabled_categories").map(drop)
+            check_pattern(field, "enabled_categories")
         }
-        TrackEventSchema::DISABLED_TAGS_FIELD_NUMBER => field.string("disabled_tags").map(drop),
-        TrackEventSchema::ENABLED_TAGS_FIELD_NUMBER => field.string("enabled_tags").map(drop),
+        TrackEventSchema::DISABLED_TAGS_FIELD_NUMBER => check_pattern(field, "disabled_tags"),
+        TrackEventSchema::ENABLED_TAGS_FIELD_NUMBER => check_pattern(field, "enabled_tags"),
         TrackEventSchema::DISABLE_INCREMENTAL_TIMESTAMPS_FIELD_NUMBER => {
             field.bool("disable_incremental_timestamps").map(drop)
         }
@@ -131,4 +131,15 @@ fn check_track_event_field(field: FieldAt<'_, '_>) -> Result<(), ConfigError> {
         }
         _ => Err(field.refuse()),
     }
+}
+
+/// A name, or the beginning of names with a `*` behind it.
+fn check_pattern(field: FieldAt<'_, '_>, name: &'static str) -> Result<(), ConfigError> {
+    let pattern = field.string(name)?;
+    let stem = pattern.strip_suffix('*').unwrap_or(&pattern);
+    if stem.contains('*') {
+        let reason = format!("{pattern:?} has a `*` that is not its end");
+        return Err(field.place(name).invalid(reason));
+    }
+    Ok(())
 }

@@ -1,0 +1,94 @@
+//! The attribute of [`tracezero`](https://docs.rs/tracezero): use it from there, as
+//! `tracezero::trace`.
+
+#![forbid(unsafe_code)]
+
+mod options; // what is written in the attribute
+mod function; // what it is written on, and what becomes of that
+
+use proc_macro::TokenStream;
+
+use crate::function::Function;
+
+/// Makes each call of a function or method a span, from its first statement to its return: also
+/// if that is a `return`, a `?` or a panic.
+///
+/// ```
+/// # use std::io;
+/// use tracezero::trace;
+///
+/// #[trace]
+/// fn sum(numbers: &[u64]) -> u64 {
+///     numbers.iter().sum()
+/// }
+///
+/// struct Store;
+///
+/// impl Store {
+///     #[trace("io", name = "Store::read", args(path, limit = limit.min(4096), ?retry))]
+///     fn read(&self, path: &str, limit: usize, retry: Option<u32>) -> io::Result<Vec<u8>> {
+///         let bytes = std::fs::read(path)?;
+///         // ..
+/// #       _ = (limit, retry);
+///         Ok(bytes)
+///     }
+/// }
+///
+/// # let session = tracezero::InMemorySession::start()?;
+/// # sum(&[1, 2]);
+/// # assert!(Store.read("/no/such/file", 1, None).is_err());
+/// # assert_eq!(session.finish().1.events, 4);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+///
+/// # What it takes
+///
+/// All of it is optional, and each part comes at most once.
+///
+/// | | | without it |
+/// |---|---|---|
+/// | `"io"`, at the first place, or `category = "io"` | the category | the name of the package that is compiled |
+/// | `name = "Store::read"` | the span's name | the name of the function, without type or module |
+/// | `args(..)` | its arguments | none |
+///
+/// Arguments are those of `tracezero::span!`:
+///
+/// | | |
+/// |---|---|
+/// | `key = expression` | the value with its type: any `ArgValue` |
+/// | `key = %expression` | as text, by `Display` |
+/// | `key = ?expression` | as text, by `Debug` |
+/// | `key`, `%key`, `?key` | the same for a parameter of that name |
+/// | `"http.status" = expression` | a key that is not an identifier |
+///
+/// An expression sees the parameters, `self` among them, before the body has moved or changed them.
+/// It is evaluated only while a session records the category. Everything else costs a relaxed load.
+///
+/// # Async functions
+///
+/// The span of an `async fn` begins when its future is polled first, and ends when that is done or
+/// dropped. In between, other functions run on the same thread, and the future may go to another
+/// thread, so each call has a track of its own: `Track::unique`, with the name of the span. The span
+/// shows how long the call took, waiting included. Making the track allocates, while a session
+/// records the category.
+///
+/// A function that is not `async` itself but returns a future is traced until it returns, which is
+/// before the future runs.
+///
+/// # What it cannot be written on
+///
+/// A `const fn` cannot be traced, since it may run in the compiler; nor can the declaration of a
+/// method without a body, whose implementations take the attribute instead.
+#[proc_macro_attribute]
+pub fn trace(options: TokenStream, item: TokenStream) -> TokenStream {
+    let untraced = proc_macro2::TokenStream::from(item.clone());
+    traced(options, item)
+        // With the function as it was, what calls it does not fail as well.
+        .unwrap_or_else(|error| [error.into_compile_error(), untraced].into_iter().collect())
+        .into()
+}
+
+fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::TokenStream> {
+    let function: Function = syn::parse(item)?;
+    function.traced(syn::parse(options)?)
+}

@@ -1,0 +1,162 @@
+//! What is written in the attribute: category, name, arguments.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, LitStr, Result, Token, parenthesized};
+
+/// All parts, as far as they are written.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) category: Option<LitStr>,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) args: Option<Punctuated<Arg, Token![,]>>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut options = Self::default();
+        if input.peek(LitStr) {
+            options.category = Some(input.parse()?);
+            if input.is_empty() {
+                return Ok(options);
+            }
+            input.parse::<Token![,]>()?;
+        }
+        while !input.is_empty() {
+            options.parse_option(input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    fn parse_option(&mut self, input: ParseStream<'_>) -> Result<()> {
+        let unknown = |span| {
+            let options = "the options of `trace` are `category = \"..\"`, or the literal alone at \
+                           the first place, `name = \"..\"` and `args(..)`";
+            Error::new(span, options)
+        };
+        let key: Ident = input.parse().map_err(|error| unknown(error.span()))?;
+        let is_first = match key.to_string().as_str() {
+            "category" => self.category.replace(parse_text(input)?).is_none(),
+            "name" => self.name.replace(parse_text(input)?).is_none(),
+            "args" => {
+                let args;
+                parenthesized!(args in input);
+                self.args
+                    .replace(Punctuated::parse_terminated(&args)?)
+                    .is_none()
+            }
+            _ => return Err(unknown(key.span())),
+        };
+        if is_first {
+            Ok(())
+        } else {
+            Err(Error::new(
+                key.span(),
+                format!("`{key}` is there already: it can be given once"),
+            ))
+        }
+    }
+}
+
+/// `= "text"`.
+fn parse_text(input: ParseStream<'_>) -> Result<LitStr> {
+    input.parse::<Token![=]>()?;
+    let value: Expr = input.parse()?;
+    match syn::parse2(value.to_token_stream()) {
+        Ok(text) => Ok(text),
+        Err(_) => Err(Error::new_spanned(
+            value,
+            "categories and names are string literals: what they stand for is known before the \
+             program runs",
+        )),
+    }
+}
+
+/// One argument of the span.
+pub(crate) struct Arg {
+    /// None if the variable has the argument's name.
+    key: Option<Key>,
+    format: Option<Format>,
+    value: Expr,
+}
+
+enum Key {
+    Ident(Ident),
+    Text(LitStr),
+}
+
+/// What makes a text of the value.
+enum Format {
+    Display(Token![%]),
+    Debug(Token![?]),
+}
+
+impl Parse for Arg {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let key = if input.peek(LitStr) {
+            Some(Key::Text(input.parse()?))
+        } else if input.peek(Ident::peek_any) && input.peek2(Token![=]) {
+            Some(Key::Ident(input.call(Ident::parse_any)?))
+        } else {
+            None
+        };
+        if key.is_some() {
+            input.parse::<Token![=]>()?;
+        }
+        let format = Format::parse(input)?;
+        let value: Expr = input.parse()?;
+        if key.is_none() && !is_variable(&value) {
+            return Err(Error::new_spanned(
+                value,
+                "an expression needs a name, as in `key = expression`; only a variable names \
+                 itself",
+            ));
+        }
+        Ok(Self { key, format, value })
+    }
+}
+
+impl Format {
+    fn parse(input: ParseStream<'_>) -> Result<Option<Self>> {
+        Ok(if input.peek(Token![%]) {
+            Some(Self::Display(input.parse()?))
+        } else if input.peek(Token![?]) {
+            Some(Self::Debug(input.parse()?))
+        } else {
+            None
+        })
+    }
+}
+
+/// Whether it is one identifier, and not `self`, which is no name for an argument.
+fn is_variable(value: &Expr) -> bool {
+    let Expr::Path(path) = value else {
+        return false;
+    };
+    path.path
+        .get_ident()
+        .is_some_and(|variable| variable != "self")
+}
+
+impl ToTokens for Arg {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let Self { key, format, value } = self;
+        let key = key.as_ref().map(|key| match key {
+            Key::Ident(key) => quote!(#key =),
+            Key::Text(key) => quote!(#key =),
+        });
+        let format = format.as_ref().map(|format| match format {
+            Format::Display(sigil) => sigil.to_token_stream(),
+            Format::Debug(sigil) => sigil.to_token_stream(),
+        });
+        tokens.extend(quote!(#key #format #value));
+    }
+}

@@ -1,0 +1,8 @@
+#[tracezero::trace]
+const fn limit() -> usize {
+    7
+}
+
+fn main() {
+    limit();
+}

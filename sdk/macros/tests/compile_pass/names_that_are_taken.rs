@@ -1,0 +1,32 @@
+//! The expansion does not depend on what names stand for where it is.
+
+#![allow(dead_code, unused_macros)]
+
+mod tracezero {}
+mod std {}
+mod core {}
+
+struct Option;
+struct Track;
+enum Never {}
+
+macro_rules! span {
+    ($($any:tt)*) => {
+        compile_error!("not this one")
+    };
+}
+
+#[::tracezero::trace(args(_span, slots))]
+fn function(_span: u32, slots: u32) -> u32 {
+    _span + slots
+}
+
+#[::tracezero::trace(args(track, placement, parts))]
+async fn asynchronous(track: u32, placement: u32, parts: u32) -> u32 {
+    track + placement + parts
+}
+
+fn main() {
+    assert_eq!(function(1, 2), 3);
+    drop(asynchronous(1, 2, 3));
+}

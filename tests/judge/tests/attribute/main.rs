@@ -1,0 +1,64 @@
+//! Functions with the attribute `trace`, judged: what each call leaves in the trace.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use judge::{Event, EventKind, ExtraSchema, Value, Verdict, judge};
+use tracezero::InMemorySession;
+
+mod functions; // spans on the thread's track
+mod options; // category, name and arguments
+mod asynchronous; // spans on tracks of their own
+
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What a session says in which `record` runs alone. Every slice in it has an end.
+fn recorded(record: impl FnOnce()) -> Verdict {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = InMemorySession::start().unwrap();
+    record();
+    let (trace, report) = session.finish();
+    let verdict = judge(&trace, &ExtraSchema::new()).unwrap_or_else(|problems| {
+        panic!("{problems:#?}");
+    });
+    assert_eq!(report.losses.total(), 0, "{report}");
+    assert!(verdict.open_spans.is_empty(), "{:?}", verdict.open_spans);
+    verdict
+}
+
+/// The names of all slices in the order of their begins, each indented by two spaces for every slice
+/// that is open on its track.
+fn outline(verdict: &Verdict) -> Vec<String> {
+    let mut depths: HashMap<u64, usize> = HashMap::new();
+    let mut events: Vec<&Event> = verdict.events.iter().collect();
+    events.sort_by_key(|event| event.timestamp_ns);
+    let mut outline = Vec::new();
+    for event in events {
+        let depth = depths.entry(event.track_uuid).or_default();
+        match event.kind {
+            EventKind::SliceBegin => {
+                let name = event.name.as_deref().unwrap();
+                outline.push(format!("{:1$}{name}", "", 2 * *depth));
+                *depth += 1;
+            }
+            EventKind::SliceEnd => *depth -= 1,
+            kind => panic!("{kind:?}"),
+        }
+    }
+    outline
+}
+
+/// The only begin of a slice with this name.
+fn slice<'a>(verdict: &'a Verdict, name: &'a str) -> &'a Event {
+    let mut events = verdict.events_named(name);
+    let event = events.next().unwrap_or_else(|| panic!("no slice {name}"));
+    assert!(events.next().is_none(), "{name} comes twice");
+    event
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
