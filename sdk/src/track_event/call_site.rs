@@ -1,6 +1,7 @@
 //! The `static` behind each use of a macro: on or off, and what it is called.
 
 use std::fmt;
+use std::mem;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -74,7 +75,9 @@ impl CallSite {
     /// Begins a slice in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
     pub fn span<P: EventParts>(&'static self, slots: u32, parts: &P) -> Span {
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
         self.slice_begin(slots, &Placement::new(), parts);
+        panic_guard.disarm();
         Span::begun(slots)
     }
 
@@ -86,7 +89,9 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> Span {
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
         self.slice_begin(slots, placement, parts);
+        panic_guard.disarm();
         Span::begun(slots)
     }
 
@@ -99,7 +104,9 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> TrackSpan {
+        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::begun(slots, track)));
         self.slice_begin(slots, &placement.on(track), parts);
+        panic_guard.disarm();
         TrackSpan::begun(slots, track)
     }
 
@@ -291,5 +298,27 @@ impl fmt::Debug for CallSite {
             .field("category", &self.category)
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+/// Ends a slice whose begin was cut short by a panic, as that of what formats an argument.
+struct EndsAfterPanic<F: FnMut()>(F);
+
+impl<F: FnMut()> EndsAfterPanic<F> {
+    #[inline(always)]
+    fn new(end: F) -> Self {
+        Self(end)
+    }
+
+    #[inline(always)]
+    fn disarm(self) {
+        mem::forget(self);
+    }
+}
+
+impl<F: FnMut()> Drop for EndsAfterPanic<F> {
+    #[cold]
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
