@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use judge::{EventKind, ExtraSchema, Options, Value, Verdict, judge_with};
+use perfetto_protos::profile_common::InternedString;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::{
     DataSource as _, InMemorySession, Report, counter, data_source, display, instant, span,
@@ -127,7 +128,7 @@ fn a_panic_while_a_packet_is_open_ends_the_packet_and_tracing_goes_on() {
                 "panic",
                 "in a formatter",
                 text = display(&Unprintable)
-            ))
+            ));
         });
         caught(|| {
             Packets::trace(|cx| {
@@ -232,7 +233,7 @@ fn texts_with_nul_and_bytes_that_are_no_text_are_recorded_as_they_are() {
     );
     let bytes = verdict.packets.iter().flat_map(|packet| {
         let interned = &packet.interned_data.debug_annotation_string_values;
-        interned.iter().map(|string| string.str())
+        interned.iter().map(InternedString::str)
     });
     assert_eq!(bytes.collect::<Vec<_>>(), [NOT_UTF8]);
     let elsewhere = verdict.events_named("elsewhere").next().unwrap();
@@ -260,7 +261,10 @@ fn ten_thousand_sessions_of_several_threads_start_and_end_while_others_trace() {
         let starting: Vec<_> = (0..STARTING_THREADS)
             .map(|_| scope.spawn(|| (0..STARTS / STARTING_THREADS).for_each(start_and_finish)))
             .collect();
-        let outcomes: Vec<_> = starting.into_iter().map(|it| it.join()).collect();
+        let outcomes: Vec<_> = starting
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         is_over.store(true, Ordering::Relaxed);
         outcomes.into_iter().for_each(Result::unwrap);
     });
@@ -269,7 +273,7 @@ fn ten_thousand_sessions_of_several_threads_start_and_end_while_others_trace() {
 fn start_and_finish(round: usize) {
     let session = InMemorySession::start().unwrap();
     instant!("thread", "own");
-    if round % 3 == 0 {
+    if round.is_multiple_of(3) {
         return drop(session);
     }
     let (trace, report) = session.finish();
