@@ -49,11 +49,13 @@ fn sessions_record_threads_that_were_there_before_and_that_come_later() {
     let (done, is_done) = mpsc::channel();
     let old = thread::spawn(move || {
         instant!("thread", "old", session = 0);
+        done.send(()).unwrap();
         for () in heard {
             instant!("thread", "old", session = 1);
             done.send(()).unwrap();
         }
     });
+    is_done.recv().unwrap();
     for _ in 0..3 {
         let session = InMemorySession::start().unwrap();
         say.send(()).unwrap();
