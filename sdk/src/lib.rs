@@ -73,5 +73,5 @@ pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
 pub use track_event::{
     ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
-    Track, TrackSpan, Unit, debug, dict, display,
+    Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
 };

@@ -21,7 +21,9 @@ use crate::coordination::{DataSourceDescriptor, DataSourceSetup, ServiceControl}
 use crate::data_source::{self, AnyInstance, DataSource, Setup};
 use crate::forked_child;
 use crate::ids::{BufferId, InstanceId, SessionId};
-use crate::track_event::{CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT};
+use crate::track_event::{
+    CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT, declared_event_schemas,
+};
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
@@ -194,10 +196,14 @@ impl DataSourceState {
     }
 
     fn descriptor(&self) -> DataSourceDescriptor {
-        let categories = if std::ptr::eq(self, &raw const TRACK_EVENT) {
-            DeclaredCategories::lock().descriptors()
+        let is_track_event = std::ptr::eq(self, &raw const TRACK_EVENT);
+        let (categories, extension_descriptors) = if is_track_event {
+            (
+                DeclaredCategories::lock().descriptors(),
+                declared_event_schemas(),
+            )
         } else {
-            Vec::new()
+            (Vec::new(), Arc::from(self.descriptors))
         };
         DataSourceDescriptor {
             name: self.name.to_owned(),
@@ -208,7 +214,7 @@ impl DataSourceState {
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,
-            extension_descriptors: Arc::from(self.descriptors),
+            extension_descriptors,
             categories,
         }
     }
@@ -283,7 +289,7 @@ fn add_switch(category: &'static str, active: &'static ActiveSlots) {
 }
 
 /// Takes over what was declared: the service can tell of it, and switches follow new tags.
-pub(crate) fn categories_changed() {
+pub(crate) fn declarations_changed() {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
@@ -294,12 +300,12 @@ pub(crate) fn categories_changed() {
         registry.service.clone()
     };
     if let Some(service) = service {
-        publish_categories(&*service);
+        publish_declarations(&*service);
     }
 }
 
-/// Tells the service which categories there are.
-fn publish_categories(service: &dyn ServiceControl) {
+/// Tells the service which categories and schemas of events there are.
+fn publish_declarations(service: &dyn ServiceControl) {
     loop {
         let descriptor = TRACK_EVENT.descriptor();
         let updated = service.update_data_source(descriptor.clone());
@@ -323,7 +329,7 @@ pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
             offer(&**service, data_source);
         }
     }
-    publish_categories(&**service);
+    publish_declarations(&**service);
 }
 
 /// The service, from the first session on.

@@ -35,7 +35,7 @@ pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals}
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, activate_triggers, categories_changed, connect, generation, go_quiet,
+    ActiveSlots, activate_triggers, connect, declarations_changed, generation, go_quiet,
     register_call_site, register_switch,
 };
 pub(crate) use process_producer::{

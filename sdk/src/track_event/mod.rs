@@ -16,6 +16,7 @@ mod span; // the guards that end spans
 mod track; // where events are drawn
 
 mod category; // what declarations say about categories
+mod event_schema; // fields beside the published ones
 mod category_filter; // which of them an instance records
 mod options; // how it writes its events
 mod event_config; // the configuration that says both
@@ -34,6 +35,8 @@ pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub(crate) use event_config::EventConfig;
+pub use event_schema::declare_event_schema;
+pub(crate) use event_schema::declared_event_schemas;
 pub use flow::Flow;
 pub(crate) use options::EventOptions;
 pub use placement::Placement;
