@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 cargo fetch --locked
 cargo fetch --locked --manifest-path fuzz/Cargo.toml
+cargo fetch --locked --manifest-path tests/off/Cargo.toml
 
 if ! command -v cargo-fuzz >/dev/null; then
     cargo install --locked cargo-fuzz

@@ -29,7 +29,10 @@ const UNSAFE_FENCE: [(&str, &str); 11] = [
         "sdk/tests/trace_buffer_allocations.rs",
         "an allocator that counts",
     ),
-    ("tests/no_allocation.rs", "an allocator that counts"),
+    (
+        "tests/no_allocation/counting.rs",
+        "an allocator that counts",
+    ),
     (
         "tests/judge/tests/processes/",
         "forks, and functions called at the exit",

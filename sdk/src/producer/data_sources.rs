@@ -22,7 +22,8 @@ use crate::data_source::{self, AnyInstance, DataSource, Setup};
 use crate::forked_child;
 use crate::ids::{BufferId, InstanceId, SessionId};
 use crate::track_event::{
-    CallSite, DeclaredCategories, EventConfig, EventOptions, TRACK_EVENT, declared_event_schemas,
+    CallSite, DeclaredCategories, ENABLED, EventConfig, EventOptions, TRACK_EVENT,
+    declared_event_schemas,
 };
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
@@ -185,6 +186,9 @@ impl DataSourceState {
     /// The slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
+        if !ENABLED {
+            return 0;
+        }
         self.active.load(|| register_unless_nested(self))
     }
 

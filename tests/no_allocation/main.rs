@@ -3,16 +3,20 @@
 //! first time.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
-#![allow(unsafe_code)] // An allocator is an unsafe trait.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting; // an allocator that counts
+mod forms; // all that the macros take
 
-use tracezero::{BufferConfig, DataSource as _, TraceConfig, counter, data_source, instant, span};
+use tracezero::{
+    BufferConfig, DataSource as _, InMemorySession, Report, TraceConfig, counter, data_source,
+    instant, span,
+};
 
-use self::schema::TracePacketExt as _;
+use self::counting::allocations_of;
+use self::forms::{FORMS, OF_TRACKS, record_forms};
+use self::render::TracePacketExt as _;
 
-mod schema {
+mod render {
     protozero::include_protos!("render");
 }
 
@@ -40,13 +44,45 @@ fn recording_into_a_buffer_that_is_full_allocates_nothing() {
     assert_eq!(allocations_while_recording(BufferConfig::discard(256)), 0);
 }
 
+/// In a ring that overwrites, where every quarter defines names and tracks anew.
+#[test]
+fn no_form_of_event_allocates() {
+    let _guard = alone();
+    let session = record_into(BufferConfig::ring(256));
+    for (form, record) in FORMS {
+        // Until the ring is full of this form's packets alone: then queues are as long as they get.
+        (0..ROUNDS * 2).for_each(record);
+        let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
+        assert_eq!(allocations, 0, "{form}");
+    }
+    let report = finish(session);
+    assert!(report.losses.overwritten > 0, "{report}");
+}
+
+/// What is made for one event is made on the heap.
+#[test]
+fn a_track_or_name_that_is_made_for_an_event_is_all_that_allocates() {
+    let _guard = alone();
+    let session = record_into(BufferConfig::ring(256));
+    for (form, record, allocations_per_call) in OF_TRACKS {
+        (0..WARM_UP_ROUNDS * 4).for_each(record);
+        let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
+        let expected = allocations_per_call * u64::from(ROUNDS);
+        assert_eq!(allocations, expected, "{form}");
+    }
+    finish(session);
+}
+
 #[test]
 fn trace_points_allocate_nothing_while_no_session_runs() {
-    let _guard = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    record_all(0); // registers the trace points
-    assert_eq!(allocations_of(|| (0..1000).for_each(record_all)), 0);
+    let _guard = alone();
+    let record = |round| {
+        record_all(round);
+        record_forms(round);
+        OF_TRACKS.iter().for_each(|(_, record, _)| record(round));
+    };
+    record(0); // registers the trace points
+    assert_eq!(allocations_of(|| (0..1000).for_each(record)), 0);
 }
 
 #[test]
@@ -60,18 +96,31 @@ fn the_counting_allocator_counts() {
 /// Sessions are of the whole process.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-fn allocations_while_recording(buffer: BufferConfig) -> u64 {
-    let _guard = ALONE
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE
         .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let config = TraceConfig::new().buffer(buffer).record_all();
-    let session = config.record_in_memory().unwrap();
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn allocations_while_recording(buffer: BufferConfig) -> u64 {
+    let _guard = alone();
+    let session = record_into(buffer);
     (0..WARM_UP_ROUNDS).for_each(record_all);
     let allocations = allocations_of(|| (0..ROUNDS).for_each(record_all));
-    let (_, report) = session.finish();
+    let report = finish(session);
     assert!(report.packets_begun > u64::from(WARM_UP_ROUNDS + ROUNDS) * 6);
-    assert_eq!((report.losses.dropped, report.losses.nested), (0, 0));
     allocations
+}
+
+fn record_into(buffer: BufferConfig) -> InMemorySession {
+    let config = TraceConfig::new().buffer(buffer).record_all();
+    config.record_in_memory().unwrap()
+}
+
+fn finish(session: InMemorySession) -> Report {
+    let (_, report) = session.finish();
+    assert_eq!((report.losses.dropped, report.losses.nested), (0, 0));
+    report
 }
 
 fn record_all(round: u32) {
@@ -101,47 +150,4 @@ fn record_frame(number: u32, passes: u32) {
             });
         });
     });
-}
-
-thread_local! {
-    /// Allocations of this thread so far.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn allocations_of(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
-
-struct Counting;
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator; counting neither allocates nor
-// unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(memory, layout, new_size) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
 }

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# With the feature `off`, macros, the attribute and data sources warn of nothing, evaluate nothing and
+# record nothing; a function full of them has the instructions of the same function without.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# A folder of its own: another feature builds everything anew.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/off
+package=(--locked --manifest-path tests/off/Cargo.toml)
+cargo clippy "${package[@]}" --all-targets -- -D warnings
+cargo test "${package[@]}"
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# instructions <example>: those of its function, with labels as if it were the only one of its file.
+instructions() {
+    cargo rustc --quiet "${package[@]}" --release --example "$1" -- \
+        -C codegen-units=1 --emit asm="$folder/$1.s"
+    awk '/^[^ \t.][^ \t]*product_of_some[^ \t]*:/ { inside = 1; next }
+         /^\.Lfunc_end/ { inside = 0 }
+         inside' "$folder/$1.s" | sed -E 's/\.L([A-Z]+)[0-9]+_/.L\1_/g' >"$folder/$1.txt"
+    if [ ! -s "$folder/$1.txt" ]; then
+        echo "there is no function product_of_some in the assembly of $1" >&2
+        exit 1
+    fi
+}
+instructions traced
+instructions plain
+if grep tracezero "$folder/traced.txt"; then
+    echo "a function whose trace points are off refers to tracezero" >&2
+    exit 1
+fi
+diff "$folder/plain.txt" "$folder/traced.txt" || {
+    echo "trace points that are off leave instructions behind" >&2
+    exit 1
+}
+echo "trace points that are off leave no instruction behind"

@@ -1,0 +1,38 @@
+//! A function full of trace points: its instructions must be those of the one in `plain.rs`.
+
+#![deny(warnings)]
+
+use tracezero::{
+    DataSource as _, Flow, Track, begin, counter, enabled, end, instant, span, trace,
+};
+use tracezero_off::Probe;
+
+/// The numbers' product, of which some are left out.
+#[inline(never)]
+#[trace("off", args(count = numbers.len(), salt))]
+pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {
+    let mut product = 1_u64;
+    for (index, number) in numbers.iter().enumerate() {
+        let _pass = span!("off", "pass", index, number, flow: &Flow::new());
+        let _on_track = span!("off", format!("{salt} {index}"), track: &Track::unique("pass"));
+        if number % 3 == 0 {
+            instant!("off, grouped", "left out", number, why = %salt, salt = ?salt);
+            continue;
+        }
+        begin!("off", "multiply", at: product);
+        product = product.wrapping_mul(*number);
+        end!("off", product);
+        counter!("off", "product", product);
+        if enabled!("off") {
+            println!("{product} is recorded");
+        }
+    }
+    Probe::trace(|cx| {
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_str(salt);
+            });
+        });
+    });
+    product
+}

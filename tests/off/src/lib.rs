@@ -1,0 +1,153 @@
+//! Every kind of trace point, in a program that is built with the feature `off`.
+//!
+//! Nothing warns, although hardly any value is used but by a macro, and nothing is evaluated: each
+//! value here comes from [`Witness`], which counts.
+
+#![deny(warnings)]
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracezero::{
+    CounterTrack, DataSource, Flow, Setup, Starting, Track, begin, counter, data_source, dict, enabled, end,
+    instant, span, trace,
+};
+
+static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A value that knows whether anybody has looked at one.
+#[derive(Clone, Copy, Default)]
+pub struct Witness;
+
+impl Witness {
+    /// How often a value was looked at, in the whole program.
+    pub fn evaluations() -> u64 {
+        // Relaxed: a count alone.
+        EVALUATIONS.load(Ordering::Relaxed)
+    }
+
+    /// Counts, and gives the value.
+    pub fn value<T>(self, value: T) -> T {
+        // Relaxed: a count alone.
+        EVALUATIONS.fetch_add(1, Ordering::Relaxed);
+        value
+    }
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.value("text"))
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A data source of the program's own.
+pub struct Probe;
+data_source!(Probe, "com.example.probe");
+
+/// A data source with callbacks, which are never called.
+pub struct Sampler;
+
+impl DataSource for Sampler {
+    const NAME: &'static str = "com.example.sampler";
+    type ThreadState = u32;
+    type IncrementalState = u32;
+    tracezero::data_source_state!(Sampler);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Witness.value(Self)
+    }
+
+    fn on_start(&self, starting: Starting) {
+        Witness.value(drop(starting));
+    }
+}
+
+/// Everything at once.
+pub fn record_all() {
+    spans();
+    points();
+    counters();
+    packets();
+    traced(&Witness);
+}
+
+fn spans() {
+    let w = Witness;
+    let only_for_the_trace = 1;
+    let _literal = span!("off", "span", only_for_the_trace, value = w.value(1));
+    let _named = span!("off", w.value(String::from("name")), flow: &w.value(Flow::new()));
+    let _placed = span!("off", "span", at: w.value(1_u64), %w, ?w);
+    let _on_track = span!("off", "span", track: &w.value(Track::unique("track")));
+    span!("off", "at once").end_at(1);
+    begin!("off", "begin", w = %w);
+    end!("off", value = w.value("text"));
+    begin!("off", w.value("name"), track: &w.value(Track::named("track")), at: w.value(1));
+    end!("off", track: &w.value(Track::named("track")), at: w.value(2));
+}
+
+fn points() {
+    let w = Witness;
+    let (path, error) = ("path", std::io::Error::other("no such luck"));
+    instant!("off", "instant");
+    instant!("off, grouped", "instant", path, %error, array = w.value([1, 2]));
+    instant!("off", format!("instant {w}"), last_flow: &w.value(Flow::of_process(1)));
+    instant!("off", "instant", entries = dict(|entries| {
+        entries.add("value", &w.value(true));
+    }));
+    instant!("off", "instant", fields: |event| {
+        event.set_name(w.value("name"));
+    });
+    if enabled!("off") {
+        w.value(());
+    }
+}
+
+fn counters() {
+    let w = Witness;
+    counter!("off", "literal", w.value(1));
+    counter!("off", "literal", w.value(0.5), at: w.value(1));
+    counter!("off", &w.value(CounterTrack::new("track")), w.value(1));
+}
+
+fn packets() {
+    let w = Witness;
+    Probe::trace(|cx| {
+        w.value(());
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_str(w.value("text"));
+            });
+        });
+    });
+    if Sampler::is_enabled() {
+        w.value(());
+    }
+    Sampler::trace(|cx| {
+        let count = w.value(*cx.thread_state());
+        cx.incremental_packet(|packet, last| {
+            packet.set_timestamp(w.value(1));
+            *last += count;
+        });
+    });
+}
+
+#[trace]
+fn traced(_: &Witness) {}
+
+/// A function with the attribute, with arguments. It returns what it is given.
+#[trace("off", name = "sum", args(w = %w, value = w.value(left), right))]
+pub fn traced_sum(w: &Witness, left: u64, right: u64) -> u64 {
+    left + right
+}
+
+/// An async function with the attribute, which awaits `other`.
+#[trace("off", args(value = w.value(1), ?w))]
+pub async fn traced_await(w: &Witness, other: impl Future<Output = u64>) -> u64 {
+    other.await
+}
