@@ -32,14 +32,20 @@ use crate::protos::{CounterDescriptor, TrackDescriptor, counter_descriptor};
 /// ```
 ///
 /// The same name under the same parent is the same track, wherever in the process it is asked for.
-/// It is described in a trace as it was when a thread first used it in a session.
+/// It is described in a trace as it was when a thread first used it in a session. Tracks nest at most
+/// 64 deep; what would be deeper lies beside its parent.
 #[derive(Clone, Debug)]
 pub struct Track(Arc<TrackData>);
+
+/// Tracks above the lowest ones. Describing a track goes up by recursion.
+const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
 struct TrackData {
     uuid: u64,
     parent: Option<Track>,
+    /// Tracks above it, at most [`DEPTH_MAX`].
+    depth: usize,
     name: Cow<'static, str>,
     subject: Subject,
     description: Cow<'static, str>,
@@ -91,7 +97,15 @@ static PROCESS_TRACK: LazyLock<Track> =
 
 impl Track {
     fn new(uuid: u64, parent: Option<Self>, name: Cow<'static, str>, subject: Subject) -> Self {
+        let parent = parent.and_then(|parent| {
+            if parent.0.depth < DEPTH_MAX {
+                Some(parent)
+            } else {
+                parent.0.parent.clone()
+            }
+        });
         Self(Arc::new(TrackData {
+            depth: parent.as_ref().map_or(0, |parent| parent.0.depth + 1),
             uuid,
             parent,
             name,
@@ -491,6 +505,16 @@ mod tests {
             assert!(!uuids[..index].contains(uuid), "{uuids:?}");
         }
         assert_eq!(parent.numbered_child("a", 1).uuid(), uuids[3]);
+    }
+
+    #[test]
+    fn tracks_that_would_nest_too_deep_lie_beside_their_parents() {
+        let mut track = Track::named("root");
+        for _ in 0..100_000 {
+            track = track.child("deeper");
+        }
+        assert_eq!(track.0.depth, DEPTH_MAX);
+        assert_ne!(track.uuid(), track.child("deeper").uuid());
     }
 
     #[test]
