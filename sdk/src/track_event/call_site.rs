@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::arg::CounterValue;
+use super::counter_track::CounterTrack;
 use super::encoding::EventBody;
 use super::event::EventParts;
 use super::interning::{NameKind, intern};
 use super::placement::Placement;
 use super::span::{Span, TrackSpan};
-use super::track::{CounterTrack, Track};
+use super::track::Track;
 use super::{ENABLED, TRACK_EVENT};
 use crate::producer::{self, ActiveSlots};
 use crate::protos::TrackEvent;

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use super::arg::CounterValue;
 use super::call_site::{CallSite, CallSiteIds};
+use super::counter_track::CounterTrack;
 use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::options::EventOptions;
 use super::placement::{EventTime, Placement};
-use super::track::{CounterTrack, Track};
+use super::track::Track;
 use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
