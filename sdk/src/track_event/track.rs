@@ -329,6 +329,7 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CounterTrack;
 
     #[test]
     fn the_same_name_under_the_same_parent_is_the_same_track() {
