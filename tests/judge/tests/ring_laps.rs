@@ -39,10 +39,10 @@ fn all_forms_of_events_are_readable_in_what_is_left() {
     }
 }
 
-/// From the smallest ring that a chunk of the usual size fits into.
+/// From two chunks on. Of one alone, only the first few bytes may have been written.
 #[test]
 fn a_ring_of_a_few_chunks_has_its_newest_chunks_readable() {
-    for size_kb in [4, 8, 12, 16, 32] {
+    for size_kb in [8, 12, 16, 32] {
         let (verdict, report) = recorded(&[size_kb], || (0..2_000).for_each(record));
         assert_eq!(check_rounds(&verdict, 2_000), 1, "{size_kb} KiB");
         assert!(
