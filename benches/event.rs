@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tracezero::{DataSource, InMemorySession, clock, counter, data_source, instant, span};
+use tracezero::{Clock, DataSource, InMemorySession, clock, counter, data_source, instant, span};
 
 /// 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
@@ -62,6 +62,20 @@ fn event(criterion: &mut Criterion) {
             });
         });
     });
+
+    match Clock::Tsc.use_for_events() {
+        Ok(()) => {
+            group.bench_function("span_tsc", |bencher| {
+                bencher.iter(|| {
+                    let _span = span!("bench", "span");
+                });
+            });
+        }
+        Err(error) => println!("event/span_tsc: {error}"),
+    }
+    Clock::Boottime
+        .use_for_events()
+        .expect("the system's clock is always there");
 
     // Events per second of all threads together; compare with one thread.
     for threads in [1, THREADS] {

@@ -15,7 +15,10 @@ use tracezero::commit::{CommitRequest, ServiceEndpoint};
 use tracezero::ids::{BufferId, WriterId};
 use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 use tracezero::shm::{Geometry, shared_memory};
-use tracezero::{BufferConfig, DataSource, DataSourceConfig, TraceConfig, data_source, instant};
+use tracezero::{
+    BufferConfig, DataSource, DataSourceConfig, TraceConfig, TrackEventConfig, data_source,
+    instant, span,
+};
 
 /// The values that are written; opaque to the compiler.
 struct Values {
@@ -39,15 +42,36 @@ impl Values {
 struct Packets;
 data_source!(Packets, "com.example.packets");
 
-/// No session records events here.
+/// The session leaves out this category.
 #[inline]
-fn record_event() {
-    instant!("bench", "event");
+fn disabled_event() {
+    instant!("off", "event");
+}
+
+#[inline]
+fn record_instant() {
+    instant!("bench", "instant");
+}
+
+#[inline]
+fn record_span() {
+    let _span = span!("bench", "span");
+}
+
+#[inline]
+fn record_span_3_args(v: &Values) {
+    let _span = span!(
+        "bench",
+        "3 args",
+        number = v.number,
+        size = v.timestamp_ns,
+        text = v.text
+    );
 }
 
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
-    disabled_event: 6, record_event();
+    disabled_event: 6, disabled_event();
     write_packet: 52, w.write_packet(&v.packet);
     packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
     // Begin and end of a message in a packet.
@@ -60,12 +84,16 @@ callgrind::subjects! {
         });
     });
     // The same from a trace point, by way of the thread's writer.
-    data_source_packet: 221, Packets::trace(|cx| cx.packet(|packet| {
+    data_source_packet: 224, Packets::trace(|cx| cx.packet(|packet| {
         packet.set_timestamp(v.timestamp_ns);
         packet.for_testing(|event| {
             event.set_str(&v.text);
         });
     }));
+    // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
+    instant: 253, record_instant();
+    span: 457, record_span();
+    span_3_args: 666, record_span_3_args(v);
 }
 
 /// A service that leaves everything where it is.
@@ -80,9 +108,11 @@ impl ServiceEndpoint for Idle {
 fn main() -> ExitCode {
     let values = black_box(Values::new());
     callgrind::main(SUBJECTS, |record| {
+        let events = TrackEventConfig::new().disable("off");
         let config = TraceConfig::new()
             .buffer(BufferConfig::ring(1024))
-            .data_source(DataSourceConfig::new(<Packets as DataSource>::NAME));
+            .data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
+            .data_source(DataSourceConfig::new("track_event").track_event(&events));
         let session = config.record_in_memory().expect("a session");
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");
@@ -90,7 +120,10 @@ fn main() -> ExitCode {
         let mut writer = TraceWriter::new(&arbiter, BufferId(1), BufferExhaustedPolicy::Drop);
         // What happens once happens before: call sites are entered in lists, chunks are taken.
         writer.write_packet(&values.packet);
-        record_event();
+        disabled_event();
+        record_instant();
+        record_span();
+        record_span_3_args(&values);
         Packets::trace(|cx| cx.packet(|_| ()));
         record(&mut writer, &values);
         drop(session);

@@ -132,6 +132,9 @@ pub enum Error {
     TooManyBuffers,
     /// The thread that drains the buffers into the file could not be started.
     Thread(io::Error),
+    /// This process was forked off one that had sessions, which belong to that one. Start the first
+    /// session only after the fork, or a new program with `exec`.
+    ForkedChild,
 }
 
 impl fmt::Display for Error {
@@ -176,6 +179,10 @@ impl fmt::Display for Error {
                     "cannot start the thread that writes the trace file: {source}"
                 )
             }
+            Self::ForkedChild => f.write_str(
+                "this process was forked off one that had sessions: start the first session only \
+                 after the fork, or a new program with exec",
+            ),
         }
     }
 }
@@ -191,7 +198,8 @@ impl std::error::Error for Error {
             | Self::TooManySessions { .. }
             | Self::Refused(_)
             | Self::NoOutputPath
-            | Self::TooManyBuffers => None,
+            | Self::TooManyBuffers
+            | Self::ForkedChild => None,
         }
     }
 }

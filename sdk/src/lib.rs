@@ -48,6 +48,9 @@ pub mod commit; // the message between the two
 pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
 mod runtime; // producer and service of one process, put together
+mod reentry; // trace points in an allocator that is called by the tracer
+mod forked_child; // what a child may not touch
+mod process_hooks; // what is called at a fork, and at the exit
 #[cfg(test)]
 #[cfg(not(loom))]
 mod service_scenarios; // the service with producers and a clock of the tests' own
@@ -56,6 +59,7 @@ pub mod clock; // the trace clock
 pub mod ids; // who is who
 pub mod protos; // the generated schema
 
+pub use clock::{Clock, TscError};
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
     InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionControl,
@@ -69,5 +73,5 @@ pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
 pub use track_event::{
     ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
-    Track, TrackSpan, Unit, debug, dict, display,
+    Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
 };

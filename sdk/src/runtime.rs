@@ -1,6 +1,7 @@
 //! Where the producer and the service of one process are put together: they share memory, and a
 //! commit is a function call.
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use crate::clock;
 use crate::commit::ServiceEndpoint;
 use crate::coordination::ServiceControl;
 use crate::error::Error;
+use crate::forked_child;
 use crate::ids::BufferId;
 use crate::producer::{
     self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, ProcessProducer, TraceWriter, WriterTotals,
 };
+use crate::reentry;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{CentralBuffer, Limits, Machine, Service};
 use crate::shm::{Geometry, MemoryError, shared_memory};
@@ -50,6 +53,7 @@ impl Runtime {
     /// already, with another one.
     pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
+        let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
@@ -57,6 +61,7 @@ impl Runtime {
                 let (made, control) = Self::new(asked).map_err(Error::SharedMemory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
+                inside.for_good();
                 // Trace points may call the service from now on.
                 producer::connect(&control);
                 runtime
@@ -73,7 +78,15 @@ impl Runtime {
 
     /// The runtime of this process, if it had a session.
     pub(crate) fn existing() -> Option<&'static Self> {
-        RUNTIME.get()
+        RUNTIME.get()?.here().ok()
+    }
+
+    /// Itself; an error in a forked child, whose parent it belongs to.
+    pub(crate) fn here(&'static self) -> Result<&'static Self, Error> {
+        if forked_child::is_quiet() {
+            return Err(Error::ForkedChild);
+        }
+        Ok(self)
     }
 
     fn new(asked: Option<Geometry>) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
@@ -106,15 +119,34 @@ impl Runtime {
         Ok((runtime, endpoint))
     }
 
-    pub(crate) fn service(&self) -> &Service {
-        &self.service
+    pub(crate) fn service(&self) -> ServiceInUse<'_> {
+        ServiceInUse {
+            service: &self.service,
+            _inside: reentry::Inside::enter(),
+        }
     }
 
     /// Forgets what is no longer asked for: the session of `buffers` has ended.
     pub(crate) fn forget(&self, buffers: &[Arc<CentralBuffer>]) {
+        let _inside = reentry::Inside::enter();
         for buffer in buffers {
             self.arbiter.forget_buffer(buffer.id);
         }
+    }
+}
+
+/// The service, while a thread uses it: trace points of this thread are counted only, since it may
+/// hold locks.
+pub(crate) struct ServiceInUse<'a> {
+    service: &'a Service,
+    _inside: reentry::Inside,
+}
+
+impl Deref for ServiceInUse<'_> {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        self.service
     }
 }
 
@@ -129,12 +161,15 @@ fn process_name() -> String {
 /// Starts the thread that does what sessions want done later. It sleeps until something is due.
 fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
     let service = Arc::clone(service);
-    let run = move || loop {
-        let deadline_ns = service.run_due_timers();
-        let timeout = deadline_ns.map_or(IDLE, |deadline_ns| {
-            Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()))
-        });
-        service.wait_for_earlier_timer(deadline_ns, timeout);
+    let run = move || {
+        let _inside = reentry::Inside::enter();
+        loop {
+            let deadline_ns = service.run_due_timers();
+            let timeout = deadline_ns.map_or(IDLE, |deadline_ns| {
+                Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()))
+            });
+            service.wait_for_earlier_timer(deadline_ns, timeout);
+        }
     };
     thread::Builder::new()
         .name("tracezero-timers".to_owned())

@@ -17,7 +17,8 @@ use crate::service::{FlushOutcome, Recording, State, TraceStats};
 use crate::track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
-/// session alive: once that has finished, nothing here has an effect.
+/// session alive: once that has finished, nothing here has an effect, and neither has it in a forked
+/// child.
 #[derive(Clone)]
 pub struct SessionControl {
     runtime: &'static Runtime,
@@ -65,18 +66,23 @@ impl SessionControl {
     /// Starts a session whose configuration says
     /// [`deferred_start`](TraceConfig::deferred_start).
     pub fn start(&self) {
-        self.runtime.service().start(self.id);
+        if let Ok(runtime) = self.runtime.here() {
+            runtime.service().start(self.id);
+        }
     }
 
     /// Stops recording. What was recorded waits for the session's `finish`.
     pub fn stop(&self) {
-        self.runtime.service().flush_and_disable(self.id);
+        if let Ok(runtime) = self.runtime.here() {
+            runtime.service().flush_and_disable(self.id);
+        }
     }
 
     /// Where the session is in its life.
     #[must_use]
     pub fn state(&self) -> SessionState {
-        let state = self.runtime.service().state(self.id);
+        let here = self.runtime.here().ok();
+        let state = here.and_then(|runtime| runtime.service().state(self.id));
         state.map_or(SessionState::Ended, SessionState::from)
     }
 
@@ -84,26 +90,31 @@ impl SessionControl {
     /// not be written.
     #[must_use]
     pub fn end_reason(&self) -> Option<String> {
-        self.runtime.service().end_reason(self.id)
+        self.runtime.here().ok()?.service().end_reason(self.id)
     }
 
     /// Waits until the session is over, because its time is up, a trigger ended it, or somebody
     /// stopped it; at most for `timeout`. Returns whether it is over.
     #[must_use = "tells whether the time was enough"]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.runtime.service().wait_until_disabled(self.id, timeout)
+        self.runtime.here().map_or(true, |runtime| {
+            runtime.service().wait_until_disabled(self.id, timeout)
+        })
     }
 
     /// Has data sources hand over what they hold, and takes what threads have finished in their
     /// chunks. Returns whether all data sources did within the flush timeout of the configuration.
     #[must_use = "tells whether all data sources answered"]
     pub fn flush(&self) -> bool {
+        let Ok(runtime) = self.runtime.here() else {
+            return false;
+        };
         let (tell, told) = mpsc::sync_channel(1);
         let done = move |outcome| {
             // The receiver waits below.
             let _ = tell.send(outcome);
         };
-        self.runtime
+        runtime
             .service()
             .flush(self.id, 0, FlushFlags::explicit(), done);
         // There is an answer to everybody, also if the session ends or is no more.
@@ -113,7 +124,9 @@ impl SessionControl {
     /// Statistics as they are now; empty ones once the session has finished.
     #[must_use]
     pub fn stats(&self) -> TraceStats {
-        self.runtime.service().stats(self.id).unwrap_or_default()
+        let here = self.runtime.here().ok();
+        here.and_then(|runtime| runtime.service().stats(self.id))
+            .unwrap_or_default()
     }
 
     /// Takes a snapshot: all that is in the buffers now, as a trace of its own. Recording goes on.
@@ -123,7 +136,7 @@ impl SessionControl {
     /// If the session has finished, or there is no memory for a copy of its buffers. If it writes
     /// into a file, which only [`snapshot_to`](Self::snapshot_to) can follow.
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
-        Snapshot::of(self.runtime, self.id, None)
+        Snapshot::of(self.runtime.here()?, self.id, None)
     }
 
     /// Writes a snapshot into the file at `path`, which is created, or replaced if it exists: all
@@ -133,14 +146,16 @@ impl SessionControl {
     ///
     /// As [`snapshot`](Self::snapshot), and if one of the files cannot be read or written.
     pub fn snapshot_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        write_snapshot(self.runtime, self.id, path.as_ref())
+        write_snapshot(self.runtime.here()?, self.id, path.as_ref())
     }
 
     /// Has `save` called with a snapshot whenever a trigger asks for one, on a thread of its own.
     /// The configuration names the triggers: see
     /// [`TriggerMode::CloneSnapshot`](crate::TriggerMode::CloneSnapshot).
     pub fn on_trigger(&self, save: impl Fn(Result<Snapshot, Error>) + Send + Sync + 'static) {
-        self.on_trigger.set(Arc::new(save));
+        if self.runtime.here().is_ok() {
+            self.on_trigger.set(Arc::new(save));
+        }
     }
 
     /// Takes over the producer filters of `config`; whatever else differs has no effect.
@@ -150,7 +165,10 @@ impl SessionControl {
     /// If the configuration contradicts itself.
     pub fn change_filters(&self, config: TraceConfig) -> Result<(), Error> {
         let recording = Arc::new(Recording::new(config)?);
-        self.runtime.service().change_config(self.id, recording);
+        self.runtime
+            .here()?
+            .service()
+            .change_config(self.id, recording);
         Ok(())
     }
 

@@ -28,6 +28,12 @@ const FILE_WRITE_PERIOD_MS: u32 = 1000;
 /// It finishes when it is dropped, also by a panic; [`Session::finish`] tells how it went. The
 /// buffers are rings that a thread of its own drains, so a long recording neither grows nor loses.
 ///
+/// The file is also finished when the process exits while the session is in a `static` or leaked, by
+/// [`std::process::exit`] or a return from `main`. A process that aborts or is killed leaves what was
+/// streamed until then, at most [a period](TraceConfig::file_write_period_ms) ago.
+///
+/// In a forked child it belongs to the parent: dropping it there does nothing.
+///
 /// ```
 /// use tracezero::{Session, instant, span};
 ///
@@ -77,7 +83,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If writing to the file failed, now or before. The file is a valid trace up to there.
+    /// If writing to the file failed, now or before. The file is a valid trace up to there. If this
+    /// is a forked child.
     pub fn finish(mut self) -> Result<Report, Error> {
         self.end()
     }
@@ -86,9 +93,14 @@ impl Session {
         let Some(writer) = self.writer.take() else {
             return Ok(Report::default());
         };
+        let Ok(runtime) = self.place.control.runtime().here() else {
+            // Its thread exists in the parent only.
+            mem::forget(writer);
+            return Err(Error::ForkedChild);
+        };
         self.place.stop();
         let written = writer.join();
-        let service = self.place.control.runtime().service();
+        let service = runtime.service();
         let (bytes, is_full) = service.file_size(self.place.control.id());
         let mut report = self.place.close(bytes, is_full);
         report.path = Some(self.path.clone());
@@ -153,12 +165,16 @@ impl InMemorySession {
 
     /// Stops recording; returns the trace and its account.
     ///
-    /// The trace is empty if the session waited for a trigger that did not come.
+    /// The trace is empty if the session waited for a trigger that did not come, or if this is a
+    /// forked child.
     #[must_use = "the trace is returned"]
     pub fn finish(mut self) -> (Vec<u8>, Report) {
         let mut trace = Vec::new();
+        let Ok(runtime) = self.place.control.runtime().here() else {
+            return (trace, Report::default());
+        };
         self.place.stop();
-        let service = self.place.control.runtime().service();
+        let service = runtime.service();
         let id = self.place.control.id();
         service.read(id, &mut trace);
         self.is_finished = true;
@@ -331,7 +347,10 @@ impl Place {
 
     /// Ends a session that nobody wants to read.
     fn abandon(&self) {
-        let (runtime, id) = (self.control.runtime(), self.control.id());
+        let Ok(runtime) = self.control.runtime().here() else {
+            return;
+        };
+        let id = self.control.id();
         runtime.service().disable(id);
         runtime.service().free(id);
         runtime.forget(&self.buffers);

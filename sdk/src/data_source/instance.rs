@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{DataSource, Flushing, LocalState, Setup, Starting, Stopping};
 use crate::commit::RingProgress;
+use crate::reentry;
 
 /// A [`DataSource`] in one session.
 ///
@@ -23,19 +24,19 @@ pub(crate) trait AnyInstance: Send + Sync {
 
 impl<D: DataSource> AnyInstance for D {
     fn start(self: Arc<Self>, starting: Starting) {
-        contain(move || self.on_start(starting));
+        call_application(move || self.on_start(starting));
     }
 
     fn stop(self: Arc<Self>, stopping: Stopping) {
-        contain(move || self.on_stop(stopping));
+        call_application(move || self.on_stop(stopping));
     }
 
     fn flush(self: Arc<Self>, flushing: Flushing) {
-        contain(move || self.on_flush(flushing));
+        call_application(move || self.on_flush(flushing));
     }
 
     fn clear_incremental_state(self: Arc<Self>) {
-        contain(move || self.on_clear_incremental_state());
+        call_application(move || self.on_clear_incremental_state());
     }
 
     fn local_state(self: Arc<Self>, progress: Arc<RingProgress>) -> Box<dyn Any> {
@@ -45,8 +46,13 @@ impl<D: DataSource> AnyInstance for D {
 
 /// Makes an instance; `None` if that panicked.
 pub(crate) fn set_up<D: DataSource>(setup: &Setup<'_>) -> Option<Arc<dyn AnyInstance>> {
-    let instance = contain(|| D::on_setup(setup))?;
+    let instance = call_application(|| D::on_setup(setup))?;
     Some(Arc::new(instance))
+}
+
+/// Calls the application, with nothing locked. `None` if it panicked.
+fn call_application<R>(callback: impl FnOnce() -> R) -> Option<R> {
+    contain(|| reentry::outside(callback))
 }
 
 /// Calls the application; `None` if it panicked. Its state is its own affair: it is called again.

@@ -15,12 +15,15 @@ use parking_lot::Mutex;
 
 use super::BufferExhaustedPolicy;
 use super::pending_flushes::PendingFlushes;
+use super::thread_writers;
 use crate::commit::RingProgress;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup, ServiceControl};
 use crate::data_source::{self, AnyInstance, DataSource, Setup};
+use crate::forked_child;
 use crate::ids::{BufferId, InstanceId, SessionId};
 use crate::track_event::{
     CallSite, DeclaredCategories, ENABLED, EventConfig, EventOptions, TRACK_EVENT,
+    declared_event_schemas,
 };
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
@@ -46,6 +49,9 @@ pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 
 /// Counts starts and stops of instances.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// The generation of a forked child, in which no data source records.
+const QUIET: u64 = u64::MAX;
 
 pub(super) struct Registry {
     /// `None` until the first session.
@@ -127,6 +133,12 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// Has all trace points of this process record nothing from now on. Called in a forked child.
+pub(crate) fn go_quiet() {
+    // Relaxed: the child has one thread.
+    GENERATION.store(QUIET, Ordering::Relaxed);
+}
+
 /// Makes an instance, unless that panics.
 type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 
@@ -177,7 +189,7 @@ impl DataSourceState {
         if !ENABLED {
             return 0;
         }
-        self.active.load(|| register(self))
+        self.active.load(|| register_unless_nested(self))
     }
 
     /// Position of what a thread keeps for this data source and `slot`.
@@ -188,10 +200,14 @@ impl DataSourceState {
     }
 
     fn descriptor(&self) -> DataSourceDescriptor {
-        let categories = if std::ptr::eq(self, &raw const TRACK_EVENT) {
-            DeclaredCategories::lock().descriptors()
+        let is_track_event = std::ptr::eq(self, &raw const TRACK_EVENT);
+        let (categories, extension_descriptors) = if is_track_event {
+            (
+                DeclaredCategories::lock().descriptors(),
+                declared_event_schemas(),
+            )
         } else {
-            Vec::new()
+            (Vec::new(), Arc::from(self.descriptors))
         };
         DataSourceDescriptor {
             name: self.name.to_owned(),
@@ -202,7 +218,7 @@ impl DataSourceState {
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,
-            extension_descriptors: Arc::from(self.descriptors),
+            extension_descriptors,
             categories,
         }
     }
@@ -216,9 +232,19 @@ impl fmt::Debug for DataSourceState {
     }
 }
 
-/// Makes a data source known to the sessions there are, and to those to come.
+/// Makes a data source known, unless a nested trace point has reached it: the next one will.
 #[cold]
+fn register_unless_nested(data_source: &'static DataSourceState) {
+    if !thread_writers::is_nested() {
+        register(data_source);
+    }
+}
+
+/// Makes a data source known to the sessions there are, and to those to come.
 fn register(data_source: &'static DataSourceState) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let service = {
         let mut registry = REGISTRY.lock();
         registry.add(data_source);
@@ -231,16 +257,33 @@ fn register(data_source: &'static DataSourceState) {
     REGISTRY.lock().update_masks();
 }
 
-/// Adds a call site of the track-event macros.
+/// Adds a call site of the track-event macros, unless it was reached by a nested one.
 #[cold]
 pub(crate) fn register_call_site(call_site: &'static CallSite) {
+    if thread_writers::is_nested() {
+        return;
+    }
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     call_site.intern();
-    register_switch(call_site.category, call_site.active());
+    add_switch(call_site.category, call_site.active());
 }
 
-/// Has `active` say from now on which slots record a category.
+/// Has `active` say from now on which slots record a category, unless it was reached by a nested
+/// trace point.
 #[cold]
 pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
+    if thread_writers::is_nested() {
+        return;
+    }
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    add_switch(category, active);
+}
+
+fn add_switch(category: &'static str, active: &'static ActiveSlots) {
     let mut registry = REGISTRY.lock();
     registry.add(&TRACK_EVENT);
     if !active.is_registered() {
@@ -250,7 +293,10 @@ pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlo
 }
 
 /// Takes over what was declared: the service can tell of it, and switches follow new tags.
-pub(crate) fn categories_changed() {
+pub(crate) fn declarations_changed() {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let service = {
         let mut registry = REGISTRY.lock();
         registry.add(&TRACK_EVENT);
@@ -258,12 +304,12 @@ pub(crate) fn categories_changed() {
         registry.service.clone()
     };
     if let Some(service) = service {
-        publish_categories(&*service);
+        publish_declarations(&*service);
     }
 }
 
-/// Tells the service which categories there are.
-fn publish_categories(service: &dyn ServiceControl) {
+/// Tells the service which categories and schemas of events there are.
+fn publish_declarations(service: &dyn ServiceControl) {
     loop {
         let descriptor = TRACK_EVENT.descriptor();
         let updated = service.update_data_source(descriptor.clone());
@@ -287,7 +333,7 @@ pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
             offer(&**service, data_source);
         }
     }
-    publish_categories(&**service);
+    publish_declarations(&**service);
 }
 
 /// The service, from the first session on.
@@ -302,6 +348,9 @@ fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
 
 /// Hits triggers by their names.
 pub(crate) fn activate_triggers(names: &[&str]) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     if let Some(service) = service() {
         service.activate_triggers(names);
     }
@@ -465,6 +514,9 @@ pub(crate) struct Target {
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
 #[cold]
 pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
+    if forked_child::is_quiet() {
+        return None;
+    }
     let registry = REGISTRY.lock();
     let recording = registry.at(data_source, slot)?;
     let RegisteredInstance { setup, events, .. } = recording;

@@ -35,8 +35,8 @@ pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals}
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, activate_triggers, categories_changed, connect, generation, register_call_site,
-    register_switch,
+    ActiveSlots, activate_triggers, connect, declarations_changed, generation, go_quiet,
+    register_call_site, register_switch,
 };
 pub(crate) use process_producer::{
     ProcessProducer, instance_flushed, instance_started, instance_stopped,

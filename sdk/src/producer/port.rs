@@ -11,6 +11,7 @@ use super::batch::Batch;
 use super::patches::PatchList;
 use super::writer_ids::Numbering;
 use crate::coordination::BufferExhaustedPolicy;
+use crate::forked_child;
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{ChunkFlags, NewChunk, WritableChunk};
 
@@ -21,6 +22,8 @@ const PACKETS_PER_ASK: u32 = 64;
 
 /// Numbers a writer's chunks, takes them from the arbiter and returns them with the patches that
 /// are due. Ends the writer when dropped.
+///
+/// In a forked child it leaves the arbiter alone. A packet that was open at the fork is lost there.
 #[derive(Debug)]
 pub(super) struct WriterPort {
     arbiter: Arc<Arbiter>,
@@ -93,10 +96,13 @@ impl WriterPort {
 
     /// Whether the writer can go on without waiting for the reader of the buffer, if it ever does.
     pub(super) fn has_room(&self) -> bool {
-        self.policy == BufferExhaustedPolicy::Drop
-            || self
-                .arbiter
-                .has_room(self.target_buffer, false, self.stall_limit)
+        self.finds_room(false)
+    }
+
+    fn finds_room(&self, waits: bool) -> bool {
+        let has_room =
+            |arbiter: &Arbiter| arbiter.has_room(self.target_buffer, waits, self.stall_limit);
+        self.policy == BufferExhaustedPolicy::Drop || ours(&self.arbiter).is_some_and(has_room)
     }
 
     /// The writer's next chunk, for a writer that is dropping packets.
@@ -125,12 +131,7 @@ impl WriterPort {
     /// A chunk for the next packet, by `policy`. A writer that stalls does not overwrite what is not
     /// read either, even where `policy` is not to wait for it.
     fn acquire_with_room(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
-        let waits = policy != BufferExhaustedPolicy::Drop;
-        let has_room = self.policy == BufferExhaustedPolicy::Drop
-            || self
-                .arbiter
-                .has_room(self.target_buffer, waits, self.stall_limit);
-        if has_room {
+        if self.finds_room(policy != BufferExhaustedPolicy::Drop) {
             self.acquire_by(policy)
         } else {
             None
@@ -144,17 +145,16 @@ impl WriterPort {
             chunk_id: numbering.next_chunk_id,
             flags: ChunkFlags::NONE,
         };
-        let chunk = self
-            .arbiter
-            .acquire_chunk(header, policy, self.stall_limit)?;
+        let arbiter = ours(&self.arbiter)?;
+        let chunk = arbiter.acquire_chunk(header, policy, self.stall_limit)?;
         numbering.next_chunk_id = numbering.next_chunk_id.next();
         Some(chunk)
     }
 
     /// Commits a chunk.
     pub(super) fn return_chunk(&mut self, chunk: WritableChunk) {
-        if let Some(writer_id) = self.writer_id() {
-            self.arbiter.return_chunk(
+        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), ours(&self.arbiter)) {
+            arbiter.return_chunk(
                 chunk,
                 writer_id,
                 self.target_buffer,
@@ -177,8 +177,11 @@ impl WriterPort {
 
     /// Commits the lengths that are known, if there are any.
     pub(super) fn send_patches(&mut self) {
-        if let (true, Some(writer_id)) = (self.patches.is_front_ready(), self.writer_id()) {
-            self.arbiter.send_patches(
+        if !self.patches.is_front_ready() {
+            return;
+        }
+        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), ours(&self.arbiter)) {
+            arbiter.send_patches(
                 writer_id,
                 self.target_buffer,
                 &mut self.patches,
@@ -190,12 +193,21 @@ impl WriterPort {
     /// Hands everything that was returned to the service.
     pub(super) fn flush(&mut self) {
         self.send_patches();
-        self.arbiter.commit_pending();
+        if let Some(arbiter) = ours(&self.arbiter) {
+            arbiter.commit_pending();
+        }
     }
 }
 
 impl Drop for WriterPort {
     fn drop(&mut self) {
-        self.arbiter.dismiss_writer(self.numbering, self.account_id);
+        if let Some(arbiter) = ours(&self.arbiter) {
+            arbiter.dismiss_writer(self.numbering, self.account_id);
+        }
     }
+}
+
+/// The arbiter; `None` in a forked child, whose parent it belongs to.
+fn ours(arbiter: &Arc<Arbiter>) -> Option<&Arbiter> {
+    (!forked_child::is_quiet()).then_some(arbiter)
 }

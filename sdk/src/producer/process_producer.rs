@@ -11,7 +11,9 @@ use super::data_sources::{self, REGISTRY, Registry};
 use super::thread_writers;
 use crate::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
 use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
+use crate::forked_child;
 use crate::ids::{FlushId, InstanceId};
+use crate::reentry;
 use crate::runtime;
 use crate::track_event::{EventConfig, TRACK_EVENT};
 
@@ -110,6 +112,9 @@ impl Producer for ProcessProducer {
 
 /// An instance says that it has started.
 pub(crate) fn instance_started(id: InstanceId) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     if let Some(service) = data_sources::service() {
         service.notify_started(id);
     }
@@ -117,6 +122,9 @@ pub(crate) fn instance_started(id: InstanceId) {
 
 /// An instance says that it has stopped: trace points no longer reach it.
 pub(crate) fn instance_stopped(id: InstanceId) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     let removed = {
         let mut registry = REGISTRY.lock();
         registry.remove(id)
@@ -127,11 +135,14 @@ pub(crate) fn instance_stopped(id: InstanceId) {
         service.notify_stopped(id);
     }
     // With nothing locked: it may be the last of what the application has made.
-    contain(|| drop(removed));
+    contain(|| reentry::outside(|| drop(removed)));
 }
 
 /// An instance says that it has flushed.
 pub(crate) fn instance_flushed(id: InstanceId, flush: FlushId) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
     acknowledge_flushes(|registry| registry.flushes.finish(flush, id));
 }
 

@@ -2,12 +2,15 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::data_sources::{self, DataSourceState};
 use super::trace_writer::TraceWriter;
 use crate::data_source::contain;
+use crate::forked_child;
+use crate::reentry;
 use crate::runtime;
 use crate::track_event::EventSequence;
 
@@ -37,13 +40,17 @@ struct ThreadWriters {
 }
 
 /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
-/// already: a trace point inside a trace point, in a formatter or an allocator for instance.
+/// already: a trace point inside a trace point, in a formatter or an allocator for instance. And
+/// where it is inside of the tracer otherwise.
 #[inline]
 pub(crate) fn with_instances(
     data_source: &'static DataSourceState,
     mask: u32,
     mut trace: impl FnMut(&mut Instance),
 ) {
+    if reentry::is_inside() {
+        return note_nested();
+    }
     let generation = data_sources::generation();
     let traced = WRITERS.try_with(|writers| {
         let Ok(mut writers) = writers.try_borrow_mut() else {
@@ -65,6 +72,17 @@ pub(crate) fn with_instances(
     if !matches!(traced, Ok(true)) {
         note_nested();
     }
+}
+
+/// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
+/// is counted, and may not wait for any lock.
+pub(super) fn is_nested() -> bool {
+    let is_tracing = || WRITERS.try_with(|writers| writers.try_borrow_mut().is_err());
+    let is_nested = reentry::is_inside() || is_tracing().unwrap_or(false);
+    if is_nested {
+        note_nested();
+    }
+    is_nested
 }
 
 #[cold]
@@ -144,6 +162,7 @@ impl ThreadWriters {
     /// Drops the writers of sessions that have ended, which commits what they hold.
     #[cold]
     fn leave_ended_sessions(&mut self, generation: u64) {
+        self.leave_to_parent();
         for (index, instance) in self.instances.iter_mut().enumerate() {
             let ended = instance
                 .as_ref()
@@ -154,5 +173,18 @@ impl ThreadWriters {
             }
         }
         self.generation = generation;
+    }
+
+    /// In a forked child, leaves the writers as they are: their chunks are the parent's.
+    fn leave_to_parent(&mut self) {
+        if forked_child::is_quiet() {
+            mem::forget(mem::take(&mut self.instances));
+        }
+    }
+}
+
+impl Drop for ThreadWriters {
+    fn drop(&mut self) {
+        self.leave_to_parent();
     }
 }

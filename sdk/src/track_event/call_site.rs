@@ -1,16 +1,18 @@
 //! The `static` behind each use of a macro: on or off, and what it is called.
 
 use std::fmt;
+use std::mem;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::arg::CounterValue;
+use super::counter_track::CounterTrack;
 use super::encoding::EventBody;
 use super::event::EventParts;
 use super::interning::{NameKind, intern};
 use super::placement::Placement;
 use super::span::{Span, TrackSpan};
-use super::track::{CounterTrack, Track};
+use super::track::Track;
 use super::{ENABLED, TRACK_EVENT};
 use crate::producer::{self, ActiveSlots};
 use crate::protos::TrackEvent;
@@ -74,7 +76,9 @@ impl CallSite {
     /// Begins a slice in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
     pub fn span<P: EventParts>(&'static self, slots: u32, parts: &P) -> Span {
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
         self.slice_begin(slots, &Placement::new(), parts);
+        panic_guard.disarm();
         Span::begun(slots)
     }
 
@@ -86,7 +90,9 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> Span {
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
         self.slice_begin(slots, placement, parts);
+        panic_guard.disarm();
         Span::begun(slots)
     }
 
@@ -99,7 +105,9 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> TrackSpan {
+        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::begun(slots, track)));
         self.slice_begin(slots, &placement.on(track), parts);
+        panic_guard.disarm();
         TrackSpan::begun(slots, track)
     }
 
@@ -291,5 +299,27 @@ impl fmt::Debug for CallSite {
             .field("category", &self.category)
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+/// Ends a slice whose begin was cut short by a panic, as that of what formats an argument.
+struct EndsAfterPanic<F: FnMut()>(F);
+
+impl<F: FnMut()> EndsAfterPanic<F> {
+    #[inline(always)]
+    fn new(end: F) -> Self {
+        Self(end)
+    }
+
+    #[inline(always)]
+    fn disarm(self) {
+        mem::forget(self);
+    }
+}
+
+impl<F: FnMut()> Drop for EndsAfterPanic<F> {
+    #[cold]
+    fn drop(&mut self) {
+        (self.0)();
     }
 }

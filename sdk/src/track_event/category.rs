@@ -7,6 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::ENABLED;
 use super::category_filter::CategoryFilter;
 use crate::coordination::CategoryDescriptor;
+use crate::forked_child;
 use crate::producer::{self, ActiveSlots};
 
 static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
@@ -51,6 +52,9 @@ impl Category {
     /// Libraries may declare the same category, in any order: it has the tags of all declarations,
     /// and the description of the first that has one.
     pub fn declare(categories: &[Self]) {
+        let Some(_inside) = forked_child::enter() else {
+            return;
+        };
         let is_new = {
             let mut declared = DECLARED.lock();
             categories
@@ -58,7 +62,7 @@ impl Category {
                 .fold(false, |is_new, category| declared.add(category) | is_new)
         };
         if is_new {
-            producer::categories_changed();
+            producer::declarations_changed();
         }
     }
 }

@@ -14,8 +14,11 @@ mod flow; // arrows between events
 mod placement; // name, time and track, where they are given
 mod span; // the guards that end spans
 mod track; // where events are drawn
+mod counter_track; // where values are drawn
+mod process_track; // what is said of this process and its threads
 
 mod category; // what declarations say about categories
+mod event_schema; // fields beside the published ones
 mod category_filter; // which of them an instance records
 mod options; // how it writes its events
 mod event_config; // the configuration that says both
@@ -32,14 +35,17 @@ pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debu
 pub use call_site::CallSite;
 pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
+pub use counter_track::{CounterTrack, Unit};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub(crate) use event_config::EventConfig;
+pub use event_schema::declare_event_schema;
+pub(crate) use event_schema::declared_event_schemas;
 pub use flow::Flow;
 pub(crate) use options::EventOptions;
 pub use placement::Placement;
 pub(crate) use sequence::EventSequence;
 pub use span::{Span, TrackSpan};
-pub use track::{ChildOrder, CounterTrack, Track, Unit};
+pub use track::{ChildOrder, Track};
 
 use crate::producer::DataSourceState;
 

@@ -67,7 +67,7 @@ impl<'a> Placement<'a> {
     pub(super) fn time(&self) -> EventTime {
         match self.timestamp_ns {
             Some(timestamp_ns) => EventTime::At(timestamp_ns),
-            None => EventTime::Now(clock::now_ns()),
+            None => EventTime::Now(clock::event_now_ns()),
         }
     }
 }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use super::arg::CounterValue;
 use super::call_site::{CallSite, CallSiteIds};
+use super::counter_track::CounterTrack;
 use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::options::EventOptions;
 use super::placement::{EventTime, Placement};
-use super::track::{CounterTrack, Track};
+use super::track::Track;
 use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
@@ -122,6 +123,12 @@ impl EventSequence {
         let mut packet = writer.begin_packet();
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
+        // Before the arguments, whose formatting may panic: then the packet ends there.
+        if !self.defined.contains_site(ids.site) {
+            let form = self.unusual.as_deref();
+            let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
+            define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
+        }
         packet.track_event(|event| {
             match ids.body(event_type) {
                 Some(body) => body.append_fields(event),
@@ -144,11 +151,6 @@ impl EventSequence {
             };
             parts.write_all(&mut EventWriter::new(event, arg_ids));
         });
-        if !self.defined.contains_site(ids.site) {
-            let form = self.unusual.as_deref();
-            let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
-            define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
-        }
     }
 
     /// The end of the innermost open slice on a track, that of the thread for `None`.
@@ -306,7 +308,7 @@ impl EventSequence {
         self.started_at = Some(self.mark(writer));
         self.defined.clear();
         self.described.clear();
-        let now_ns = clock::now_ns();
+        let now_ns = clock::event_now_ns();
         self.last_timestamp_ns = now_ns;
         if let Some(form) = &mut self.unusual {
             form.start(now_ns);

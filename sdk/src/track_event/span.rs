@@ -110,7 +110,8 @@ impl Span {
 
     #[inline(never)]
     fn end(&self) {
-        self.begun.end(|| EventTime::Now(clock::now_ns()), None);
+        self.begun
+            .end(|| EventTime::Now(clock::event_now_ns()), None);
     }
 }
 

@@ -1,14 +1,15 @@
 //! Where events are drawn: the timelines of a trace.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use super::counter_track::Quantity;
 use super::identity::{self, Kind};
+use super::process_track::{current_tid, describe_process, describe_thread, thread_uuid};
+use crate::protos::TrackDescriptor;
 use crate::protos::counter_descriptor::BuiltinCounterType;
 use crate::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};
-use crate::protos::{CounterDescriptor, TrackDescriptor, counter_descriptor};
 
 /// A timeline of its own for events, which macros take as `track: &track`.
 ///
@@ -32,14 +33,20 @@ use crate::protos::{CounterDescriptor, TrackDescriptor, counter_descriptor};
 /// ```
 ///
 /// The same name under the same parent is the same track, wherever in the process it is asked for.
-/// It is described in a trace as it was when a thread first used it in a session.
+/// It is described in a trace as it was when a thread first used it in a session. Tracks nest at most
+/// 64 deep; what would be deeper lies beside its parent.
 #[derive(Clone, Debug)]
 pub struct Track(Arc<TrackData>);
+
+/// Tracks above the lowest ones. Describing a track goes up by recursion.
+const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
 struct TrackData {
     uuid: u64,
     parent: Option<Track>,
+    /// Tracks above it, at most [`DEPTH_MAX`].
+    depth: usize,
     name: Cow<'static, str>,
     subject: Subject,
     description: Cow<'static, str>,
@@ -50,7 +57,7 @@ struct TrackData {
 
 /// What a track is the timeline of.
 #[derive(Clone, Debug)]
-enum Subject {
+pub(super) enum Subject {
     Process,
     Thread {
         tid: i32,
@@ -90,8 +97,21 @@ static PROCESS_TRACK: LazyLock<Track> =
     LazyLock::new(|| Track::new(identity::process(), None, "".into(), Subject::Process));
 
 impl Track {
-    fn new(uuid: u64, parent: Option<Self>, name: Cow<'static, str>, subject: Subject) -> Self {
+    pub(super) fn new(
+        uuid: u64,
+        parent: Option<Self>,
+        name: Cow<'static, str>,
+        subject: Subject,
+    ) -> Self {
+        let parent = parent.and_then(|parent| {
+            if parent.0.depth < DEPTH_MAX {
+                Some(parent)
+            } else {
+                parent.0.parent.clone()
+            }
+        });
         Self(Arc::new(TrackData {
+            depth: parent.as_ref().map_or(0, |parent| parent.0.depth + 1),
             uuid,
             parent,
             name,
@@ -225,6 +245,14 @@ impl Track {
         Arc::make_mut(&mut self.0)
     }
 
+    /// What a counter counts.
+    pub(super) fn quantity_mut(&mut self) -> Option<&mut Quantity> {
+        match &mut self.data_mut().subject {
+            Subject::Counter(quantity) => Some(quantity),
+            _ => None,
+        }
+    }
+
     /// Its id in the trace.
     #[must_use]
     pub fn uuid(&self) -> u64 {
@@ -298,171 +326,10 @@ impl Track {
     }
 }
 
-/// The track of a counter, which [`counter!`](crate::counter) takes in place of a name.
-///
-/// ```
-/// use std::sync::LazyLock;
-///
-/// use tracezero::{CounterTrack, Unit, counter};
-///
-/// static HEAP: LazyLock<CounterTrack> =
-///     LazyLock::new(|| CounterTrack::new("heap").unit(Unit::Bytes));
-///
-/// # let session = tracezero::InMemorySession::start()?;
-/// counter!("memory", &HEAP, 3_500_000);
-/// # assert_eq!(session.finish().1.events, 1);
-/// # Ok::<(), tracezero::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct CounterTrack(Track);
-
-/// How values of a counter are to be read.
-#[derive(Clone, Debug)]
-struct Quantity {
-    unit: Unit,
-    multiplier: i64,
-}
-
-/// What a counter counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unit {
-    /// Things.
-    #[default]
-    Count,
-    /// Bytes.
-    Bytes,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Something else, as viewers are to call it.
-    Named(Cow<'static, str>),
-}
-
-impl CounterTrack {
-    /// The counter of this name under the process.
-    #[must_use]
-    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
-        Self::under(&Track::process(), name)
-    }
-
-    /// The counter of this name under a track.
-    #[must_use]
-    pub fn under(parent: &Track, name: impl Into<Cow<'static, str>>) -> Self {
-        let name = name.into();
-        let uuid = identity::derived(parent.uuid(), Kind::CounterTrack, identity::hash(&name));
-        let quantity = Quantity {
-            unit: Unit::Count,
-            multiplier: 1,
-        };
-        let parent = Some(parent.clone());
-        Self(Track::new(uuid, parent, name, Subject::Counter(quantity)))
-    }
-
-    /// Chooses what is counted.
-    #[must_use]
-    pub fn unit(mut self, unit: Unit) -> Self {
-        if let Subject::Counter(quantity) = &mut self.0.data_mut().subject {
-            quantity.unit = unit;
-        }
-        self
-    }
-
-    /// Chooses how many units one is: 1024 for values in KiB with [`Unit::Bytes`].
-    #[must_use]
-    pub fn multiplier(mut self, multiplier: i64) -> Self {
-        if let Subject::Counter(quantity) = &mut self.0.data_mut().subject {
-            quantity.multiplier = multiplier;
-        }
-        self
-    }
-
-    /// See [`Track::rank`].
-    #[must_use]
-    pub fn rank(self, rank: i32) -> Self {
-        Self(self.0.rank(rank))
-    }
-
-    /// See [`Track::description`].
-    #[must_use]
-    pub fn description(self, text: impl Into<Cow<'static, str>>) -> Self {
-        Self(self.0.description(text))
-    }
-
-    /// It as a track.
-    #[must_use]
-    pub const fn track(&self) -> &Track {
-        &self.0
-    }
-}
-
-impl Quantity {
-    fn describe(&self, out: &mut CounterDescriptor<'_>) {
-        use counter_descriptor::Unit as Known;
-        match &self.unit {
-            Unit::Count => out.set_unit(Known::COUNT),
-            Unit::Bytes => out.set_unit(Known::SIZE_BYTES),
-            Unit::Nanoseconds => out.set_unit(Known::TIME_NS),
-            Unit::Named(name) => out.set_unit_name(name),
-        };
-        if self.multiplier != 1 {
-            out.set_unit_multiplier(self.multiplier);
-        }
-    }
-}
-
-/// What is known of this process. Found once: descriptors are written again and again.
-static PROCESS: LazyLock<Process> = LazyLock::new(|| {
-    let cmdline: Vec<String> = std::env::args_os()
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    let program = cmdline.first().map(Path::new);
-    let name = program.and_then(Path::file_name);
-    Process {
-        name: name.map(|name| name.to_string_lossy().into_owned()),
-        cmdline,
-    }
-});
-
-struct Process {
-    name: Option<String>,
-    cmdline: Vec<String>,
-}
-
-/// The track of a thread of this process.
-fn thread_uuid(tid: i32) -> u64 {
-    identity::of_process(Kind::Thread, u64::from(tid as u32))
-}
-
-/// Thread id of the calling thread, as the system numbers it.
-fn current_tid() -> i32 {
-    rustix::thread::gettid().as_raw_nonzero().get()
-}
-
-fn describe_process(out: &mut TrackDescriptor<'_>) {
-    out.process(|process| {
-        process.set_pid(std::process::id() as i32);
-        if let Some(name) = &PROCESS.name {
-            process.set_process_name(name);
-        }
-        for argument in &PROCESS.cmdline {
-            process.add_cmdline(argument);
-        }
-    });
-}
-
-fn describe_thread(tid: i32, name: &str, out: &mut TrackDescriptor<'_>) {
-    out.thread(|thread| {
-        thread.set_pid(std::process::id() as i32);
-        thread.set_tid(tid);
-        if !name.is_empty() {
-            thread.set_thread_name(name);
-        }
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CounterTrack;
 
     #[test]
     fn the_same_name_under_the_same_parent_is_the_same_track() {
@@ -491,6 +358,16 @@ mod tests {
             assert!(!uuids[..index].contains(uuid), "{uuids:?}");
         }
         assert_eq!(parent.numbered_child("a", 1).uuid(), uuids[3]);
+    }
+
+    #[test]
+    fn tracks_that_would_nest_too_deep_lie_beside_their_parents() {
+        let mut track = Track::named("root");
+        for _ in 0..100_000 {
+            track = track.child("deeper");
+        }
+        assert_eq!(track.0.depth, DEPTH_MAX);
+        assert_ne!(track.uuid(), track.child("deeper").uuid());
     }
 
     #[test]

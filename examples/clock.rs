@@ -1,0 +1,30 @@
+//! The two clocks of events: the system's, and the processor's time-stamp counter, which costs less.
+//!
+//! `cargo run --release --example clock` writes `clock.pftrace`, with both halves on one time line.
+
+use std::time::{Duration, Instant};
+
+use tracezero::{Clock, Session, instant, span};
+
+const SPANS: u32 = 100_000;
+
+fn main() -> Result<(), tracezero::Error> {
+    let session = Session::to_file("clock.pftrace")?;
+    println!("{:?}: {:?} for each span", Clock::of_events(), per_span());
+    // Where the counter cannot be relied on, events keep the clock that they have.
+    match Clock::Tsc.use_for_events() {
+        Ok(()) => println!("{:?}: {:?} for each span", Clock::of_events(), per_span()),
+        Err(reason) => println!("{reason}"),
+    }
+    println!("{}", session.finish()?);
+    Ok(())
+}
+
+fn per_span() -> Duration {
+    instant!("clock", "begin", clock = ?Clock::of_events());
+    let began = Instant::now();
+    for _ in 0..SPANS {
+        let _span = span!("clock", "span");
+    }
+    began.elapsed() / SPANS
+}

@@ -1,0 +1,29 @@
+//! A process that exits while its session is open, after one of its threads has panicked: the file is
+//! finished all the same, and the span of that thread has its end.
+//!
+//! `cargo run --example exit` writes `exit.pftrace`.
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use tracezero::{Session, instant, span};
+
+/// Statics are never dropped.
+static SESSION: OnceLock<Session> = OnceLock::new();
+
+fn main() -> Result<(), tracezero::Error> {
+    let session = Session::to_file("exit.pftrace")?;
+    assert!(SESSION.set(session).is_ok(), "it is set once");
+
+    let worker = thread::spawn(|| {
+        let _span = span!("exit", "a thread that panics");
+        thread::sleep(Duration::from_millis(2));
+        panic!("as this example wants it");
+    });
+    assert!(worker.join().is_err());
+
+    instant!("exit", "the last event");
+    // No destructor runs; what is in the chunks of this thread is in the file.
+    std::process::exit(0);
+}

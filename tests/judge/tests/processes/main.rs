@@ -1,0 +1,7 @@
+//! Processes that fork and processes that end, while they trace.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+mod exits; // how a process ends, and what is in the file then
+mod forks; // what forked children do, and what they leave alone
+mod own_process; // children, and this executable as another process

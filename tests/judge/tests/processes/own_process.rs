@@ -1,0 +1,87 @@
+//! Processes that tests start: children by `fork`, and this executable anew.
+#![allow(unsafe_code)] // `fork` is a foreign function.
+
+use std::env;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// Longer than any child takes that does not hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names the file that a process of its own records into.
+const TRACE_FILE: &str = "TRACEZERO_TEST_FILE";
+
+/// What a child exits with in which an assertion failed.
+const FAILED: i32 = 101;
+
+/// A child that was forked.
+#[must_use = "it is to be waited for"]
+pub struct Child {
+    pid: Pid,
+}
+
+/// Forks. The child does `work` and exits, as a process does that has done its work.
+pub fn fork(work: impl FnOnce()) -> Child {
+    fork_here().unwrap_or_else(|| {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+        process::exit(if outcome.is_ok() { 0 } else { FAILED })
+    })
+}
+
+/// Forks; `None` in the child, which goes on from here.
+pub fn fork_here() -> Option<Child> {
+    // SAFETY: the child allocates and starts threads, which the C library provides for. Of the locks
+    // that other threads held, it takes none but those under test.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "{}", io::Error::last_os_error());
+    Pid::from_raw(pid).map(|pid| Child { pid })
+}
+
+impl Child {
+    /// Waits until it has exited; fails if that takes too long, or an assertion in it failed.
+    pub fn wait(self) {
+        let started = Instant::now();
+        loop {
+            if let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap() {
+                return assert_eq!(status.exit_status(), Some(0), "of a forked child");
+            }
+            if started.elapsed() > PATIENCE {
+                kill_process(self.pid, Signal::KILL).unwrap();
+                panic!("a forked child hangs");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The test `role` of this executable, by its path in it, as a process of its own, alone in its main thread, which
+/// records into `file`.
+pub fn process(role: &str, file: &Path) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args([
+            role,
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(TRACE_FILE, file);
+    command
+}
+
+/// The file that this process is to record into, if it is one that `process` has started.
+pub fn file_of_process() -> Option<PathBuf> {
+    env::var_os(TRACE_FILE).map(PathBuf::from)
+}
+
+/// A path for a file of a test.
+pub fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}

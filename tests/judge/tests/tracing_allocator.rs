@@ -1,0 +1,112 @@
+//! An allocator that traces: whatever allocates is recorded where it can be, counted where it cannot,
+//! and nothing hangs or recurses.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+#![allow(unsafe_code)] // An allocator is an unsafe trait.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use judge::{ExtraSchema, judge};
+use tracezero::{InMemorySession, Session, instant, span};
+
+struct Tracing;
+
+thread_local! {
+    /// Whether the allocations of this thread are traced.
+    static TRACES: Cell<bool> = const { Cell::new(false) };
+}
+
+static TRACED: AtomicU64 = AtomicU64::new(0);
+
+impl Tracing {
+    fn trace(layout: Layout) {
+        if TRACES.try_with(Cell::get).unwrap_or(false) {
+            TRACED.fetch_add(1, Ordering::Relaxed);
+            instant!("heap", "allocate", bytes = layout.size());
+        }
+    }
+}
+
+// SAFETY: it is the system's allocator, which does something else before.
+unsafe impl GlobalAlloc for Tracing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::trace(layout);
+        // SAFETY: what the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: what the caller promises.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Tracing = Tracing;
+
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tracing_allocator.pftrace");
+    TRACES.set(true);
+    for _ in 0..10 {
+        let session = InMemorySession::start().unwrap();
+        let to_file = Session::to_file(&path).unwrap();
+        instant!("heap", "in between");
+        assert!(session.control().flush());
+        assert!(!session.control().stats().sequences.is_empty());
+        assert!(session.control().snapshot().unwrap().events() > 0);
+        assert_eq!(to_file.finish().unwrap().losses.dropped, 0);
+        let (trace, _) = session.finish();
+        TRACES.set(false);
+        for trace in [trace, fs::read(&path).unwrap()] {
+            let verdict = judge(&trace, &ExtraSchema::new()).unwrap();
+            assert_eq!(verdict.events_named("in between").count(), 1);
+        }
+        TRACES.set(true);
+    }
+    TRACES.set(false);
+}
+
+#[test]
+fn allocations_are_recorded_and_those_of_the_tracer_counted() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // The first trace point of all is reached in the allocator, and allocates for itself.
+    TRACES.set(true);
+    drop(black_box(vec![1_u8; 10]));
+    TRACES.set(false);
+    let session = InMemorySession::start().unwrap();
+    TRACED.store(0, Ordering::Relaxed);
+    let work = || {
+        TRACES.set(true);
+        for _ in 0..100 {
+            let _span = span!("heap", "work", text = format!("{:>100}", "text"));
+            drop(black_box(vec![1_u8; 1_000]));
+        }
+        TRACES.set(false);
+    };
+    let threads: Vec<_> = (0..2).map(|_| thread::spawn(work)).collect();
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    work();
+    let traced = TRACED.load(Ordering::Relaxed);
+    let (trace, report) = session.finish();
+
+    let verdict = judge(&trace, &ExtraSchema::new()).unwrap();
+    let recorded = verdict.events_named("allocate").count() as u64;
+    assert_eq!(verdict.events_named("work").count(), 300);
+    assert!(recorded >= 600, "{recorded}");
+    // The tracer's own allocations were made inside of trace points.
+    assert!(report.losses.nested > 0);
+    assert_eq!(recorded + report.losses.nested, traced);
+    assert_eq!(report.losses.total(), report.losses.nested);
+}
