@@ -1,6 +1,7 @@
 //! Schemas of fields on events are declared once, and each trace that starts later carries them once.
 
 use judge::{ExtraSchema, Verdict, judge};
+use perfetto_protos::descriptor::FileDescriptorProto;
 use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{
     BufferConfig, DataSourceConfig, Error, TraceConfig, declare_event_schema, instant,
@@ -48,6 +49,6 @@ fn schemas(verdict: &Verdict) -> Vec<&str> {
         .filter(|packet| packet.has_extension_descriptor())
         .map(TracePacket::extension_descriptor)
         .flat_map(|descriptor| &descriptor.extension_set.file)
-        .map(|file| file.name())
+        .map(FileDescriptorProto::name)
         .collect()
 }
