@@ -90,7 +90,6 @@ impl fmt::Display for Refusal {
 ///
 /// Recording itself never fails: losses are counted, marked in the trace, and listed by the
 /// [`Report`](crate::Report).
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration contradicts itself; nothing was created.
@@ -135,6 +134,13 @@ pub enum Error {
     /// This process was forked off one that had sessions, which belong to that one. Start the first
     /// session only after the fork, or a new program with `exec`.
     ForkedChild,
+}
+
+/// The text for people, since a `main` that returns this error prints it by `Debug`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Error {

@@ -130,7 +130,8 @@ impl fmt::Display for Losses {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { events, bytes, .. } = self;
-        write!(f, "{events} events, {bytes} bytes, {}", self.losses)?;
+        let plural = if *events == 1 { "" } else { "s" };
+        write!(f, "{events} event{plural}, {bytes} bytes, {}", self.losses)?;
         if let Some(path) = &self.path {
             write!(f, ": {}", path.display())?;
         }
@@ -160,12 +161,13 @@ mod tests {
             report.to_string(),
             "4 events, 214 bytes, 0 lost: app.pftrace"
         );
+        report.events = 1;
         report.losses.overwritten = 10;
         report.losses.nested = 2;
         report.path = None;
         assert_eq!(
             report.to_string(),
-            "4 events, 214 bytes, 12 lost (10 overwritten in a ring, 2 traced within tracing)"
+            "1 event, 214 bytes, 12 lost (10 overwritten in a ring, 2 traced within tracing)"
         );
     }
 }

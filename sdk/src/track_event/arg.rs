@@ -38,6 +38,12 @@ use crate::protos::{DebugAnnotation, TrackEvent};
 ///
 /// instant!("ui", "resized", to = Size { width: 640, height: 480 });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is no value of an argument",
+    label = "an argument here is a `{Self}`",
+    note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
+    note = "or implement `tracezero::ArgValue` for it"
+)]
 pub trait ArgValue {
     /// Sets the value of the annotation.
     fn write(&self, annotation: &mut DebugAnnotation<'_>);
