@@ -21,7 +21,7 @@ done
 echo "--- traces"
 cargo build --locked --package judge --bin judge
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
-extensions=(--extensions sdk/protos/tracezero/sequences.proto)
+extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/protos/tracezero/sequences.proto)
 for schema in http index_tree memory render; do
     extensions+=(--extensions "examples/protos/$schema.proto")
 done

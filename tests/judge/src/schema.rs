@@ -13,9 +13,10 @@ use protobuf::descriptor::{
 };
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 
-/// Full names of the two messages that custom data goes into.
+/// Full names of the messages that custom data goes into.
 const TRACE_PACKET: &str = "perfetto.protos.TracePacket";
 const TRACK_EVENT: &str = "perfetto.protos.TrackEvent";
+const DATA_SOURCE_CONFIG: &str = "perfetto.protos.DataSourceConfig";
 
 /// The published schema as the library has it: the files that a trace is described by.
 #[must_use]
@@ -119,6 +120,17 @@ impl ExtraSchema {
     #[must_use]
     pub fn track_event_field(self, number: u32, path: impl AsRef<Path>, message: &str) -> Self {
         self.message_field(TRACK_EVENT, number, path.as_ref(), message)
+    }
+
+    /// Declares that field `number` of a data source's configuration is the message `message` of the
+    /// file at `path`.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be read or parsed, or has no such message: then the test is wrong.
+    #[must_use]
+    pub fn config_field(self, number: u32, path: impl AsRef<Path>, message: &str) -> Self {
+        self.message_field(DATA_SOURCE_CONFIG, number, path.as_ref(), message)
     }
 
     /// Messages with further fields of the message `full_name`.

@@ -1,5 +1,7 @@
-//! Judges trace files: `judge [--extensions SCHEMA]... [--open-spans] [--after-loss] TRACE...`
+//! Judges trace files:
+//! `judge [--extensions SCHEMA]... [--config NUMBER SCHEMA MESSAGE]... [--open-spans] [--after-loss] TRACE...`
 //!
+//! `--config` says what a field of data sources' configurations is.
 //! `--open-spans` lets spans without an end pass, as a snapshot has them, and `--after-loss` packets
 //! that need what was lost, as a ring has them.
 
@@ -24,6 +26,12 @@ fn main() -> ExitCode {
             "--extensions" => {
                 let schema = arguments.next().expect("a schema after --extensions");
                 extra = extra.extensions(schema);
+            }
+            "--config" => {
+                let mut next = || arguments.next().expect("three words after --config");
+                let (number, schema, message) = (next(), next(), next());
+                let number = number.parse().expect("a field number");
+                extra = extra.config_field(number, schema, &message);
             }
             _ => files.push(argument),
         }
