@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -147,6 +147,8 @@ type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 pub struct DataSourceState {
     name: &'static str,
     /// A serialized `FileDescriptorSet`, or empty.
+    /// Whether all sessions that want it have started it once. Changed with the registry locked.
+    is_settled: AtomicBool,
     descriptors: &'static [u8],
     /// Makes an instance; `None` for data sources without a type of their own.
     pub(super) set_up: Option<SetUp>,
@@ -160,6 +162,7 @@ impl DataSourceState {
     #[must_use]
     pub const fn of<D: DataSource>() -> Self {
         Self {
+            is_settled: AtomicBool::new(false),
             descriptors: D::DESCRIPTORS,
             set_up: Some(data_source::set_up::<D>),
             ..Self::new(D::NAME)
@@ -171,6 +174,8 @@ impl DataSourceState {
     pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             name,
+            // No trace point waits for it.
+            is_settled: AtomicBool::new(true),
             descriptors: &[],
             set_up: None,
             active: ActiveSlots::unregistered(),
@@ -254,7 +259,10 @@ fn register(data_source: &'static DataSourceState) {
         // Sets it up and starts it for sessions that want it, also if another thread added it.
         service.make_calls(START_WAIT_LIMIT);
     }
-    REGISTRY.lock().update_masks();
+    let registry = REGISTRY.lock();
+    // Relaxed, as in `update_masks`: the registry is locked.
+    data_source.is_settled.store(true, Ordering::Relaxed);
+    registry.update_masks();
 }
 
 /// Adds a call site of the track-event macros, unless it was reached by a nested one.
@@ -480,9 +488,14 @@ impl Registry {
     }
 
     /// Brings all masks up to date after an instance started or stopped, or its choice changed.
-    fn update_masks(&mut self) {
+    fn update_masks(&self) {
         for data_source in &self.data_sources {
-            data_source.active.store(self.mask_of(data_source));
+            // Until all sessions have started it, other threads that reach it wait in `register`.
+            let is_settled = data_source.is_settled.load(Ordering::Relaxed);
+            let unsettled = if is_settled { 0 } else { UNREGISTERED };
+            data_source
+                .active
+                .store(self.mask_of(data_source) | unsettled);
         }
         let declared = DeclaredCategories::lock();
         for Switch { category, active } in &self.switches {
