@@ -41,6 +41,8 @@ mod consumer; // configurations, sessions, reports
 mod data_source; // packets with a schema of one's own
 mod error; // what can go wrong at start and end
 pub mod track_event; // span!, instant!, counter!
+#[cfg(feature = "tracing")]
+mod tracing_layer; // spans and events of the `tracing` crate
 // A byte's journey.
 pub mod producer; // writers of each thread, chunks, the arbiter
 pub mod shm; // memory between producer and service
@@ -71,6 +73,8 @@ pub use error::{Error, Refusal};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
+#[cfg(feature = "tracing")]
+pub use tracing_layer::{AsyncSpans, TracingLayer, layer};
 pub use track_event::{
     ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
     Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,

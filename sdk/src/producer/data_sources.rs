@@ -75,6 +75,8 @@ struct Slot {
 #[derive(Clone, Copy)]
 struct Switch {
     category: &'static str,
+    /// Beside those that were declared for the category.
+    tags: &'static [&'static str],
     active: &'static ActiveSlots,
 }
 
@@ -275,7 +277,11 @@ pub(crate) fn register_call_site(call_site: &'static CallSite) {
         return;
     };
     call_site.intern();
-    add_switch(call_site.category, call_site.active());
+    add_switch(Switch {
+        category: call_site.category,
+        tags: call_site.tags(),
+        active: call_site.active(),
+    });
 }
 
 /// Has `active` say from now on which slots record a category, unless it was reached by a nested
@@ -288,15 +294,20 @@ pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlo
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    add_switch(category, active);
+    add_switch(Switch {
+        category,
+        tags: &[],
+        active,
+    });
 }
 
-fn add_switch(category: &'static str, active: &'static ActiveSlots) {
+fn add_switch(switch: Switch) {
     let mut registry = REGISTRY.lock();
     registry.add(&TRACK_EVENT);
-    if !active.is_registered() {
-        registry.switches.push(Switch { category, active });
-        active.store(registry.mask_of_category(category, &DeclaredCategories::lock()));
+    if !switch.active.is_registered() {
+        registry.switches.push(switch);
+        let mask = registry.mask_of_switch(switch, &DeclaredCategories::lock());
+        switch.active.store(mask);
     }
 }
 
@@ -476,13 +487,14 @@ impl Registry {
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
 
-    fn mask_of_category(&self, category: &str, declared: &DeclaredCategories) -> u32 {
+    fn mask_of_switch(&self, switch: Switch, declared: &DeclaredCategories) -> u32 {
+        let Switch { category, tags, .. } = switch;
         self.instances
             .values()
             .filter(|instance| instance.generation.is_some())
             .filter(|instance| {
                 let events = instance.events.as_ref();
-                events.is_some_and(|events| declared.are_enabled(category, &events.filter))
+                events.is_some_and(|events| declared.are_enabled(category, tags, &events.filter))
             })
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
@@ -498,8 +510,10 @@ impl Registry {
                 .store(self.mask_of(data_source) | unsettled);
         }
         let declared = DeclaredCategories::lock();
-        for Switch { category, active } in &self.switches {
-            active.store(self.mask_of_category(category, &declared));
+        for &switch in &self.switches {
+            switch
+                .active
+                .store(self.mask_of_switch(switch, &declared));
         }
     }
 }

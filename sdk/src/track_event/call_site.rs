@@ -24,10 +24,24 @@ pub struct CallSite {
     /// Empty for an event whose name is no literal.
     pub(super) name: &'static str,
     pub(super) arg_names: &'static [&'static str],
+    /// `None` for those of the macros.
+    pub(super) origin: Option<&'static Origin>,
     active: ActiveSlots,
     ids: OnceLock<CallSiteIds>,
     /// For counters whose name is a literal.
     counter: OnceLock<CounterTrack>,
+}
+
+/// Where a call site is, if its events are to say so, and what else sessions choose it by.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// Path of the source file; empty if it is not known.
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    /// Whether the name was made while the program ran.
+    pub(crate) is_name_dynamic: bool,
+    /// Beside those that were declared for its category.
+    pub(crate) tags: &'static [&'static str],
 }
 
 /// The numbers of a call site's names.
@@ -40,6 +54,8 @@ pub(super) struct CallSiteIds {
     /// 0 without a name.
     pub(super) event: u32,
     pub(super) args: Box<[u32]>,
+    /// 0 if events do not say where they come from.
+    pub(super) source_location: u32,
     /// What all events have in common; `None` if that is too long to be encoded ahead.
     begin: Option<EventBody>,
     instant: Option<EventBody>,
@@ -58,10 +74,36 @@ impl CallSite {
             category,
             name,
             arg_names,
+            origin: None,
             active: ActiveSlots::unregistered(),
             ids: OnceLock::new(),
             counter: OnceLock::new(),
         }
+    }
+
+    /// The call site of a library that has call sites of its own.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn at(mut self, origin: &'static Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// The same with another name.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn renamed(&self, name: &'static str) -> Self {
+        let mut renamed = Self::new(self.category, name, self.arg_names);
+        renamed.origin = self.origin;
+        renamed
+    }
+
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn origin(&self) -> Option<&'static Origin> {
+        self.origin
     }
 
     /// The sessions that record this call site, as a bit mask: one relaxed load.
@@ -218,6 +260,11 @@ impl CallSite {
         &self.active
     }
 
+    /// Tags beside those that were declared for the category.
+    pub(crate) fn tags(&self) -> &'static [&'static str] {
+        self.origin.map_or(&[], |origin| origin.tags)
+    }
+
     /// Finds the numbers, so that recording does not have to.
     pub(crate) fn intern(&self) {
         self.ids();
@@ -234,8 +281,15 @@ impl CallSite {
                 "" => 0,
                 name => intern(NameKind::Event, name),
             };
+            let site = next_site();
+            let source_location = match self.origin {
+                // Each call site is at a place of its own.
+                Some(origin) if !origin.file.is_empty() => site + 1,
+                _ => 0,
+            };
             let mut ids = CallSiteIds {
-                site: next_site(),
+                site,
+                source_location,
                 categories,
                 event,
                 args: self
@@ -273,6 +327,9 @@ impl CallSiteIds {
         }
         if self.event != 0 {
             event.set_name_iid(u64::from(self.event));
+        }
+        if self.source_location != 0 {
+            event.set_source_location_iid(u64::from(self.source_location));
         }
     }
 

@@ -132,12 +132,21 @@ impl DeclaredCategories {
     }
 
     /// Whether `filter` lets events with this category through: one name, or several with commas
-    /// in between, of which one is enough.
-    pub(crate) fn are_enabled(&self, category: &str, filter: &CategoryFilter) -> bool {
+    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared.
+    pub(crate) fn are_enabled(
+        &self,
+        category: &str,
+        tags: &[&str],
+        filter: &CategoryFilter,
+    ) -> bool {
         category.split(',').map(str::trim).any(|name| {
             let declaration = self.by_name.get(name);
-            let tags = declaration.map_or(&[][..], |declaration| &declaration.tags);
-            filter.enables(name, tags)
+            let declared = declaration.map_or(&[][..], |declaration| &declaration.tags);
+            if tags.is_empty() {
+                filter.enables(name, declared)
+            } else {
+                filter.enables(name, &[declared, tags].concat())
+            }
         })
     }
 

@@ -13,6 +13,7 @@ mod event; // what an event carries
 mod flow; // arrows between events
 mod placement; // name, time and track, where they are given
 mod span; // the guards that end spans
+mod begun; // who has seen the begin of a slice
 mod track; // where events are drawn
 mod counter_track; // where values are drawn
 mod process_track; // what is said of this process and its threads
@@ -30,9 +31,15 @@ mod encoding; // events that are mostly constants
 mod short_arg; // arguments that fit into a register
 mod unusual_form; // other timestamps, and thread times
 mod sequence; // events of one thread in one session, as packets
+#[cfg(feature = "tracing")]
+mod encoded; // events of another library's call sites, with arguments that are encoded already
 
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
 pub use call_site::CallSite;
+#[cfg(feature = "tracing")]
+pub(crate) use {
+    begun::Begun, call_site::Origin, encoded::{Encoded, EncodedArgs}, placement::EventTime,
+};
 pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
 pub use counter_track::{CounterTrack, Unit};

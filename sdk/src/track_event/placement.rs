@@ -13,11 +13,21 @@ pub struct Placement<'a> {
 
 /// When an event was.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum EventTime {
+pub(crate) enum EventTime {
     /// Just now, by the clock of events.
     Now(u64),
     /// At a time that the user gave, on the trace clock.
     At(u64),
+}
+
+#[cfg(feature = "tracing")]
+impl EventTime {
+    /// On the trace clock.
+    #[inline]
+    pub(crate) const fn timestamp_ns(self) -> u64 {
+        let (Self::Now(timestamp_ns) | Self::At(timestamp_ns)) = self;
+        timestamp_ns
+    }
 }
 
 impl<'a> Placement<'a> {

@@ -10,7 +10,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::arg::CounterValue;
-use super::call_site::{CallSite, CallSiteIds};
+use super::call_site::CallSite;
 use super::counter_track::CounterTrack;
 use super::encoding::{EventBody, timestamp};
 use super::event::{EventParts, EventWriter};
@@ -127,7 +127,11 @@ impl EventSequence {
         if !self.defined.contains_site(ids.site) {
             let form = self.unusual.as_deref();
             let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
-            define_names(&mut packet, &mut self.defined, site, ids, arg_ids);
+            let name = match (site.origin, form) {
+                (Some(origin), Some(form)) if origin.is_name_dynamic => form.name(site.name),
+                _ => site.name,
+            };
+            define_names(&mut packet, &mut self.defined, site, name, arg_ids);
         }
         packet.track_event(|event| {
             match ids.body(event_type) {
@@ -385,9 +389,10 @@ fn define_names(
     packet: &mut TracePacket<'_>,
     defined: &mut DefinedNames,
     site: &CallSite,
-    ids: &CallSiteIds,
+    name: &str,
     arg_ids: &[u32],
 ) {
+    let ids = site.ids();
     defined.insert_site(ids.site);
     packet.interned_data(|interned| {
         for (&id, name) in ids.categories.iter().zip(site.categories()) {
@@ -401,7 +406,16 @@ fn define_names(
         if ids.event != 0 && defined.insert(NameKind::Event, ids.event) {
             interned.add_event_names(|event| {
                 event.set_iid(u64::from(ids.event));
-                event.set_name(site.name);
+                event.set_name(name);
+            });
+        }
+        if let Some(origin) = site.origin
+            && ids.source_location != 0
+        {
+            interned.add_source_locations(|location| {
+                location.set_iid(u64::from(ids.source_location));
+                location.set_file_name(origin.file);
+                location.set_line_number(origin.line);
             });
         }
         for (&id, name) in arg_ids.iter().zip(site.arg_names) {

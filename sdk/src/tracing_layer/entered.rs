@@ -1,0 +1,89 @@
+//! The spans that each thread is in: its open slices.
+//!
+//! Slices on a thread's track must nest, and spans are left in any order. If one is left that is not
+//! the innermost, those inside end with it, and go on as further slices.
+
+use std::cell::RefCell;
+
+use super::site::Site;
+use super::spans::SlotIndex;
+use crate::clock;
+use crate::track_event::{Begun, Encoded, EventTime, Flow, Placement};
+
+thread_local! {
+    /// Outermost first. Borrowed while events are written: what the tracer itself calls records no
+    /// spans.
+    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A span that the thread is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    /// The layer that the id is one of.
+    pub(super) layer: u32,
+    pub(super) id: u64,
+    pub(super) site: &'static Site,
+    /// The sessions that have seen the begin of the slice.
+    pub(super) begun: Option<Begun>,
+    pub(super) flow: Option<Flow>,
+    pub(super) slot: SlotIndex,
+    /// Bytes of arguments that the begin had.
+    pub(super) args_len: usize,
+}
+
+/// Calls `begin`, which begins a slice on the thread, and keeps what it returns.
+#[inline]
+pub(super) fn enter(begin: impl FnOnce() -> Option<Entered>) {
+    // A thread that ends has no slices to come.
+    let _ = ENTERED.try_with(|entered| {
+        if let Ok(mut entered) = entered.try_borrow_mut() {
+            entered.extend(begin());
+        }
+    });
+}
+
+/// Ends the slice of a span; `late_args` are those that were recorded since its begin.
+#[inline]
+pub(super) fn exit(layer: u32, id: u64, late_args: impl FnOnce(&Entered, &mut dyn FnMut(&[u8]))) {
+    let _ = ENTERED.try_with(|entered| {
+        let Ok(mut entered) = entered.try_borrow_mut() else {
+            return;
+        };
+        // Where recording began after the enter there is none.
+        let is_left = |it: &Entered| it.id == id && it.layer == layer;
+        let Some(at) = entered.iter().rposition(is_left) else {
+            return;
+        };
+        let time = EventTime::Now(clock::event_now_ns());
+        for inner in entered.iter().skip(at + 1).rev() {
+            inner.end(time, &[]);
+        }
+        let left = entered.remove(at);
+        late_args(&left, &mut |args| left.end(time, args));
+        for inner in entered.iter_mut().skip(at) {
+            inner.go_on(time);
+        }
+    });
+}
+
+impl Entered {
+    #[inline]
+    fn end(&self, time: EventTime, args: &[u8]) {
+        if let Some(begun) = self.begun {
+            self.site.call_site.end_encoded(begun, time, None, args);
+        }
+    }
+
+    /// Begins another slice in place of one that had to end.
+    #[cold]
+    fn go_on(&mut self, time: EventTime) {
+        let slots = self.begun.map_or(0, Begun::active_slots);
+        let parts = Encoded {
+            args: &[],
+            flows: self.flow.as_slice(),
+        };
+        let call_site = &self.site.call_site;
+        call_site.begin_encoded(slots, time, &Placement::new(), parts);
+        self.begun = Begun::in_slots(slots);
+    }
+}

@@ -1,0 +1,202 @@
+//! Values of fields as arguments, names and counters.
+
+use std::cell::Cell;
+use std::fmt::{self, Write as _};
+
+use tracing_core::field::{Field, Visit};
+
+use super::site::{FieldKind, Site};
+use crate::CounterValue;
+use crate::track_event::{ArgValue, EncodedArgs, Placement, display};
+
+/// What a thread encodes values in.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) encoded: EncodedArgs,
+    /// The same in one piece.
+    pub(super) args: Vec<u8>,
+    /// A name that is not a literal; empty if there is none.
+    pub(super) name: String,
+    /// Whether there was a value that is no counter.
+    pub(super) has_values: bool,
+}
+
+thread_local! {
+    /// `None` while it is in use: values may be recorded while another one is formatted.
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+/// Calls `work` with memory that is empty, and that was used before if possible.
+#[inline]
+pub(super) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
+    // Without the thread's own at its end.
+    let mut scratch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    scratch.encoded.clear();
+    scratch.args.clear();
+    scratch.name.clear();
+    scratch.has_values = false;
+    let result = work(&mut scratch);
+    let _ = SCRATCH.try_with(|place| place.set(Some(scratch)));
+    result
+}
+
+impl Scratch {
+    /// Takes over the values that `record` hands out, of a span or event of this call site.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        site: &'static Site,
+        slots: u32,
+        record: impl FnOnce(&mut Values<'_>),
+    ) {
+        let mut values = Values {
+            site,
+            slots,
+            scratch: self,
+        };
+        record(&mut values);
+        self.encoded.append_to(&mut self.args);
+    }
+
+    /// Adds the level of an event.
+    #[inline]
+    pub(super) fn add_level(&mut self, site: &'static Site) {
+        if let Some((position, level)) = site.level {
+            self.encoded.clear();
+            self.encoded.add(&site.call_site, position, level);
+            self.encoded.append_to(&mut self.args);
+        }
+    }
+}
+
+/// Takes values over, one at a time.
+#[derive(Debug)]
+pub(super) struct Values<'a> {
+    site: &'static Site,
+    /// Sessions that counters are for.
+    slots: u32,
+    scratch: &'a mut Scratch,
+}
+
+impl Values<'_> {
+    #[inline]
+    fn add(&mut self, field: &Field, value: &(impl ArgValue + ?Sized)) {
+        self.scratch.has_values = true;
+        let position = field.index();
+        self.scratch
+            .encoded
+            .add(&self.site.call_site, position, value);
+    }
+
+    /// A number: an argument, unless the field is a counter.
+    #[inline]
+    fn add_number(&mut self, field: &Field, value: impl ArgValue + Into<CounterValue>) {
+        match self.kind(field) {
+            FieldKind::Counter(track) => {
+                let call_site = &self.site.call_site;
+                call_site.counter_on(self.slots, track, &Placement::new(), value);
+            }
+            _ => self.add(field, &value),
+        }
+    }
+
+    #[inline]
+    fn kind(&self, field: &Field) -> &'static FieldKind {
+        let kind = self.site.fields.get(field.index());
+        kind.unwrap_or(&FieldKind::Argument)
+    }
+
+    /// Something that is only text.
+    fn add_text(&mut self, field: &Field, text: fmt::Arguments<'_>) {
+        match self.kind(field) {
+            FieldKind::Message => {
+                self.scratch.has_values = true;
+                // If formatting fails, what came until then is the name.
+                let _ = self.scratch.name.write_fmt(text);
+            }
+            FieldKind::LogOrigin => {}
+            FieldKind::Argument | FieldKind::Counter(_) => self.add(field, &display(&text)),
+        }
+    }
+}
+
+impl Visit for Values<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add_number(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add_number(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add_number(field, value);
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        self.add(field, &value);
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.add(field, &value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, &value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match self.kind(field) {
+            FieldKind::Argument => self.add(field, value),
+            _ => self.add_text(field, format_args!("{value}")),
+        }
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.add_text(field, format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add_text(field, format_args!("{value:?}"));
+    }
+}
+
+/// The chosen ones among a span's fields, as they stand in its name: `{name=first, part=2}`.
+pub(super) struct NameFields<'a> {
+    chosen: &'a [String],
+    out: &'a mut String,
+    has_any: bool,
+}
+
+impl<'a> NameFields<'a> {
+    pub(super) fn new(chosen: &'a [String], out: &'a mut String) -> Self {
+        Self {
+            chosen,
+            out,
+            has_any: false,
+        }
+    }
+
+    /// Ends the name. Returns whether any of the fields had a value.
+    pub(super) fn finish(self) -> bool {
+        if self.has_any {
+            self.out.push('}');
+        }
+        self.has_any
+    }
+}
+
+impl Visit for NameFields<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.chosen.iter().any(|name| name == field.name()) {
+            let before = if self.has_any { ", " } else { "{" };
+            self.has_any = true;
+            // If formatting fails, what came until then is part of the name.
+            let _ = write!(self.out, "{before}{}={value:?}", field.name());
+        }
+    }
+}

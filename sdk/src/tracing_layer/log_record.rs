@@ -1,0 +1,83 @@
+//! Records of `log`, which `tracing-log` makes events of: all of a level have one call site, and
+//! their places as fields.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+use tracing_core::field::{Field, Visit};
+use tracing_core::{Event, Level};
+
+use super::site::Site;
+
+/// Places that are told apart. Further ones are all one place.
+const PLACES_MAX: usize = 16 * 1024;
+
+/// By a hash of the place.
+type Places = HashMap<u64, Vec<&'static Site>>;
+
+static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// The call site of a record; `None` if there are too many.
+pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
+    let mut place = Place::default();
+    event.record(&mut place);
+    place.site(*event.metadata().level())
+}
+
+/// Where a record comes from.
+#[derive(Debug, Default)]
+struct Place {
+    target: String,
+    file: String,
+    line: u64,
+}
+
+impl Place {
+    fn site(self, level: Level) -> Option<&'static Site> {
+        let hash = HASHER.hash_one((&self.target, &self.file, self.line, level.as_str()));
+        let mut places = PLACES.lock();
+        let is_full = places.len() >= PLACES_MAX;
+        let sites = places.get(&hash).map_or(&[][..], Vec::as_slice);
+        let known = sites.iter().find(|site| self.is_of(site, level));
+        if known.is_some() || is_full {
+            return known.copied();
+        }
+        let line = u32::try_from(self.line).unwrap_or(0);
+        let site = Site::of_log_records(self.target, self.file, line, level);
+        let site: &'static Site = Box::leak(Box::new(site));
+        places.entry(hash).or_default().push(site);
+        Some(site)
+    }
+
+    fn is_of(&self, site: &Site, level: Level) -> bool {
+        let is_here = |file: &str, line| file == self.file && u64::from(line) == self.line;
+        site.call_site.category == self.target
+            && site.level.is_some_and(|(_, name)| name == level.as_str())
+            && site
+                .call_site
+                .origin()
+                .is_some_and(|origin| is_here(origin.file, origin.line))
+    }
+}
+
+impl Visit for Place {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "log.target" => self.target.push_str(value),
+            "log.file" => self.file.push_str(value),
+            _ => {}
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "log.line" {
+            self.line = value;
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+}

@@ -1,0 +1,227 @@
+//! The spans that are open, by their ids: what the begin of a slice needs later than their creation.
+//!
+//! A slot is used again by other spans and keeps its memory, so a new span allocates nothing. Ids of
+//! open spans differ, but are anything: whoever gives them out may hash or pack them.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::levels::{BucketIndex, Levels};
+use super::site::Site;
+use crate::track_event::{Begun, Flow, Track};
+
+/// Slots that share a bucket.
+const BUCKET_SLOTS: usize = 4;
+/// Values that are recorded later than this are left out: a span may go on for ever.
+const ARGS_MAX_BYTES: usize = 64 * 1024;
+/// Spans that one span can follow from.
+const CAUSES_MAX: usize = 8;
+
+/// The open spans of a layer.
+#[derive(Debug)]
+pub(super) struct Spans {
+    levels: Levels<Bucket>,
+    /// Held while spans are added that were created before.
+    late: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// 0 where no span is.
+    ids: [AtomicU64; BUCKET_SLOTS],
+    slots: [Slot; BUCKET_SLOTS],
+}
+
+/// A place for an open span.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// Bytes of arguments there are. They only get more.
+    args_len: AtomicU32,
+    state: Mutex<SpanState>,
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotIndex {
+    bucket: BucketIndex,
+    slot: u8,
+}
+
+/// What is known of an open span.
+#[derive(Debug, Default)]
+pub(super) struct SpanState {
+    /// `None` in a slot that is free.
+    pub(super) site: Option<&'static Site>,
+    /// Empty unless it has one of its own.
+    pub(super) name: String,
+    /// Encoded.
+    pub(super) args: Vec<u8>,
+    pub(super) first_enter: Option<FirstEnter>,
+    pub(super) is_entered_again: bool,
+    /// Joins the slices of the span.
+    pub(super) flow: Option<Flow>,
+    /// Flows of spans that this one follows from, until it is entered.
+    pub(super) causes: Vec<Flow>,
+    pub(super) life: Option<Life>,
+}
+
+/// When a span was entered first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstEnter {
+    /// On the trace clock.
+    pub(super) timestamp_ns: u64,
+    /// The sessions that have seen it.
+    pub(super) seen_by: Option<Begun>,
+}
+
+/// The slice from the first enter to the end.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) track: Track,
+    pub(super) begun: Option<Begun>,
+    /// Arguments that its begin had.
+    pub(super) args_len: usize,
+}
+
+impl Spans {
+    pub(super) const fn new() -> Self {
+        Self {
+            levels: Levels::new(),
+            late: Mutex::new(()),
+        }
+    }
+
+    /// The slot of an open span.
+    #[inline]
+    pub(super) fn find(&self, id: u64) -> Option<(SlotIndex, &Slot)> {
+        self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
+            let ids = bucket.ids.iter();
+            // Acquire pairs with the release in `add`: the slot is that of the span.
+            let slot = ids.map(|other| other.load(Ordering::Acquire)).position(|other| other == id)?;
+            let index = SlotIndex {
+                bucket: bucket_index,
+                slot: slot as u8,
+            };
+            Some((index, bucket.slots.get(slot)?))
+        })
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: SlotIndex) -> Option<&Slot> {
+        let bucket = self.levels.at(index.bucket)?;
+        bucket.slots.get(usize::from(index.slot))
+    }
+
+    /// Adds a span that was just created, by `fill`. Without room it is left out.
+    #[inline]
+    pub(super) fn add(&self, id: u64, site: &'static Site, fill: impl FnOnce(&mut SpanState)) {
+        let free = self.levels.all_buckets(id).find_map(|(_, bucket)| {
+            bucket.ids.iter().zip(&bucket.slots).find_map(|(id, slot)| {
+                // Relaxed: `claim` looks again under the slot's lock.
+                let is_free = id.load(Ordering::Relaxed) == 0;
+                let state = is_free.then(|| slot.claim(site)).flatten()?;
+                Some((id, slot, state))
+            })
+        });
+        if let Some((place, slot, mut state)) = free {
+            fill(&mut state);
+            slot.set_args_len(&state);
+            // Release pairs with the acquire in `find`.
+            place.store(id, Ordering::Release);
+        }
+    }
+
+    /// Adds a span that was created before, unless another thread does.
+    #[cold]
+    pub(super) fn add_late(&self, id: u64, site: &'static Site) -> Option<(SlotIndex, &Slot)> {
+        let _late = self.late.lock();
+        if self.find(id).is_none() {
+            self.add(id, site, |_| ());
+        }
+        self.find(id)
+    }
+
+    /// Removes a span that has ended; `end` is called with what is known of it.
+    #[inline]
+    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&mut SpanState)) {
+        let Some((index, slot)) = self.find(id) else {
+            return;
+        };
+        let mut state = slot.state.lock();
+        end(&mut state);
+        state.clear();
+        let bucket = self.levels.at(index.bucket);
+        if let Some(place) = bucket.and_then(|bucket| bucket.ids.get(usize::from(index.slot))) {
+            // Relaxed: the slot's lock orders the state.
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Slot {
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, SpanState> {
+        self.state.lock()
+    }
+
+    /// Takes the slot for a span, unless another one has it.
+    #[inline]
+    fn claim(&self, site: &'static Site) -> Option<MutexGuard<'_, SpanState>> {
+        let mut state = self.state.try_lock()?;
+        if state.site.is_some() {
+            return None;
+        }
+        state.site = Some(site);
+        Some(state)
+    }
+
+    /// Bytes of arguments there are by now.
+    #[inline]
+    pub(super) fn args_len(&self) -> usize {
+        // Relaxed: whoever sees more of them locks the state.
+        self.args_len.load(Ordering::Relaxed) as usize
+    }
+
+    /// Adds arguments.
+    pub(super) fn add_args(&self, args: &[u8]) {
+        let mut state = self.lock();
+        if state.args.len() + args.len() <= ARGS_MAX_BYTES {
+            state.args.extend_from_slice(args);
+            self.set_args_len(&state);
+        }
+    }
+
+    #[inline]
+    fn set_args_len(&self, state: &SpanState) {
+        // Relaxed: as in `args_len`.
+        let len = state.args.len() as u32;
+        self.args_len.store(len, Ordering::Relaxed);
+    }
+}
+
+impl SpanState {
+    /// The span follows from the one with this flow.
+    pub(super) fn add_cause(&mut self, flow: Flow) {
+        if self.causes.len() < CAUSES_MAX {
+            self.causes.push(flow);
+        }
+    }
+
+    /// Arguments that were recorded after the first `len` bytes.
+    pub(super) fn args_after(&self, len: usize) -> &[u8] {
+        self.args.get(len..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.site = None;
+        self.name.clear();
+        self.args.clear();
+        self.first_enter = None;
+        self.is_entered_again = false;
+        self.flow = None;
+        self.causes.clear();
+        self.life = None;
+    }
+}

@@ -1,0 +1,155 @@
+//! Events of call sites that another library has, with arguments that were encoded before.
+//!
+//! The library's own callbacks hand out values one at a time, and may run code of the application
+//! for each. So they are encoded before the thread's writers are touched, once for all sessions.
+
+use protozero::HeapBuffered;
+
+use super::TRACK_EVENT;
+use super::arg::ArgValue;
+use super::begun::Begun;
+use super::call_site::CallSite;
+use super::event::{EventParts, EventWriter};
+use super::flow::Flow;
+use super::placement::{EventTime, Placement};
+use super::track::Track;
+use crate::producer::{self, Instance};
+use crate::protos::TrackEvent;
+use crate::protos::track_event::Type;
+
+/// Arguments as fields of an event. Their names are numbers, which all sequences agree on.
+#[derive(Debug, Default)]
+pub(crate) struct EncodedArgs(HeapBuffered<TrackEvent<'static>>);
+
+impl EncodedArgs {
+    /// Forgets what there was. Memory is kept.
+    pub(crate) fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Adds an argument of `site`, by its position among the names.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        site: &CallSite,
+        position: usize,
+        value: &(impl ArgValue + ?Sized),
+    ) {
+        if let Some(&name_iid) = site.ids().args.get(position) {
+            value.write_named(name_iid, &mut self.0.message());
+        }
+    }
+
+    /// Appends the bytes to `out`.
+    #[inline]
+    pub(crate) fn append_to(&mut self, out: &mut Vec<u8>) {
+        for piece in self.0.slices() {
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+/// What such an event carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoded<'a> {
+    /// What [`EncodedArgs`] made.
+    pub(crate) args: &'a [u8],
+    /// Flows that pass through it.
+    pub(crate) flows: &'a [Flow],
+}
+
+impl EventParts for Encoded<'_> {
+    const IS_EMPTY: bool = false;
+
+    #[inline]
+    fn write_all(&self, event: &mut EventWriter<'_, '_>) {
+        for flow in self.flows {
+            event.event.add_flow_ids(flow.id());
+        }
+        // Without names the session wants no arguments.
+        if !event.name_iids.is_empty() {
+            event.event.as_message_mut().append_raw(self.args);
+        }
+    }
+}
+
+impl CallSite {
+    /// Begins a slice in the sessions of `slots`.
+    #[inline]
+    pub(crate) fn begin_encoded(
+        &'static self,
+        slots: u32,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
+        });
+    }
+
+    /// Begins a slice in one session.
+    pub(crate) fn begin_encoded_in(
+        &'static self,
+        instance: &mut Instance,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
+    }
+
+    /// Ends the innermost slice on a track, that of the thread for `None`, wherever it began.
+    /// `args` are added to it.
+    #[inline]
+    pub(crate) fn end_encoded(
+        &'static self,
+        begun: Begun,
+        time: EventTime,
+        track: Option<&Track>,
+        args: &[u8],
+    ) {
+        begun.each(|instance| {
+            if args.is_empty() {
+                instance
+                    .events
+                    .slice_end(&mut instance.writer, time, track);
+                return;
+            }
+            let placement = track.map_or(Placement::new(), |track| Placement::new().on(track));
+            let parts = Encoded { args, flows: &[] };
+            self.write_encoded(instance, time, Type::SLICE_END, &placement, parts);
+        });
+    }
+
+    /// Records an instant in the sessions of `slots`.
+    #[inline]
+    pub(crate) fn instant_encoded(
+        &'static self,
+        slots: u32,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            self.write_encoded(instance, time, Type::INSTANT, placement, parts);
+        });
+    }
+
+    #[inline]
+    fn write_encoded(
+        &'static self,
+        instance: &mut Instance,
+        time: EventTime,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        let (writer, events) = (&mut instance.writer, &mut instance.events);
+        if parts.args.is_empty() && parts.flows.is_empty() {
+            events.event(writer, time, self, event_type, placement, &());
+        } else {
+            events.event(writer, time, self, event_type, placement, &parts);
+        }
+    }
+}
