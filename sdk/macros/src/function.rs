@@ -3,9 +3,10 @@
 use std::env;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, GenericArgument, LitStr, PathArguments, Result, ReturnType, Signature, Token,
     Type, TypeInfer, Visibility,
@@ -101,19 +102,21 @@ fn traced_async(signature: &Signature, options: Options, block: &Group) -> Token
         // Named, so that nothing is unused, and nothing that the future would have to keep.
         return quote!(if false { ::core::mem::drop(#span); } #block);
     }
-    // Inside of an `async` block, the compiler does not know what the function returns.
-    let result = match &signature.output {
-        ReturnType::Default => quote!(()),
+    // Inside of an `async` block, the compiler does not know what the function returns. Messages
+    // about that point to where it is said.
+    let returned = match &signature.output {
+        ReturnType::Default => quote!(return ::tracezero::track_event::result_of::<()>();),
         ReturnType::Type(_, result) => {
+            let span = Span::mixed_site().located_at(result.span());
             let mut result = result.clone();
             infer_unnamed(&mut result);
-            result.into_token_stream()
+            quote_spanned!(span=> return ::tracezero::track_event::result_of::<#result>();)
         }
     };
     quote! {
         ::tracezero::Traced::new(#span, async move {
             if false {
-                return ::tracezero::track_event::result_of::<#result>();
+                #returned
             }
             #block
         })
