@@ -70,7 +70,8 @@ impl Entered {
     #[inline]
     fn end(&self, time: EventTime, args: &[u8]) {
         if let Some(begun) = self.begun {
-            self.site.call_site.end_encoded(begun, time, None, args);
+            let end = Encoded::new(args, &[]);
+            self.site.call_site.end_encoded(begun, time, None, end);
         }
     }
 
@@ -78,10 +79,7 @@ impl Entered {
     #[cold]
     fn go_on(&mut self, time: EventTime) {
         let slots = self.begun.map_or(0, Begun::active_slots);
-        let parts = Encoded {
-            args: &[],
-            flows: self.flow.as_slice(),
-        };
+        let parts = Encoded::new(&[], self.flow.as_slice());
         let call_site = &self.site.call_site;
         call_site.begin_encoded(slots, time, &Placement::new(), parts);
         self.begun = Begun::in_slots(slots);

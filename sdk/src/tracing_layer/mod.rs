@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use self::entered::Entered;
 use self::fields::{NameFields, Scratch, with_scratch};
 use self::site::{Site, site_of};
-use self::spans::{FirstEnter, Life, SlotIndex, SpanState, Spans};
+use self::spans::{FirstEnter, Life, SpanState, Spans};
 use crate::clock;
 use crate::producer;
 use crate::track_event::{
@@ -196,19 +196,19 @@ impl TracingLayer {
     #[inline]
     fn begin_poll(&self, span: &mut SpanState, site: &'static Site, slots: u32, time: EventTime) {
         let placement = placement(&span.name);
+        let args = match &span.life {
+            // The slice of the life has them.
+            Some(_) => &[][..],
+            None => &span.args,
+        };
+        let call_site = &site.call_site;
         if span.causes.is_empty() {
-            let parts = Encoded {
-                args: &span.args,
-                flows: span.flow.as_slice(),
-            };
-            return site.call_site.begin_encoded(slots, time, &placement, parts);
+            let parts = Encoded::new(args, span.flow.as_slice());
+            return call_site.begin_encoded(slots, time, &placement, parts);
         }
         span.causes.extend(span.flow);
-        let parts = Encoded {
-            args: &span.args,
-            flows: &span.causes,
-        };
-        site.call_site.begin_encoded(slots, time, &placement, parts);
+        let parts = Encoded::new(args, &span.causes);
+        call_site.begin_encoded(slots, time, &placement, parts);
         span.causes.clear();
     }
 
@@ -248,10 +248,8 @@ impl TracingLayer {
         }
         let mut seen_by = life.begun.and_then(Begun::still_recording);
         let placement = placement(&span.name).on(&life.track);
-        let parts = Encoded {
-            args: &span.args,
-            flows: &[flow],
-        };
+        let flows = [flow];
+        let parts = Encoded::new(&span.args, &flows);
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
             if seen_by.is_some_and(|seen_by| seen_by.includes(instance)) {
                 return;
@@ -266,11 +264,7 @@ impl TracingLayer {
             };
             let call_site = &site.call_site;
             call_site.begin_encoded_in(instance, began, &placement, parts);
-            let here = Begun::in_instance(instance);
-            seen_by = match (seen_by, here) {
-                (Some(seen_by), Some(here)) => Some(seen_by.and(here)),
-                (seen_by, here) => seen_by.or(here),
-            };
+            seen_by = Begun::union(seen_by, Begun::in_instance(instance));
         });
         life.begun = seen_by;
     }
@@ -313,9 +307,9 @@ impl TracingLayer {
                 && let Some(begun) = life.begun
             {
                 let time = EventTime::Now(clock::event_now_ns());
-                let late_args = span.args_after(life.args_len);
+                let end = Encoded::new(span.args_after(life.args_len), &[]).ending(span.flow);
                 let call_site = &site.call_site;
-                call_site.end_encoded(begun, time, Some(&life.track), late_args);
+                call_site.end_encoded(begun, time, Some(&life.track), end);
             }
         });
     }
@@ -371,10 +365,7 @@ fn record_event(event: &Event<'_>) {
         }
         scratch.add_level(site);
         let (call_site, placement) = name_of(site, &scratch.name);
-        let parts = Encoded {
-            args: &scratch.args,
-            flows: &[],
-        };
+        let parts = Encoded::new(&scratch.args, &[]);
         call_site.instant_encoded(slots, time, &placement, parts);
     });
 }

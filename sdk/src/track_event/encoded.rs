@@ -52,10 +52,34 @@ impl EncodedArgs {
 /// What such an event carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
-    /// What [`EncodedArgs`] made.
-    pub(crate) args: &'a [u8],
+    args: &'a [u8],
     /// Flows that pass through it.
-    pub(crate) flows: &'a [Flow],
+    flows: &'a [Flow],
+    /// The flow that ends with it.
+    last_flow: Option<Flow>,
+}
+
+impl<'a> Encoded<'a> {
+    /// Arguments, as [`EncodedArgs`] made them, and flows that pass through the event.
+    #[inline]
+    pub(crate) const fn new(args: &'a [u8], flows: &'a [Flow]) -> Self {
+        Self {
+            args,
+            flows,
+            last_flow: None,
+        }
+    }
+
+    /// The flow ends with the event.
+    pub(crate) const fn ending(mut self, flow: Option<Flow>) -> Self {
+        self.last_flow = flow;
+        self
+    }
+
+    #[inline]
+    const fn is_empty(&self) -> bool {
+        self.args.is_empty() && self.flows.is_empty() && self.last_flow.is_none()
+    }
 }
 
 impl EventParts for Encoded<'_> {
@@ -65,6 +89,9 @@ impl EventParts for Encoded<'_> {
     fn write_all(&self, event: &mut EventWriter<'_, '_>) {
         for flow in self.flows {
             event.event.add_flow_ids(flow.id());
+        }
+        if let Some(flow) = self.last_flow {
+            event.event.add_terminating_flow_ids(flow.id());
         }
         // Without names the session wants no arguments.
         if !event.name_iids.is_empty() {
@@ -99,25 +126,23 @@ impl CallSite {
         self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
     }
 
-    /// Ends the innermost slice on a track, that of the thread for `None`, wherever it began.
-    /// `args` are added to it.
+    /// Ends the innermost slice on a track, that of the thread for `None`, where it began.
     #[inline]
     pub(crate) fn end_encoded(
         &'static self,
         begun: Begun,
         time: EventTime,
         track: Option<&Track>,
-        args: &[u8],
+        parts: Encoded<'_>,
     ) {
         begun.each(|instance| {
-            if args.is_empty() {
+            if parts.is_empty() {
                 instance
                     .events
                     .slice_end(&mut instance.writer, time, track);
                 return;
             }
             let placement = track.map_or(Placement::new(), |track| Placement::new().on(track));
-            let parts = Encoded { args, flows: &[] };
             self.write_encoded(instance, time, Type::SLICE_END, &placement, parts);
         });
     }
@@ -146,7 +171,7 @@ impl CallSite {
         parts: Encoded<'_>,
     ) {
         let (writer, events) = (&mut instance.writer, &mut instance.events);
-        if parts.args.is_empty() && parts.flows.is_empty() {
+        if parts.is_empty() {
             events.event(writer, time, self, event_type, placement, &());
         } else {
             events.event(writer, time, self, event_type, placement, &parts);
