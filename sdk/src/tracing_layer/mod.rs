@@ -195,13 +195,12 @@ impl TracingLayer {
     /// Begins the slice on a thread.
     #[inline]
     fn begin_poll(&self, span: &mut SpanState, site: &'static Site, slots: u32, time: EventTime) {
-        let placement = placement(&span.name);
+        let (call_site, placement) = site.named(&span.name);
         let args = match &span.life {
             // The slice of the life has them.
             Some(_) => &[][..],
             None => &span.args,
         };
-        let call_site = &site.call_site;
         if span.causes.is_empty() {
             let parts = Encoded::new(args, span.flow.as_slice());
             return call_site.begin_encoded(slots, time, &placement, parts);
@@ -227,18 +226,19 @@ impl TracingLayer {
     {
         let flow = *span.flow.get_or_insert_with(Flow::new);
         let first_enter = span.first_enter;
-        let life = span.life.get_or_insert_with(|| {
+        if span.life.is_none() {
             let parent = self.parent_track(id, context).unwrap_or_else(Track::process);
-            let track = match span.name.as_str() {
-                "" => parent.unique_child(site.call_site.name()),
-                name => parent.unique_child(name.to_owned()),
-            };
-            Life {
-                track,
+            span.life = Some(Life {
+                track: match span.name.as_str() {
+                    "" => parent.unique_child(site.call_site.name()),
+                    name => parent.unique_child(name.to_owned()),
+                },
                 begun: None,
                 args_len: span.args.len(),
-            }
-        });
+            });
+        }
+        let (call_site, placement) = site.named(&span.name);
+        let Some(life) = &mut span.life else { return };
         let mut is_seen_by_all = true;
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
             is_seen_by_all &= life.begun.is_some_and(|begun| begun.includes(instance));
@@ -247,7 +247,7 @@ impl TracingLayer {
             return;
         }
         let mut seen_by = life.begun.and_then(Begun::still_recording);
-        let placement = placement(&span.name).on(&life.track);
+        let placement = placement.on(&life.track);
         let flows = [flow];
         let parts = Encoded::new(&span.args, &flows);
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
@@ -262,14 +262,13 @@ impl TracingLayer {
                 Some(first) => EventTime::At(first.timestamp_ns - 1),
                 None => time,
             };
-            let call_site = &site.call_site;
             call_site.begin_encoded_in(instance, began, &placement, parts);
             seen_by = Begun::union(seen_by, Begun::in_instance(instance));
         });
         life.begun = seen_by;
     }
 
-    /// The track of the innermost span around this one that has one.
+    /// The track of the innermost asynchronous span around this one.
     fn parent_track<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Track>
     where
         S: Subscriber + for<'l> LookupSpan<'l>,
@@ -278,8 +277,15 @@ impl TracingLayer {
         around.find_map(|span| {
             // A span's lock is held while those around it are locked, and never the other way.
             let (_, slot) = self.spans.find(span.id().into_u64())?;
-            let track = slot.lock().life.as_ref().map(|life| life.track.clone());
-            track
+            let mut state = slot.lock();
+            let site = state.site?;
+            if state.life.is_none() && state.first_enter.is_some() && site.may_be_asynchronous() {
+                // As long as a span inside goes on, it will most likely be entered again.
+                let slots = site.call_site.active_slots();
+                let time = EventTime::Now(clock::event_now_ns());
+                self.begin_life(&mut state, site, slots, time, &span.id(), context);
+            }
+            state.life.as_ref().map(|life| life.track.clone())
         })
     }
 
@@ -287,7 +293,7 @@ impl TracingLayer {
     #[inline]
     fn exit(&self, id: &Id) {
         entered::exit(self.number, id.into_u64(), |left, end| {
-            let late = self.spans.at(left.slot);
+            let late = self.spans.at(left.slot, left.id);
             match late.filter(|slot| slot.args_len() > left.args_len) {
                 Some(slot) => end(slot.lock().args_after(left.args_len)),
                 None => end(&[]),
@@ -378,16 +384,7 @@ fn name_of<'a>(site: &'static Site, message: &'a str) -> (&'static CallSite, Pla
     }
     match site.with_message(message) {
         Some(call_site) => (call_site, Placement::new()),
-        None => (&site.call_site, Placement::new().named(message)),
-    }
-}
-
-#[inline]
-fn placement(name: &str) -> Placement<'_> {
-    if name.is_empty() {
-        Placement::new()
-    } else {
-        Placement::new().named(name)
+        None => site.named(message),
     }
 }
 

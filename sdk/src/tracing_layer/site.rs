@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tracing_core::{Level, Metadata};
 
 use super::levels::Levels;
-use crate::track_event::{CallSite, Origin};
 use crate::CounterTrack;
+use crate::track_event::{CallSite, Origin, Placement};
 
 /// Fields whose names begin with this are counters.
 const COUNTER_PREFIX: &str = "counter.";
@@ -32,6 +32,8 @@ pub(super) struct Site {
     /// Address of the metadata, which is static; 0 for a place of `log` records.
     address: usize,
     pub(super) call_site: CallSite,
+    /// The same for names that are no literals.
+    unnamed: CallSite,
     pub(super) fields: Box<[FieldKind]>,
     /// Position of the level among the arguments; `None` for spans, which do not tell it.
     pub(super) level: Option<(usize, &'static str)>,
@@ -138,14 +140,26 @@ impl Site {
         }
         // There is one for each place in the program.
         let (names, origin) = (names.leak(), Box::leak(Box::new(origin)));
+        let call_site = CallSite::new(target, name, names).at(origin);
         Self {
             address: 0,
-            call_site: CallSite::new(target, name, names).at(origin),
+            unnamed: call_site.renamed(""),
+            call_site,
             fields: Box::new([]),
             level,
             is_log: false,
             first_message: OnceLock::new(),
             pattern: AtomicU32::new(0),
+        }
+    }
+
+    /// What to record events with this name by, that of the call site if it is empty.
+    #[inline]
+    pub(super) fn named<'a>(&'static self, name: &'a str) -> (&'static CallSite, Placement<'a>) {
+        if name.is_empty() {
+            (&self.call_site, Placement::new())
+        } else {
+            (&self.unnamed, Placement::new().named(name))
         }
     }
 
@@ -172,6 +186,12 @@ impl Site {
     #[inline]
     pub(super) fn is_asynchronous(&self) -> bool {
         self.pattern() == ASYNCHRONOUS
+    }
+
+    /// Whether they may be, as far as that is known.
+    pub(super) fn may_be_asynchronous(&self) -> bool {
+        let pattern = self.pattern();
+        pattern < SYNCHRONOUS_AFTER || pattern == ASYNCHRONOUS
     }
 
     /// Whether a span that is entered for the first time begins a flow: it will be joined to what

@@ -107,10 +107,14 @@ impl Spans {
         })
     }
 
+    /// The slot of a span, if the span is still there.
     #[inline]
-    pub(super) fn at(&self, index: SlotIndex) -> Option<&Slot> {
+    pub(super) fn at(&self, index: SlotIndex, id: u64) -> Option<&Slot> {
         let bucket = self.levels.at(index.bucket)?;
-        bucket.slots.get(usize::from(index.slot))
+        let slot = usize::from(index.slot);
+        // Relaxed: only who has the span open comes here.
+        let is_there = bucket.ids.get(slot)?.load(Ordering::Relaxed) == id;
+        is_there.then(|| bucket.slots.get(slot)).flatten()
     }
 
     /// Adds a span that was just created, by `fill`. Without room it is left out.
