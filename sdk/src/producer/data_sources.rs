@@ -511,9 +511,7 @@ impl Registry {
         }
         let declared = DeclaredCategories::lock();
         for &switch in &self.switches {
-            switch
-                .active
-                .store(self.mask_of_switch(switch, &declared));
+            switch.active.store(self.mask_of_switch(switch, &declared));
         }
     }
 }

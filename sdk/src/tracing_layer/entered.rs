@@ -42,33 +42,50 @@ pub(super) fn enter(begin: impl FnOnce() -> Option<Entered>) {
     });
 }
 
-/// Ends the slice of a span; `late_args` are those that were recorded since its begin.
+/// Has `end` end the slice of a span.
 #[inline]
-pub(super) fn exit(layer: u32, id: u64, late_args: impl FnOnce(&Entered, &mut dyn FnMut(&[u8]))) {
+pub(super) fn exit(layer: u32, id: u64, end: impl FnOnce(&Entered, EventTime)) {
+    let is_left = |it: &Entered| it.id == id && it.layer == layer;
     let _ = ENTERED.try_with(|entered| {
         let Ok(mut entered) = entered.try_borrow_mut() else {
             return;
         };
-        // Where recording began after the enter there is none.
-        let is_left = |it: &Entered| it.id == id && it.layer == layer;
-        let Some(at) = entered.iter().rposition(is_left) else {
-            return;
-        };
-        let time = EventTime::Now(clock::event_now_ns());
-        for inner in entered.iter().skip(at + 1).rev() {
-            inner.end(time, &[]);
-        }
-        let left = entered.remove(at);
-        late_args(&left, &mut |args| left.end(time, args));
-        for inner in entered.iter_mut().skip(at) {
-            inner.go_on(time);
+        match entered.last() {
+            Some(innermost) if is_left(innermost) => {
+                end(innermost, EventTime::Now(clock::event_now_ns()));
+                entered.pop();
+            }
+            Some(_) => exit_around(&mut entered, is_left, end),
+            // Recording began after the enter.
+            None => {}
         }
     });
 }
 
+/// The same for a span that may not be the innermost.
+#[cold]
+fn exit_around(
+    entered: &mut Vec<Entered>,
+    is_left: impl Fn(&Entered) -> bool,
+    end: impl FnOnce(&Entered, EventTime),
+) {
+    let Some(at) = entered.iter().rposition(is_left) else {
+        return;
+    };
+    let time = EventTime::Now(clock::event_now_ns());
+    for inner in entered.iter().skip(at + 1).rev() {
+        inner.end(time, &[]);
+    }
+    end(&entered.remove(at), time);
+    for inner in entered.iter_mut().skip(at) {
+        inner.go_on(time);
+    }
+}
+
 impl Entered {
+    /// Ends the slice, with arguments that were recorded since its begin.
     #[inline]
-    fn end(&self, time: EventTime, args: &[u8]) {
+    pub(super) fn end(&self, time: EventTime, args: &[u8]) {
         if let Some(begun) = self.begun {
             let end = Encoded::new(args, &[]);
             self.site.call_site.end_encoded(begun, time, None, end);

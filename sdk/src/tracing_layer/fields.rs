@@ -30,7 +30,11 @@ thread_local! {
 #[inline]
 pub(super) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
     // Without the thread's own at its end.
-    let mut scratch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    let mut scratch = SCRATCH
+        .try_with(Cell::take)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     scratch.encoded.clear();
     scratch.args.clear();
     scratch.name.clear();

@@ -35,28 +35,34 @@ impl<B: Default> Levels<B> {
     /// The buckets that `key` may be in, those of the first levels first, as far as there are any.
     #[inline]
     pub(super) fn buckets(&self, key: u64) -> impl Iterator<Item = (BucketIndex, &B)> {
-        self.levels.iter().zip(0_u8..).map_while(move |(level, at)| {
-            let buckets = level.get()?;
-            let index = index(key, buckets.len());
-            let bucket = buckets.get(index)?;
-            let index = index as u32;
-            Some((BucketIndex { level: at, index }, bucket))
-        })
+        self.levels
+            .iter()
+            .zip(0_u8..)
+            .map_while(move |(level, at)| {
+                let buckets = level.get()?;
+                let index = index(key, buckets.len());
+                let bucket = buckets.get(index)?;
+                let index = index as u32;
+                Some((BucketIndex { level: at, index }, bucket))
+            })
     }
 
     /// The same, to the last level there can be: those that are not yet there are made.
     #[inline]
     pub(super) fn all_buckets(&self, key: u64) -> impl Iterator<Item = (BucketIndex, &B)> {
-        self.levels.iter().zip(0_u8..).filter_map(move |(level, at)| {
-            let buckets = level.get_or_init(|| {
-                let len = FIRST_BUCKETS * GROWTH.pow(u32::from(at));
-                (0..len).map(|_| B::default()).collect()
-            });
-            let index = index(key, buckets.len());
-            let bucket = buckets.get(index)?;
-            let index = index as u32;
-            Some((BucketIndex { level: at, index }, bucket))
-        })
+        self.levels
+            .iter()
+            .zip(0_u8..)
+            .filter_map(move |(level, at)| {
+                let buckets = level.get_or_init(|| {
+                    let len = FIRST_BUCKETS * GROWTH.pow(u32::from(at));
+                    (0..len).map(|_| B::default()).collect()
+                });
+                let index = index(key, buckets.len());
+                let bucket = buckets.get(index)?;
+                let index = index as u32;
+                Some((BucketIndex { level: at, index }, bucket))
+            })
     }
 
     /// The bucket at a place that the iterators gave.

@@ -157,6 +157,9 @@ impl TracingLayer {
         if self.async_spans == AsyncSpans::Both && site.is_asynchronous() {
             self.begin_life(&mut span, site, slots, time, id, context);
         }
+        if span.life.is_some() || site.is_unknown() {
+            slot.needs_end();
+        }
         self.begin_poll(&mut span, site, slots, time);
         Some(Entered {
             layer: self.number,
@@ -227,7 +230,9 @@ impl TracingLayer {
         let flow = *span.flow.get_or_insert_with(Flow::new);
         let first_enter = span.first_enter;
         if span.life.is_none() {
-            let parent = self.parent_track(id, context).unwrap_or_else(Track::process);
+            let parent = self
+                .parent_track(id, context)
+                .unwrap_or_else(Track::process);
             span.life = Some(Life {
                 track: match span.name.as_str() {
                     "" => parent.unique_child(site.call_site.name()),
@@ -256,7 +261,11 @@ impl TracingLayer {
             }
             let began = first_enter
                 .filter(|first| first.timestamp_ns < time.timestamp_ns())
-                .filter(|first| first.seen_by.is_some_and(|seen_by| seen_by.includes(instance)));
+                .filter(|first| {
+                    first
+                        .seen_by
+                        .is_some_and(|seen_by| seen_by.includes(instance))
+                });
             let began = match began {
                 // Before the first slice on a thread, so that the flow comes from here.
                 Some(first) => EventTime::At(first.timestamp_ns - 1),
@@ -284,6 +293,7 @@ impl TracingLayer {
                 let slots = site.call_site.active_slots();
                 let time = EventTime::Now(clock::event_now_ns());
                 self.begin_life(&mut state, site, slots, time, &span.id(), context);
+                slot.needs_end();
             }
             state.life.as_ref().map(|life| life.track.clone())
         })
@@ -292,11 +302,11 @@ impl TracingLayer {
     /// A thread leaves a span.
     #[inline]
     fn exit(&self, id: &Id) {
-        entered::exit(self.number, id.into_u64(), |left, end| {
+        entered::exit(self.number, id.into_u64(), |left, time| {
             let late = self.spans.at(left.slot, left.id);
             match late.filter(|slot| slot.args_len() > left.args_len) {
-                Some(slot) => end(slot.lock().args_after(left.args_len)),
-                None => end(&[]),
+                Some(slot) => left.end(time, slot.lock().args_after(left.args_len)),
+                None => left.end(time, &[]),
             }
         });
     }
@@ -356,7 +366,10 @@ fn record_event(event: &Event<'_>) {
     let Some(event_site) = site_of(event.metadata()) else {
         return;
     };
-    let log_site = event_site.is_log.then(|| log_record::site_of(event)).flatten();
+    let log_site = event_site
+        .is_log
+        .then(|| log_record::site_of(event))
+        .flatten();
     let site = log_site.unwrap_or(event_site);
     let slots = site.call_site.active_slots();
     if slots == 0 {

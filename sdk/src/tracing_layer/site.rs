@@ -75,19 +75,20 @@ pub(super) fn site_of(metadata: &'static Metadata<'static>) -> Option<&'static S
 #[cold]
 fn add_site(metadata: &'static Metadata<'static>, address: usize) -> Option<&'static Site> {
     // Threads that add the same one try the same places in the same order, and so meet.
-    SITES.all_buckets(address as u64 >> 3).find_map(|(_, bucket)| {
-        let mut sites = bucket
-            .iter()
-            .map(|place| place.get_or_init(|| Site::new(metadata, address)));
-        sites.find(|site| site.address == address)
-    })
+    SITES
+        .all_buckets(address as u64 >> 3)
+        .find_map(|(_, bucket)| {
+            let mut sites = bucket
+                .iter()
+                .map(|place| place.get_or_init(|| Site::new(metadata, address)));
+            sites.find(|site| site.address == address)
+        })
 }
 
 impl Site {
     fn new(metadata: &'static Metadata<'static>, address: usize) -> Self {
         let is_event = metadata.is_event();
-        let is_log =
-            is_event && metadata.name() == LOG_NAME && metadata.target() == LOG_TARGET;
+        let is_log = is_event && metadata.name() == LOG_NAME && metadata.target() == LOG_TARGET;
         let has_own_name = !metadata.name().starts_with(DEFAULT_EVENT_NAME_PREFIX) && !is_log;
         let kind = |name: &str| match name.strip_prefix(COUNTER_PREFIX) {
             Some(counter) if is_event => FieldKind::Counter(CounterTrack::new(counter.to_owned())),
@@ -168,7 +169,10 @@ impl Site {
     #[inline]
     pub(super) fn with_message(&'static self, message: &str) -> Option<&'static CallSite> {
         let first = self.first_message.get_or_init(|| {
-            let origin = self.call_site.origin().map_or(("", 0), |it| (it.file, it.line));
+            let origin = self
+                .call_site
+                .origin()
+                .map_or(("", 0), |it| (it.file, it.line));
             let origin = Origin {
                 file: origin.0,
                 line: origin.1,
@@ -190,8 +194,13 @@ impl Site {
 
     /// Whether they may be, as far as that is known.
     pub(super) fn may_be_asynchronous(&self) -> bool {
-        let pattern = self.pattern();
-        pattern < SYNCHRONOUS_AFTER || pattern == ASYNCHRONOUS
+        self.is_unknown() || self.is_asynchronous()
+    }
+
+    /// Whether that is not known yet.
+    #[inline]
+    pub(super) fn is_unknown(&self) -> bool {
+        self.pattern() < SYNCHRONOUS_AFTER
     }
 
     /// Whether a span that is entered for the first time begins a flow: it will be joined to what

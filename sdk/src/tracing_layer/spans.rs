@@ -3,7 +3,7 @@
 //! A slot is used again by other spans and keeps its memory, so a new span allocates nothing. Ids of
 //! open spans differ, but are anything: whoever gives them out may hash or pack them.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -38,6 +38,8 @@ struct Bucket {
 pub(super) struct Slot {
     /// Bytes of arguments there are. They only get more.
     args_len: AtomicU32,
+    /// Whether there is something to do when the span ends.
+    has_end: AtomicBool,
     state: Mutex<SpanState>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct SlotIndex {
 /// What is known of an open span.
 #[derive(Debug, Default)]
 pub(super) struct SpanState {
-    /// `None` in a slot that is free.
+    /// `None` until a span was here. What ended before leaves its state to the next one.
     pub(super) site: Option<&'static Site>,
     /// Empty unless it has one of its own.
     pub(super) name: String,
@@ -98,7 +100,9 @@ impl Spans {
         self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
             let ids = bucket.ids.iter();
             // Acquire pairs with the release in `add`: the slot is that of the span.
-            let slot = ids.map(|other| other.load(Ordering::Acquire)).position(|other| other == id)?;
+            let slot = ids
+                .map(|other| other.load(Ordering::Acquire))
+                .position(|other| other == id)?;
             let index = SlotIndex {
                 bucket: bucket_index,
                 slot: slot as u8,
@@ -122,15 +126,20 @@ impl Spans {
     pub(super) fn add(&self, id: u64, site: &'static Site, fill: impl FnOnce(&mut SpanState)) {
         let free = self.levels.all_buckets(id).find_map(|(_, bucket)| {
             bucket.ids.iter().zip(&bucket.slots).find_map(|(id, slot)| {
-                // Relaxed: `claim` looks again under the slot's lock.
-                let is_free = id.load(Ordering::Relaxed) == 0;
-                let state = is_free.then(|| slot.claim(site)).flatten()?;
-                Some((id, slot, state))
+                // Acquire pairs with the release in `remove`.
+                let is_free = || id.load(Ordering::Acquire) == 0;
+                let state = is_free().then(|| slot.state.try_lock()).flatten()?;
+                // Another thread may have been faster.
+                is_free().then_some((id, slot, state))
             })
         });
         if let Some((place, slot, mut state)) = free {
+            state.clear();
+            state.site = Some(site);
             fill(&mut state);
             slot.set_args_len(&state);
+            // Relaxed: whoever opens the span publishes it.
+            slot.has_end.store(false, Ordering::Relaxed);
             // Release pairs with the acquire in `find`.
             place.store(id, Ordering::Release);
         }
@@ -146,19 +155,21 @@ impl Spans {
         self.find(id)
     }
 
-    /// Removes a span that has ended; `end` is called with what is known of it.
+    /// Removes a span that has ended. `end` is called with what is known of it, if
+    /// [`Slot::needs_end`] was.
     #[inline]
-    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&mut SpanState)) {
+    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&SpanState)) {
         let Some((index, slot)) = self.find(id) else {
             return;
         };
-        let mut state = slot.state.lock();
-        end(&mut state);
-        state.clear();
+        // Relaxed: nobody has the span open any more; the last one to close it saw what others did.
+        if slot.has_end.load(Ordering::Relaxed) {
+            end(&slot.state.lock());
+        }
         let bucket = self.levels.at(index.bucket);
         if let Some(place) = bucket.and_then(|bucket| bucket.ids.get(usize::from(index.slot))) {
-            // Relaxed: the slot's lock orders the state.
-            place.store(0, Ordering::Relaxed);
+            // Release pairs with the acquire in `add`.
+            place.store(0, Ordering::Release);
         }
     }
 }
@@ -169,15 +180,11 @@ impl Slot {
         self.state.lock()
     }
 
-    /// Takes the slot for a span, unless another one has it.
+    /// There is something to do when the span ends.
     #[inline]
-    fn claim(&self, site: &'static Site) -> Option<MutexGuard<'_, SpanState>> {
-        let mut state = self.state.try_lock()?;
-        if state.site.is_some() {
-            return None;
-        }
-        state.site = Some(site);
-        Some(state)
+    pub(super) fn needs_end(&self) {
+        // Relaxed: as in `Spans::remove`.
+        self.has_end.store(true, Ordering::Relaxed);
     }
 
     /// Bytes of arguments there are by now.

@@ -137,9 +137,7 @@ impl CallSite {
     ) {
         begun.each(|instance| {
             if parts.is_empty() {
-                instance
-                    .events
-                    .slice_end(&mut instance.writer, time, track);
+                instance.events.slice_end(&mut instance.writer, time, track);
                 return;
             }
             let placement = track.map_or(Placement::new(), |track| Placement::new().on(track));

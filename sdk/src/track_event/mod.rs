@@ -40,10 +40,6 @@ mod encoded; // events of another library's call sites, with arguments that are 
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
 pub use async_span::AsyncSpan;
 pub use call_site::CallSite;
-#[cfg(feature = "tracing")]
-pub(crate) use {
-    begun::Begun, call_site::Origin, encoded::{Encoded, EncodedArgs}, placement::EventTime,
-};
 pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
 pub use counter_track::{CounterTrack, Unit};
@@ -58,6 +54,13 @@ pub use placement::Placement;
 pub(crate) use sequence::EventSequence;
 pub use span::{Span, TrackSpan};
 pub use track::{ChildOrder, Track};
+#[cfg(feature = "tracing")]
+pub(crate) use {
+    begun::Begun,
+    call_site::Origin,
+    encoded::{Encoded, EncodedArgs},
+    placement::EventTime,
+};
 
 use crate::producer::DataSourceState;
 

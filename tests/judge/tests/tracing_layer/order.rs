@@ -1,0 +1,117 @@
+//! Spans that are left in any order, on any threads: the slices of each thread nest.
+
+use std::thread;
+
+use tracing::{info_span, span::EnteredSpan};
+
+use crate::recording::{recorded, recorded_by, slices, slices_named};
+
+#[test]
+fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
+    let verdict = recorded(|| {
+        let (outer, inner) = (info_span!("outer"), info_span!("inner"));
+        let outer = outer.enter();
+        let inner = inner.enter();
+        drop(outer);
+        drop(inner);
+    });
+    let [outer, first, second] = <[_; 3]>::try_from(slices(&verdict)).unwrap();
+    assert_eq!(outer.begin.name.as_deref(), Some("outer"));
+    assert_eq!((first.depth, second.depth), (1, 0));
+    assert_eq!(first.begin.name, second.begin.name);
+    let end_ns = |slice: &crate::recording::Slice| slice.end.as_ref().unwrap().timestamp_ns;
+    assert_eq!(end_ns(&outer), end_ns(&first));
+    assert_eq!(end_ns(&outer), second.begin.timestamp_ns);
+    assert_eq!(first.begin.track_uuid, second.begin.track_uuid);
+}
+
+#[test]
+fn spans_that_are_left_in_any_order_are_in_slices_that_nest() {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let verdict = recorded(|| {
+        let mut state = 1_u64;
+        // xorshift64.
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % limit as u64) as usize
+        };
+        let mut entered: Vec<EnteredSpan> = Vec::new();
+        for _ in 0..2000 {
+            if entered.len() < 6 && below(2) == 0 {
+                entered.push(match NAMES[below(4)] {
+                    "a" => info_span!("a").entered(),
+                    "b" => info_span!("b").entered(),
+                    "c" => info_span!("c").entered(),
+                    _ => info_span!("d").entered(),
+                });
+            } else if !entered.is_empty() {
+                drop(entered.remove(below(entered.len())));
+            }
+        }
+    });
+    // Each end is that of the innermost slice, which `slices` and the judge check.
+    let slices = slices(&verdict);
+    assert!(slices.len() > 1000);
+    assert!(verdict.open_spans.is_empty());
+    assert!(slices.iter().all(|slice| slice.depth < 6));
+}
+
+#[test]
+fn a_span_that_is_entered_twice_at_once_is_two_slices_on_the_thread() {
+    let verdict = recorded(|| {
+        let span = info_span!("twice");
+        let outer = span.enter();
+        let inner = span.enter();
+        drop(inner);
+        drop(outer);
+    });
+    let slices = slices_named(&verdict, "twice");
+    let on_thread = slices
+        .iter()
+        .filter(|slice| slice.begin.thread_name.is_some());
+    let depths: Vec<_> = on_thread.map(|slice| slice.depth).collect();
+    assert_eq!(depths, [0, 1]);
+    assert!(verdict.open_spans.is_empty());
+}
+
+#[test]
+fn a_span_that_many_threads_are_in_is_a_slice_on_each() {
+    let verdict = recorded(|| {
+        let span = info_span!("shared");
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        span.in_scope(|| ());
+                    }
+                });
+            }
+        });
+    });
+    let slices = slices_named(&verdict, "shared");
+    let lives = slices
+        .iter()
+        .filter(|slice| slice.begin.thread_name.is_none());
+    assert_eq!((lives.count(), slices.len()), (1, 201));
+    assert!(verdict.open_spans.is_empty());
+}
+
+#[test]
+fn the_spans_of_two_subscribers_on_one_thread_nest() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let verdict = recorded_by(tracezero::layer(), || {
+        let outer = info_span!("of the first");
+        let _outer = outer.enter();
+        let second = tracing_subscriber::registry().with(tracezero::layer());
+        tracing::subscriber::with_default(second, || {
+            // The first span of each registry has the same id.
+            drop(info_span!("of the second").entered());
+        });
+    });
+    let [first, second] = <[_; 2]>::try_from(slices(&verdict)).unwrap();
+    assert_eq!((first.depth, second.depth), (0, 1));
+    assert!(first.contains(&second));
+    assert!(verdict.open_spans.is_empty());
+}

@@ -1,0 +1,103 @@
+//! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
+
+use std::collections::HashSet;
+use std::future;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{self, JoinSet};
+use tokio::time;
+use tracing::{Instrument as _, info, info_span, instrument};
+
+use crate::recording::{Picture, pictures, recorded};
+
+const TASKS: u32 = 200;
+const STEPS: u32 = 10;
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(4)
+        .thread_name("worker")
+        .enable_time();
+    builder.build().unwrap()
+}
+
+#[instrument]
+async fn step(number: u32) {
+    info!("work");
+    task::yield_now().await;
+}
+
+async fn steps() {
+    for number in 0..STEPS {
+        step(number).await;
+        if number == STEPS / 2 {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[test]
+fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
+    let verdict = recorded(|| {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for number in 0..TASKS {
+                tasks.spawn(steps().instrument(info_span!("task", number)));
+            }
+            tasks.join_all().await;
+        });
+    });
+    assert!(verdict.open_spans.is_empty());
+    let (tasks, steps) = (pictures(&verdict, "task"), pictures(&verdict, "step"));
+    assert_eq!(tasks.len(), TASKS as usize);
+    assert_eq!(steps.len(), (TASKS * STEPS) as usize);
+    // Each step yields once, and one of them sleeps as well; the drop is another one.
+    let polls = STEPS as usize + 3;
+    assert!(tasks.iter().all(|task| task.polls.len() >= polls));
+    assert!(steps.iter().all(|step| step.polls.len() == 3));
+    let has_wandered = |picture: &Picture| {
+        let tracks = picture.polls.iter().map(|poll| poll.begin.track_uuid);
+        tracks.collect::<HashSet<u64>>().len() > 1
+    };
+    assert!(tasks.iter().any(has_wandered));
+    assert_eq!(verdict.events_named("work").count(), steps.len());
+}
+
+#[test]
+fn tasks_that_are_aborted_or_never_end_are_told_apart() {
+    let mut runtime = None;
+    let verdict = recorded(|| {
+        let runtime = runtime.insert(self::runtime());
+        runtime.block_on(async {
+            let endless = || future::pending::<()>();
+            for _ in 0..10 {
+                let aborted = task::spawn(endless().instrument(info_span!("aborted")));
+                time::sleep(Duration::from_millis(1)).await;
+                aborted.abort();
+                assert!(aborted.await.unwrap_err().is_cancelled());
+            }
+            let woken = async {
+                task::yield_now().await;
+                future::pending::<()>().await;
+            };
+            task::spawn(woken.instrument(info_span!("endless")));
+            let failing = async {
+                task::yield_now().await;
+                panic!("on purpose")
+            };
+            let failed = task::spawn(failing.instrument(info_span!("failed")));
+            assert!(failed.await.unwrap_err().is_panic());
+            time::sleep(Duration::from_millis(20)).await;
+        });
+    });
+    let ended = |name| -> Vec<bool> {
+        let pictures = pictures(&verdict, name);
+        pictures.iter().map(|it| it.life.end.is_some()).collect()
+    };
+    assert_eq!(ended("aborted"), [true; 10]);
+    assert_eq!(ended("failed"), [true]);
+    assert_eq!(ended("endless"), [false]);
+}
