@@ -100,7 +100,8 @@ impl Values<'_> {
                 let call_site = &self.site.call_site;
                 call_site.counter_on(self.slots, track, &Placement::new(), value);
             }
-            _ => self.add(field, &value),
+            FieldKind::LogOrigin => {}
+            FieldKind::Argument | FieldKind::Message => self.add(field, &value),
         }
     }
 

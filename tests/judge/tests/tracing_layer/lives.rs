@@ -87,7 +87,11 @@ fn futures_in_futures_have_their_tracks_below_those_of_the_outer_ones() {
     };
     let verdict = recorded(|| {
         let mut tasks = [Task::new(outer()), Task::new(outer())];
-        while tasks.iter_mut().any(|task| task.poll().is_pending()) {}
+        for pauses_left in (0..=4).rev() {
+            for task in &mut tasks {
+                assert_eq!(task.poll().is_pending(), pauses_left > 0);
+            }
+        }
     });
     let (outers, inners) = (pictures(&verdict, "outer"), pictures(&verdict, "inner"));
     assert_eq!((outers.len(), inners.len()), (2, 4));

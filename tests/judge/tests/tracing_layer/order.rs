@@ -81,12 +81,10 @@ fn a_span_that_many_threads_are_in_is_a_slice_on_each() {
     let verdict = recorded(|| {
         let span = info_span!("shared");
         thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..50 {
-                        span.in_scope(|| ());
-                    }
-                });
+            for number in 0..4 {
+                let named = thread::Builder::new().name(format!("thread {number}"));
+                let enter_often = || (0..50).for_each(|_| span.in_scope(|| ()));
+                named.spawn_scoped(scope, enter_often).unwrap();
             }
         });
     });

@@ -1,0 +1,102 @@
+//! Spans and events that go through the layer allocate nothing once slots and buffers have been used.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+#[path = "../../tests/no_allocation/counting.rs"]
+mod counting; // an allocator that counts
+
+use std::sync::{Mutex, PoisonError};
+
+use tracezero::{BufferConfig, TraceConfig};
+use tracing::field::Empty;
+use tracing::{info, info_span, trace};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry;
+
+use self::counting::allocations_of;
+
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const WARM_UP_ROUNDS: u32 = 4_000;
+const ROUNDS: u32 = 20_000;
+
+/// Records some spans and events; takes the number of the round.
+type Record = fn(u32);
+
+const FORMS: [(&str, Record); 5] = [
+    ("spans", spans),
+    ("values that come later", late_values),
+    ("spans left out of order", out_of_order),
+    ("events", events),
+    ("counters", counters),
+];
+
+fn spans(round: u32) {
+    let _outer = info_span!("outer").entered();
+    let _middle = info_span!("middle", round, text = "sixteen bytes ..", ratio = 0.5).entered();
+    let _inner = info_span!("inner", debug = ?Some(round), display = %round).entered();
+}
+
+fn late_values(round: u32) {
+    let span = info_span!("late", early = Empty, late = Empty);
+    span.record("early", round);
+    let _entered = span.enter();
+    span.record("late", round);
+}
+
+fn out_of_order(_: u32) {
+    let outer = info_span!("outer").entered();
+    let inner = info_span!("inner").entered();
+    drop(outer);
+    drop(inner);
+}
+
+fn events(round: u32) {
+    info!("constant");
+    info!(round, "message {round}");
+}
+
+fn counters(round: u32) {
+    trace!(counter.rounds = round);
+}
+
+/// In a ring that overwrites, where every quarter defines names anew.
+#[test]
+fn spans_and_events_of_threads_allocate_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let subscriber = registry().with(tracezero::layer());
+    tracing::subscriber::with_default(subscriber, || {
+        let config = TraceConfig::new().buffer(BufferConfig::ring(256));
+        let session = config.record_all().record_in_memory().unwrap();
+        for (form, record) in FORMS {
+            (0..WARM_UP_ROUNDS * 4).for_each(record);
+            let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
+            assert_eq!(allocations, 0, "{form}");
+        }
+        let (_, report) = session.finish();
+        assert_eq!((report.losses.dropped, report.losses.nested), (0, 0));
+        assert!(report.losses.overwritten > 0, "{report}");
+    });
+}
+
+/// What it takes to draw it by itself: its track.
+#[test]
+fn a_span_that_is_entered_again_allocates_once() {
+    let record = |_| {
+        let span = info_span!("again", number = 1);
+        for _ in 0..4 {
+            span.in_scope(|| ());
+        }
+    };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let subscriber = registry().with(tracezero::layer());
+    tracing::subscriber::with_default(subscriber, || {
+        let config = TraceConfig::new().buffer(BufferConfig::ring(256));
+        let session = config.record_all().record_in_memory().unwrap();
+        (0..WARM_UP_ROUNDS).for_each(record);
+        let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
+        assert_eq!(allocations, u64::from(ROUNDS));
+        drop(session);
+    });
+}
