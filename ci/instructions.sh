@@ -6,3 +6,4 @@ cd "$(dirname "$0")/.."
 
 cargo bench --locked --package protozero --bench instructions
 cargo bench --locked --package tracezero --bench instructions
+cargo bench --locked --package tracezero --bench layer_instructions
