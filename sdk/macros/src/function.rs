@@ -99,8 +99,15 @@ impl Function {
 fn traced_async(signature: &Signature, options: Options, block: &Group) -> TokenStream {
     let span = span("async_span", signature, options);
     if cfg!(feature = "off") {
-        // Named, so that nothing is unused, and nothing that the future would have to keep.
-        return quote!(if false { ::core::mem::drop(#span); } #block);
+        // Named, so that nothing is unused. What does not go on from there borrows nothing that the
+        // future would have to keep.
+        return quote! {
+            if false {
+                ::core::mem::drop(#span);
+                ::core::unreachable!();
+            }
+            #block
+        };
     }
     // Inside of an `async` block, the compiler does not know what the function returns. Messages
     // about that point to where it is said.
