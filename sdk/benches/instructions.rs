@@ -7,21 +7,17 @@
 #[path = "../../protozero/benches/callgrind/mod.rs"]
 mod callgrind;
 
-use std::cell::RefCell;
-use std::future;
 use std::hint::black_box;
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 use tracezero::commit::{CommitRequest, ServiceEndpoint};
 use tracezero::ids::{BufferId, WriterId};
 use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 use tracezero::shm::{Geometry, shared_memory};
 use tracezero::{
-    BufferConfig, DataSource, DataSourceConfig, TraceConfig, TraceFuture as _, Traced,
-    TrackEventConfig, async_span, data_source, instant, span,
+    BufferConfig, DataSource, DataSourceConfig, TraceConfig, TrackEventConfig, data_source,
+    instant, span,
 };
 
 /// The values that are written; opaque to the compiler.
@@ -30,12 +26,7 @@ struct Values {
     number: u32,
     text: String,
     packet: Vec<u8>,
-    future: RefCell<Pending>,
-    future_off: RefCell<Pending>,
 }
-
-/// A future that is never done, with a span.
-type Pending = Pin<Box<Traced<future::Pending<()>>>>;
 
 impl Values {
     fn new() -> Self {
@@ -44,12 +35,6 @@ impl Values {
             number: 7,
             text: "sixteen bytes ..".to_owned(),
             packet: vec![8; 12],
-            future: RefCell::new(Box::pin(
-                future::pending().traced(async_span!("bench", "poll")),
-            )),
-            future_off: RefCell::new(Box::pin(
-                future::pending().traced(async_span!("off", "poll")),
-            )),
         }
     }
 }
@@ -84,13 +69,6 @@ fn record_span_3_args(v: &Values) {
     );
 }
 
-#[inline]
-fn poll(future: &RefCell<Pending>) {
-    let context = &mut Context::from_waker(Waker::noop());
-    let polled = future.borrow_mut().as_mut().poll(context);
-    black_box(polled.is_pending());
-}
-
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
     disabled_event: 6, disabled_event();
@@ -114,11 +92,8 @@ callgrind::subjects! {
     }));
     // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
     instant: 253, record_instant();
-    span: 457, record_span();
-    span_3_args: 666, record_span_3_args(v);
-    // The slice of a poll, with a flow; and nothing of it.
-    poll: 1, poll(&v.future);
-    disabled_poll: 1, poll(&v.future_off);
+    span: 455, record_span();
+    span_3_args: 664, record_span_3_args(v);
 }
 
 /// A service that leaves everything where it is.
@@ -149,8 +124,6 @@ fn main() -> ExitCode {
         record_instant();
         record_span();
         record_span_3_args(&values);
-        poll(&values.future);
-        poll(&values.future_off);
         Packets::trace(|cx| cx.packet(|_| ()));
         record(&mut writer, &values);
         drop(session);

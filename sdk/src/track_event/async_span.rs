@@ -200,12 +200,13 @@ impl Life {
         let Some(track) = &self.track else {
             return;
         };
-        if begun.active_slots() == 0 {
+        let slots = begun.active_slots();
+        if slots == 0 {
             return;
         }
         let placement = Placement::new().on(track);
         let (time, flow) = (placement.time(), flow_of(track));
-        begun.each(|instance| {
+        begun.each(slots, |instance| {
             let (writer, events) = (&mut instance.writer, &mut instance.events);
             let parts = (((), end), EndOf(&flow));
             events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
