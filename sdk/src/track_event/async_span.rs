@@ -259,7 +259,7 @@ fn flow_of(track: &Track) -> Flow {
 fn encode(parts: &impl EventParts, name_iids: &[u32]) -> Box<[u8]> {
     // None while it is in use, where what formats an argument makes a span; it comes back empty.
     let scratch = SCRATCH.try_with(Cell::take).ok().flatten();
-    let mut scratch = scratch.unwrap_or_else(HeapBuffered::new);
+    let mut scratch = scratch.unwrap_or_default();
     parts.write_all(&mut EventWriter::new(&mut scratch.message(), name_iids));
     let fields = scratch.to_vec().into_boxed_slice();
     scratch.reset();

@@ -48,7 +48,7 @@ impl Begun {
     pub(super) fn still_recording(self) -> Option<Self> {
         let mut still = None;
         self.each(self.active_slots(), |instance| {
-            still = Self::union(still, Self::in_instance(instance))
+            still = Self::union(still, Self::in_instance(instance));
         });
         still
     }
