@@ -9,7 +9,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, GenericArgument, LitStr, PathArguments, Result, ReturnType, Signature, Token,
-    Type, TypeInfer, Visibility,
+    Type, Visibility, parse_quote,
 };
 
 use crate::options::Options;
@@ -99,39 +99,50 @@ impl Function {
 fn traced_async(signature: &Signature, options: Options, block: &Group) -> TokenStream {
     let span = span("async_span", signature, options);
     if cfg!(feature = "off") {
-        // Named, so that nothing is unused, and nothing that the future would have to keep.
-        return quote!(if false { ::core::mem::drop(#span); } #block);
+        // Named, so that nothing is unused. What does not go on from there borrows nothing that the
+        // future would have to keep.
+        return quote! {
+            if false {
+                ::core::mem::drop(#span);
+                ::core::unreachable!();
+            }
+            #block
+        };
     }
-    // Inside of an `async` block, the compiler does not know what the function returns. Messages
-    // about that point to where it is said.
-    let returned = match &signature.output {
-        ReturnType::Default => quote!(return ::tracezero::track_event::result_of::<()>();),
-        ReturnType::Type(_, result) => {
-            let span = Span::mixed_site().located_at(result.span());
-            let mut result = result.clone();
-            infer_unnamed(&mut result);
-            quote_spanned!(span=> return ::tracezero::track_event::result_of::<#result>();)
-        }
-    };
+    let result = named_result(&signature.output);
     quote! {
         ::tracezero::Traced::new(#span, async move {
-            if false {
-                #returned
-            }
+            #result
             #block
         })
         .await
     }
 }
 
+/// Tells the compiler what the function returns: inside of an `async` block, it does not know.
+fn named_result(output: &ReturnType) -> TokenStream {
+    // Messages about it point to where it is said.
+    let (span, mut result) = match output {
+        ReturnType::Default => (Span::mixed_site(), Type::Tuple(parse_quote!(()))),
+        // What never returns needs none.
+        ReturnType::Type(_, result) if matches!(**result, Type::Never(_)) => return quote!(),
+        ReturnType::Type(_, result) => {
+            let span = Span::mixed_site().located_at(result.span());
+            (span, Type::clone(result))
+        }
+    };
+    infer_unnamed(&mut result);
+    quote_spanned! {span=>
+        if false {
+            return ::tracezero::track_event::result_of::<#result>();
+        }
+    }
+}
+
 /// Leaves the parts of a type to the compiler that a function's body cannot name.
 fn infer_unnamed(part: &mut Type) {
     match part {
-        Type::ImplTrait(_) | Type::Never(_) => {
-            *part = Type::Infer(TypeInfer {
-                underscore_token: Token![_](Span::call_site()),
-            });
-        }
+        Type::ImplTrait(_) => *part = Type::Infer(parse_quote!(_)),
         Type::Array(array) => infer_unnamed(&mut array.elem),
         Type::Group(group) => infer_unnamed(&mut group.elem),
         Type::Paren(paren) => infer_unnamed(&mut paren.elem),

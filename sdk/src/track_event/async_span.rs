@@ -200,12 +200,13 @@ impl Life {
         let Some(track) = &self.track else {
             return;
         };
-        if begun.active_slots() == 0 {
+        let slots = begun.active_slots();
+        if slots == 0 {
             return;
         }
         let placement = Placement::new().on(track);
         let (time, flow) = (placement.time(), flow_of(track));
-        begun.each(|instance| {
+        begun.each(slots, |instance| {
             let (writer, events) = (&mut instance.writer, &mut instance.events);
             let parts = (((), end), EndOf(&flow));
             events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
@@ -258,7 +259,7 @@ fn flow_of(track: &Track) -> Flow {
 fn encode(parts: &impl EventParts, name_iids: &[u32]) -> Box<[u8]> {
     // None while it is in use, where what formats an argument makes a span; it comes back empty.
     let scratch = SCRATCH.try_with(Cell::take).ok().flatten();
-    let mut scratch = scratch.unwrap_or_else(HeapBuffered::new);
+    let mut scratch = scratch.unwrap_or_default();
     parts.write_all(&mut EventWriter::new(&mut scratch.message(), name_iids));
     let fields = scratch.to_vec().into_boxed_slice();
     scratch.reset();

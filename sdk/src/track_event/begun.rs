@@ -17,9 +17,10 @@ impl Begun {
     /// In what the slots stand for now; `None` without any.
     #[inline(always)]
     pub(crate) fn in_slots(slots: u32) -> Option<Self> {
+        let generation = producer::generation();
         Some(Self {
             slots: NonZeroU32::new(slots)?,
-            generation: producer::generation(),
+            generation,
         })
     }
 
@@ -46,7 +47,9 @@ impl Begun {
     /// Those of them that still record.
     pub(crate) fn still_recording(self) -> Option<Self> {
         let mut still = None;
-        self.each(|instance| still = Self::union(still, Self::in_instance(instance)));
+        self.each(self.active_slots(), |instance| {
+            still = Self::union(still, Self::in_instance(instance));
+        });
         still
     }
 
@@ -62,10 +65,11 @@ impl Begun {
         self.slots.get() & TRACK_EVENT.active_slots()
     }
 
-    /// Calls `write` for each of them that still records.
+    /// Calls `write` for those of them that still record, in the slots of
+    /// [`active_slots`](Self::active_slots).
     #[inline(always)]
-    pub(crate) fn each(self, mut write: impl FnMut(&mut Instance)) {
-        producer::with_instances(&TRACK_EVENT, self.active_slots(), |instance| {
+    pub(crate) fn each(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
             if instance.generation <= self.generation {
                 write(instance);
             }

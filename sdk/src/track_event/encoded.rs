@@ -135,7 +135,7 @@ impl CallSite {
         track: Option<&Track>,
         parts: Encoded<'_>,
     ) {
-        begun.each(|instance| {
+        begun.each(begun.active_slots(), |instance| {
             if parts.is_empty() {
                 instance.events.slice_end(&mut instance.writer, time, track);
                 return;

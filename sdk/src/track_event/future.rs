@@ -77,6 +77,7 @@ impl<F: Future> Future for Traced<F> {
 
 /// Names a type to the compiler, where it is never called: what an `async` block returns.
 #[doc(hidden)]
+#[must_use]
 pub fn result_of<T>() -> T {
     unreachable!("it is only named")
 }

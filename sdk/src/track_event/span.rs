@@ -48,11 +48,12 @@ struct OnTrack {
 /// Ends the innermost slice on a track, that of the thread for `None`.
 #[inline(always)]
 fn end(begun: Begun, time: impl FnOnce() -> EventTime, track: Option<&Track>) {
-    if begun.active_slots() == 0 {
+    let slots = begun.active_slots();
+    if slots == 0 {
         return;
     }
     let time = time();
-    begun.each(|instance| {
+    begun.each(slots, |instance| {
         let writer = &mut instance.writer;
         instance.events.slice_end(writer, time, track);
     });

@@ -6,6 +6,7 @@ use std::panic;
 use std::task::Poll;
 
 use judge::{EventKind, Value};
+use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{Flow, TraceFuture as _, Track, async_span, instant, span};
 
 use crate::executor::{Task, on, pause};
@@ -71,7 +72,7 @@ fn a_future_that_is_dropped_before_it_is_done_ends_there_as_cancelled() {
 fn what_a_dropped_future_holds_ends_before_it() {
     let verdict = recorded(|| {
         let inner = pauses(2).traced(async_span!("test", "inner"));
-        let mut task = Task::new(async { inner.await }.traced(async_span!("test", "outer")));
+        let mut task = Task::new(inner.traced(async_span!("test", "outer")));
         assert!(task.poll().is_pending());
     });
     let (outer, inner) = (picture(&verdict, "outer"), picture(&verdict, "inner"));
@@ -174,7 +175,7 @@ fn its_life_carries_what_the_macro_is_given_and_the_future_borrows_none_of_it() 
     let descriptor = verdict
         .packets
         .iter()
-        .map(|packet| packet.track_descriptor())
+        .map(TracePacket::track_descriptor)
         .find(|descriptor| descriptor.uuid() == begin.track_uuid);
     assert_eq!(descriptor.unwrap().parent_uuid(), parent.uuid());
 }

@@ -1,6 +1,7 @@
 //! Futures in the polls of others: their tracks nest as the futures do.
 
 use judge::Verdict;
+use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{TraceFuture as _, async_span, trace};
 
 use crate::executor::{Task, pause};
@@ -8,10 +9,7 @@ use crate::picture::{Picture, picture, pictures, recorded};
 
 /// The track that the life of a future lies under.
 fn parent_uuid(verdict: &Verdict, future: &Picture) -> u64 {
-    let descriptors = verdict
-        .packets
-        .iter()
-        .map(|packet| packet.track_descriptor());
+    let descriptors = verdict.packets.iter().map(TracePacket::track_descriptor);
     let mut of_life = descriptors.filter(|it| it.uuid() == future.life.begin.track_uuid);
     of_life.next().unwrap().parent_uuid()
 }
