@@ -38,6 +38,11 @@ impl PerfettoSdk {
         Producer::init(arguments.build());
         TrackEvent::init();
         categories::register().expect("categories");
+        Self::start_session()
+    }
+
+    /// With a library that somebody else has set up.
+    pub fn start_session() -> Self {
         let mut session = TracingSession::in_process().expect("a session");
         session.setup(&config());
         session.start_blocking();

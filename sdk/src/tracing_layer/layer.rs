@@ -1,0 +1,313 @@
+//! What `tracing` calls, and what becomes of a span.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Event, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::entered::{self, Entered};
+use super::event::record_event;
+use super::fields::{NameFields, Scratch, with_scratch};
+use super::site::{Site, site_of};
+use super::spans::{FirstEnter, SpanState, Spans};
+use crate::clock;
+use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT};
+
+/// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
+///
+/// ```
+/// use tracing_subscriber::layer::SubscriberExt as _;
+///
+/// let subscriber = tracing_subscriber::registry().with(tracezero::layer());
+/// # tracing::subscriber::with_default(subscriber, || {
+/// let session = tracezero::InMemorySession::start()?;
+/// let _span = tracing::info_span!("read_file", path = "Cargo.toml").entered();
+/// tracing::info!(bytes = 1234, "read");
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// # })?;
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+///
+/// The [guide](crate::guide#spans-of-the-tracing-crate) tells what becomes of what.
+#[must_use]
+pub fn layer() -> TracingLayer {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    TracingLayer {
+        // Relaxed: only that each number is given once counts.
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
+        spans: Spans::new(),
+        async_spans: AsyncSpans::Both,
+        name_fields: Vec::new(),
+    }
+}
+
+/// A layer of `tracing-subscriber`, made by [`layer`].
+#[derive(Debug)]
+pub struct TracingLayer {
+    /// Tells its spans from those of other layers.
+    number: u32,
+    pub(super) spans: Spans,
+    async_spans: AsyncSpans,
+    name_fields: Vec<String>,
+}
+
+/// How spans are drawn that are entered more than once, as those of futures are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AsyncSpans {
+    /// As one slice on a track of its own, from the first enter to the close, and as one on a thread
+    /// each time that it is entered; a flow joins them.
+    #[default]
+    Both,
+    /// As a slice on a thread each time that it is entered, and nothing else.
+    OnThreads,
+}
+
+impl TracingLayer {
+    /// Chooses how spans are drawn that are entered more than once.
+    #[must_use]
+    pub fn async_spans(mut self, async_spans: AsyncSpans) -> Self {
+        self.async_spans = async_spans;
+        self
+    }
+
+    /// Fields whose values are part of the names of spans: `system{name=movement}`. Names are what
+    /// viewers group by and queries ask for.
+    #[must_use]
+    pub fn name_fields<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
+        self.name_fields = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// A span was created.
+    #[inline]
+    fn create(&self, attributes: &Attributes<'_>, id: &Id) {
+        let Some(site) = site_of(attributes.metadata()) else {
+            return;
+        };
+        let slots = site.call_site.active_slots();
+        if slots == 0 {
+            return;
+        }
+        let id = id.into_u64();
+        if attributes.values().is_empty() {
+            return self.spans.add(id, site, |_| ());
+        }
+        with_scratch(|scratch| {
+            scratch.take(site, slots, |values| attributes.record(values));
+            if !self.name_fields.is_empty() {
+                self.write_name(attributes, scratch);
+            }
+            self.spans.add(id, site, |span| {
+                span.args.extend_from_slice(&scratch.args);
+                span.name.push_str(&scratch.name);
+            });
+        });
+    }
+
+    fn write_name(&self, attributes: &Attributes<'_>, scratch: &mut Scratch) {
+        scratch.name.push_str(attributes.metadata().name());
+        let mut fields = NameFields::new(&self.name_fields, &mut scratch.name);
+        attributes.record(&mut fields);
+        if !fields.finish() {
+            scratch.name.clear();
+        }
+    }
+
+    /// A thread enters a span.
+    #[inline]
+    fn enter<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Entered>
+    where
+        S: Subscriber + for<'l> LookupSpan<'l>,
+    {
+        let number = id.into_u64();
+        let (slot_index, slot) = match self.spans.find(number) {
+            Some(found) => found,
+            // It was created while nobody recorded it.
+            None => self
+                .spans
+                .add_late(number, site_of(context.metadata(id)?)?)?,
+        };
+        let mut span = slot.lock();
+        let site = span.site?;
+        let slots = site.call_site.active_slots();
+        if slots == 0 {
+            return None;
+        }
+        let time = EventTime::Now(clock::event_now_ns());
+        let begun = Begun::in_slots(slots);
+        self.note_enter(&mut span, site, time, begun);
+        if self.async_spans == AsyncSpans::Both && site.is_asynchronous() {
+            self.begin_life(&mut span, site, slots, time, id, context);
+        }
+        if span.life.is_some() || site.is_unknown() {
+            slot.needs_end();
+        }
+        self.begin_poll(&mut span, site, slots, time);
+        Some(Entered {
+            layer: self.number,
+            id: number,
+            site,
+            begun,
+            flow: span.flow,
+            slot: slot_index,
+            args_len: span.args.len(),
+        })
+    }
+
+    /// Finds out what kind of span this is.
+    #[inline]
+    fn note_enter(
+        &self,
+        span: &mut SpanState,
+        site: &'static Site,
+        time: EventTime,
+        begun: Option<Begun>,
+    ) {
+        if span.first_enter.is_none() {
+            span.first_enter = Some(FirstEnter {
+                timestamp_ns: time.timestamp_ns(),
+                seen_by: begun,
+            });
+            if self.async_spans == AsyncSpans::Both && site.begins_flows() {
+                span.flow.get_or_insert_with(Flow::new);
+            }
+        } else if !span.is_entered_again {
+            span.is_entered_again = true;
+            site.note_asynchronous();
+        }
+    }
+
+    /// Begins the slice on a thread.
+    #[inline]
+    fn begin_poll(&self, span: &mut SpanState, site: &'static Site, slots: u32, time: EventTime) {
+        let (call_site, placement) = site.named(&span.name);
+        let args = match &span.life {
+            // The slice of the life has them.
+            Some(_) => &[][..],
+            None => &span.args,
+        };
+        if span.causes.is_empty() {
+            let parts = Encoded::new(args, span.flow.as_slice());
+            return call_site.begin_encoded(slots, time, &placement, parts);
+        }
+        span.causes.extend(span.flow);
+        let parts = Encoded::new(args, &span.causes);
+        call_site.begin_encoded(slots, time, &placement, parts);
+        span.causes.clear();
+    }
+
+    /// A thread leaves a span.
+    #[inline]
+    fn exit(&self, id: &Id) {
+        entered::exit(self.number, id.into_u64(), |left, time| {
+            let late = self.spans.at(left.slot, left.id);
+            match late.filter(|slot| slot.args_len() > left.args_len) {
+                Some(slot) => left.end(time, slot.lock().args_after(left.args_len)),
+                None => left.end(time, &[]),
+            }
+        });
+    }
+
+    /// A span has ended.
+    #[inline]
+    fn close(&self, id: &Id) {
+        self.spans.remove(id.into_u64(), |span| {
+            let Some(site) = span.site else { return };
+            if span.first_enter.is_some() && !span.is_entered_again {
+                site.note_synchronous();
+            }
+            if let Some(life) = &span.life
+                && let Some(begun) = life.begun
+            {
+                let time = EventTime::Now(clock::event_now_ns());
+                let end = Encoded::new(span.args_after(life.args_len), &[]).ending(span.flow);
+                let call_site = &site.call_site;
+                call_site.end_encoded(begun, time, Some(&life.track), end);
+            }
+        });
+    }
+
+    /// Values came later than the span.
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        let Some((_, slot)) = self.spans.find(id.into_u64()) else {
+            return;
+        };
+        let Some(site) = slot.lock().site else { return };
+        with_scratch(|scratch| {
+            scratch.take(site, 0, |to| values.record(to));
+            slot.add_args(&scratch.args);
+        });
+    }
+
+    /// A span follows from another one.
+    fn follow(&self, id: &Id, follows: &Id) {
+        let Some((_, cause)) = self.spans.find(follows.into_u64()) else {
+            return;
+        };
+        let flow = {
+            let mut cause = cause.lock();
+            if let Some(site) = cause.site {
+                site.note_followed();
+            }
+            *cause.flow.get_or_insert_with(Flow::new)
+        };
+        if let Some((_, slot)) = self.spans.find(id.into_u64()) {
+            slot.lock().add_cause(flow);
+        }
+    }
+}
+
+/// Whether any session records track events.
+#[inline(always)]
+fn is_recorded() -> bool {
+    TRACK_EVENT.active_slots() != 0
+}
+
+// All spans and events are enabled, whether a session runs or not: a layer that says no says it for
+// all others.
+impl<S> tracing_subscriber::Layer<S> for TracingLayer
+where
+    S: Subscriber + for<'l> LookupSpan<'l>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        if is_recorded() {
+            self.create(attributes, id);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        if is_recorded() {
+            self.record(id, values);
+        }
+    }
+
+    fn on_follows_from(&self, id: &Id, follows: &Id, _: Context<'_, S>) {
+        if is_recorded() {
+            self.follow(id, follows);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if is_recorded() {
+            record_event(event);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if is_recorded() {
+            entered::enter(|| self.enter(id, &context));
+        }
+    }
+
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        self.exit(id);
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        self.close(&id);
+    }
+}
