@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::snapshot::{Snapshot, write_snapshot};
+use super::snapshot::{Snapshot, TakenPart, write_snapshot};
 use super::trigger_callback::TriggerCallback;
 use super::{TraceConfig, TrackEventConfig};
 use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{FlushOutcome, Recording, State, TraceStats};
+use crate::service::{CentralBuffer, FlushOutcome, Recording, SequenceNumbers, State, TraceStats};
 use crate::track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
@@ -209,6 +209,20 @@ impl SessionControl {
         let service = self.runtime.service();
         service.change_data_source(self.id, TRACK_EVENT.name(), config.into());
         Ok(())
+    }
+
+    /// Takes out all that is in the buffers now. `numbers` are those of what was taken before.
+    pub(crate) fn take_part(&self, numbers: &SequenceNumbers) -> Result<TakenPart, Error> {
+        TakenPart::of(self.runtime.here()?, self.id, numbers)
+    }
+
+    /// Whether every buffer has overwritten something since it was taken last.
+    pub(crate) fn buffers_have_lapped(&self) -> bool {
+        let buffers = self.runtime.service().buffers(self.id);
+        let has_lapped = |buffer: &Arc<CentralBuffer>| {
+            buffer.with(|buffer| buffer.stats().bytes_overwritten > 0)
+        };
+        buffers.iter().all(has_lapped)
     }
 
     pub(super) fn runtime(&self) -> &'static Runtime {

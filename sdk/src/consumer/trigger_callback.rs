@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::snapshot::Snapshot;
 use crate::error::Error;
+use crate::flight_recorder;
 use crate::ids::SessionId;
 use crate::producer;
 use crate::runtime::Runtime;
@@ -34,6 +35,7 @@ use crate::service::ReceivedTrigger;
 /// ```
 pub fn activate_trigger(name: &str) {
     producer::activate_triggers(&[name]);
+    flight_recorder::trigger_hit(name);
 }
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;

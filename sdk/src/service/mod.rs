@@ -76,7 +76,7 @@ use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
-pub(crate) use self::session_clone::{CloneRequest, CloneSource};
+pub(crate) use self::session_clone::{CloneRequest, CloneSource, SequenceNumbers};
 pub(crate) use self::streaming::Writing;
 use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
@@ -303,6 +303,14 @@ impl Service {
     pub(crate) fn read_counts(&self, session: SessionId) -> ReadCounts {
         let reader = self.reader(session);
         reader.map_or_else(ReadCounts::default, |reader| reader.lock().framer.counts)
+    }
+
+    /// What the trace of a snapshot calls its sequences; to be asked when it was read.
+    pub(crate) fn sequence_numbers(&self, session: SessionId) -> SequenceNumbers {
+        let reader = self.reader(session);
+        reader.map_or_else(SequenceNumbers::default, |reader| {
+            SequenceNumbers::after(&reader.lock().framer)
+        })
     }
 
     /// What a user may see of producers and sessions.

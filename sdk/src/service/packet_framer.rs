@@ -89,6 +89,23 @@ impl PacketFramer {
         }
     }
 
+    /// A framer for what comes after this one's trace, in a trace that can be read by itself: the
+    /// sequences keep their numbers, and say anew where they come from.
+    pub(super) fn successor(&self) -> Self {
+        let renewed = |(&writer, sequence): (&Writer, &Sequence)| {
+            let sequence = Sequence {
+                is_introduced: false,
+                left_out: LeftOut::default(),
+                ..sequence.clone()
+            };
+            (writer, sequence)
+        };
+        Self {
+            sequences: self.sequences.iter().map(renewed).collect(),
+            ..Self::new()
+        }
+    }
+
     /// Bytes of the packets that were taken and not framed yet.
     pub(super) fn taken_bytes(&self) -> usize {
         self.bytes.len()

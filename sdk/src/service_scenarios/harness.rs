@@ -209,6 +209,7 @@ impl World {
             owner: owner.clone(),
             output,
             trigger,
+            takes_buffers: None,
             done: Box::new(move |made| *done.lock() = Some(made)),
         });
         PendingClone {

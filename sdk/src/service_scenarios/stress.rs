@@ -307,6 +307,7 @@ impl Arena {
             }),
             output: None,
             trigger: None,
+            takes_buffers: None,
             done: Box::new(move |made| {
                 Promises::count(&arena.promises.kept);
                 arena.sessions.lock().extend(made);

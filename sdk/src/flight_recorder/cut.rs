@@ -1,0 +1,277 @@
+//! The parts of a recording as one trace that begins at a given time.
+//!
+//! Packets build on earlier ones of their sequence: they use its names, and count time from the
+//! packet before. So a sequence cannot begin anywhere, but only where it *starts anew*: there it
+//! says everything again. Each is cut at the last such place that is not after the wanted time, so
+//! that nothing after that time is missing, and what is left reads as what is left in a ring does.
+//! A sequence that never starts anew, as those of most custom data sources, stays whole; one that
+//! ended before that time is left out.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use protozero::{Decoder, HeapBuffered, Value};
+
+use crate::clock::BUILTIN_CLOCK_BOOTTIME;
+use crate::protos::trace_packet::SequenceFlags;
+use crate::protos::{Trace, TracePacket, TracePacketDecoder};
+use crate::service::service_packets::SERVICE_SEQUENCE_ID;
+
+/// What was in the buffers from when they were taken before until they were taken.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// A trace.
+    pub(super) trace: Vec<u8>,
+    /// On the trace clock.
+    pub(super) taken_at_ns: u64,
+}
+
+/// Writes parts that follow one another as one trace, with the service's own packets of the last
+/// one. Events before `from_ns` on the trace clock are left out as far as they can be.
+pub(super) fn write_trace(
+    parts: &[Arc<Part>],
+    from_ns: Option<u64>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut cuts = from_ns.map_or_else(Cuts::default, |from_ns| Cuts::of(parts, from_ns));
+    let Some((last, earlier)) = parts.split_last() else {
+        return Ok(());
+    };
+    // The service says first how to read the trace, also what came before the last part.
+    let mut rest = packets(&last.trace).peekable();
+    while let Some(packet) = rest.next_if(Packet::is_of_service) {
+        out.write_all(packet.framed)?;
+    }
+    for (number, part) in earlier.iter().enumerate() {
+        for packet in packets(&part.trace).filter(|packet| !packet.is_of_service()) {
+            cuts.write(number, &packet, out)?;
+        }
+    }
+    for packet in rest {
+        cuts.write(earlier.len(), &packet, out)?;
+    }
+    Ok(())
+}
+
+/// One packet of a part.
+struct Packet<'p> {
+    /// Where it begins in its part.
+    offset: usize,
+    /// As it stands in the trace.
+    framed: &'p [u8],
+    content: &'p [u8],
+    sequence_id: u32,
+}
+
+impl Packet<'_> {
+    fn is_of_service(&self) -> bool {
+        self.sequence_id == SERVICE_SEQUENCE_ID
+    }
+
+    fn decoder(&self) -> TracePacketDecoder<'_> {
+        TracePacketDecoder::new(self.content)
+    }
+}
+
+/// The packets of a trace of our own.
+fn packets(trace: &[u8]) -> impl Iterator<Item = Packet<'_>> {
+    let mut fields = Decoder::new(trace).fields();
+    std::iter::from_fn(move || {
+        let offset = fields.offset();
+        let field = fields.next()?.ok()?;
+        let Value::Bytes(content) = field.value else {
+            return None;
+        };
+        let decoder = TracePacketDecoder::new(content);
+        Some(Packet {
+            offset,
+            framed: &trace[offset..fields.offset()],
+            content,
+            sequence_id: decoder.trusted_packet_sequence_id().ok()??,
+        })
+    })
+}
+
+/// Where each sequence begins, by its id.
+#[derive(Default)]
+struct Cuts {
+    sequences: HashMap<u32, SequenceCut>,
+    /// Events before it may be left out; 0 if nothing is.
+    from_ns: u64,
+}
+
+struct SequenceCut {
+    /// Number of the part, and offset there; `None` for the very beginning.
+    begins_at: Option<(usize, usize)>,
+    clock: SequenceClock,
+    /// When its last packet was; the end of time if that cannot be told.
+    last_ns: u64,
+    /// What its packets say only once: user and process. Owed to the first one that is left.
+    origin: Option<(i32, Option<i32>)>,
+}
+
+/// How the packets of a sequence tell time, unless they name another clock.
+struct SequenceClock {
+    /// `None` before it was said, and if it is not understood.
+    id: Option<u32>,
+    unit_ns: u64,
+    is_incremental: bool,
+    now_ns: u64,
+}
+
+impl Cuts {
+    fn of(parts: &[Arc<Part>], from_ns: u64) -> Self {
+        let mut cuts = Self {
+            from_ns,
+            ..Self::default()
+        };
+        for (number, part) in parts.iter().enumerate() {
+            for packet in packets(&part.trace).filter(|packet| !packet.is_of_service()) {
+                cuts.look_at(number, &packet);
+            }
+        }
+        cuts
+    }
+
+    fn look_at(&mut self, part: usize, packet: &Packet<'_>) {
+        let sequence = self.sequences.entry(packet.sequence_id).or_default();
+        let decoder = packet.decoder();
+        let starts_anew = sequence_flags(&decoder) & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0;
+        if starts_anew != 0 {
+            sequence.clock = SequenceClock::of_start(&decoder);
+        }
+        match sequence.clock.time_of(&decoder) {
+            Time::At(time_ns) => {
+                sequence.last_ns = sequence.last_ns.max(time_ns);
+                if starts_anew != 0 && time_ns <= self.from_ns {
+                    sequence.begins_at = Some((part, packet.offset));
+                }
+            }
+            Time::Unknown => sequence.last_ns = u64::MAX,
+            Time::None => {}
+        }
+    }
+
+    /// Writes the packet, unless its sequence begins after it.
+    fn write(&mut self, part: usize, packet: &Packet<'_>, out: &mut impl Write) -> io::Result<()> {
+        let cut = self.sequences.get_mut(&packet.sequence_id);
+        let Some(cut) = cut.filter(|cut| cut.begins_at.is_some()) else {
+            return out.write_all(packet.framed);
+        };
+        let is_before = cut
+            .begins_at
+            .is_some_and(|begin| (part, packet.offset) < begin);
+        let decoder = packet.decoder();
+        if is_before || cut.last_ns < self.from_ns {
+            if let Ok(Some(uid)) = decoder.trusted_uid() {
+                cut.origin = Some((uid, decoder.trusted_pid().ok().flatten()));
+            }
+            return Ok(());
+        }
+        match cut.origin.take() {
+            Some((uid, pid)) if decoder.trusted_uid() == Ok(None) => {
+                out.write_all(&with_origin(packet.content, uid, pid))
+            }
+            _ => out.write_all(packet.framed),
+        }
+    }
+}
+
+impl Default for SequenceCut {
+    fn default() -> Self {
+        Self {
+            begins_at: None,
+            clock: SequenceClock::unknown(),
+            last_ns: 0,
+            origin: None,
+        }
+    }
+}
+
+/// When something was.
+enum Time {
+    At(u64),
+    /// It has a time that cannot be told.
+    Unknown,
+    /// It has none.
+    None,
+}
+
+impl SequenceClock {
+    const fn unknown() -> Self {
+        Self {
+            id: None,
+            unit_ns: 1,
+            is_incremental: false,
+            now_ns: 0,
+        }
+    }
+
+    /// What the packet says with which a sequence starts anew.
+    fn of_start(packet: &TracePacketDecoder<'_>) -> Self {
+        let default_id = || {
+            packet
+                .trace_packet_defaults()
+                .ok()??
+                .timestamp_clock_id()
+                .ok()?
+        };
+        let Some(id) = default_id() else {
+            return Self::unknown();
+        };
+        let mut clock = Self {
+            id: Some(id),
+            ..Self::unknown()
+        };
+        let Ok(Some(snapshot)) = packet.clock_snapshot() else {
+            // A clock that was not told is one that all know.
+            let is_known = id == BUILTIN_CLOCK_BOOTTIME;
+            return if is_known { clock } else { Self::unknown() };
+        };
+        let shown = snapshot.clocks().filter_map(Result::ok);
+        for shown in shown.filter(|shown| shown.clock_id() == Ok(Some(id))) {
+            clock.is_incremental = shown.is_incremental() == Ok(Some(true));
+            clock.unit_ns = shown.unit_multiplier_ns().ok().flatten().unwrap_or(1);
+            let value = shown.timestamp().ok().flatten().unwrap_or(0);
+            clock.now_ns = value.saturating_mul(clock.unit_ns);
+        }
+        clock
+    }
+
+    /// When a packet was. Each has to be asked about, since distances add up.
+    fn time_of(&mut self, packet: &TracePacketDecoder<'_>) -> Time {
+        let Ok(Some(timestamp)) = packet.timestamp() else {
+            return Time::None;
+        };
+        match packet.timestamp_clock_id().ok().flatten().or(self.id) {
+            Some(BUILTIN_CLOCK_BOOTTIME) => Time::At(timestamp),
+            id if id.is_some() && id == self.id => {
+                let units_ns = timestamp.saturating_mul(self.unit_ns);
+                if !self.is_incremental {
+                    return Time::At(units_ns);
+                }
+                self.now_ns = self.now_ns.saturating_add(units_ns);
+                Time::At(self.now_ns)
+            }
+            _ => Time::Unknown,
+        }
+    }
+}
+
+fn sequence_flags(packet: &TracePacketDecoder<'_>) -> i32 {
+    packet.sequence_flags().ok().flatten().unwrap_or(0) as i32
+}
+
+/// A packet that also says where its sequence comes from.
+fn with_origin(content: &[u8], uid: i32, pid: Option<i32>) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    buffer.message().add_packet(|packet: &mut TracePacket<'_>| {
+        packet.as_message_mut().append_raw(content);
+        packet.set_trusted_uid(uid);
+        if let Some(pid) = pid {
+            packet.set_trusted_pid(pid);
+        }
+    });
+    buffer.to_vec()
+}

@@ -1,0 +1,99 @@
+//! What was recorded: the parts that were taken out of the buffers, and what has come since.
+//!
+//! ```text
+//!    parts, as traces                              in the buffers
+//!   +----------------+----+-----------------------+- - - - - - - -
+//!   |                |    |                       |  recorded now
+//!   +----------------+----+-----------------------+- - - - - - - -
+//!                    a snapshot was taken at each line
+//! ```
+//!
+//! A snapshot takes everything out of the buffers and leaves them empty; what comes later goes on
+//! exactly where that ends. So a snapshot is a list of parts: nothing is copied while writers wait,
+//! nothing is in two parts, and what came before an event cannot be overwritten by what comes after
+//! it. Parts stay until as much has come as the buffers hold, for the snapshots that follow.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cut::Part;
+use crate::clock;
+use crate::consumer::SessionControl;
+use crate::error::Error;
+use crate::service::SequenceNumbers;
+
+/// Parts together are at most so many times as large as the buffers, also if somebody waits for
+/// more.
+const PARTS_MAX_RINGS: usize = 3;
+
+/// The recording so far.
+pub(super) struct History {
+    control: SessionControl,
+    numbers: SequenceNumbers,
+    parts: VecDeque<Arc<Part>>,
+    /// Of all buffers together.
+    ring_bytes: usize,
+    /// What is older is nobody's business.
+    keep: Option<Duration>,
+}
+
+impl History {
+    pub(super) fn new(control: SessionControl, ring_bytes: usize, keep: Option<Duration>) -> Self {
+        Self {
+            control,
+            numbers: SequenceNumbers::default(),
+            parts: VecDeque::new(),
+            ring_bytes,
+            keep,
+        }
+    }
+
+    /// Takes what is in the buffers.
+    pub(super) fn take(&mut self) -> Result<(), Error> {
+        let taken = self.control.take_part(&self.numbers)?;
+        self.numbers = taken.numbers;
+        self.parts.push_back(Arc::new(Part {
+            trace: taken.trace,
+            taken_at_ns: clock::now_ns(),
+        }));
+        Ok(())
+    }
+
+    /// What was taken, from the part on that has `from_ns` in it, or from the oldest on.
+    pub(super) fn parts_from(&self, from_ns: Option<u64>) -> Vec<Arc<Part>> {
+        let is_wanted = |part: &&Arc<Part>| part.taken_at_ns >= from_ns.unwrap_or(0);
+        self.parts.iter().filter(is_wanted).cloned().collect()
+    }
+
+    /// Since when there is something to keep for snapshots to come, on the trace clock.
+    pub(super) fn kept_from_ns(&self) -> Option<u64> {
+        let keep_ns = u64::try_from(self.keep?.as_nanos()).unwrap_or(u64::MAX);
+        Some(clock::now_ns().saturating_sub(keep_ns))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Forgets parts that nobody needs any more. Somebody waits for what came after `wanted_ns`.
+    pub(super) fn forget(&mut self, wanted_ns: Option<u64>) {
+        if self.parts.is_empty() {
+            return;
+        }
+        let kept_ns = self.kept_from_ns().unwrap_or(0);
+        let has_lapped = self.control.buffers_have_lapped();
+        while let Some(oldest) = self.parts.front() {
+            let later_bytes: usize = self.parts.iter().skip(1).map(|it| it.trace.len()).sum();
+            let is_replaced = has_lapped || later_bytes >= self.ring_bytes;
+            let is_wanted = wanted_ns.is_some_and(|wanted_ns| oldest.taken_at_ns >= wanted_ns);
+            let is_of_use = is_wanted || (!is_replaced && oldest.taken_at_ns >= kept_ns);
+            let all_bytes = later_bytes + oldest.trace.len();
+            let is_affordable = later_bytes == 0 || all_bytes <= PARTS_MAX_RINGS * self.ring_bytes;
+            if is_of_use && is_affordable {
+                return;
+            }
+            self.parts.pop_front();
+        }
+    }
+}
