@@ -8,9 +8,7 @@ use std::sync::mpsc;
 use crate::error::{Error, Refusal};
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{
-    CloneRequest, CloneSource, ReceivedTrigger, SequenceNumbers, SessionOwner, TraceOutput,
-};
+use crate::service::{CloneRequest, CloneSource, ReceivedTrigger, SessionOwner, TraceOutput};
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
 ///
@@ -80,7 +78,7 @@ impl Snapshot {
         trigger: Option<ReceivedTrigger>,
     ) -> Result<Self, Error> {
         let name = trigger.as_ref().map(|trigger| trigger.name.clone());
-        let clone = clone_of(runtime, source, trigger, None, None)?;
+        let clone = clone_of(runtime, source, trigger, None)?;
         let service = runtime.service();
         let mut trace = Vec::new();
         service.read(clone, &mut trace);
@@ -146,42 +144,14 @@ pub(super) fn write_snapshot(
         source,
     };
     let output = TraceOutput::new(File::create(path).map_err(file_error)?);
-    let clone = clone_of(runtime, CloneSource::Id(session), None, Some(output), None).inspect_err(
-        |_| {
+    let clone =
+        clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
             // An empty file is no trace. That it cannot be removed changes nothing.
             let _ = fs::remove_file(path);
-        },
-    )?;
+        })?;
     let written = service.write_into_file(clone);
     service.free(clone);
     written.map(drop).map_err(file_error)
-}
-
-/// What the buffers of a session held, taken out of them: what is taken next goes on where this
-/// ends, and each part can be read by itself.
-pub(crate) struct TakenPart {
-    /// A trace.
-    pub(crate) trace: Vec<u8>,
-    /// What the next part is to call the sequences.
-    pub(crate) numbers: SequenceNumbers,
-}
-
-impl TakenPart {
-    /// Takes all that is in the buffers now. `numbers` are those of the part before.
-    pub(super) fn of(
-        runtime: &'static Runtime,
-        session: SessionId,
-        numbers: &SequenceNumbers,
-    ) -> Result<Self, Error> {
-        let source = CloneSource::Id(session);
-        let clone = clone_of(runtime, source, None, None, Some(numbers.clone()))?;
-        let service = runtime.service();
-        let mut trace = Vec::new();
-        service.read(clone, &mut trace);
-        let numbers = service.sequence_numbers(clone);
-        service.free(clone);
-        Ok(Self { trace, numbers })
-    }
 }
 
 /// Clones a session, and waits until that is done.
@@ -190,7 +160,6 @@ fn clone_of(
     source: CloneSource,
     trigger: Option<ReceivedTrigger>,
     output: Option<TraceOutput>,
-    takes_buffers: Option<SequenceNumbers>,
 ) -> Result<SessionId, Error> {
     let (tell, told) = mpsc::sync_channel(1);
     runtime.service().clone_session(CloneRequest {
@@ -199,7 +168,6 @@ fn clone_of(
         owner: Arc::new(Nobody),
         output,
         trigger,
-        takes_buffers,
         done: Box::new(move |outcome| {
             // The receiver waits below.
             let _ = tell.send(outcome);

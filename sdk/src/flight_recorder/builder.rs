@@ -233,14 +233,12 @@ impl FlightRecorderBuilder {
             path: self.made_directory()?,
             limit: self.limit_files,
         };
-        let ring_kib = config.buffers.iter().map(|it| it.size_kb as usize);
-        let ring_bytes = ring_kib.sum::<usize>() * 1024;
         let session = config.record_in_memory()?;
         let desk = Desk::new(self.min_interval);
         let (saves, waiting) = mpsc::sync_channel(SAVES_WAITING_MAX);
         let keeper = Keeper {
             desk: Arc::clone(&desk),
-            history: History::new(session.control().clone(), ring_bytes, self.keep),
+            history: History::new(session.control().clone(), self.keep),
             windows: Vec::new(),
             saves,
         };

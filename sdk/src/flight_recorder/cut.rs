@@ -2,10 +2,10 @@
 //!
 //! Packets build on earlier ones of their sequence: they use its names, and count time from the
 //! packet before. So a sequence cannot begin anywhere, but only where it *starts anew*: there it
-//! says everything again. Each is cut at the last such place that is not after the wanted time, so
-//! that nothing after that time is missing, and what is left reads as what is left in a ring does.
-//! A sequence that never starts anew, as those of most custom data sources, stays whole; one that
-//! ended before that time is left out.
+//! says everything again. Each is cut at the last such place before the first event that is wanted, so
+//! that none is missing, and what is left reads as what is left in a ring does. One without an event
+//! that is wanted is left out. A sequence that never starts anew, as those of most custom data
+//! sources, stays whole.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::{Trace, TracePacket, TracePacketDecoder};
 use crate::service::service_packets::SERVICE_SEQUENCE_ID;
 
-/// What was in the buffers from when they were taken before until they were taken.
+/// What was recorded since the part before was taken.
 #[derive(Debug)]
 pub(super) struct Part {
     /// A trace.
@@ -102,11 +102,11 @@ struct Cuts {
 }
 
 struct SequenceCut {
-    /// Number of the part, and offset there; `None` for the very beginning.
-    begins_at: Option<(usize, usize)>,
+    /// Where it last started anew: number of the part, and offset there. `None` before it did.
+    started_at: Option<(usize, usize)>,
+    /// Whether there was an event that is wanted: then it begins where it started before that one.
+    is_wanted: bool,
     clock: SequenceClock,
-    /// When its last packet was; the end of time if that cannot be told.
-    last_ns: u64,
     /// What its packets say only once: user and process. Owed to the first one that is left.
     origin: Option<(i32, Option<i32>)>,
 }
@@ -136,34 +136,32 @@ impl Cuts {
 
     fn look_at(&mut self, part: usize, packet: &Packet<'_>) {
         let sequence = self.sequences.entry(packet.sequence_id).or_default();
+        if sequence.is_wanted {
+            return;
+        }
         let decoder = packet.decoder();
         let starts_anew = sequence_flags(&decoder) & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0;
         if starts_anew != 0 {
             sequence.clock = SequenceClock::of_start(&decoder);
+            sequence.started_at = Some((part, packet.offset));
         }
-        match sequence.clock.time_of(&decoder) {
-            Time::At(time_ns) => {
-                sequence.last_ns = sequence.last_ns.max(time_ns);
-                if starts_anew != 0 && time_ns <= self.from_ns {
-                    sequence.begins_at = Some((part, packet.offset));
-                }
-            }
-            Time::Unknown => sequence.last_ns = u64::MAX,
-            Time::None => {}
-        }
+        sequence.is_wanted = match sequence.clock.time_of(&decoder) {
+            Time::At(time_ns) => time_ns >= self.from_ns,
+            Time::Unknown => true,
+            Time::None => false,
+        };
     }
 
     /// Writes the packet, unless its sequence begins after it.
     fn write(&mut self, part: usize, packet: &Packet<'_>, out: &mut impl Write) -> io::Result<()> {
-        let cut = self.sequences.get_mut(&packet.sequence_id);
-        let Some(cut) = cut.filter(|cut| cut.begins_at.is_some()) else {
+        let Some(cut) = self.sequences.get_mut(&packet.sequence_id) else {
             return out.write_all(packet.framed);
         };
-        let is_before = cut
-            .begins_at
-            .is_some_and(|begin| (part, packet.offset) < begin);
+        let Some(started_at) = cut.started_at else {
+            return out.write_all(packet.framed);
+        };
         let decoder = packet.decoder();
-        if is_before || cut.last_ns < self.from_ns {
+        if !cut.is_wanted || (part, packet.offset) < started_at {
             if let Ok(Some(uid)) = decoder.trusted_uid() {
                 cut.origin = Some((uid, decoder.trusted_pid().ok().flatten()));
             }
@@ -181,9 +179,9 @@ impl Cuts {
 impl Default for SequenceCut {
     fn default() -> Self {
         Self {
-            begins_at: None,
+            started_at: None,
+            is_wanted: false,
             clock: SequenceClock::unknown(),
-            last_ns: 0,
             origin: None,
         }
     }

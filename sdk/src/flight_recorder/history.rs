@@ -8,10 +8,10 @@
 //!                    a snapshot was taken at each line
 //! ```
 //!
-//! A snapshot takes everything out of the buffers and leaves them empty; what comes later goes on
-//! exactly where that ends. So a snapshot is a list of parts: nothing is copied while writers wait,
-//! nothing is in two parts, and what came before an event cannot be overwritten by what comes after
-//! it. Parts stay until as much has come as the buffers hold, for the snapshots that follow.
+//! A snapshot reads what has come since the last one: that is another part, and the snapshot is a
+//! list of parts. So nothing is copied while writers wait, no event is in two parts, and what came
+//! before an event cannot be overwritten by what comes after it. Parts stay until as much has come
+//! as the buffers hold, for the snapshots that follow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,9 +19,7 @@ use std::time::Duration;
 
 use super::cut::Part;
 use crate::clock;
-use crate::consumer::SessionControl;
-use crate::error::Error;
-use crate::service::SequenceNumbers;
+use crate::consumer::{BufferFill, SessionControl};
 
 /// Parts together are at most so many times as large as the buffers, also if somebody waits for
 /// more.
@@ -30,34 +28,31 @@ const PARTS_MAX_RINGS: usize = 3;
 /// The recording so far.
 pub(super) struct History {
     control: SessionControl,
-    numbers: SequenceNumbers,
     parts: VecDeque<Arc<Part>>,
-    /// Of all buffers together.
-    ring_bytes: usize,
+    /// What the buffers had taken when the newest part was.
+    fill_then: Vec<BufferFill>,
     /// What is older is nobody's business.
     keep: Option<Duration>,
 }
 
 impl History {
-    pub(super) fn new(control: SessionControl, ring_bytes: usize, keep: Option<Duration>) -> Self {
+    pub(super) fn new(control: SessionControl, keep: Option<Duration>) -> Self {
         Self {
+            fill_then: control.buffer_fill(),
             control,
-            numbers: SequenceNumbers::default(),
             parts: VecDeque::new(),
-            ring_bytes,
             keep,
         }
     }
 
     /// Takes what is in the buffers.
-    pub(super) fn take(&mut self) -> Result<(), Error> {
-        let taken = self.control.take_part(&self.numbers)?;
-        self.numbers = taken.numbers;
+    pub(super) fn take(&mut self) {
+        let trace = self.control.read_part();
+        self.fill_then = self.control.buffer_fill();
         self.parts.push_back(Arc::new(Part {
-            trace: taken.trace,
+            trace,
             taken_at_ns: clock::now_ns(),
         }));
-        Ok(())
     }
 
     /// What was taken, from the part on that has `from_ns` in it, or from the oldest on.
@@ -82,18 +77,28 @@ impl History {
             return;
         }
         let kept_ns = self.kept_from_ns().unwrap_or(0);
-        let has_lapped = self.control.buffers_have_lapped();
+        let has_lapped = self.has_lapped();
+        let ring_bytes: u64 = self.fill_then.iter().map(|it| it.size_bytes).sum();
+        let ring_bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX);
         while let Some(oldest) = self.parts.front() {
             let later_bytes: usize = self.parts.iter().skip(1).map(|it| it.trace.len()).sum();
-            let is_replaced = has_lapped || later_bytes >= self.ring_bytes;
+            let is_replaced = has_lapped || later_bytes >= ring_bytes;
             let is_wanted = wanted_ns.is_some_and(|wanted_ns| oldest.taken_at_ns >= wanted_ns);
             let is_of_use = is_wanted || (!is_replaced && oldest.taken_at_ns >= kept_ns);
             let all_bytes = later_bytes + oldest.trace.len();
-            let is_affordable = later_bytes == 0 || all_bytes <= PARTS_MAX_RINGS * self.ring_bytes;
+            let is_affordable =
+                later_bytes == 0 || all_bytes <= PARTS_MAX_RINGS.saturating_mul(ring_bytes);
             if is_of_use && is_affordable {
                 return;
             }
             self.parts.pop_front();
         }
+    }
+
+    /// Whether every buffer was filled since the newest part was taken.
+    fn has_lapped(&self) -> bool {
+        let now = self.control.buffer_fill();
+        let mut pairs = self.fill_then.iter().zip(&now);
+        pairs.all(|(then, now)| now.written_bytes - then.written_bytes >= now.size_bytes)
     }
 }

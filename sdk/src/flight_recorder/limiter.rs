@@ -90,7 +90,7 @@ mod tests {
     fn a_name_is_joined_until_it_is_taken_and_too_soon_for_an_interval() {
         let mut limiter = Limiter::default();
         let start = Instant::now();
-        let mut ask = |limiter: &mut Limiter, name: &str, seconds| {
+        let ask = |limiter: &mut Limiter, name: &str, seconds| {
             let now = start + Duration::from_secs(seconds);
             let saving = SavingSnapshot::new();
             (limiter.admit(name, now, INTERVAL, &saving), saving)

@@ -56,9 +56,8 @@ impl SavingSnapshot {
     ///
     /// # Errors
     ///
-    /// If it cannot be written, if there was no memory for another ring, if there was a snapshot of
-    /// this name a moment ago, if too many wait to be written, if the recorder has stopped. If this
-    /// is a forked child.
+    /// If it cannot be written, if there was a snapshot of this name a moment ago, if too many wait
+    /// to be written, if the recorder has stopped. If this is a forked child.
     pub fn wait(&self) -> Result<PathBuf, FlightError> {
         if forked_child::is_quiet() {
             return Err(Error::ForkedChild.into());

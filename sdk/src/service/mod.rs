@@ -76,7 +76,7 @@ use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
-pub(crate) use self::session_clone::{CloneRequest, CloneSource, SequenceNumbers};
+pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 pub(crate) use self::streaming::Writing;
 use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
@@ -281,6 +281,25 @@ impl Service {
         });
     }
 
+    /// Appends what came since this was read last, with all that makes it a trace of its own: what is
+    /// read goes on exactly where the last reading ended. Nothing comes of the sessions that
+    /// [`read`](Self::read) leaves out.
+    pub(crate) fn read_part(&self, session: SessionId, trace: &mut Vec<u8>) {
+        let Some(reader) = self.readable(session) else {
+            return;
+        };
+        let mut reader = reader.lock();
+        self.look(|control| {
+            let session = control.sessions.get_mut(&session);
+            session.map(TracingSession::begin_trace_anew)
+        });
+        reader.framer.introduce_anew();
+        let Ok(()) = reader.read_all(self, session, |batch| {
+            trace.extend_from_slice(batch);
+            Ok::<(), Infallible>(())
+        });
+    }
+
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
         self.look(|control| {
             let session = control.sessions.get(&session)?;
@@ -303,14 +322,6 @@ impl Service {
     pub(crate) fn read_counts(&self, session: SessionId) -> ReadCounts {
         let reader = self.reader(session);
         reader.map_or_else(ReadCounts::default, |reader| reader.lock().framer.counts)
-    }
-
-    /// What the trace of a snapshot calls its sequences; to be asked when it was read.
-    pub(crate) fn sequence_numbers(&self, session: SessionId) -> SequenceNumbers {
-        let reader = self.reader(session);
-        reader.map_or_else(SequenceNumbers::default, |reader| {
-            SequenceNumbers::after(&reader.lock().framer)
-        })
     }
 
     /// What a user may see of producers and sessions.

@@ -89,20 +89,11 @@ impl PacketFramer {
         }
     }
 
-    /// A framer for what comes after this one's trace, in a trace that can be read by itself: the
-    /// sequences keep their numbers, and say anew where they come from.
-    pub(super) fn successor(&self) -> Self {
-        let renewed = |(&writer, sequence): (&Writer, &Sequence)| {
-            let sequence = Sequence {
-                is_introduced: false,
-                left_out: LeftOut::default(),
-                ..sequence.clone()
-            };
-            (writer, sequence)
-        };
-        Self {
-            sequences: self.sequences.iter().map(renewed).collect(),
-            ..Self::new()
+    /// Has every sequence say once more where it comes from: what is framed next is to be read
+    /// without what was framed before.
+    pub(super) fn introduce_anew(&mut self) {
+        for sequence in self.sequences.values_mut() {
+            sequence.is_introduced = false;
         }
     }
 

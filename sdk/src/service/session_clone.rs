@@ -43,10 +43,6 @@ pub(crate) struct CloneRequest {
     pub(crate) output: Option<TraceOutput>,
     /// The trigger that asked for it.
     pub(crate) trigger: Option<ReceivedTrigger>,
-    /// Whether the snapshot gets the buffers themselves, and the source empty ones, whatever the
-    /// configuration says. The numbers are those of the snapshot that was taken before; only if the
-    /// source does not write into a file.
-    pub(crate) takes_buffers: Option<SequenceNumbers>,
     /// Told of the new session, or why there is none.
     pub(crate) done: CloneDone,
 }
@@ -59,28 +55,6 @@ impl CloneRequest {
 }
 
 pub(crate) type CloneDone = Box<dyn FnOnce(Result<SessionId, Error>) + Send>;
-
-/// What a snapshot calls its sequences, for the next one.
-pub(crate) struct SequenceNumbers(PacketFramer);
-
-impl SequenceNumbers {
-    pub(super) fn after(framer: &PacketFramer) -> Self {
-        Self(framer.successor())
-    }
-}
-
-impl Clone for SequenceNumbers {
-    fn clone(&self) -> Self {
-        Self(self.0.successor())
-    }
-}
-
-/// No sequence has a number yet.
-impl Default for SequenceNumbers {
-    fn default() -> Self {
-        Self(PacketFramer::new())
-    }
-}
 
 /// The session to take a snapshot of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,9 +188,7 @@ impl Control {
             .ok_or(Refusal::SessionEnded)?;
         for &index in group {
             let buffer = &session.buffers[index];
-            let is_handed_over = pending.request.takes_buffers.is_some()
-                || session.recording.config.buffers[index].transfer_on_clone;
-            let taken = if is_handed_over {
+            let taken = if session.recording.config.buffers[index].transfer_on_clone {
                 buffer.take()
             } else {
                 buffer.copy()
@@ -232,12 +204,11 @@ impl Control {
 
     /// Nothing is left to be flushed.
     fn clone_is_flushed(&mut self, id: CloneId) {
-        let Some(mut pending) = self.clones.remove(&id) else {
+        let Some(pending) = self.clones.remove(&id) else {
             return;
         };
         if !pending.is_of_file {
-            let numbers = pending.request.takes_buffers.take().unwrap_or_default();
-            return self.finish_clone(pending, numbers.0);
+            return self.finish_clone(pending, PacketFramer::new());
         }
         let source = pending.source;
         match self.sessions.get(&source) {

@@ -209,7 +209,6 @@ impl World {
             owner: owner.clone(),
             output,
             trigger,
-            takes_buffers: None,
             done: Box::new(move |made| *done.lock() = Some(made)),
         });
         PendingClone {

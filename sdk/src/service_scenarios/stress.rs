@@ -307,7 +307,6 @@ impl Arena {
             }),
             output: None,
             trigger: None,
-            takes_buffers: None,
             done: Box::new(move |made| {
                 Promises::count(&arena.promises.kept);
                 arena.sessions.lock().extend(made);

@@ -1,0 +1,144 @@
+//! Many requests at once, and disks that hang.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tracezero::{FlightError, activate_trigger};
+
+use crate::trace::{Folder, Trace, record};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_storm_of_one_reason_leaves_one_file() {
+    let folder = Folder::new("storm");
+    let recorder = folder
+        .recorder()
+        .min_interval(HOUR)
+        .trigger("slow")
+        .start()
+        .unwrap();
+    for _ in 0..1_000 {
+        let _ = recorder.snapshot("slow request").save_in_background();
+        activate_trigger("slow");
+    }
+    let stats = recorder.stop();
+    assert_eq!(folder.files().len(), 2);
+    assert_eq!((stats.saved, stats.failed), (2, 0));
+    assert_eq!(stats.joined + stats.too_soon, 2 * 999);
+}
+
+#[test]
+fn what_comes_while_a_window_waits_is_in_its_file() {
+    let folder = Folder::new("joined");
+    let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
+    let ask = || recorder.around("slow", HOUR, HOUR).save_in_background();
+    let first = ask();
+    for number in 0..100 {
+        record(number);
+        assert!(ask().is_same(&first));
+    }
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.joined, stats.too_soon), (1, 100, 0));
+    assert_eq!(folder.only_trace().numbers().len(), 100);
+}
+
+#[test]
+fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_does_not() {
+    let folder = Folder::new("interval");
+    let interval = Duration::from_millis(200);
+    let recorder = folder.recorder().min_interval(interval).start().unwrap();
+    recorder.snapshot("a").save().unwrap();
+    let Err(FlightError::TooSoon { name, since }) = recorder.snapshot("a").save() else {
+        panic!("too soon");
+    };
+    assert_eq!(name, "a");
+    assert!(since < interval);
+    recorder.snapshot("b").save().unwrap();
+    thread::sleep(interval);
+    recorder.snapshot("a").save().unwrap();
+}
+
+/// A file that blocks whoever writes it: a pipe that nobody reads.
+#[test]
+fn writers_and_requests_go_on_while_the_disk_hangs() {
+    const EVENTS: u64 = 40_000;
+    let folder = Folder::new("hangs");
+    let pipe = folder.path.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Room for all.
+    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
+    let hanging = recorder
+        .snapshot("hangs")
+        .to_file(&pipe)
+        .save_in_background();
+    // All of it comes while the first snapshot hangs: nobody reads before this is over.
+    (0..EVENTS).for_each(record);
+    let later = recorder.snapshot("later").save_in_background();
+    assert!(hanging.wait_for(Duration::from_millis(50)).is_none());
+    assert!(!later.is_over());
+
+    // What was begun is in the buffers, or was read from them.
+    let sequences = recorder.control().stats().sequences;
+    let sum = |count: fn(&tracezero::SequenceAccount) -> u64| -> u64 {
+        sequences.iter().map(count).sum()
+    };
+    assert!(sum(|it| it.begun) >= EVENTS);
+    assert_eq!(
+        sum(|it| it.begun),
+        sum(|it| it.buffered + it.in_flight + it.read)
+    );
+
+    // More than can wait: those that do not fit are refused, and nobody waits.
+    let (mut waiting, mut refused) = (Vec::new(), 0);
+    for number in 0..100 {
+        let saving = recorder
+            .snapshot(&format!("n{number}"))
+            .save_in_background();
+        match saving.wait_for(Duration::from_millis(20)) {
+            Some(Err(FlightError::Busy { .. })) => refused += 1,
+            Some(other) => panic!("{other:?}"),
+            None => waiting.push(saving),
+        }
+        if refused > 3 {
+            break;
+        }
+    }
+    assert!(waiting.len() <= 4, "{}", waiting.len());
+
+    let mut bytes = Vec::new();
+    File::open(&pipe).unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(hanging.wait().unwrap(), pipe);
+    let trace = Trace::of(&later.wait().unwrap());
+    assert!(trace.numbers().into_iter().eq(0..EVENTS));
+    for saving in waiting {
+        saving.wait().unwrap();
+    }
+    assert_eq!(recorder.stop().failed, refused);
+    fs::remove_file(pipe).unwrap();
+}
+
+#[test]
+fn a_callback_that_hangs_stops_nobody_else() {
+    let folder = Folder::new("callback");
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let recorder = folder
+        .recorder()
+        .on_saved(move |_, _| {
+            let _ = wait.lock().unwrap().recv();
+        })
+        .start()
+        .unwrap();
+    recorder.snapshot("first").save().unwrap();
+    (0..10_000).for_each(record);
+    let second = recorder.snapshot("second").save_in_background();
+    assert!(second.wait_for(Duration::from_millis(20)).is_none());
+    drop(go_on);
+    second.wait().unwrap();
+}
