@@ -6,6 +6,10 @@
 //! that none is missing, and what is left reads as what is left in a ring does. One without an event
 //! that is wanted is left out. A sequence that never starts anew, as those of most custom data
 //! sources, stays whole.
+//!
+//! What builds on packets that are not there is left out as well: nobody could read it. These are
+//! the oldest packets of a ring that has lapped, at most a quarter of it; the statistics in the
+//! trace count what was overwritten.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -107,8 +111,10 @@ struct SequenceCut {
     /// Whether there was an event that is wanted: then it begins where it started before that one.
     is_wanted: bool,
     clock: SequenceClock,
-    /// What its packets say only once: user and process. Owed to the first one that is left.
-    origin: Option<(i32, Option<i32>)>,
+    /// Whether what its packets build on was written.
+    is_readable: bool,
+    /// What was said by packets that are left out, for the next one that is not.
+    owed: Said,
 }
 
 /// How the packets of a sequence tell time, unless they name another clock.
@@ -152,27 +158,82 @@ impl Cuts {
         };
     }
 
-    /// Writes the packet, unless its sequence begins after it.
+    /// Writes the packet, unless it is left out.
     fn write(&mut self, part: usize, packet: &Packet<'_>, out: &mut impl Write) -> io::Result<()> {
-        let Some(cut) = self.sequences.get_mut(&packet.sequence_id) else {
-            return out.write_all(packet.framed);
-        };
-        let Some(started_at) = cut.started_at else {
-            return out.write_all(packet.framed);
-        };
+        let sequence = self.sequences.entry(packet.sequence_id).or_default();
         let decoder = packet.decoder();
-        if !cut.is_wanted || (part, packet.offset) < started_at {
-            if let Ok(Some(uid)) = decoder.trusted_uid() {
-                cut.origin = Some((uid, decoder.trusted_pid().ok().flatten()));
+        let mut says = Said::by(&decoder);
+        // Only known if something is to be cut.
+        let is_before = sequence
+            .started_at
+            .is_some_and(|started_at| !sequence.is_wanted || (part, packet.offset) < started_at);
+        let flags = sequence_flags(&decoder);
+        let starts_anew = flags & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 != 0;
+        let builds_on_others = flags & SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 != 0;
+        if starts_anew {
+            sequence.is_readable = !is_before;
+        } else if says.loss != 0 {
+            // Readers forget what it builds on.
+            sequence.is_readable = false;
+        }
+        if is_before || (builds_on_others && !sequence.is_readable) {
+            if is_before {
+                // What was lost up to there is as little missed.
+                says.loss = 0;
             }
+            sequence.owed.add(says);
             return Ok(());
         }
-        match cut.origin.take() {
-            Some((uid, pid)) if decoder.trusted_uid() == Ok(None) => {
-                out.write_all(&with_origin(packet.content, uid, pid))
-            }
-            _ => out.write_all(packet.framed),
+        let owed = std::mem::take(&mut sequence.owed);
+        if owed == Said::default() {
+            return out.write_all(packet.framed);
         }
+        let mut all = owed;
+        all.add(says);
+        out.write_all(&all.with(packet.content))
+    }
+}
+
+/// What packets say only once, and of what was before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    uid: Option<i32>,
+    pid: Option<i32>,
+    /// Why packets before it are missing, as bits.
+    loss: u32,
+}
+
+impl Said {
+    fn by(packet: &TracePacketDecoder<'_>) -> Self {
+        Self {
+            uid: packet.trusted_uid().ok().flatten(),
+            pid: packet.trusted_pid().ok().flatten(),
+            loss: packet.previous_packet_dropped().ok().flatten().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, later: Self) {
+        self.uid = later.uid.or(self.uid);
+        self.pid = later.pid.or(self.pid);
+        self.loss |= later.loss;
+    }
+
+    /// A packet, framed, that says this; of fields that are there twice, the later one counts.
+    fn with(self, content: &[u8]) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<Trace<'_>>::new();
+        buffer.message().add_packet(|packet: &mut TracePacket<'_>| {
+            packet.as_message_mut().append_raw(content);
+            if let Some(uid) = self.uid {
+                packet.set_trusted_uid(uid);
+            }
+            if let Some(pid) = self.pid {
+                packet.set_trusted_pid(pid);
+            }
+            if self.loss != 0 {
+                packet.set_previous_packet_dropped(self.loss);
+            }
+        });
+        buffer.to_vec()
     }
 }
 
@@ -182,7 +243,8 @@ impl Default for SequenceCut {
             started_at: None,
             is_wanted: false,
             clock: SequenceClock::unknown(),
-            origin: None,
+            is_readable: false,
+            owed: Said::default(),
         }
     }
 }
@@ -259,17 +321,4 @@ impl SequenceClock {
 
 fn sequence_flags(packet: &TracePacketDecoder<'_>) -> i32 {
     packet.sequence_flags().ok().flatten().unwrap_or(0) as i32
-}
-
-/// A packet that also says where its sequence comes from.
-fn with_origin(content: &[u8], uid: i32, pid: Option<i32>) -> Vec<u8> {
-    let mut buffer = HeapBuffered::<Trace<'_>>::new();
-    buffer.message().add_packet(|packet: &mut TracePacket<'_>| {
-        packet.as_message_mut().append_raw(content);
-        packet.set_trusted_uid(uid);
-        if let Some(pid) = pid {
-            packet.set_trusted_pid(pid);
-        }
-    });
-    buffer.to_vec()
 }

@@ -255,3 +255,38 @@ impl FlightStats {
         self.last_failure = Some(error);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_requests_than_may_wait_are_refused_and_counted() {
+        let desk = Desk::new(Duration::ZERO);
+        let ask = |number: usize| desk.ask(Request::new(&number.to_string()));
+        for number in 0..WAITING_MAX {
+            assert!(matches!(ask(number), Answer::Saving(_)));
+        }
+        let refused = ask(WAITING_MAX);
+        let Answer::Refused(FlightError::Busy { limit }, None) = refused else {
+            panic!("not refused");
+        };
+        assert_eq!(limit, WAITING_MAX);
+        assert_eq!(desk.stats().failed, 1);
+        assert_eq!(desk.work(None, false).requests.len(), WAITING_MAX);
+        assert!(matches!(ask(WAITING_MAX), Answer::Saving(_)));
+    }
+
+    #[test]
+    fn an_end_does_not_wait_for_ever_for_what_nobody_serves() {
+        let desk = Desk::new(Duration::ZERO);
+        let saving = SavingSnapshot::from(desk.ask(Request::new("name")));
+        desk.finish_early(Instant::now() + Duration::from_millis(10));
+        assert!(!saving.is_over());
+        let work = desk.work(None, false);
+        assert!(work.is_ending);
+        desk.finish(&work.requests[0], Ok(PathBuf::from("file")));
+        desk.finish_early(Instant::now() + Duration::from_secs(3600));
+        assert_eq!(saving.wait().unwrap(), PathBuf::from("file"));
+    }
+}

@@ -61,10 +61,10 @@ impl History {
         self.parts.iter().filter(is_wanted).cloned().collect()
     }
 
-    /// Since when there is something to keep for snapshots to come, on the trace clock.
-    pub(super) fn kept_from_ns(&self) -> Option<u64> {
-        let keep_ns = u64::try_from(self.keep?.as_nanos()).unwrap_or(u64::MAX);
-        Some(clock::now_ns().saturating_sub(keep_ns))
+    /// Where a snapshot begins that was asked for at this time and does not say how far back it
+    /// goes, on the trace clock.
+    pub(super) fn kept_from_ns(&self, at_ns: u64) -> Option<u64> {
+        self.keep.map(|keep| long_before(at_ns, keep))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,7 +76,7 @@ impl History {
         if self.parts.is_empty() {
             return;
         }
-        let kept_ns = self.kept_from_ns().unwrap_or(0);
+        let kept_ns = self.kept_from_ns(clock::now_ns()).unwrap_or(0);
         let has_lapped = self.has_lapped();
         let ring_bytes: u64 = self.fill_then.iter().map(|it| it.size_bytes).sum();
         let ring_bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX);
@@ -101,4 +101,9 @@ impl History {
         let mut pairs = self.fill_then.iter().zip(&now);
         pairs.all(|(then, now)| now.written_bytes - then.written_bytes >= now.size_bytes)
     }
+}
+
+/// The time so long before another one.
+pub(super) fn long_before(at_ns: u64, before: Duration) -> u64 {
+    at_ns.saturating_sub(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::cut::Part;
 use super::desk::{Desk, Request};
 use super::error::FlightError;
-use super::history::History;
+use super::history::{History, long_before};
 use crate::instant;
 use crate::track_event::Track;
 
@@ -110,11 +110,8 @@ impl Keeper {
     /// Where a snapshot begins, on the trace clock.
     fn begin_ns(&self, request: &Request) -> Option<u64> {
         match request.before {
-            Some(before) => {
-                let before_ns = u64::try_from(before.as_nanos()).unwrap_or(u64::MAX);
-                Some(request.at_ns.saturating_sub(before_ns))
-            }
-            None => self.history.kept_from_ns(),
+            Some(before) => Some(long_before(request.at_ns, before)),
+            None => self.history.kept_from_ns(request.at_ns),
         }
     }
 }

@@ -23,6 +23,7 @@ fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
     assert_eq!(numbers, Vec::from_iter(first..LAPS));
     assert!(numbers.len() > 1_000, "{}", numbers.len());
     assert_eq!((trace.configs, trace.stats), (1, 1));
+    assert_eq!((trace.unreadable, trace.losses), (0, 1));
     assert!(trace.has("slow"), "who asked, and when");
 }
 
@@ -114,6 +115,11 @@ fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_me
     let first = LAPS - rest.len() as u64;
     assert!(rest.len() > 1_000, "{}", rest.len());
     assert_eq!(rest, Vec::from_iter(first..LAPS));
+    assert_eq!(
+        (trace.unreadable, trace.losses),
+        (0, 1),
+        "of what is between"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tracezero::{FlightError, activate_trigger};
+use tracezero::{FlightError, SavingSnapshot, activate_trigger};
 
 use crate::trace::{Folder, Trace, record};
 
@@ -141,4 +141,46 @@ fn a_callback_that_hangs_stops_nobody_else() {
     assert!(second.wait_for(Duration::from_millis(20)).is_none());
     drop(go_on);
     second.wait().unwrap();
+}
+
+#[test]
+fn windows_beyond_the_limit_are_refused() {
+    let folder = Folder::new("windows");
+    let recorder = folder.recorder().limit_files(100).start().unwrap();
+    let ask = |number: u32| {
+        let name = format!("window {number}");
+        recorder.around(&name, HOUR, HOUR).save_in_background()
+    };
+    let open = Vec::from_iter((0..16).map(ask));
+    let Err(FlightError::Busy { limit }) = ask(16).wait() else {
+        panic!("not refused");
+    };
+    assert_eq!(limit, 16);
+    assert!(open.iter().all(|it| !it.is_over()));
+    // All of them end at once, and the saver takes only some.
+    let stats = recorder.stop();
+    assert_eq!(stats.saved + stats.failed, 17);
+    assert!(open.iter().all(SavingSnapshot::is_over));
+}
+
+#[test]
+fn what_a_long_window_holds_on_to_is_bounded() {
+    const ROUNDS: u64 = 10;
+    const EVENTS: u64 = 10_000; // far more than the ring holds
+    let folder = Folder::new("bounded");
+    let recorder = folder.recorder().start().unwrap();
+    let window = recorder.around("window", HOUR, HOUR).save_in_background();
+    let own = folder.path.join("own.pftrace");
+    for round in 0..ROUNDS {
+        (round * EVENTS..(round + 1) * EVENTS).for_each(record);
+        recorder.snapshot("meanwhile").to_file(&own).save().unwrap();
+    }
+    assert_eq!(recorder.stop().failed, 0);
+    let path = window.wait().unwrap();
+    let bytes = fs::metadata(&path).unwrap().len();
+    assert!(bytes > 256 * 1024, "{bytes}");
+    assert!(bytes < 4 * 256 * 1024, "{bytes}");
+    let numbers = Trace::of(&path).numbers();
+    assert_eq!(numbers.last(), Some(&(ROUNDS * EVENTS - 1)));
+    assert!(numbers.is_sorted());
 }

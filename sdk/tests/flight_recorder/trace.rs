@@ -70,6 +70,8 @@ pub struct Trace {
     /// Packets that need what an earlier packet of their sequence defines, where nothing started
     /// the sequence.
     pub unreadable: usize,
+    /// Packets that say that some before them are missing.
+    pub losses: usize,
     pub configs: usize,
     pub stats: usize,
     /// Texts of arguments.
@@ -82,6 +84,7 @@ impl Trace {
         let mut trace = Self {
             names: Vec::new(),
             unreadable: 0,
+            losses: 0,
             configs: 0,
             stats: 0,
             texts: Vec::new(),
@@ -95,6 +98,10 @@ impl Trace {
                 introduced.insert(sequence);
             }
             assert!(introduced.contains(&sequence), "{sequence}: of whom?");
+            if packet.previous_packet_dropped().unwrap().unwrap_or(0) != 0 {
+                started.remove(&sequence);
+                trace.losses += 1;
+            }
             let flags = packet.sequence_flags().unwrap().unwrap_or(0) as i32;
             if flags & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 != 0 {
                 started.insert(sequence);
