@@ -57,6 +57,8 @@ pub(super) struct Request {
     /// How far back it goes; as far as the recorder keeps, if it does not say.
     pub(super) before: Option<Duration>,
     pub(super) after: Duration,
+    /// Whether the process may end after it: it waits for a slow disk, where others are refused.
+    pub(super) is_last_word: bool,
     /// Where to write it, if not among the others.
     pub(super) path: Option<PathBuf>,
     pub(super) saving: SavingSnapshot,
@@ -73,6 +75,7 @@ impl Request {
             location: None,
             before: None,
             after: Duration::ZERO,
+            is_last_word: false,
             path: None,
             saving: SavingSnapshot::new(),
         }

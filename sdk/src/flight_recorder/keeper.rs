@@ -1,8 +1,9 @@
 //! The thread that serves requests: takes parts when they are due, and hands them to the saver. It
-//! does no I/O, so that a snapshot is of the moment at which it was asked for.
+//! does no I/O and waits for none, but for what may be the last that is saved; so a snapshot is of the
+//! moment at which it was asked for.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{SendError, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use super::cut::Part;
@@ -82,11 +83,12 @@ impl Keeper {
             }
         }
         for request in due {
-            self.save(request);
+            self.save(request, all_at_once);
         }
     }
 
-    fn save(&self, request: Request) {
+    /// Hands a snapshot to the saver. What is the last that may be saved waits for its turn.
+    fn save(&self, request: Request, is_ending: bool) {
         self.desk.close(&request);
         let from_ns = self.begin_ns(&request);
         let save = Save {
@@ -94,7 +96,13 @@ impl Keeper {
             from_ns,
             request,
         };
-        match self.saves.try_send(save) {
+        let handed_over = if is_ending || save.request.is_last_word {
+            let sent = self.saves.send(save);
+            sent.map_err(|SendError(save)| TrySendError::Disconnected(save))
+        } else {
+            self.saves.try_send(save)
+        };
+        match handed_over {
             Ok(()) => {}
             Err(TrySendError::Full(save)) => {
                 let limit = SAVES_WAITING_MAX;

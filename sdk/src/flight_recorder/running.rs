@@ -115,6 +115,7 @@ fn save_panic(info: &PanicHookInfo<'_>) {
                 track: Some(Track::current_thread()),
                 message: Some(info.payload_as_str().unwrap_or("no text").to_owned()),
                 location: info.location().map(ToString::to_string),
+                is_last_word: true,
                 ..Request::new(PANIC)
             });
             match answer {

@@ -88,3 +88,25 @@ fn panics_of_many_threads_at_once_are_saved_once() {
     assert_eq!(stats.joined + stats.too_soon, THREADS as u64 - 1);
     assert!(folder.only_trace().has("panic"));
 }
+
+#[test]
+fn a_panic_waits_for_a_slow_disk_where_other_snapshots_are_refused() {
+    let folder = Folder::new("slow");
+    let recorder = folder
+        .recorder()
+        .snapshot_on_panic()
+        .on_saved(|_, _| thread::sleep(Duration::from_millis(50)))
+        .start()
+        .unwrap();
+    let mut number = 0;
+    while recorder.stats().failed == 0 {
+        number += 1;
+        recorder
+            .snapshot(&format!("n{number}"))
+            .save_in_background();
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(panic::catch_unwind(|| panic!("now")).is_err());
+    let files = folder.files();
+    assert!(files.iter().any(|it| it.contains("panic")), "{files:?}");
+}
