@@ -9,6 +9,8 @@ use tracezero::{activate_trigger, span};
 
 use crate::trace::{Folder, Trace, record};
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Far more than a ring of 256 KiB holds.
 const LAPS: u64 = 50_000;
 
@@ -92,10 +94,7 @@ fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_me
     let folder = Folder::new("window");
     let recorder = folder.recorder().start().unwrap();
     (0..1_000).for_each(record);
-    let started = Instant::now();
-    let after = Duration::from_millis(300);
-    let minute = Duration::from_secs(60);
-    let saving = recorder.around("slow", minute, after).save_in_background();
+    let window = recorder.around("slow", HOUR, HOUR).save_in_background();
     // What came before is put aside when the request is served.
     while recorder
         .control()
@@ -107,35 +106,44 @@ fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_me
         thread::yield_now();
     }
     (1_000..LAPS).for_each(record);
-    let trace = Trace::of(&saving.wait().unwrap());
-    assert!(started.elapsed() >= after);
+    drop(recorder);
+    let trace = Trace::of(&window.wait().unwrap());
     let numbers = trace.numbers();
-    assert_eq!(numbers[..1_000], Vec::from_iter(0..1_000));
+    assert!(numbers[..1_000].iter().copied().eq(0..1_000));
     let rest = &numbers[1_000..];
     let first = LAPS - rest.len() as u64;
     assert!(rest.len() > 1_000, "{}", rest.len());
-    assert_eq!(rest, Vec::from_iter(first..LAPS));
-    assert_eq!(
-        (trace.unreadable, trace.losses),
-        (0, 1),
-        "of what is between"
-    );
+    assert!(rest.iter().copied().eq(first..LAPS));
+    let losses = (trace.unreadable, trace.losses);
+    assert_eq!(losses, (0, 1), "of what is between");
+}
+
+#[test]
+fn a_window_ends_when_its_time_is_over() {
+    let folder = Folder::new("window-ends");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    let after = Duration::from_millis(100);
+    let started = Instant::now();
+    let window = recorder.around("slow", HOUR, after).save_in_background();
+    record(2);
+    let trace = Trace::of(&window.wait().unwrap());
+    assert!(started.elapsed() >= after);
+    assert_eq!(trace.numbers(), [1, 2]);
 }
 
 #[test]
 fn a_snapshot_inside_of_a_window_has_what_came_before_both() {
     let folder = Folder::new("inside");
     let recorder = folder.recorder().start().unwrap();
-    let second = Duration::from_secs(1);
     record(1);
-    let window = recorder
-        .around("window", 60 * second, second / 4)
-        .save_in_background();
+    let window = recorder.around("window", HOUR, HOUR).save_in_background();
     record(2);
     let inside = Trace::of(&recorder.snapshot("inside").save().unwrap());
     assert!(!window.is_over());
     record(3);
     assert_eq!(inside.numbers(), [1, 2]);
+    drop(recorder);
     assert_eq!(Trace::of(&window.wait().unwrap()).numbers(), [1, 2, 3]);
 }
 
@@ -144,32 +152,33 @@ fn a_recorder_that_ends_saves_its_windows_at_once() {
     let folder = Folder::new("end");
     let recorder = folder.recorder().start().unwrap();
     record(1);
-    let hour = Duration::from_secs(3600);
-    let saving = recorder.around("window", hour, hour).save_in_background();
+    let saving = recorder.around("window", HOUR, HOUR).save_in_background();
     record(2);
     let stats = recorder.stop();
     assert_eq!((stats.saved, stats.failed), (1, 0));
     assert_eq!(Trace::of(&saving.wait().unwrap()).numbers(), [1, 2]);
 }
 
+/// Of the time that the next tests look at.
+const HALF: Duration = Duration::from_millis(1_500);
+
 #[test]
 fn what_is_older_than_asked_is_left_out_to_the_second() {
     let folder = Folder::new("keep");
-    let second = Duration::from_secs(1);
-    let recorder = folder.recorder().keep(second / 2).start().unwrap();
+    let recorder = folder.recorder().keep(HALF).start().unwrap();
     thread::scope(|scope| {
         // A thread that goes on, and one that does not.
         scope.spawn(|| record(1));
         scope.spawn(|| {
             record(2);
-            thread::sleep(5 * second / 2);
+            thread::sleep(2 * HALF);
             record(3);
         });
     });
     let kept = Trace::of(&recorder.snapshot("kept").save().unwrap());
     assert_eq!(kept.numbers(), [3]);
     assert_eq!(kept.unreadable, 0);
-    let longer = recorder.snapshot("longer").before(60 * second);
+    let longer = recorder.snapshot("longer").before(HOUR);
     let longer = Trace::of(&longer.save().unwrap());
     // It is only what a snapshot has that says nothing else.
     assert_eq!(longer.numbers(), [1, 2, 3]);
@@ -179,14 +188,13 @@ fn what_is_older_than_asked_is_left_out_to_the_second() {
 fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
     let folder = Folder::new("before");
     let recorder = folder.recorder().start().unwrap();
-    let second = Duration::from_secs(1);
     record(1);
-    thread::sleep(5 * second / 2);
+    thread::sleep(2 * HALF);
     {
         let _span = span!("test", "goes on");
         record(2);
     }
-    let short = recorder.snapshot("short").before(second / 2);
+    let short = recorder.snapshot("short").before(HALF);
     let short = Trace::of(&short.save().unwrap());
     assert_eq!((short.numbers(), short.unreadable), (vec![2], 0));
     let all = Trace::of(&recorder.snapshot("all").save().unwrap());
@@ -196,11 +204,10 @@ fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
 #[test]
 fn a_trigger_saves_what_led_up_to_it() {
     let folder = Folder::new("trigger");
-    let minute = Duration::from_secs(60);
     let recorder = folder
         .recorder()
         .trigger("slow_request")
-        .trigger_around("late_answer", minute, Duration::from_millis(100))
+        .trigger_around("late_answer", HOUR, Duration::from_millis(100))
         .start()
         .unwrap();
     record(1);
