@@ -23,6 +23,8 @@ static NESTED: AtomicU64 = AtomicU64::new(0);
 
 /// What a thread writes with for one data source in one session.
 pub(crate) struct Instance {
+    /// The slot of the session.
+    pub(crate) slot: usize,
     /// The generation that began with the session.
     pub(crate) generation: u64,
     pub(crate) writer: TraceWriter,
@@ -150,6 +152,7 @@ impl ThreadWriters {
             self.instances.resize_with(index + 1, || None);
         }
         self.instances[index] = Some(Box::new(Instance {
+            slot,
             generation: target.generation,
             writer,
             local: target
