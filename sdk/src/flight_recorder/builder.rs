@@ -89,16 +89,23 @@ impl FlightRecorderBuilder {
     }
 
     /// Size of the ring that is recorded into, in KiB; 16 MiB by default. It holds the newest
-    /// events, of however long a time. After a snapshot the memory is up to three times as much
-    /// until as much has been recorded again: what was saved is still there for the next one.
+    /// events, of however long a time.
+    ///
+    /// What a snapshot has saved stays in memory for the next ones, until the ring was filled once
+    /// more: after one snapshot that is as much again, and at most three times as much while one
+    /// waits for what comes after its event, or many are taken. What waits for a slow disk comes on
+    /// top.
     pub fn at_most_kib(mut self, ring_kib: u32) -> Self {
         self.ring_kib = Some(ring_kib);
         self
     }
 
-    /// Snapshots go back so far, to the second, and not further, unless one says
+    /// Snapshots go back so far, and about a second further at most, unless one says
     /// [`before`](crate::SnapshotRequest::before). That much is there only if the ring is large
     /// enough for it. By default a snapshot holds all that is there.
+    ///
+    /// Packets build on earlier ones, so each thread's begin where it said everything anew, which
+    /// it does once a second. Data sources of one's own are not cut.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
         self

@@ -45,13 +45,21 @@ impl Keeper {
         loop {
             let work = self.desk.work(self.next_deadline(), is_ending);
             is_ending = work.is_ending;
+            // So that a snapshot has no part that the ring has replaced, and that it is the last to
+            // need a part.
+            self.forget();
             self.serve(work.requests, is_ending || work.has_stopped);
-            let wanted_ns = self.windows.iter().map(|it| self.begin_ns(it).unwrap_or(0));
-            self.history.forget(wanted_ns.min());
+            self.forget();
             if work.has_stopped {
                 return;
             }
         }
+    }
+
+    /// Forgets what neither a window nor a snapshot to come needs.
+    fn forget(&mut self) {
+        let wanted_ns = self.windows.iter().map(|it| self.begin_ns(it).unwrap_or(0));
+        self.history.forget(wanted_ns.min());
     }
 
     /// When there is something to do, if nobody asks for anything.

@@ -46,11 +46,15 @@ use running::Running;
 /// It takes up one of the 15 places for sessions, and two threads that sleep; what it records costs
 /// what it costs in any session.
 ///
-/// Each file is a trace that can be read by itself. A file has its name only when it is complete, an
-/// instant of the category `flight_recorder` shows where it was asked for, and neither do many
-/// requests make many files ([`min_interval`](FlightRecorderBuilder::min_interval)) nor many files
-/// fill the disk ([`limit_files`](FlightRecorderBuilder::limit_files)). Slices that began before the
-/// file does have no begin there.
+/// Each file is a trace that can be read by itself, and has its name only when it is complete. An
+/// instant of the category `flight_recorder` shows when the snapshot was asked for, and by which
+/// thread. Many requests do not make many files
+/// ([`min_interval`](FlightRecorderBuilder::min_interval)), and many files do not fill the disk
+/// ([`limit_files`](FlightRecorderBuilder::limit_files)). Slices that began before the file does have
+/// no begin there.
+///
+/// No thread that records waits for a disk: one thread of the recorder takes what is there, another
+/// one writes it. If the disk is slow, four snapshots wait for it; more are refused and counted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -144,7 +148,8 @@ impl FlightRecorder {
         self.running.desk.stats()
     }
 
-    /// What can be done to its recording while it goes on, such as choosing other categories.
+    /// What can be done to its recording while it goes on, such as choosing other categories. A
+    /// [`SessionControl::snapshot`] has only what came after the recorder's last one.
     ///
     /// # Panics
     ///

@@ -24,7 +24,7 @@ impl<'r> SnapshotRequest<'r> {
         }
     }
 
-    /// Goes back so far, to the second, and not further. That much is there only if the ring is
+    /// Goes back so far, and about a second further at most. That much is there only if the ring is
     /// large enough for it.
     pub fn before(mut self, before: Duration) -> Self {
         self.request.before = Some(before);

@@ -1,6 +1,7 @@
 //! What is in the file of a snapshot.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,6 +88,34 @@ fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_t
     let losses = &recorder.control().stats().sequences;
     let lost: u64 = losses.iter().map(|it| it.overwritten + it.dropped).sum();
     assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_snapshot_ends_however_fast_threads_record() {
+    const RING_BYTES: u64 = 256 * 1024;
+    let folder = Folder::new("fast");
+    let recorder = folder.recorder().start().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            // Relaxed: it is only to end some time.
+            scope.spawn(|| {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    record(number);
+                }
+            });
+        }
+        let save = |_| recorder.snapshot("fast").save();
+        let saved = Vec::from_iter((0..20).map(save));
+        is_over.store(true, Ordering::Relaxed);
+        for path in saved.into_iter().skip(4) {
+            let bytes = fs::metadata(path.unwrap()).unwrap().len();
+            assert!(bytes < 5 * RING_BYTES, "{bytes}");
+        }
+    });
 }
 
 #[test]
