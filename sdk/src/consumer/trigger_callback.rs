@@ -14,7 +14,9 @@ use crate::runtime::Runtime;
 use crate::service::ReceivedTrigger;
 
 /// Hits the trigger of this name: every session of this process that waits for it takes it, and
-/// starts, ends, or has a snapshot taken, as its configuration says.
+/// starts, ends, or has a snapshot taken, as its configuration says; so does every
+/// [`FlightRecorder`](crate::FlightRecorder) that [waits](crate::FlightRecorderBuilder::trigger) for
+/// it.
 ///
 /// ```
 /// use tracezero::{BufferConfig, Trigger, TriggerConfig, TriggerMode};
