@@ -26,6 +26,9 @@ use crate::consumer::{
 const DEFAULT_RING_KIB: u32 = 16 * 1024;
 const DEFAULT_LIMIT_FILES: usize = 16;
 const DEFAULT_MIN_INTERVAL: Duration = Duration::from_secs(10);
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(2);
+/// Nobody means to wait longer, and clocks can tell it.
+const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often threads that record say anew what their events build on: snapshots can begin there.
 const START_ANEW_PERIOD_MS: u32 = 1_000;
@@ -62,6 +65,7 @@ pub struct FlightRecorderBuilder {
     min_interval: Duration,
     on_panic: bool,
     on_exit: bool,
+    patience: Duration,
     triggers: Vec<TriggerWindow>,
     #[cfg(feature = "signals")]
     signals: Vec<Signal>,
@@ -81,6 +85,7 @@ impl FlightRecorderBuilder {
             min_interval: DEFAULT_MIN_INTERVAL,
             on_panic: false,
             on_exit: false,
+            patience: DEFAULT_PATIENCE,
             triggers: Vec::new(),
             #[cfg(feature = "signals")]
             signals: Vec::new(),
@@ -155,8 +160,8 @@ impl FlightRecorderBuilder {
     }
 
     /// Takes a snapshot of the name `panic` when a thread panics, with an event that has message
-    /// and place. The thread waits until it is saved, at most for 2 s, and then goes on as it would;
-    /// so it is also there if panics abort the process, whatever the panic was in the middle of. A
+    /// and place. The thread waits until it is saved, for its [`patience`](Self::patience), and then
+    /// goes on as it would; so it is also there if panics abort the process, whatever the panic was in the middle of. A
     /// panic that is caught counts as well.
     ///
     /// A hook is set in front of the one that the process has at the start of its first recorder
@@ -176,9 +181,17 @@ impl FlightRecorderBuilder {
 
     /// Takes a snapshot of the name `exit` at the end: when the recorder is stopped or dropped, or
     /// when the process exits before. The exit waits for it, and for all snapshots that were asked
-    /// for, at most for 1 s. By default nothing is saved at the end but what was asked for.
+    /// for, for its [`patience`](Self::patience). By default nothing is saved at the end but what was
+    /// asked for.
     pub const fn snapshot_on_exit(mut self) -> Self {
         self.on_exit = true;
+        self
+    }
+
+    /// How long a thread that panics and a process that exits wait at most for what is saved, 2 s by
+    /// default. A ring of 16 MiB takes some tenths of a second on a machine that is busy.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -259,6 +272,7 @@ impl FlightRecorderBuilder {
             desk,
             on_panic: self.on_panic,
             on_exit: self.on_exit,
+            patience: self.patience.min(PATIENCE_MAX),
             triggers: self.triggers,
         });
         // From here on dropping it ends what has begun.

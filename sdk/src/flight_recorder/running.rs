@@ -15,15 +15,8 @@ use crate::forked_child;
 use crate::process_hooks;
 use crate::track_event::Track;
 
-/// How long a thread that panics waits for its snapshot. It may be the last thing that the process
-/// does.
-const PANIC_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long an exit waits for snapshots.
-const EXIT_PATIENCE: Duration = Duration::from_secs(1);
-
-/// How long whoever hits a trigger waits for others that start and stop recorders.
-const TRIGGER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long whoever has something to tell recorders waits for others that start and stop them.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 static RUNNING: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
 
@@ -37,6 +30,8 @@ pub(super) struct Running {
     pub(super) desk: Arc<Desk>,
     pub(super) on_panic: bool,
     pub(super) on_exit: bool,
+    /// How long a panic and an exit wait for what is saved.
+    pub(super) patience: Duration,
     pub(super) triggers: Vec<TriggerWindow>,
 }
 
@@ -84,7 +79,7 @@ pub(crate) fn trigger_hit(name: &str) {
     if forked_child::is_quiet() {
         return;
     }
-    let Some(running) = RUNNING.try_lock_for(TRIGGER_PATIENCE) else {
+    let Some(running) = RUNNING.try_lock_for(LOCK_PATIENCE) else {
         return;
     };
     for recorder in running.iter() {
@@ -104,10 +99,10 @@ fn save_panic(info: &PanicHookInfo<'_>) {
     if forked_child::is_quiet() || is_own_thread() {
         return;
     }
-    let deadline = Instant::now() + PANIC_PATIENCE;
+    let started = Instant::now();
     let mut savings = Vec::new();
     {
-        let Some(running) = RUNNING.try_lock_until(deadline) else {
+        let Some(running) = RUNNING.try_lock_for(LOCK_PATIENCE) else {
             return;
         };
         for recorder in running.iter().filter(|it| it.on_panic) {
@@ -121,12 +116,14 @@ fn save_panic(info: &PanicHookInfo<'_>) {
             match answer {
                 // Another panic has asked a moment before. That file is to be there, too, before
                 // the process may abort.
-                Answer::Refused(_, Some(saving)) | Answer::Saving(saving) => savings.push(saving),
+                Answer::Refused(_, Some(saving)) | Answer::Saving(saving) => {
+                    savings.push((saving, started + recorder.patience));
+                }
                 Answer::Refused(_, None) => {}
             }
         }
     }
-    for saving in savings {
+    for (saving, deadline) in savings {
         // Failures are counted, and told to the callback.
         let _ = saving.wait_until(deadline);
     }
@@ -137,8 +134,8 @@ extern "C" fn finish_all() {
     if forked_child::is_quiet() {
         return;
     }
-    let deadline = Instant::now() + EXIT_PATIENCE;
-    let running = match RUNNING.try_lock_until(deadline) {
+    let started = Instant::now();
+    let running = match RUNNING.try_lock_for(LOCK_PATIENCE) {
         Some(running) => running.clone(),
         None => return,
     };
@@ -147,6 +144,6 @@ extern "C" fn finish_all() {
             // Who waits for it waits below, for all of them.
             recorder.desk.ask(Request::new(EXIT));
         }
-        recorder.desk.finish_early(deadline);
+        recorder.desk.finish_early(started + recorder.patience);
     }
 }

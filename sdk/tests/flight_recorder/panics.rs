@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -109,4 +109,26 @@ fn a_panic_waits_for_a_slow_disk_where_other_snapshots_are_refused() {
     assert!(panic::catch_unwind(|| panic!("now")).is_err());
     let files = folder.files();
     assert!(files.iter().any(|it| it.contains("panic")), "{files:?}");
+}
+
+#[test]
+fn a_panic_waits_no_longer_than_its_patience() {
+    let folder = Folder::new("patience");
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let recorder = folder
+        .recorder()
+        .snapshot_on_panic()
+        .patience(Duration::from_millis(20))
+        .on_saved(move |_, _| {
+            let _ = wait.lock().unwrap().recv();
+        })
+        .start()
+        .unwrap();
+    recorder.snapshot("first").save().unwrap();
+    // The saver hangs in the callback.
+    assert!(panic::catch_unwind(|| panic!("now")).is_err());
+    assert_eq!(folder.files().len(), 1);
+    drop(go_on);
+    assert_eq!(recorder.stop().saved, 2);
 }
