@@ -157,6 +157,8 @@ impl PacketHead {
                 (fields::INCREMENTAL_STATE_CLEARED, Value::Varint(value)) => {
                     head.sequence_flags |= if value == 0 { 0 } else { CLEARED };
                 }
+                // No field of packets: another packet that a wrong length made part of this one.
+                (1, _) => return Err(DecodeError::WireTypeMismatch { field: 1 }),
                 _ if !has_its_wire_type(field) => head.mistyped_field = Some(field.number),
                 _ if head.payload_field != 0 => {}
                 (number, value) => {

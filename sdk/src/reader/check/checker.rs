@@ -386,6 +386,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     fn skipped(&mut self, at: At, reason: SkipReason) {
         let (level, rule) = match reason {
+            // That it belongs to no sequence has been said.
+            SkipReason::NeedsState if at.sequence_id == 0 => return,
             SkipReason::NeedsState => (self.level_behind_loss(at), Rule::IncrementalState),
             SkipReason::UnknownClock { .. } | SkipReason::TimeOutOfRange { .. } => {
                 (Level::Error, Rule::Clock)
