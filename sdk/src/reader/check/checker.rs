@@ -158,7 +158,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 let report = &mut self.report;
                 self.tracks
                     .described(&record, reader.tracks(), &mut |finding| {
-                        report.add(&finding)
+                        report.add(&finding);
                     });
             }
             Record::Packet(packet) => self.other(&packet),
