@@ -7,6 +7,8 @@ use super::track::Track;
 use super::{ENABLED, TRACK_EVENT};
 use crate::clock;
 use crate::producer;
+#[cfg(feature = "testing")]
+use crate::producer::Realm;
 
 /// Ends its span when it is dropped, also by a panic. Made by [`span!`](crate::span).
 ///
@@ -44,6 +46,9 @@ pub struct TrackSpan {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     slots: u32,
+    /// The capture that the thread wrote to, if it may have seen the begin.
+    #[cfg(feature = "testing")]
+    capture: Realm,
     /// The generation at the begin: sessions that started later have not seen it.
     generation: u64,
 }
@@ -51,6 +56,8 @@ struct Begun {
 impl Begun {
     const NOWHERE: Self = Self {
         slots: 0,
+        #[cfg(feature = "testing")]
+        capture: Realm::PROCESS,
         generation: 0,
     };
 
@@ -58,6 +65,8 @@ impl Begun {
     fn in_slots(slots: u32) -> Self {
         Self {
             slots,
+            #[cfg(feature = "testing")]
+            capture: producer::captured_in(slots),
             generation: producer::generation(),
         }
     }
@@ -74,6 +83,8 @@ impl Begun {
             return;
         }
         let time = time();
+        #[cfg(feature = "testing")]
+        let _attached = producer::attach_where_begun(slots, self.capture);
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
             if instance.generation <= self.generation {
                 let writer = &mut instance.writer;
