@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
 use super::recording::CaptureSession;
+use super::trace::Trace;
 use crate::consumer::TraceConfig;
 use crate::error::Error;
 use crate::producer::{self, Realm};
@@ -30,23 +31,40 @@ pub fn capture() -> Capture {
 #[must_use = "what is traced is captured until this is dropped"]
 pub struct Capture {
     // Detached first: what the session's end drops must not trace into it.
-    _attached: producer::Attached,
+    attached: producer::Attached,
     session: CaptureSession,
+    /// The thread that began it.
+    tid: i32,
 }
 
 impl Capture {
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
         let session = CaptureSession::start(config)?;
         Ok(Self {
-            _attached: producer::attach(session.realm()),
+            attached: producer::attach(session.realm()),
             session,
+            tid: rustix::thread::gettid().as_raw_nonzero().get(),
         })
     }
 
     /// Ends the recording; returns what was traced.
+    ///
+    /// Threads that are attached need not have ended, nor do their guards: what they wrote so far is in
+    /// the trace, and what they write from now on is in none. In a forked child the trace is empty.
+    ///
+    /// # Panics
+    ///
+    /// Never: a trace of this process can be read.
     #[must_use = "the trace is returned"]
-    pub fn finish(self) -> (Vec<u8>, crate::Report) {
-        self.session.finish()
+    pub fn finish(self) -> Trace {
+        let Self {
+            attached,
+            session,
+            tid,
+        } = self;
+        drop(attached);
+        let (bytes, report) = session.finish();
+        Trace::of(bytes, Some(report), Some(tid)).expect("a trace of our own")
     }
 
     /// What other threads attach themselves by.

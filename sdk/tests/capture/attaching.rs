@@ -1,0 +1,172 @@
+//! Threads and tasks that take part in a capture.
+
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use tracezero::testing::{CaptureHandle, capture};
+use tracezero::{Track, begin, end, instant, span};
+
+#[test]
+fn only_threads_that_are_attached_are_captured() {
+    let capture = capture();
+    let handle = capture.handle();
+    thread::spawn(move || {
+        instant!("test", "before");
+        let attached = handle.attach();
+        instant!("test", "attached");
+        drop(attached);
+        instant!("test", "after");
+    })
+    .join()
+    .unwrap();
+    instant!("test", "here");
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    let names: Vec<&str> = trace.instants().map(|event| event.name()).collect();
+    assert_eq!(names, ["attached", "here"]);
+}
+
+#[test]
+fn threads_are_started_attached() {
+    let capture = capture();
+    let spawned = capture.spawn(|| {
+        instant!("test", "spawned");
+        CaptureHandle::current()
+    });
+    assert_eq!(spawned.join().unwrap(), Some(capture.handle()));
+    thread::scope(|scope| {
+        let scoped = capture.handle().spawn_scoped(scope, || {
+            instant!("test", "scoped");
+            7
+        });
+        assert_eq!(scoped.join().unwrap(), 7);
+        scope.spawn(|| {
+            let _attached = capture.attach();
+            instant!("test", "by reference");
+        });
+        scope.spawn(|| instant!("test", "elsewhere"));
+    });
+    let trace = capture.finish();
+    for name in ["spawned", "scoped", "by reference"] {
+        trace.instant(name).once();
+    }
+    trace.instant("elsewhere").never();
+}
+
+#[test]
+fn work_for_a_pool_is_captured_by_whoever_sent_it() {
+    let (send, receive) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    let pool = thread::spawn(move || receive.into_iter().for_each(|work| work()));
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let send = send.clone();
+            scope.spawn(move || {
+                let capture = capture();
+                let (tell, told) = mpsc::channel();
+                for job in 0..20 {
+                    let tell = tell.clone();
+                    let work = capture.handle().wrap(move || {
+                        drop(span!("pool", "job", number = number, job = job));
+                        tell.send(()).unwrap();
+                    });
+                    send.send(Box::new(work)).unwrap();
+                }
+                drop(tell);
+                assert_eq!(told.iter().count(), 20);
+                let trace = capture.finish();
+                trace.assert_no_loss().assert_well_formed();
+                trace.span("job").times(20).arg("number", number);
+            });
+        }
+    });
+    drop(send);
+    pool.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_comes_back_goes_on_where_it_was() {
+    let capture = capture();
+    let handle = capture.handle();
+    thread::spawn(move || {
+        let work = |step: u32| {
+            let _attached = handle.attach();
+            instant!("test", "step", step = step);
+            if step == 0 {
+                begin!("test", "whole");
+            }
+            if step == 2 {
+                end!("test");
+            }
+        };
+        (0..3).for_each(|step| {
+            work(step);
+            instant!("test", "not captured");
+        });
+    })
+    .join()
+    .unwrap();
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace.span("whole").once().has_ended();
+    trace.instant("step").inside("whole").times(2);
+    trace.instant("not captured").never();
+    // One sequence of packets: the names were defined once.
+    assert_eq!(trace.report().unwrap().sequences.len(), 1);
+}
+
+/// Is ready when it is polled for the third time, and traces when it goes.
+struct Task {
+    polls: u32,
+    track: Track,
+}
+
+impl Future for Task {
+    type Output = u32;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u32> {
+        self.polls += 1;
+        let polls = self.polls;
+        drop(span!("task", "poll", track: &self.track, polls = polls));
+        if polls == 3 {
+            Poll::Ready(polls)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        instant!("task", "gone");
+    }
+}
+
+#[test]
+fn a_future_is_captured_whichever_threads_poll_it() {
+    let capture = capture();
+    let task = Task {
+        polls: 0,
+        track: Track::unique("task"),
+    };
+    let mut future = Box::pin(capture.handle().wrap_future(task));
+    for expected in [Poll::Pending, Poll::Pending, Poll::Ready(3)] {
+        let poll = move || {
+            let polled = future
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            instant!("task", "not captured");
+            (polled, future)
+        };
+        let polled = thread::spawn(poll).join().unwrap();
+        future = polled.1;
+        assert_eq!(polled.0, expected);
+    }
+    thread::spawn(move || drop(future)).join().unwrap();
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace.span("poll").on_track("task").times(3);
+    trace.instant("gone").once();
+    trace.instant("not captured").never();
+}
