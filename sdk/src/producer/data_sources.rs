@@ -81,6 +81,9 @@ struct ConnectedRealm {
     service: Arc<dyn ServiceControl>,
     arbiter: Arc<Arbiter>,
     flushes: PendingFlushes,
+    /// For captures: data sources that were offered because its threads reached them.
+    #[cfg(feature = "testing")]
+    reached: Vec<&'static DataSourceState>,
 }
 
 /// What a slot stands for: a session, and which of its entries for a data source.
@@ -269,12 +272,12 @@ fn register(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    let services = {
+    let service = {
         let mut registry = REGISTRY.lock();
         registry.add(data_source);
-        registry.services()
+        registry.service(Realm::PROCESS)
     };
-    for service in services {
+    if let Some(service) = service {
         // Sets it up and starts it for sessions that want it, also if another thread added it.
         service.make_calls(START_WAIT_LIMIT);
     }
@@ -359,13 +362,49 @@ pub(crate) fn connect(realm: Realm, service: &Arc<dyn ServiceControl>, arbiter: 
             service: Arc::clone(service),
             arbiter: Arc::clone(arbiter),
             flushes: PendingFlushes::new(),
+            #[cfg(feature = "testing")]
+            reached: Vec::new(),
         };
         registry.realms.insert(realm, connected);
-        for data_source in &registry.data_sources {
-            offer(&**service, data_source);
+        if realm == Realm::PROCESS {
+            for data_source in &registry.data_sources {
+                offer(&**service, data_source);
+            }
+        } else {
+            // The others follow when threads of the capture reach them.
+            offer(&**service, &TRACK_EVENT);
+            registry.update_masks();
         }
     }
     publish_declarations(&**service);
+}
+
+/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
+/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
+/// those that happen to be known because of others.
+#[cfg(feature = "testing")]
+#[cold]
+pub(crate) fn reach_in_capture(data_source: &'static DataSourceState) {
+    let Some(realm) = thread_writers::capture_without_instance(data_source) else {
+        return;
+    };
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let service = {
+        let mut registry = REGISTRY.lock();
+        let Some(connected) = registry.realms.get_mut(&realm) else {
+            return;
+        };
+        let mut reached = connected.reached.iter();
+        if !reached.any(|reached| std::ptr::eq(*reached, data_source)) {
+            connected.reached.push(data_source);
+            offer(&*connected.service, data_source);
+        }
+        Arc::clone(&connected.service)
+    };
+    // Also if another thread offered it.
+    service.make_calls(START_WAIT_LIMIT);
 }
 
 /// Forgets a realm and what is left of its instances: trace points no longer reach them.
@@ -422,8 +461,8 @@ impl Registry {
             .index
             .store(self.data_sources.len(), Ordering::Relaxed);
         self.data_sources.push(data_source);
-        for realm in self.realms.values() {
-            offer(&*realm.service, data_source);
+        if let Some(service) = self.service(Realm::PROCESS) {
+            offer(&*service, data_source);
         }
     }
 
@@ -548,7 +587,15 @@ impl Registry {
             .filter(|instance| {
                 instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
             })
-            .fold(0, |mask, instance| mask | 1 << instance.slot)
+            .fold(self.mask_of_captures(), |mask, instance| {
+                mask | 1 << instance.slot
+            })
+    }
+
+    /// The bit of captures, if there is one: any data source may be reached in it.
+    fn mask_of_captures(&self) -> u32 {
+        let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
+        u32::from(has_captures) << CAPTURE_SLOT
     }
 
     fn mask_of_category(&self, category: &str, declared: &DeclaredCategories) -> u32 {

@@ -35,12 +35,12 @@ mod tests; // the whole journey, with many threads
 pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_sources::DataSourceState;
-#[cfg(feature = "testing")]
-pub(crate) use data_sources::disconnect;
 pub(crate) use data_sources::{
     ActiveSlots, activate_triggers, connect, declarations_changed, generation, go_quiet,
     register_call_site, register_switch,
 };
+#[cfg(feature = "testing")]
+pub(crate) use data_sources::{CAPTURE_SLOT, disconnect, reach_in_capture};
 pub(crate) use process_producer::{
     ProcessProducer, instance_flushed, instance_started, instance_stopped,
 };

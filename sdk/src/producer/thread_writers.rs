@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "testing")]
 use self::attachments::Attachments;
 #[cfg(feature = "testing")]
+pub(super) use self::attachments::capture_without_instance;
+#[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
     Attached, attach, attach_where_begun, captured_in, current_capture,
 };

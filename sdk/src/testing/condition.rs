@@ -30,7 +30,7 @@ impl Condition {
             Self::Inside(name) => event.ancestors().any(|around| around.name() == name),
             Self::DirectlyInside(name) => event.parent().is_some_and(|it| it.name() == name),
             Self::AtTop => event.parent().is_none(),
-            Self::Arg(path, value) => event.arg(path).is_some_and(|it| it.is_same(value)),
+            Self::Arg(path, value) => event.arg(path) == Some(value),
             Self::HasArg(path) => event.arg(path).is_some(),
             Self::Category(category) => event.categories().any(|it| it == category),
             Self::OnThread(name) => event.thread() == Some(name.as_str()),
@@ -59,9 +59,14 @@ impl Condition {
         }
     }
 
-    /// What an event is like that it does not hold for.
-    pub(super) fn objection(&self, event: Event<'_>) -> String {
-        match self {
+    /// What an event is like that it does not hold for; `it` is what to call the event.
+    pub(super) fn objection(&self, it: &str, event: Event<'_>) -> String {
+        if let Self::Before(name) | Self::After(name) = self
+            && others(event, name).next().is_none()
+        {
+            return format!("there is no {name:?}");
+        }
+        let objection = match self {
             Self::Inside(_) | Self::DirectlyInside(_) | Self::AtTop => {
                 let around: Vec<String> = event
                     .ancestors()
@@ -87,16 +92,14 @@ impl Condition {
                 Some(duration) => format!("took {duration:?}"),
                 None => "has not ended".to_owned(),
             },
-            Self::Before(name) | Self::After(name) if others(event, name).next().is_none() => {
-                format!("there is no {name:?}")
-            }
             Self::Before(_) => "is not over by then".to_owned(),
             Self::After(_) => "begins earlier".to_owned(),
             Self::FlowsTo(_) => match event.flows().len() {
                 0 => "is part of no flow".to_owned(),
                 _ => "is part of flows that lead elsewhere".to_owned(),
             },
-        }
+        };
+        format!("{it} {objection}")
     }
 }
 

@@ -44,14 +44,18 @@ pub(super) fn similar_name(trace: &Trace, kind: Kind, name: &str) -> String {
 
 /// The one of `names` that `name` may be a misspelling of.
 pub(super) fn closest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let with_distance = names
+    let is_part = |other: &str| {
+        name.len() >= 3 && other.contains(name) || other.len() >= 3 && name.contains(other)
+    };
+    names
         .into_iter()
-        .map(|other| (distance(name, other), other));
-    let (changes, closest) = with_distance.min()?;
-    let length = name.chars().count().max(closest.chars().count());
-    let is_part =
-        name.len() >= 3 && closest.contains(name) || closest.len() >= 3 && name.contains(closest);
-    (changes * 3 <= length || is_part).then_some(closest)
+        .map(|other| (distance(name, other), other))
+        .filter(|&(changes, other)| {
+            let length = name.chars().count().max(other.chars().count());
+            changes * 3 <= length || is_part(other)
+        })
+        .min()
+        .map(|(_, closest)| closest)
 }
 
 /// How many characters have to be changed, put in or taken out (Levenshtein).

@@ -226,7 +226,7 @@ impl<'t> Query<'t> {
             let failed = self.conditions.iter().find(|it| !it.holds(*event));
             if let Some(condition) = failed {
                 // Writing to a string does not fail.
-                let _ = write!(message, "\none {}", condition.objection(*event));
+                let _ = write!(message, "\n{}", condition.objection("one", *event));
             }
         }
     }
@@ -265,10 +265,10 @@ impl<'t> Found<'t> {
             .collect();
         if let Some(first) = objecting.first() {
             let Query { trace, kind, .. } = self.query;
-            let objection = condition.objection(*first);
+            let objection = condition.objection("it", *first);
             let query = &self.query;
             panic!(
-                "expected {kind} {query} {condition}, but it {objection}{}",
+                "expected {kind} {query} {condition}, but {objection}{}",
                 failure::tree(trace, &objecting)
             );
         }

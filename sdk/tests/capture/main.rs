@@ -6,3 +6,7 @@ mod parallel; // captures at once, and sessions beside them
 mod attaching; // threads and tasks that take part
 mod nesting; // captures inside of captures, spans across their borders
 mod ending; // ends, panics and threads that go on
+mod custom_data_source; // packets with a schema of one's own, and callbacks
+mod queries; // what can be asked
+mod failures; // messages
+mod outline; // snapshots

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
 
-use super::super::data_sources::{self, CAPTURE_SLOT, SLOTS_STRIDE};
+use super::super::data_sources::{self, CAPTURE_SLOT, DataSourceState, SLOTS_STRIDE};
 use super::super::realm::Realm;
 use super::{Instance, ThreadWriters, WRITERS};
 use crate::data_source::contain;
@@ -71,6 +71,20 @@ pub(crate) fn attach(realm: Realm) -> Attached {
 pub(crate) fn current_capture() -> Option<Realm> {
     let realm = CURRENT.get();
     (realm != Realm::PROCESS).then_some(realm)
+}
+
+/// The capture that this thread writes to, if it has no writer of `data_source` there. `None` also where
+/// this thread is tracing already.
+pub(in crate::producer) fn capture_without_instance(
+    data_source: &'static DataSourceState,
+) -> Option<Realm> {
+    let realm = current_capture()?;
+    let index = data_source.instance_index(CAPTURE_SLOT);
+    let is_missing = WRITERS.try_with(|writers| {
+        let writers = writers.try_borrow().ok()?;
+        Some(!matches!(writers.instances.get(index), Some(Some(_))))
+    });
+    is_missing.ok()??.then_some(realm)
 }
 
 /// The capture that a slice begins in, if `slots` say that there may be one.
