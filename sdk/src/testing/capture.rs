@@ -18,7 +18,19 @@ use crate::producer::{self, Realm};
 /// If there is no memory for it, or this is a child that was forked off a process that traces.
 #[track_caller]
 pub fn capture() -> Capture {
-    match Capture::start(TraceConfig::default()) {
+    capture_with(TraceConfig::default())
+}
+
+/// The same with a configuration: for sizes of buffers, and for what data sources are told.
+///
+/// Categories are not chosen by it: a capture has all of them.
+///
+/// # Panics
+///
+/// As [`capture`], and if the configuration contradicts itself.
+#[track_caller]
+pub fn capture_with(config: TraceConfig) -> Capture {
+    match Capture::start(config) {
         Ok(capture) => capture,
         Err(error) => panic!("cannot capture: {error}"),
     }
@@ -38,7 +50,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
+    fn start(config: TraceConfig) -> Result<Self, Error> {
         let session = CaptureSession::start(config)?;
         Ok(Self {
             attached: producer::attach(session.realm()),

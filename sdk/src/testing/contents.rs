@@ -75,6 +75,16 @@ impl Contents {
         }
         // Those of one time stay in the order in which they were written.
         raw_events.sort_by_key(|event| event.timestamp_ns);
+        let mut undescribed: Vec<TrackId> = raw_events.iter().map(|event| event.track).collect();
+        undescribed.sort_unstable();
+        undescribed.dedup();
+        undescribed.retain(|id| !reader.tracks().track(*id).is_described);
+        for id in undescribed {
+            let uuid = reader.tracks().track(id).uuid;
+            contents.faults.push(format!(
+                "events are on the track {uuid:#x}, which nothing describes"
+            ));
+        }
         contents.put_together(raw_events);
         Ok(contents)
     }

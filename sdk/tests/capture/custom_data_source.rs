@@ -3,9 +3,13 @@
 use std::sync::Mutex;
 use std::thread;
 
-use tracezero::protos::{TestEventDecoder, TracePacket};
-use tracezero::testing::{CaptureHandle, Trace, capture};
-use tracezero::{DataSource, InMemorySession, Setup, Starting, Stopping, data_source};
+use protozero::HeapBuffered;
+use tracezero::protos::{self, TestEventDecoder, TracePacket};
+use tracezero::testing::{CaptureHandle, Trace, capture, capture_with};
+use tracezero::{
+    BufferConfig, DataSource, DataSourceConfig, InMemorySession, Setup, Starting, Stopping,
+    TraceConfig, data_source,
+};
 
 struct Beats;
 data_source!(Beats, "com.example.beats");
@@ -175,4 +179,51 @@ fn a_data_source_that_answers_late_does_not_keep_a_dropped_capture() {
         });
     });
     assert_eq!(texts(&next.finish()).pop().unwrap(), "next");
+}
+
+/// Says in each packet what its configuration says.
+struct Configured {
+    text: String,
+}
+
+impl DataSource for Configured {
+    const NAME: &'static str = "com.example.configured";
+    type ThreadState = ();
+    type IncrementalState = ();
+    tracezero::data_source_state!(Configured);
+
+    fn on_setup(setup: &Setup<'_>) -> Self {
+        let text = setup
+            .decoder()
+            .legacy_config()
+            .unwrap()
+            .unwrap_or("nothing");
+        Self {
+            text: text.to_owned(),
+        }
+    }
+}
+
+#[test]
+fn a_capture_may_have_a_configuration() {
+    let configured = |text: &str| {
+        let mut fields = HeapBuffered::<protos::DataSourceConfig<'_>>::new();
+        fields.message().set_legacy_config(text);
+        let source = DataSourceConfig::new(Configured::NAME).source_specific(&fields.to_vec());
+        let config = TraceConfig::new()
+            .buffer(BufferConfig::ring(64))
+            .data_source(source);
+        let capture = capture_with(config);
+        Configured::trace(|cx| {
+            let text = cx.instance().text.clone();
+            cx.packet(|packet| {
+                packet.for_testing(|event| {
+                    event.set_str(&text);
+                });
+            });
+        });
+        texts(&capture.finish())
+    };
+    assert_eq!(configured("loud"), ["loud"]);
+    assert_eq!(configured("quiet"), ["quiet"]);
 }
