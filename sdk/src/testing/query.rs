@@ -78,8 +78,6 @@ macro_rules! conditions {
             ///
             /// If one of those found does not meet the condition.
             #[track_caller]
-            // They are called for the panic.
-            #[expect(clippy::must_use_candidate)]
             pub fn $name(self $(, $arg: $type)*) -> Self {
                 self.check($condition)
             })*

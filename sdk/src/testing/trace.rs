@@ -173,6 +173,7 @@ impl Trace {
     ///
     /// If something is.
     #[track_caller]
+    #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn assert_no_loss(&self) -> &Self {
         let losses = self.report.iter().map(|report| report.losses);
         let of_report = losses
@@ -196,6 +197,7 @@ impl Trace {
     ///
     /// If something is wrong.
     #[track_caller]
+    #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn assert_well_formed(&self) -> &Self {
         let faults = &self.contents.faults;
         assert!(

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use tracezero::testing::{CaptureHandle, capture};
+use tracezero::testing::{CaptureHandle, Event, capture};
 use tracezero::{Track, begin, end, instant, span};
 
 #[test]
@@ -24,7 +24,7 @@ fn only_threads_that_are_attached_are_captured() {
     instant!("test", "here");
     let trace = capture.finish();
     trace.assert_no_loss().assert_well_formed();
-    let names: Vec<&str> = trace.instants().map(|event| event.name()).collect();
+    let names: Vec<&str> = trace.instants().map(Event::name).collect();
     assert_eq!(names, ["attached", "here"]);
 }
 

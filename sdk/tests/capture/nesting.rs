@@ -2,14 +2,14 @@
 
 use std::thread;
 
-use tracezero::testing::{CaptureHandle, Trace, capture};
+use tracezero::testing::{CaptureHandle, Event, Trace, capture};
 use tracezero::{Track, instant, span};
 
 fn names(trace: &Trace) -> Vec<&str> {
     trace.assert_no_loss().assert_well_formed();
     let mut names: Vec<_> = trace.spans().chain(trace.instants()).collect();
     names.sort_by_key(|event| event.start_ns());
-    names.into_iter().map(|event| event.name()).collect()
+    names.into_iter().map(Event::name).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracezero::testing::{Trace, Value, capture};
+use tracezero::testing::{Event, Trace, Value, capture};
 use tracezero::{CounterTrack, Flow, InMemorySession, Track, counter, dict, instant, span};
 
 fn ms(count: u64) -> u64 {
@@ -122,10 +122,10 @@ fn times_are_compared() {
 fn what_is_around_an_event_can_be_walked() {
     let trace = reads();
     let read = trace.span("read").once().single();
-    let names: Vec<&str> = read.children().map(|event| event.name()).collect();
+    let names: Vec<&str> = read.children().map(Event::name).collect();
     assert_eq!(names, ["disk_read", "retry"]);
     let failed = trace.instant("failed").once().single();
-    let around: Vec<&str> = failed.ancestors().map(|event| event.name()).collect();
+    let around: Vec<&str> = failed.ancestors().map(Event::name).collect();
     assert_eq!(around, ["retry", "read"]);
     assert_eq!(
         (failed.start_ns(), failed.duration()),
