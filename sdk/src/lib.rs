@@ -76,6 +76,6 @@ pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
 pub use track_event::{
-    ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
-    Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
+    ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow,
+    Span, TraceFuture, Traced, Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
 };

@@ -20,4 +20,10 @@ impl Realm {
         // Relaxed: only that each number is given once counts.
         Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
     }
+
+    /// Itself if it is a capture's, else the other.
+    #[cfg(feature = "testing")]
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::PROCESS { other } else { self }
+    }
 }

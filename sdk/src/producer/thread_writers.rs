@@ -15,7 +15,7 @@ use self::attachments::Attachments;
 pub(super) use self::attachments::capture_without_instance;
 #[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
-    Attached, attach, attach_where_begun, captured_in, current_capture,
+    Attached, attach, attach_where_begun, captured_in, current_capture, is_of_other_capture,
 };
 use super::data_sources::{self, CAPTURE_SLOT, DataSourceState};
 use super::realm::Realm;
@@ -34,6 +34,8 @@ static NESTED: AtomicU64 = AtomicU64::new(0);
 
 /// What a thread writes with for one data source in one session.
 pub(crate) struct Instance {
+    /// The slot of the session.
+    pub(crate) slot: usize,
     /// The generation that began with the session.
     pub(crate) generation: u64,
     pub(crate) writer: TraceWriter,
@@ -172,6 +174,7 @@ impl ThreadWriters {
             writer = writer.with_stall_limit(limit);
         }
         let instance = Box::new(Instance {
+            slot,
             generation: target.generation,
             writer,
             local: target

@@ -96,6 +96,12 @@ pub(crate) fn captured_in(slots: u32) -> Realm {
     CURRENT.get()
 }
 
+/// Whether an instance of this thread is one of a capture that a slice did not begin in.
+#[inline(always)]
+pub(crate) fn is_of_other_capture(instance: &Instance, capture: Realm) -> bool {
+    instance.slot == CAPTURE_SLOT && CURRENT.get() != capture
+}
+
 /// Has this thread write to the capture that a slice began in, unless it does so anyway.
 #[inline(always)]
 pub(crate) fn attach_where_begun(slots: u32, capture: Realm) -> Option<Attached> {
