@@ -2,7 +2,9 @@
 
 use super::event::{EventData, Kind};
 use super::trace::{Contents, TrackData};
-use crate::reader::{Event, EventKind, ReadError, Record, TraceReader, TrackId, TrackKind, Value};
+use crate::reader::{
+    self, Event, EventKind, Level, ReadError, Record, Rule, TraceReader, TrackId, TrackKind, Value,
+};
 use crate::track_event::CounterValue;
 
 /// An event as it was read.
@@ -19,7 +21,7 @@ struct RawEvent {
 
 impl RawEvent {
     fn new(event: &Event<'_>) -> Self {
-        let arg = |arg: crate::reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
+        let arg = |arg: reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
         Self {
             timestamp_ns: event.timestamp_ns,
             track: event.track,
@@ -59,11 +61,6 @@ impl Contents {
                         causes.join(", ")
                     ));
                 }
-                Record::Skipped(skipped) => contents.faults.push(format!(
-                    "packet {} of sequence {} cannot be understood: {}",
-                    skipped.place.index, skipped.sequence_id, skipped.reason
-                )),
-                Record::Damage(damage) => contents.faults.push(damage.to_string()),
                 _ => {}
             }
         }
@@ -75,17 +72,13 @@ impl Contents {
         }
         // Those of one time stay in the order in which they were written.
         raw_events.sort_by_key(|event| event.timestamp_ns);
-        let mut undescribed: Vec<TrackId> = raw_events.iter().map(|event| event.track).collect();
-        undescribed.sort_unstable();
-        undescribed.dedup();
-        undescribed.retain(|id| !reader.tracks().track(*id).is_described);
-        for id in undescribed {
-            let uuid = reader.tracks().track(id).uuid;
-            contents.faults.push(format!(
-                "events are on the track {uuid:#x}, which nothing describes"
-            ));
-        }
         contents.put_together(raw_events);
+        reader::check(bytes, |finding| {
+            // Spans without one of their ends were found above, by name.
+            if finding.level == Level::Error && finding.rule != Rule::Nesting {
+                contents.faults.push(finding.to_string());
+            }
+        })?;
         Ok(contents)
     }
 

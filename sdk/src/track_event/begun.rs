@@ -43,12 +43,13 @@ impl Begun {
 
     /// In the sessions of both, which must still record: a slot whose session has ended might stand for
     /// the next one, if the other generation is newer.
+    /// Of two captures, in that of `other`.
     pub(super) fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(Self {
                 slots: one.slots | other.slots,
                 #[cfg(feature = "testing")]
-                capture: one.capture.or(other.capture),
+                capture: other.capture.or(one.capture),
                 generation: one.generation.max(other.generation),
             }),
             _ => one.or(other),

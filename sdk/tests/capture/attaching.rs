@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tracezero::testing::{CaptureHandle, Event, capture};
-use tracezero::{Track, begin, end, instant, span};
+use tracezero::{TraceFuture as _, Track, async_span, begin, end, instant, span};
 
 #[test]
 fn only_threads_that_are_attached_are_captured() {
@@ -169,4 +169,45 @@ fn a_future_is_captured_whichever_threads_poll_it() {
     trace.span("poll").on_track("task").times(3);
     trace.instant("gone").once();
     trace.instant("not captured").never();
+}
+
+#[test]
+fn a_span_of_a_future_is_captured_with_its_polls() {
+    let capture = capture();
+    let task = || Task {
+        polls: 0,
+        track: Track::unique("task"),
+    };
+    let captured = task().traced(async_span!("task", "whole", number = 1));
+    let mut future = Box::pin(capture.handle().wrap_future(captured));
+    let mut other = Box::pin(task().traced(async_span!("task", "not captured")));
+    loop {
+        let poll = move || {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = future.as_mut().poll(&mut context);
+            assert_eq!(other.as_mut().poll(&mut context), polled);
+            (polled, future, other)
+        };
+        let polled = thread::spawn(poll).join().unwrap();
+        (future, other) = (polled.1, polled.2);
+        if polled.0.is_ready() {
+            break;
+        }
+    }
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    let whole = trace
+        .span("whole")
+        .arg("number", 1)
+        .once()
+        .has_ended()
+        .single();
+    assert_eq!(whole.thread(), None);
+    // One for each poll, on the threads that it was polled on.
+    let polls = trace.span("whole").times(4);
+    assert_eq!(
+        polls.iter().filter(|span| span.thread().is_some()).count(),
+        3
+    );
+    trace.span("not captured").never();
 }

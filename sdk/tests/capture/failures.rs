@@ -237,3 +237,16 @@ fn long_traces_are_cut_to_what_matters() {
     assert_eq!(message.lines().count(), 1 + 1 + 1 + 60 + 1, "{message}");
     assert!(message.ends_with("\n    .. and 941 more"), "{message}");
 }
+
+#[test]
+fn a_trace_that_is_damaged_is_not_well_formed() {
+    let trace = reads();
+    let bytes = trace.bytes();
+    let cut = Trace::read(&bytes[..bytes.len() - 3]).unwrap();
+    let message = message_of(|| cut.assert_well_formed().bytes().len());
+    let (heading, fault) = message.split_once('\n').unwrap();
+    assert_eq!(heading, "the trace is not well formed:");
+    assert!(fault.contains("offset"), "{message}");
+    // What comes before can be asked.
+    cut.span("disk_read").times(2);
+}
