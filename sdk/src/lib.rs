@@ -50,6 +50,8 @@ pub mod service; // the central buffers and the reading back
 #[cfg(feature = "reader")]
 pub mod reader; // traces, read back
 mod runtime; // producer and service of one process, put together
+#[cfg(feature = "testing")]
+pub mod testing; // tests on what code traces
 mod reentry; // trace points in an allocator that is called by the tracer
 mod forked_child; // what a child may not touch
 mod process_hooks; // what is called at a fork, and at the exit
