@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::{Data, SequenceFlags};
+use tracezero::reader::{Finding, Level, check};
 use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
 
 /// Sessions are of the whole process.
@@ -79,8 +80,17 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Reads a file, which is to be a whole trace.
     pub fn of(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
+        let mut errors = Vec::new();
+        let note = |finding: &Finding| {
+            if finding.level == Level::Error {
+                errors.push(finding.to_string());
+            }
+        };
+        check(&bytes[..], note).unwrap();
+        assert_eq!(errors, [""; 0], "{}", path.display());
         let mut trace = Self {
             names: Vec::new(),
             unreadable: 0,
