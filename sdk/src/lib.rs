@@ -40,6 +40,7 @@ pub mod guide {}
 mod consumer; // configurations, sessions, reports
 mod data_source; // packets with a schema of one's own
 mod error; // what can go wrong at start and end
+mod flight_recorder; // always recording, and a file when something goes wrong
 pub mod track_event; // span!, instant!, counter!
 // A byte's journey.
 pub mod producer; // writers of each thread, chunks, the arbiter
@@ -72,6 +73,12 @@ pub use consumer::{
 };
 pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
 pub use error::{Error, Refusal};
+#[cfg(feature = "signals")]
+pub use flight_recorder::Signal;
+pub use flight_recorder::{
+    FlightError, FlightRecorder, FlightRecorderBuilder, FlightStats, SavingSnapshot,
+    SnapshotRequest,
+};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
