@@ -145,7 +145,8 @@ impl GlobalClocks {
         let time_ns = i128::from(reading.timestamp) * i128::from(reading.unit_ns);
         let trace_ns = i128::from(trace_ns);
         let last = clock.readings.last();
-        if last.is_some_and(|(last_ns, last_trace_ns)| trace_ns - time_ns == last_trace_ns - last_ns)
+        if last
+            .is_some_and(|(last_ns, last_trace_ns)| trace_ns - time_ns == last_trace_ns - last_ns)
         {
             return;
         }

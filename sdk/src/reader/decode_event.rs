@@ -96,8 +96,7 @@ impl<'a> RawEvent<'a> {
 impl EventTables<'_> {
     #[inline]
     pub(super) fn decode(&mut self, event: &[u8]) -> Result<DecodedEvent, SkipReason> {
-        let mut raw =
-            RawEvent::decode(event).map_err(|error| SkipReason::Malformed { error })?;
+        let mut raw = RawEvent::decode(event).map_err(|error| SkipReason::Malformed { error })?;
         let kind = match raw.event_type {
             1 => EventKind::SliceBegin,
             2 => EventKind::SliceEnd,
@@ -200,7 +199,9 @@ impl EventTables<'_> {
         let own =
             decoder.repeated::<types::Uint64>(E::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS_FIELD_NUMBER);
         let own: Vec<u64> = own.collect::<Result<_, _>>()?;
-        self.pair_extra_counters(values, own, |sequence| &sequence.extra_double_counter_tracks)
+        self.pair_extra_counters(values, own, |sequence| {
+            &sequence.extra_double_counter_tracks
+        })
     }
 
     /// Values answer tracks by position: those of the event, or else those of the sequence.

@@ -99,9 +99,14 @@ impl FileKind {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open { path, source } => write!(f, "{} cannot be opened: {source}", path.display()),
+            Self::Open { path, source } => {
+                write!(f, "{} cannot be opened: {source}", path.display())
+            }
             Self::Io { offset, source } => {
-                write!(f, "the trace cannot be read beyond offset {offset}: {source}")
+                write!(
+                    f,
+                    "the trace cannot be read beyond offset {offset}: {source}"
+                )
             }
             Self::NotATrace { found: Some(kind) } => {
                 write!(f, "this is no Perfetto trace, but {}", kind.text())

@@ -106,9 +106,7 @@ impl<R: Read> Framer<R> {
         let available_bytes = self.stream.available().len() as u64;
         let kind = match header(self.stream.available()) {
             Header::NoPacket => DamageKind::NoPacket,
-            Header::Incomplete => DamageKind::Truncated {
-                missing_bytes: 1,
-            },
+            Header::Incomplete => DamageKind::Truncated { missing_bytes: 1 },
             Header::Packet { len, .. } if len > PACKET_MAX_BYTES => {
                 DamageKind::TooLong { length_bytes: len }
             }
@@ -166,7 +164,8 @@ impl<R: Read> Framer<R> {
         let Some(first_bytes) = self.plausible_frame_bytes(0)? else {
             return Ok(false);
         };
-        Ok(!self.stream.want(first_bytes + 1)? || self.plausible_frame_bytes(first_bytes)?.is_some())
+        Ok(!self.stream.want(first_bytes + 1)?
+            || self.plausible_frame_bytes(first_bytes)?.is_some())
     }
 
     /// The size of the frame that begins after `skipped` bytes, if there is a plausible one.

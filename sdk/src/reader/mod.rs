@@ -1,8 +1,8 @@
 //! Reads traces: those of this SDK, and track events of any other producer.
 //!
 //! [`PacketReader`] cuts a file into packets. [`TraceReader`] understands them: it yields the events
-//! of a trace with names, tracks and times looked up, and says what was lost or is damaged. Both work on
-//! traces of any length.
+//! of a trace with names, tracks and times looked up, and says what was lost or is damaged. [`InTimeOrder`]
+//! sorts events, and [`Slices`] pairs begins and ends. All of them work on traces of any length.
 //!
 //! ```
 //! use tracezero::reader::{EventKind, Record, TraceReader};
@@ -57,6 +57,9 @@ mod event; // an event
 mod record; // all that there is in a trace
 mod trace_state; // what packets so far have said, and how the next is read with it
 mod trace_reader; // puts it together
+// Events to slices.
+mod time_order; // what several threads wrote to one track
+mod slices; // begins and ends, paired
 
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};
 pub use clocks::BOOTTIME_CLOCK_ID;
@@ -68,5 +71,7 @@ pub use packet::{Packet, PacketHead, Payload};
 pub use packets::{PacketItem, PacketReader, RawPacket};
 pub use place::PacketPlace;
 pub use record::{Loss, OtherPacket, Record, SkipReason, Skipped, TrackRecord};
+pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
+pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
 pub use tracks::{Counter, Track, TrackId, TrackKind, TrackTable};

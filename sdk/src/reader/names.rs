@@ -68,7 +68,9 @@ impl NameTable {
     #[inline]
     pub fn text(&self, id: NameId) -> &str {
         let index = id.index();
-        let start = index.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = index
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before));
         let start = start.map_or(0, |start| *start as usize);
         let end = self.ends.get(index).map_or(start, |end| *end as usize);
         self.text.get(start..end).unwrap_or_default()

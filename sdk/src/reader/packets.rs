@@ -267,12 +267,12 @@ impl<R: Read> PacketReader<R> {
                 length_bytes,
                 kind,
             }) => PacketStep::Damage(Damage {
-                    offset: self.last.place.offset,
-                    unpacked_offset: Some(offset),
-                    length_bytes,
-                    after_packet: self.next_index.checked_sub(1),
-                    kind,
-                }),
+                offset: self.last.place.offset,
+                unpacked_offset: Some(offset),
+                length_bytes,
+                after_packet: self.next_index.checked_sub(1),
+                kind,
+            }),
         };
         Ok(Some(step))
     }
@@ -316,9 +316,8 @@ impl<R: Read> PacketReader<R> {
         wanted.map_err(|source| self.io_error(source))?;
         let head = self.file.stream.available();
         // A JSON file may begin with a line's end, which is the tag of a packet as well.
-        let found = FileKind::of(head).filter(|kind| {
-            !head.starts_with(b"\n") || *kind != FileKind::Json
-        });
+        let found =
+            FileKind::of(head).filter(|kind| !head.starts_with(b"\n") || *kind != FileKind::Json);
         if let Some(kind) = found {
             return Err(ReadError::NotATrace { found: Some(kind) });
         }

@@ -148,7 +148,10 @@ impl fmt::Display for SkipReason {
         match self {
             Self::NeedsState => write!(f, "it needs definitions that are not in the trace"),
             Self::UnknownClock { clock_id } => {
-                write!(f, "its time is on clock {clock_id}, which the trace does not explain")
+                write!(
+                    f,
+                    "its time is on clock {clock_id}, which the trace does not explain"
+                )
             }
             Self::TimeOutOfRange { clock_id } => {
                 write!(f, "its time on clock {clock_id} is out of range")

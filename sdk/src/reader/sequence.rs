@@ -8,7 +8,7 @@ use protozero::{DecodeError, Decoder, types};
 use super::clocks::SequenceClocks;
 use super::interning::IidTable;
 use super::tracks::{TrackId, UuidHasher};
-use crate::protos::{TracePacketDefaultsDecoder};
+use crate::protos::TracePacketDefaultsDecoder;
 use crate::track_event::CounterValue;
 
 /// Memory that the states of all sequences may take. Beyond it those that were not used for longest

@@ -8,7 +8,7 @@ use super::anomaly::Anomaly;
 use super::damage::Damage;
 use super::error::ReadError;
 use super::names::NameTable;
-use super::packet::{Packet, PacketHead, Span};
+use super::packet::{Packet, PacketHead};
 use super::packets::{PacketReader, PacketStep, RawPacket};
 use super::record::{Loss, OtherPacket, Record, Skipped};
 use super::trace_state::{Reading, TraceState};
