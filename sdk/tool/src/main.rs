@@ -10,8 +10,11 @@ mod merge; // several traces to one
 mod output; // what is written
 mod packets; // the packets of a trace, with what is said about damage
 mod schema; // what messages and fields are called
-
+mod summary; // a trace in tables
+mod table; // text in columns
 mod trace_file; // packets that are written
+mod tracks; // what to call tracks
+mod units; // numbers with units
 
 use std::process::ExitCode;
 
@@ -35,6 +38,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Summary(summary::Args),
     Cat(cat::Args),
     Merge(merge::Args),
     Compress(compress::CompressArgs),
@@ -51,6 +55,7 @@ enum Outcome {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Summary(args) => summary::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),
