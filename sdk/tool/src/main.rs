@@ -5,6 +5,7 @@
 mod cat; // packets as text
 mod compress; // packets into compressed ones, and back
 mod error; // what keeps a command from doing its work
+mod flamegraph; // where time goes
 mod input; // traces that are read
 mod merge; // several traces to one
 mod output; // what is written
@@ -39,6 +40,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Summary(summary::Args),
+    Flamegraph(flamegraph::Args),
     Cat(cat::Args),
     Merge(merge::Args),
     Compress(compress::CompressArgs),
@@ -56,6 +58,7 @@ enum Outcome {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Summary(args) => summary::run(&args),
+        Command::Flamegraph(args) => flamegraph::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                 }
                 let event = event.head();
                 summary.add_event(&event);
-                if is_slice(event.kind) {
+                if event.kind.is_slice() {
                     order.add(&event, reader.tracks(), |event| {
                         slices.add(event, |_| (), |slice| summary.add_slice(&slice));
                     });
@@ -197,13 +197,6 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     .and_then(|()| out.flush())
     .map_err(ToolError::Output)?;
     Ok(damages.finish())
-}
-
-const fn is_slice(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::SliceBegin | EventKind::SliceEnd | EventKind::Slice { .. }
-    )
 }
 
 impl Summary {
