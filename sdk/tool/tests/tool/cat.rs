@@ -12,7 +12,7 @@ fn packets_are_text_with_the_names_of_the_schema() {
     let args = ["cat", "--from-packet", "5", "--packets", "2", "FILE"];
     let run = run_on(&file, &args).fine();
     let expected = "\
-# packet 5, offset 174
+# packet 5, offset 112
 packet {
   timestamp: 1000000
   track_event {
@@ -24,7 +24,7 @@ packet {
   trusted_packet_sequence_id: 2
   trusted_pid: 10
 }
-# packet 6, offset 213
+# packet 6, offset 147
 packet {
   timestamp: 1001000
   track_event {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 mod cat; // packets as text
+mod check; // whether traces are right
 mod damaged; // files that are no traces, or no whole ones
 mod flamegraph; // where time goes
 mod help; // what the tool says of itself

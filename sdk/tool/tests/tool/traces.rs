@@ -69,6 +69,19 @@ pub(crate) const SHOP: Maker = Maker {
     time_of_day_ns: 5_000_000_000,
 };
 
+/// The packets of a trace, each with its tag and length.
+pub(crate) fn packets(trace: &[u8]) -> Vec<&[u8]> {
+    let mut fields = protozero::Decoder::new(trace).fields();
+    let mut packets = Vec::new();
+    loop {
+        let start = fields.offset();
+        if fields.next().is_none() {
+            return packets;
+        }
+        packets.push(&trace[start..fields.offset()]);
+    }
+}
+
 impl Maker {
     /// A trace of which every byte is known: two spans inside of one, an instant, a counter.
     pub(crate) fn trace(self) -> Vec<u8> {
@@ -100,6 +113,8 @@ impl Maker {
                         process.set_process_name("shop");
                     });
                 });
+                packet.set_first_packet_on_sequence(true);
+                packet.set_trusted_uid(1000);
                 self.on_sequence(packet, 1);
             });
             trace.add_packet(|packet| {
