@@ -1,7 +1,7 @@
 //! Traces to try the tool on.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use protozero::HeapBuffered;
 use tempfile::TempDir;
@@ -37,9 +37,7 @@ impl Files {
 
 /// A recording: its times are those of the machine.
 pub(crate) fn recorded() -> Vec<u8> {
-    let _alone = SESSION
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = SESSION.lock().unwrap_or_else(PoisonError::into_inner);
     let session = InMemorySession::start().unwrap();
     for number in 0..100_u64 {
         let _request = span!("http", "request", number, path = "/index.html");
