@@ -3,6 +3,7 @@
 use protozero::{DecodeError, Decoder, Value, types};
 
 use super::anomaly::Anomaly;
+use super::cursor::Cursor;
 use super::event::EventKind;
 use super::interning::Table;
 use super::names::{NameId, NameTable};
@@ -48,6 +49,43 @@ pub(super) struct EventTables<'a> {
 impl<'a> RawEvent<'a> {
     #[inline]
     fn decode(event: &'a [u8]) -> Result<Self, DecodeError> {
+        match Self::decode_usual(event) {
+            Some(raw) => Ok(raw),
+            None => Self::decode_any(event),
+        }
+    }
+
+    /// Decodes an event that has the fields of most events only, which have tags of one byte; `None`
+    /// for others.
+    #[inline]
+    fn decode_usual(event: &'a [u8]) -> Option<Self> {
+        use TrackEvent as E;
+
+        const VARINT: u32 = 0;
+        const BYTES: u32 = 2;
+        const TYPE: u8 = (E::TYPE_FIELD_NUMBER << 3 | VARINT) as u8;
+        const NAME_IID: u8 = (E::NAME_IID_FIELD_NUMBER << 3 | VARINT) as u8;
+        const CATEGORY_IID: u8 = (E::CATEGORY_IIDS_FIELD_NUMBER << 3 | VARINT) as u8;
+        const TRACK_UUID: u8 = (E::TRACK_UUID_FIELD_NUMBER << 3 | VARINT) as u8;
+        const ARG: u8 = (E::DEBUG_ANNOTATIONS_FIELD_NUMBER << 3 | BYTES) as u8;
+
+        let mut raw = Self::default();
+        let mut cursor = Cursor::new(event);
+        while let Some(tag) = cursor.byte() {
+            match tag {
+                TYPE => raw.event_type = cursor.varint()?,
+                NAME_IID => raw.name_iid = cursor.varint()?,
+                CATEGORY_IID => raw.note_category(cursor.varint()?),
+                TRACK_UUID => raw.track_uuid = Some(cursor.varint()?),
+                ARG => drop(cursor.bytes()?),
+                _ => return None,
+            }
+        }
+        Some(raw)
+    }
+
+    #[inline(never)]
+    fn decode_any(event: &'a [u8]) -> Result<Self, DecodeError> {
         use TrackEvent as E;
 
         let mut raw = Self::default();
@@ -56,11 +94,7 @@ impl<'a> RawEvent<'a> {
             match (field.number, field.value) {
                 (E::TYPE_FIELD_NUMBER, Value::Varint(number)) => raw.event_type = number,
                 (E::NAME_IID_FIELD_NUMBER, Value::Varint(iid)) => raw.name_iid = iid,
-                (E::CATEGORY_IIDS_FIELD_NUMBER, Value::Varint(iid)) => {
-                    if raw.category_iid == 0 {
-                        raw.category_iid = iid;
-                    }
-                }
+                (E::CATEGORY_IIDS_FIELD_NUMBER, Value::Varint(iid)) => raw.note_category(iid),
                 (E::TRACK_UUID_FIELD_NUMBER, Value::Varint(uuid)) => raw.track_uuid = Some(uuid),
                 (E::NAME_FIELD_NUMBER, Value::Bytes(name)) => raw.name = Some(name),
                 (E::CATEGORIES_FIELD_NUMBER, Value::Bytes(category)) => {
@@ -90,6 +124,16 @@ impl<'a> RawEvent<'a> {
             raw.category_iid = iids.next().transpose()?.unwrap_or_default();
         }
         Ok(raw)
+    }
+}
+
+impl RawEvent<'_> {
+    /// The first category is the one that is kept.
+    #[inline(always)]
+    const fn note_category(&mut self, iid: u64) {
+        if self.category_iid == 0 {
+            self.category_iid = iid;
+        }
     }
 }
 
