@@ -6,8 +6,9 @@ use crate::process::{Run, run_on};
 use crate::traces::{Files, SHOP};
 
 /// Each command that reads a trace, with its output going nowhere.
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 7] = [
     &["summary", "FILE"],
+    &["outline", "FILE"],
     &["flamegraph", "--folded", "FILE"],
     &["cat", "FILE"],
     &["compress", "FILE", "-o", "/dev/null"],
