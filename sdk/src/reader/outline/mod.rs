@@ -79,6 +79,7 @@ impl Outline {
     }
 
     /// The same, with the thread of this id called "this thread", whatever its name.
+    #[cfg(feature = "testing")]
     pub(crate) fn with_thread<R: Read>(
         reader: &mut TraceReader<R>,
         this_thread: Option<i32>,
