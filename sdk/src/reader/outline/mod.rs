@@ -17,6 +17,7 @@ use self::counter::Values;
 use self::in_order::InOrder;
 use self::tree::{Budget, Kind, Text, Tree, indent};
 use super::args::Args;
+use super::damage::Damage;
 use super::error::ReadError;
 use super::event::{Event, EventKind};
 use super::names::NameTable;
@@ -62,13 +63,34 @@ impl Outline {
     ///
     /// As [`TraceReader::next`].
     pub fn read<R: Read>(reader: &mut TraceReader<R>) -> Result<Self, ReadError> {
-        Self::with_thread(reader, None)
+        Self::read_all(reader, None, |_| {})
+    }
+
+    /// The same of a trace that may be damaged: `report` is called for each damage.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceReader::next`].
+    pub fn read_reporting<R: Read>(
+        reader: &mut TraceReader<R>,
+        report: impl FnMut(&Damage),
+    ) -> Result<Self, ReadError> {
+        Self::read_all(reader, None, report)
     }
 
     /// The same, with the thread of this id called "this thread", whatever its name.
+    #[cfg(feature = "testing")]
     pub(crate) fn with_thread<R: Read>(
         reader: &mut TraceReader<R>,
         this_thread: Option<i32>,
+    ) -> Result<Self, ReadError> {
+        Self::read_all(reader, this_thread, |_| {})
+    }
+
+    fn read_all<R: Read>(
+        reader: &mut TraceReader<R>,
+        this_thread: Option<i32>,
+        mut report: impl FnMut(&Damage),
     ) -> Result<Self, ReadError> {
         let mut builder = Builder {
             this_thread,
@@ -83,6 +105,7 @@ impl Outline {
                         *builder.packets.entry(field).or_default() += 1;
                     }
                 }
+                Record::Damage(damage) => report(&damage),
                 _ => {}
             }
         }
