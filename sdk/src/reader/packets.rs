@@ -183,15 +183,15 @@ impl<R: Read> PacketReader<R> {
     #[inline]
     pub(super) fn step(&mut self) -> Result<Option<PacketStep>, ReadError> {
         self.last.len = 0;
-        if self.is_in_bundle
-            && let Some(step) = self.step_in_bundle()?
-        {
-            return Ok(Some(step));
-        }
         if self.is_first {
             self.look_at_head()?;
         }
         loop {
+            if self.is_in_bundle
+                && let Some(step) = self.step_in_bundle()?
+            {
+                return Ok(Some(step));
+            }
             let framed = self.file.next();
             match framed.map_err(|source| self.io_error(source))? {
                 None => return Ok(None),
