@@ -183,15 +183,15 @@ impl<R: Read> PacketReader<R> {
     #[inline]
     pub(super) fn step(&mut self) -> Result<Option<PacketStep>, ReadError> {
         self.last.len = 0;
+        if self.is_in_bundle
+            && let Some(step) = self.step_in_bundle()?
+        {
+            return Ok(Some(step));
+        }
         if self.is_first {
             self.look_at_head()?;
         }
         loop {
-            if self.is_in_bundle
-                && let Some(step) = self.step_in_bundle()?
-            {
-                return Ok(Some(step));
-            }
             let framed = self.file.next();
             match framed.map_err(|source| self.io_error(source))? {
                 None => return Ok(None),
@@ -203,9 +203,12 @@ impl<R: Read> PacketReader<R> {
                         self.count();
                         return Ok(Some(PacketStep::Packet));
                     };
-                    match self.open_bundle(found)? {
-                        Some(step) => return Ok(Some(step)),
-                        None => continue,
+                    if let Some(step) = self.open_bundle(found)? {
+                        return Ok(Some(step));
+                    }
+                    // An empty one is passed over.
+                    if let Some(step) = self.step_in_bundle()? {
+                        return Ok(Some(step));
                     }
                 }
                 Some(Framed::Gap {

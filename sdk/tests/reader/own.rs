@@ -15,7 +15,9 @@ use tracezero::{
 static RECORDING: Mutex<()> = Mutex::new(());
 
 fn record(config: TraceConfig, work: impl FnOnce()) -> Vec<u8> {
-    let _alone = RECORDING.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = RECORDING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let session = config.record_in_memory().expect("a session");
     work();
     session.finish().0
