@@ -58,6 +58,8 @@ class Palette {
       const step = (i % 2) * 0.045;
       return dark ? rgbOfOklch(0.47 + step, 0.085, degrees) : rgbOfOklch(0.8 + step, 0.088, degrees);
     });
+    /** For lines, which need more contrast than areas. */
+    this.strongHues = this.hues.map((_, i) => rgbOfOklch(dark ? 0.72 : 0.6, 0.12, 20 + (i * 360) / HUES));
     /** For each hue: SHADES steps, then the faint colour of what a search did not find. As little-endian RGBA. */
     this.pixels = new Uint32Array(HUES * (SHADES + 1));
     this.hues.forEach((color, hue) => {
@@ -70,6 +72,10 @@ class Palette {
 
   css(hue) {
     return `rgb(${this.hues[hue].join(" ")})`;
+  }
+
+  strongCss(hue) {
+    return `rgb(${this.strongHues[hue].join(" ")})`;
   }
 
   static hueOf(name) {

@@ -4,8 +4,9 @@
 const BLOCK = 64;
 
 class CounterSeries {
-  constructor(counter) {
+  constructor(counter, name) {
     this.track = counter.track;
+    this.hue = Palette.hueOf(name);
     this.time = counter.time;
     this.value = counter.value;
     const blocks = Math.ceil(this.value.length / BLOCK);
@@ -19,8 +20,8 @@ class CounterSeries {
     const [min, max] = this.range(0, this.value.length);
     this.min = min;
     this.max = max;
-    /** Areas stand on zero, unless all values are far above it or below. */
-    this.floor = min >= 0 && min < max * 0.8 ? 0 : min < 0 && max > 0 ? min : min;
+    /** Areas stand on zero, unless all values are far above it, or some below. */
+    this.floor = min >= 0 && min < max * 0.8 ? 0 : min;
     this.ceiling = max > this.floor ? max : this.floor + 1;
   }
 
@@ -49,7 +50,6 @@ class CounterSeries {
   }
 
   draw(context, viewport, top, height, palette) {
-    const hue = Palette.hueOf(String(this.track));
     const { time, value } = this;
     const y = (v) => top + height - ((v - this.floor) / (this.ceiling - this.floor)) * height;
     const { width, nsPerPx } = viewport;
@@ -87,11 +87,11 @@ class CounterSeries {
     area.lineTo(right, level);
     line.lineTo(right, level);
     area.lineTo(right, bottom);
-    context.globalAlpha = palette.dark ? 0.55 : 0.5;
-    context.fillStyle = palette.css(hue);
+    context.globalAlpha = palette.dark ? 0.3 : 0.28;
+    context.fillStyle = palette.strongCss(this.hue);
     context.fill(area);
     context.globalAlpha = 1;
-    context.strokeStyle = palette.css(hue);
+    context.strokeStyle = palette.strongCss(this.hue);
     context.lineWidth = 1.25;
     context.stroke(line);
   }

@@ -5,7 +5,7 @@ const ZOOM_PER_WHEEL_PX = 0.0022;
 const ZOOM_PER_KEY = 1.4;
 
 const KEYS = [
-  ["W  S", "zoom in, out at the pointer (also the wheel, a pinch, + and -)"],
+  ["W  S", "zoom in, out at the pointer (also the wheel, a pinch, + and −)"],
   ["A  D", "move left, right (also ← → and a drag)"],
   ["↑  ↓", "scroll the tracks (also Shift + wheel)"],
   ["F", "fit the selected event (also a double click)"],
@@ -134,7 +134,6 @@ class Input {
   key(event) {
     if (event.target instanceof HTMLInputElement || event.altKey || event.metaKey || event.ctrlKey) return;
     if (document.getElementById("help").open) return;
-    // Rows and buttons have arrows and Enter of their own.
     const { view } = this;
     const { viewport, timeline, state } = view;
     const step = viewport.width / 5;

@@ -104,9 +104,10 @@ class Overview {
     const context = this.ruler.getContext("2d");
     const { viewport } = this;
     const height = this.ruler.clientHeight;
+    const across = this.ruler.clientWidth;
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     context.fillStyle = palette.surface;
-    context.fillRect(0, 0, viewport.width, height);
+    context.fillRect(0, 0, across, height);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     const step = rulerStep(viewport.nsPerPx * 96);
@@ -115,7 +116,7 @@ class Overview {
     const anchor = far ? Math.floor(viewport.start / (step * 100)) * step * 100 : 0;
     const label = anchor === 0 ? "" : `${formatMoment(anchor)} +`;
     if (this.anchor.textContent !== label) this.anchor.textContent = label;
-    for (let n = Math.floor((viewport.start - anchor) / step); anchor + n * step < viewport.end; n++) {
+    for (let n = Math.floor((viewport.start - anchor) / step); anchor + n * step < viewport.timeAt(across); n++) {
       const x = viewport.xOf(anchor + n * step);
       context.fillStyle = palette.line;
       context.fillRect(Math.round(x), 0, 1, height);
@@ -125,11 +126,10 @@ class Overview {
       context.fillStyle = palette.muted;
       context.fillText(formatTick(n * step, step), Math.round(x) + 5, height / 2);
     }
-    const { mark, pointer } = this.state;
+    const { mark, pointerX: x } = this.state;
     if (mark) this.drawMark(context, mark, height, palette);
-    else if (pointer !== undefined) {
-      const text = formatMoment(pointer);
-      const x = viewport.xOf(pointer);
+    else if (x !== undefined) {
+      const text = formatMoment(viewport.timeAt(x));
       const width = context.measureText(text).width + 10;
       const left = Math.min(Math.max(0, x - width / 2), viewport.width - width);
       context.fillStyle = palette.text;

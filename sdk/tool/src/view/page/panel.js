@@ -5,7 +5,7 @@ class Panel {
     this.view = view;
     this.tabs = document.getElementById("tabs");
     this.body = document.getElementById("panel");
-    this.open = "details";
+    this.open = "spans";
     const { model, lanes } = view;
     const { losses, damage, notes } = model.head;
     this.kinds = [

@@ -11,8 +11,9 @@ class Strips {
     this.context = this.canvas.getContext("2d", { willReadFrequently: false });
     this.labelHue = new Uint8Array(model.labelName.length);
     model.labelName.forEach((name, label) => (this.labelHue[label] = Palette.hueOf(model.strings[name])));
-    /** Slices wide enough for a text, and instants: [event, x, width in device pixels] of the row painted last. */
+    /** Of the row painted last, in device pixels: slices wide enough for a text, [event, x, width] each. */
     this.wide = [];
+    /** And instants that have a mark, [event, x] each. */
     this.marks = [];
   }
 
@@ -34,7 +35,7 @@ class Strips {
    * the same events share a pixel while the view is dragged.
    * `found`, if there is a search: `hit[event]`, and `before[event]`, the hits before it.
    */
-  paint(line, row, start, nsPerPx, palette, found, wideFrom) {
+  paint(line, row, start, nsPerPx, palette, found, wideFrom, markEvery) {
     const { model, pixels, width, labelHue } = this;
     const { start: begins, duration: durations, label: labels, before, kind } = model;
     const colors = palette.pixels;
@@ -79,8 +80,9 @@ class Strips {
           shade = covered >= 1 ? SHADES - 1 : (covered * (SHADES - 1)) | 0;
         }
         pixels[base + x] = colors[labelHue[labels[chosen]] * stride + shade];
-        if (kind[chosen] & INSTANT && x - lastMark >= 8) {
-          this.marks.push(chosen, x, 1);
+        // Marks stand apart; a crowd of instants is a strip.
+        if (kind[chosen] & INSTANT && next === event + 1) {
+          if (x - lastMark >= markEvery) this.marks.push(chosen, x);
           lastMark = x;
         }
       }

@@ -2,6 +2,7 @@
 // bands of losses, counters, events, texts, arrows of flows, outlines.
 
 const TEXT_FROM_PX = 34;
+const MARK_EVERY_PX = 8;
 const FLOW_LINKS_MAX = 200;
 
 class Timeline {
@@ -13,7 +14,7 @@ class Timeline {
     this.names = document.getElementById("names");
     this.extent = document.getElementById("extent");
     this.strips = new Strips(model);
-    this.counters = new Map(model.counters.map((counter) => [counter.track, new CounterSeries(counter)]));
+    this.counters = new Map(model.counters.map((counter) => [counter.track, new CounterSeries(counter, model.tracks[counter.track].name)]));
     this.lossesByTrack = new Map();
     for (const loss of model.head.losses) {
       for (const track of loss.tracks) append(this.lossesByTrack, track, loss);
@@ -135,10 +136,10 @@ class Timeline {
     const texts = [];
     const marks = [];
     rows.forEach(({ row, top }, line) => {
-      strips.paint(line, row, start, nsPerPx, palette, this.state.found, TEXT_FROM_PX * scale);
+      strips.paint(line, row, start, nsPerPx, palette, this.state.found, TEXT_FROM_PX * scale, MARK_EVERY_PX * scale);
       const { wide, marks: points } = strips;
       for (let i = 0; i < wide.length; i += 3) texts.push(wide[i], wide[i + 1] / scale, wide[i + 2] / scale, top);
-      for (let i = 0; i < points.length; i += 3) marks.push(points[i], points[i + 1] / scale, top);
+      for (let i = 0; i < points.length; i += 2) marks.push(points[i], points[i + 1] / scale, top);
     });
     strips.end();
     context.imageSmoothingEnabled = false;
@@ -176,7 +177,7 @@ class Timeline {
   }
 
   drawInstants(marks, palette) {
-    const { context, model, strips } = this;
+    const { context, model, strips, state } = this;
     for (let i = 0; i < marks.length; i += 3) {
       const x = marks[i + 1] + 0.5;
       const y = marks[i + 2];
@@ -186,12 +187,14 @@ class Timeline {
       context.lineTo(x, y + 15);
       context.lineTo(x - 5, y + 9);
       context.closePath();
+      context.globalAlpha = state.found && state.found.hit[marks[i]] === 0 ? 0.3 : 1;
       context.fillStyle = palette.css(strips.labelHue[model.label[marks[i]]]);
       context.fill();
       context.strokeStyle = palette.label;
       context.lineWidth = 1;
       context.stroke();
     }
+    context.globalAlpha = 1;
   }
 
   /** The marked range, with its length. */
@@ -318,7 +321,7 @@ class Timeline {
     }
     name.append(element("span", { class: "name-text" }, track.name));
     const series = this.counters.get(lane.track);
-    const note = series ? formatValue(series.max, track.unit) : track.kind === "process" ? `pid ${track.pid}` : track.kind === "thread" ? `${track.tid}` : "";
+    const note = series ? `max ${formatValue(series.max, track.unit)}` : track.kind === "process" ? `pid ${track.pid}` : track.kind === "thread" ? `${track.tid}` : "";
     if (note) name.append(element("span", { class: "name-note" }, note));
     return name;
   }

@@ -6,10 +6,10 @@ const FRAMES_KEPT = 600;
 class View {
   constructor(model) {
     this.model = model;
-    this.state = { selected: NONE, hovered: NONE, found: null, mark: null, pointer: undefined, changed: () => this.redraw() };
+    this.state = { selected: NONE, hovered: NONE, found: null, mark: null, pointerX: undefined, changed: () => this.redraw() };
     this.frames = [];
     this.frameAsked = false;
-    this.viewport = new Viewport(model.duration_ns, () => this.redraw());
+    this.viewport = new Viewport(model.duration_ns, () => this.moved());
     this.lanes = new Lanes(model);
     this.search = new Search(model);
     this.timeline = new Timeline(model, this.lanes, this.viewport, this.state);
@@ -53,6 +53,13 @@ class View {
     this.redraw();
   }
 
+  /** What the pointer was over has moved away. */
+  moved() {
+    this.state.hovered = NONE;
+    document.getElementById("tooltip").hidden = true;
+    this.redraw();
+  }
+
   redraw() {
     if (this.frameAsked) return;
     this.frameAsked = true;
@@ -83,8 +90,8 @@ class View {
     const { model, viewport } = this;
     const start = model.start[event];
     const duration = model.duration[event];
-    const px = duration / viewport.goal().span * viewport.width;
     const { start: left, span } = viewport.goal();
+    const px = (duration / span) * viewport.width;
     const inside = start >= left && start + duration <= left + span;
     if (!inside || px < 30) {
       const around = Math.max(duration * 6, px > 30 ? span : 0, viewport.trace * 1e-6, 100);
@@ -116,7 +123,7 @@ class View {
 
   hover(pointer) {
     const at = this.timeline.at(pointer.offsetX, pointer.offsetY);
-    this.state.pointer = this.viewport.timeAt(pointer.offsetX);
+    this.state.pointerX = pointer.offsetX;
     this.state.hovered = at?.event ?? NONE;
     const lines = at ? this.tooltipOf(at) : [];
     const tooltip = document.getElementById("tooltip");
@@ -147,7 +154,7 @@ class View {
 
   leave() {
     this.state.hovered = NONE;
-    this.state.pointer = undefined;
+    this.state.pointerX = undefined;
     document.getElementById("tooltip").hidden = true;
     this.redraw();
   }
@@ -183,8 +190,8 @@ class View {
   }
 
   stepHit(forward) {
-    const { goal } = this.viewport;
-    const hit = this.search.step(forward, forward ? goal.call(this.viewport).start : this.viewport.end);
+    const { start, span } = this.viewport.goal();
+    const hit = this.search.step(forward, forward ? start : start + span);
     if (hit !== NONE) this.goTo(hit);
     this.showHits();
   }
