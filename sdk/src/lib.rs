@@ -47,6 +47,8 @@ pub mod shm; // memory between producer and service
 pub mod commit; // the message between the two
 pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
+#[cfg(feature = "reader")]
+pub mod reader; // traces, read back
 mod runtime; // producer and service of one process, put together
 mod reentry; // trace points in an allocator that is called by the tracer
 mod forked_child; // what a child may not touch
