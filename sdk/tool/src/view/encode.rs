@@ -39,8 +39,8 @@ pub(crate) struct Encoder {
     timeline: Timeline,
     rows: Vec<Row>,
     unplaced: Unplaced,
-    start_ns: i64,
-    end_ns: i64,
+    start_ns: u64,
+    end_ns: u64,
 }
 
 impl Encoder {
@@ -69,6 +69,7 @@ impl Encoder {
     /// What the user is told of events beyond the limit; empty if there are none.
     pub(crate) fn left_out_text(&self) -> String {
         let left_out = self.timeline.left_out();
+        let timeline_start_ns = self.timeline.earliest_ns.unwrap_or(self.start_ns);
         if left_out.events == 0 {
             return String::new();
         }
@@ -76,7 +77,7 @@ impl Encoder {
             "{} later events are left out: the page was made with a limit. `--from {:.3}` begins with \
              the first of them, `--max-events` raises the limit.",
             left_out.events,
-            self.since_start(left_out.from_ns) as f64 / 1e9,
+            seconds_between(timeline_start_ns, left_out.from_ns),
         )
     }
 
@@ -248,7 +249,7 @@ impl Encoder {
         &self,
         out: &mut impl Write,
         track: u64,
-        values: &[(i64, f64)],
+        values: &[(u64, f64)],
     ) -> io::Result<()> {
         let mut values = values.to_vec();
         values.sort_by_key(|(time_ns, _)| *time_ns);
@@ -272,14 +273,18 @@ impl Encoder {
         self.rows.iter().flat_map(|row| &row.events)
     }
 
-    fn since_start(&self, time_ns: i64) -> u64 {
-        let since_ns = i128::from(time_ns) - i128::from(self.start_ns);
-        u64::try_from(since_ns).unwrap_or(0).min(TIME_MAX_NS)
+    fn since_start(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_sub(self.start_ns).min(TIME_MAX_NS)
     }
 
     fn end_of(&self, event: &Event, start_ns: u64) -> u64 {
         start_ns.saturating_add(event.duration_ns).min(TIME_MAX_NS.max(start_ns))
     }
+}
+
+/// Rounded down, so that `--from` with it leaves nothing out.
+pub(crate) fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
+    (to_ns.saturating_sub(from_ns) / 1_000_000) as f64 / 1e3
 }
 
 fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
@@ -297,7 +302,7 @@ fn bounds(timeline: &Timeline) -> (i64, i64) {
     let values = timeline.counters.iter().flatten().map(|(time_ns, _)| *time_ns);
     let (start_ns, end_ns) = events
         .chain(values)
-        .fold((i64::MAX, i64::MIN), |(start_ns, end_ns), time_ns| {
+        .fold((u64::MAX, 0), |(start_ns, end_ns), time_ns| {
             (start_ns.min(time_ns), end_ns.max(time_ns))
         });
     if start_ns > end_ns { (0, 0) } else { (start_ns, end_ns) }
@@ -306,7 +311,7 @@ fn bounds(timeline: &Timeline) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::timeline::{EventFacts, Track};
+    use crate::view::timeline::{EventFacts, Track, TrackIndex};
 
     /// Reads varints back, as the page does.
     struct Columns<'a>(&'a [u8]);
@@ -343,16 +348,13 @@ mod tests {
 
     fn timeline() -> Timeline {
         let mut timeline = Timeline::new("demo".to_owned(), 7, 100);
-        let track = timeline.add_track(Track {
+        timeline.ensure_tracks(2);
+        let (track, counter) = (TrackIndex(0), TrackIndex(1));
+        timeline.tracks[0] = Track {
             name: "main".to_owned(),
             kind: "thread",
             ..Track::default()
-        });
-        let counter = timeline.add_track(Track {
-            name: "depth".to_owned(),
-            kind: "counter",
-            ..Track::default()
-        });
+        };
         let (rare, frequent) = (timeline.label("rare", "c"), timeline.label("frequent", "c"));
         let facts = |time_ns, label, flows| EventFacts {
             track,
@@ -416,9 +418,10 @@ mod tests {
     #[test]
     fn times_at_the_bounds_of_their_type_stay_in_order() {
         let mut timeline = Timeline::new(String::new(), 0, 100);
-        let track = timeline.add_track(Track::default());
+        timeline.ensure_tracks(1);
+        let track = TrackIndex(0);
         let label = timeline.label("a", "");
-        for time_ns in [i64::MIN, 0, i64::MAX - 1, i64::MAX] {
+        for time_ns in [0, 1, u64::MAX - 1, u64::MAX] {
             timeline.instant(EventFacts {
                 track,
                 time_ns,
@@ -445,7 +448,8 @@ mod tests {
     #[test]
     fn what_the_limit_left_out_is_said_with_the_way_to_it() {
         let mut timeline = Timeline::new(String::new(), 0, 1);
-        let track = timeline.add_track(Track::default());
+        timeline.ensure_tracks(1);
+        let track = TrackIndex(0);
         timeline.counter(track, 1_000_000_000, 1.0);
         timeline.counter(track, 3_500_000_000, 1.0);
         let text = Encoder::new(timeline).left_out_text();

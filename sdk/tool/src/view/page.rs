@@ -84,17 +84,15 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::view::args::ArgsId;
-    use crate::view::timeline::{EventFacts, Timeline, Track};
+    use crate::view::timeline::{EventFacts, Timeline, TrackIndex};
 
     fn page_of(text: &str) -> String {
         let mut timeline = Timeline::new(text.to_owned(), 0, 10);
-        let track = timeline.add_track(Track {
-            name: text.to_owned(),
-            ..Track::default()
-        });
+        timeline.ensure_tracks(1);
+        timeline.tracks[0].name = text.to_owned();
         let label = timeline.label(text, text);
         timeline.instant(EventFacts {
-            track,
+            track: TrackIndex(0),
             time_ns: 0,
             label,
             args: ArgsId::NONE,

@@ -21,7 +21,7 @@ pub(crate) enum Form {
 /// A slice or an instant, in its row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
-    pub(crate) start_ns: i64,
+    pub(crate) start_ns: u64,
     pub(crate) duration_ns: u64,
     pub(crate) label: LabelId,
     pub(crate) args: ArgsId,
@@ -46,7 +46,7 @@ pub(crate) struct Unplaced {
 
 /// All rows, by track and depth. Takes the events out of the timeline. `end_ns` is where slices end
 /// that did not.
-pub(crate) fn place(timeline: &mut Timeline, end_ns: i64) -> (Vec<Row>, Unplaced) {
+pub(crate) fn place(timeline: &mut Timeline, end_ns: u64) -> (Vec<Row>, Unplaced) {
     let mut unplaced = Unplaced::default();
     let mut rows = Vec::new();
     for index in 0..timeline.events.len() {
@@ -69,7 +69,7 @@ pub(crate) fn place(timeline: &mut Timeline, end_ns: i64) -> (Vec<Row>, Unplaced
 fn place_track(
     timeline: &mut Timeline,
     raw: &[RawEvent],
-    end_ns: i64,
+    end_ns: u64,
     unplaced: &mut Unplaced,
 ) -> Vec<Vec<Event>> {
     let mut rows = Vec::new();
@@ -100,10 +100,10 @@ fn place_track(
     rows
 }
 
-fn finished(begin: &RawEvent, end_ns: i64, form: Form) -> Event {
+fn finished(begin: &RawEvent, end_ns: u64, form: Form) -> Event {
     Event {
         start_ns: begin.time_ns,
-        duration_ns: u64::try_from(end_ns.saturating_sub(begin.time_ns)).unwrap_or(0),
+        duration_ns: end_ns.saturating_sub(begin.time_ns),
         label: begin.label,
         args: begin.args,
         flows: begin.flows,
@@ -125,7 +125,7 @@ fn put(rows: &mut Vec<Vec<Event>>, depth: usize, event: Event, unplaced: &mut Un
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::timeline::{EventFacts, Track};
+    use crate::view::timeline::EventFacts;
 
     struct Scene {
         timeline: Timeline,
@@ -135,11 +135,14 @@ mod tests {
     impl Scene {
         fn new(limit: u64) -> Self {
             let mut timeline = Timeline::new("t".to_owned(), 0, limit);
-            let track = timeline.add_track(Track::default());
-            Self { timeline, track }
+            timeline.ensure_tracks(1);
+            Self {
+                timeline,
+                track: TrackIndex(0),
+            }
         }
 
-        fn facts(&mut self, time_ns: i64, name: &str) -> EventFacts<'static> {
+        fn facts(&mut self, time_ns: u64, name: &str) -> EventFacts<'static> {
             EventFacts {
                 track: self.track,
                 time_ns,
@@ -149,26 +152,26 @@ mod tests {
             }
         }
 
-        fn begin(mut self, time_ns: i64, name: &str) -> Self {
+        fn begin(mut self, time_ns: u64, name: &str) -> Self {
             let facts = self.facts(time_ns, name);
             self.timeline.begin(facts);
             self
         }
 
-        fn end(mut self, time_ns: i64) -> Self {
+        fn end(mut self, time_ns: u64) -> Self {
             let facts = self.facts(time_ns, "");
             self.timeline.end(facts);
             self
         }
 
-        fn instant(mut self, time_ns: i64) -> Self {
+        fn instant(mut self, time_ns: u64) -> Self {
             let facts = self.facts(time_ns, "instant");
             self.timeline.instant(facts);
             self
         }
 
         /// Depth, start, duration and form of each event.
-        fn place(mut self) -> (Vec<(usize, i64, u64, Form)>, Unplaced) {
+        fn place(mut self) -> (Vec<(usize, u64, u64, Form)>, Unplaced) {
             let (rows, unplaced) = place(&mut self.timeline, 100);
             let events = rows.iter().flat_map(|row| {
                 let events = row.events.iter();
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn what_nests_deeper_than_the_limit_is_counted() {
         let mut scene = Scene::new(2000);
-        for time in 0..DEPTH_MAX as i64 + 3 {
+        for time in 0..DEPTH_MAX as u64 + 3 {
             scene = scene.begin(time, "a");
         }
         let (events, unplaced) = scene.place();

@@ -29,14 +29,14 @@ pub(crate) struct Track {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pid: Option<i64>,
+    pub(crate) pid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tid: Option<i64>,
+    pub(crate) tid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<String>,
     /// Smaller ones stand above.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) rank: Option<i64>,
+    pub(crate) rank: Option<i32>,
 }
 
 /// A time in which events of some tracks were lost.
@@ -44,8 +44,8 @@ pub(crate) struct Track {
 pub(crate) struct Loss {
     pub(crate) tracks: Vec<TrackIndex>,
     /// The last event that is known before, and the first one after.
-    pub(crate) start_ns: i64,
-    pub(crate) end_ns: i64,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
     pub(crate) text: String,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 /// An event as it came, before begins and ends are paired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawEvent {
-    pub(crate) time_ns: i64,
+    pub(crate) time_ns: u64,
     pub(crate) label: LabelId,
     pub(crate) args: ArgsId,
     /// The place of a list in `Timeline::flow_lists`, counted from 1. 0 is none.
@@ -72,7 +72,7 @@ pub(crate) struct RawEvent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventFacts<'a> {
     pub(crate) track: TrackIndex,
-    pub(crate) time_ns: i64,
+    pub(crate) time_ns: u64,
     pub(crate) label: LabelId,
     pub(crate) args: ArgsId,
     pub(crate) flows: &'a [u64],
@@ -92,7 +92,7 @@ pub(crate) struct Timeline {
     /// Events of each track, in the order of the file.
     pub(crate) events: Vec<Vec<RawEvent>>,
     /// Values of each track, if it is a counter.
-    pub(crate) counters: Vec<Vec<(i64, f64)>>,
+    pub(crate) counters: Vec<Vec<(u64, f64)>>,
     pub(crate) flow_lists: Vec<Box<[u64]>>,
     pub(crate) losses: Vec<Loss>,
     /// What is damaged in the file, and where.
@@ -101,6 +101,8 @@ pub(crate) struct Timeline {
     limit: u64,
     kept: u64,
     left_out: LeftOut,
+    /// The first time of the trace, also of events that are not shown. `--from` counts from it.
+    pub(crate) earliest_ns: Option<u64>,
     /// Slices that are open though they are not shown, of each track: their ends are left out, too.
     open_left_out: Vec<u64>,
 }
@@ -110,7 +112,7 @@ pub(crate) struct Timeline {
 pub(crate) struct LeftOut {
     pub(crate) events: u64,
     /// When the first of them was.
-    pub(crate) from_ns: i64,
+    pub(crate) from_ns: u64,
 }
 
 impl Timeline {
@@ -133,17 +135,24 @@ impl Timeline {
             limit,
             kept: 0,
             left_out: LeftOut::default(),
+            earliest_ns: None,
             open_left_out: Vec::new(),
         }
     }
 
-    pub(crate) fn add_track(&mut self, track: Track) -> TrackIndex {
-        let index = TrackIndex(u32::try_from(self.tracks.len()).unwrap_or(u32::MAX));
-        self.tracks.push(track);
-        self.events.push(Vec::new());
-        self.counters.push(Vec::new());
-        self.open_left_out.push(0);
-        index
+    /// Makes place for this many tracks; what they are is said later.
+    pub(crate) fn ensure_tracks(&mut self, count: usize) {
+        if self.tracks.len() < count {
+            self.tracks.resize_with(count, Track::default);
+            self.events.resize_with(count, Vec::new);
+            self.counters.resize_with(count, Vec::new);
+            self.open_left_out.resize(count, 0);
+        }
+    }
+
+    /// Whether what begins now would be left out.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.kept >= self.limit
     }
 
     pub(crate) fn label(&mut self, name: &str, categories: &str) -> LabelId {
@@ -159,8 +168,13 @@ impl Timeline {
         if self.has_room(facts.time_ns) {
             self.push(facts, Kind::Begin);
         } else {
-            self.open_left_out[facts.track.0 as usize] += 1;
+            self.skip_slice(facts.track);
         }
+    }
+
+    /// A slice begins that is not to be shown.
+    pub(crate) fn skip_slice(&mut self, track: TrackIndex) {
+        self.open_left_out[track.0 as usize] += 1;
     }
 
     pub(crate) fn instant(&mut self, facts: EventFacts<'_>) {
@@ -178,7 +192,7 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn counter(&mut self, track: TrackIndex, time_ns: i64, value: f64) {
+    pub(crate) fn counter(&mut self, track: TrackIndex, time_ns: u64, value: f64) {
         if self.has_room(time_ns) {
             self.counters[track.0 as usize].push((time_ns, value));
         }
@@ -200,8 +214,8 @@ impl Timeline {
         }
     }
 
-    fn has_room(&mut self, time_ns: i64) -> bool {
-        if self.kept < self.limit {
+    fn has_room(&mut self, time_ns: u64) -> bool {
+        if !self.is_full() {
             self.kept += 1;
             return true;
         }
