@@ -202,9 +202,12 @@ impl<R: Read> PacketReader<R> {
                         self.count();
                         return Ok(Some(PacketStep::Packet));
                     };
-                    match self.open_bundle(found)? {
-                        Some(step) => return Ok(Some(step)),
-                        None => continue,
+                    if let Some(step) = self.open_bundle(found)? {
+                        return Ok(Some(step));
+                    }
+                    // An empty one is passed over.
+                    if let Some(step) = self.step_in_bundle()? {
+                        return Ok(Some(step));
                     }
                 }
                 Some(Framed::Gap {
