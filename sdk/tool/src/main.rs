@@ -12,6 +12,7 @@ mod packets; // the packets of a trace, with what is said about damage
 mod schema; // what messages and fields are called
 
 mod trace_file; // packets that are written
+mod view; // a page to look at a trace
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ enum Command {
     Merge(merge::Args),
     Compress(compress::CompressArgs),
     Decompress(compress::DecompressArgs),
+    View(view::Args),
 }
 
 /// What a command has found.
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),
         Command::Decompress(args) => compress::decompress(&args),
+        Command::View(args) => view::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

@@ -133,10 +133,6 @@ impl ArgsTable {
         &self.bytes[start..self.ends[index]]
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     fn add_bytes(&mut self, bytes: &[u8]) -> ArgsId {
         if bytes.is_empty() {
             return ArgsId::NONE;
@@ -175,7 +171,7 @@ mod tests {
         assert_ne!(table.add(&set(301)), first);
         assert_eq!(table.bytes_of(first), [1, 2, 0xac, 0x02]);
         assert_eq!(table.add(&ArgsWriter::default()), ArgsId::NONE);
-        assert_eq!(table.len(), 2);
+        assert_eq!(table.ends.len(), 2);
     }
 
     #[test]

@@ -92,7 +92,10 @@ impl Loader {
         self.timeline.earliest_ns = Some(earliest_ns.min(time_ns));
         self.timeline.ensure_tracks(event.track.index() + 1);
         self.losses.event(event.sequence_id, track, time_ns);
-        let place = self.window.as_ref().map_or(Place::Inside, |window| window.place(time_ns));
+        let place = self
+            .window
+            .as_ref()
+            .map_or(Place::Inside, |window| window.place(time_ns));
         match place {
             Place::Before => self.event_before(event, track),
             Place::Inside => {
@@ -111,7 +114,8 @@ impl Loader {
         self.latest_ns = self.latest_ns.max(time_ns);
         for (extra, value) in event.extra_counters() {
             self.timeline.ensure_tracks(extra.index() + 1);
-            self.timeline.counter(index_of(*extra), time_ns, number(*value));
+            self.timeline
+                .counter(index_of(*extra), time_ns, number(*value));
         }
         if let EventKind::Counter(value) = event.kind {
             self.timeline.counter(track, time_ns, number(value));
@@ -125,7 +129,11 @@ impl Loader {
             let flows = event.flows().chain(event.terminating_flows()).collect();
             let Timeline { strings, args, .. } = &mut self.timeline;
             let args = self.args.read(event, strings, args);
-            let label = if is_end { LabelId(0) } else { self.label(event) };
+            let label = if is_end {
+                LabelId(0)
+            } else {
+                self.label(event)
+            };
             (label, args, flows)
         };
         let facts = EventFacts {
@@ -235,13 +243,19 @@ impl Loader {
             self.take_open(track);
         }
         for (reason, count) in &self.skipped {
-            let packets = if *count == 1 { "packet was" } else { "packets were" };
+            let packets = if *count == 1 {
+                "packet was"
+            } else {
+                "packets were"
+            };
             let note = format!("{count} {packets} skipped: {reason}");
             self.timeline.notes.push(note);
         }
         if self.damages_beyond_limit > 0 {
             let more = self.damages_beyond_limit;
-            self.timeline.notes.push(format!("{more} more damaged places"));
+            self.timeline
+                .notes
+                .push(format!("{more} more damaged places"));
         }
         self.losses.finish_all(&mut self.timeline, self.latest_ns);
         self.timeline

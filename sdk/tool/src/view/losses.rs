@@ -81,7 +81,9 @@ impl LossTracker {
         timeline.losses = self.finished;
         if self.beyond_limit > 0 {
             let more = self.beyond_limit;
-            timeline.notes.push(format!("{more} more losses are not shown"));
+            timeline
+                .notes
+                .push(format!("{more} more losses are not shown"));
         }
     }
 
@@ -123,7 +125,9 @@ mod tests {
         let mut timeline = Timeline::new(String::new(), 0, 0);
         tracker.finish_all(&mut timeline, 1000);
         let losses = timeline.losses.into_iter();
-        losses.map(|loss| (loss.start_ns, loss.end_ns, loss.text)).collect()
+        losses
+            .map(|loss| (loss.start_ns, loss.end_ns, loss.text))
+            .collect()
     }
 
     #[test]

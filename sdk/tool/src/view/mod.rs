@@ -76,7 +76,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     out.finish()?;
     report(&encoder, &output, data_letters);
     let is_damaged = !encoder.timeline().damage.is_empty();
-    Ok(if is_damaged { Outcome::Findings } else { Outcome::Fine })
+    Ok(if is_damaged {
+        Outcome::Findings
+    } else {
+        Outcome::Fine
+    })
 }
 
 /// Says on the standard error what is in the page, and what is not.
@@ -143,7 +147,9 @@ fn window_note(args: &Args) -> Option<String> {
         (None, Some(to)) => format!("up to {to} s"),
         (Some(from), Some(to)) => format!("from {from} s to {to} s"),
     };
-    Some(format!("Only a part of the trace is shown: {text}. Times count from its first event."))
+    Some(format!(
+        "Only a part of the trace is shown: {text}. Times count from its first event."
+    ))
 }
 
 fn is_stdin(file: &Path) -> bool {

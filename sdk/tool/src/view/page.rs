@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn names_in_a_trace_cannot_end_an_element_or_begin_one() {
-        let evil = "</script></title><script>alert(1)</script><img src=x onerror=alert(2)>{{style}}";
+        let evil =
+            "</script></title><script>alert(1)</script><img src=x onerror=alert(2)>{{style}}";
         let page = page_of(evil);
         let harmless = page_of("name");
         for opening in ["<script", "</script", "<img", "<title", "</title"] {
@@ -122,7 +123,10 @@ mod tests {
         }
         assert!(!page.contains("alert(1)</"));
         let data = part(&page, "octet-stream\">", "</script>");
-        assert!(data.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)));
+        assert!(
+            data.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+        );
     }
 
     #[test]
@@ -133,13 +137,22 @@ mod tests {
         }
         let policy = part(&page, "Content-Security-Policy\" content=\"", "\"");
         assert!(policy.starts_with("default-src 'none'"), "{policy}");
-        assert!(policy.contains("require-trusted-types-for 'script'"), "{policy}");
+        assert!(
+            policy.contains("require-trusted-types-for 'script'"),
+            "{policy}"
+        );
     }
 
     #[test]
     fn the_script_makes_no_markup_of_texts() {
         let script = SCRIPTS.concat();
-        for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+        for way in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
             assert!(!script.contains(way), "{way}");
         }
         assert!(!script.contains("</script"), "the script would end there");

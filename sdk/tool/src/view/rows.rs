@@ -183,7 +183,12 @@ mod tests {
 
     #[test]
     fn slices_lie_at_their_depth_with_instants_among_them() {
-        let scene = Scene::new(9).begin(0, "a").begin(1, "b").end(3).instant(4).end(9);
+        let scene = Scene::new(9)
+            .begin(0, "a")
+            .begin(1, "b")
+            .end(3)
+            .instant(4)
+            .end(9);
         let (events, unplaced) = scene.place();
         let expected = [
             (0, 0, 9, Form::Slice),

@@ -16,7 +16,8 @@ pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
     });
     let processes: HashMap<i32, TrackId> = processes.collect();
     let all = table.iter();
-    all.map(|(id, _)| describe_one(table, names, &processes, id)).collect()
+    all.map(|(id, _)| describe_one(table, names, &processes, id))
+        .collect()
 }
 
 fn describe_one(
@@ -57,7 +58,11 @@ fn describe_one(
             }
         }
     };
-    described.name = if title.is_empty() { fallback } else { title.to_owned() };
+    described.name = if title.is_empty() {
+        fallback
+    } else {
+        title.to_owned()
+    };
     described
 }
 
@@ -87,7 +92,7 @@ fn rank_of(table: &TrackTable, id: TrackId) -> Option<i32> {
         return Some(-1);
     }
     let ordering = table.track(track.parent?).child_ordering;
-    (ordering == ChildTracksOrdering::Explicit).then_some(track.sibling_order_rank)
+    (ordering == ChildTracksOrdering::EXPLICIT).then_some(track.sibling_order_rank)
 }
 
 fn unit_of(counter: &Counter, names: &NameTable) -> Option<String> {
@@ -96,8 +101,8 @@ fn unit_of(counter: &Counter, names: &NameTable) -> Option<String> {
         return Some(name.to_owned());
     }
     match counter.unit {
-        Unit::TimeNs => Some("ns".to_owned()),
-        Unit::SizeBytes => Some("bytes".to_owned()),
+        Unit::TIME_NS => Some("ns".to_owned()),
+        Unit::SIZE_BYTES => Some("bytes".to_owned()),
         _ => None,
     }
 }

@@ -112,7 +112,10 @@ mod tests {
     fn the_end_is_not_part_of_it() {
         let window = Window::new(10, 20);
         let places = [9, 10, 19, 20].map(|time_ns| window.place(time_ns));
-        assert_eq!(places, [Place::Before, Place::Inside, Place::Inside, Place::After]);
+        assert_eq!(
+            places,
+            [Place::Before, Place::Inside, Place::Inside, Place::After]
+        );
     }
 
     #[test]
