@@ -19,7 +19,8 @@ for source in examples/*.rs examples/*/main.rs; do
 done
 
 echo "--- traces"
-cargo build --locked --package judge --bin judge
+# As it is built for the tests: another choice of packages would build the published schema once more.
+cargo test --locked --workspace --test soak --no-run
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
 extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/protos/tracezero/sequences.proto)
 for schema in http index_tree memory render; do

@@ -6,5 +6,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What `ci/test.sh` has built; an optimized build of the published schema would take longer than this.
-SOAK_SECONDS="${1:-60}" cargo test --locked --package judge --test soak -- --nocapture
+# What `ci/test.sh` has built, so for the whole workspace; an optimized build of the published schema
+# would take longer than this.
+SOAK_SECONDS="${1:-60}" cargo test --locked --workspace --test soak -- --nocapture

@@ -19,8 +19,8 @@
 //! left unused at the end of a range. A message's length is the distance of two positions, so it
 //! stays right however the message is cut.
 //!
-//! All unsafe code of this crate is in this module. Its invariants, numbered for the safety
-//! arguments below:
+//! All unsafe code of this crate is in this module and the files of its folder. Its invariants,
+//! numbered for the safety arguments there:
 //!
 //! 1. `begin <= cursor <= usable end`, and all three point into, or to the end of, one range that is
 //!    valid for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal
@@ -36,6 +36,8 @@
 
 mod put; // stores at an address
 mod slots; // the lengths that are still open
+mod frame; // the slot outside any message
+mod nesting; // messages in messages
 #[cfg(not(feature = "alloc"))]
 mod bounded; // a stack without a heap
 mod source; // where ranges come from
@@ -48,15 +50,15 @@ use core::ptr;
 
 use crate::wire::{
     MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
-    redundant_varint,
 };
 pub use fixed::FixedSource;
+use frame::Frame;
 #[cfg(feature = "alloc")]
 pub use heap::HeapSource;
 pub use null::NullSource;
-use put::{put_at, put_compact_at, put_short_at, put_varint_at};
+use put::{put_at, put_short_at, put_varint_at};
 pub use slots::MAX_DEPTH;
-use slots::{Elsewhere, INLINE_DEPTH, OpenSlots, Outermost, Popped};
+use slots::{OpenSlots, Outermost};
 pub use source::{
     MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, PatchId, Range, RangeSource, SlotTarget,
 };
@@ -98,17 +100,6 @@ pub struct StreamWriter<S: ?Sized> {
     dropping: Option<Dropping>,
     dropped_fields: u64,
     source: S,
-}
-
-/// The slot outside any message.
-#[derive(Clone, Copy)]
-enum Frame {
-    /// There is none, or its range was given up.
-    None,
-    /// Of one byte, with this payload address.
-    Compact(*mut u8),
-    /// Of 4 bytes, with this payload address.
-    Grown(*mut u8),
 }
 
 /// A message is being dropped: until it ends, the range seems to be full, so that every append
@@ -193,122 +184,6 @@ impl<S: RangeSource> StreamWriter<S> {
     #[inline]
     pub fn end_messages(&mut self) {
         self.end_message(0);
-    }
-
-    /// Reserves a length slot outside any message, of which there is one at a time.
-    ///
-    /// Fill it in with [`StreamWriter::close_slot`]. One that is not filled in, because the range was
-    /// given up before, is left to its owner as 4 bytes of 0, in the place where it was reserved.
-    /// Where memory has ended ([`Range::NOWHERE`]), there is no slot.
-    #[inline]
-    pub fn append_slot(&mut self) {
-        let is_outermost = self.slots.len() == 0 && matches!(self.frame, Frame::None);
-        if is_outermost && self.has_room(SLOT_BYTES) {
-            self.reserve_frame();
-        } else {
-            self.append_slot_slow();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn append_slot_slow(&mut self) {
-        self.end_messages();
-        self.give_up_frame();
-        if self.make_room_for_slot() {
-            self.reserve_frame();
-        }
-    }
-
-    /// Appends the slot of the frame, for which there must be room.
-    #[inline(always)]
-    fn reserve_frame(&mut self) {
-        self.advance_over_slot();
-        self.frame = Frame::Compact(self.cursor);
-    }
-
-    /// Fills in the slot outside any message with a length of one byte, if no message is open and at
-    /// most `compact_max` bytes follow the slot, all in the current range. Returns how many bytes slot
-    /// and payload take together. If it returns `None`, nothing was done.
-    ///
-    /// # Panics
-    ///
-    /// If `compact_max` exceeds 127.
-    #[inline]
-    pub fn close_short_slot(&mut self, compact_max: usize) -> Option<usize> {
-        assert!(compact_max <= MAX_COMPACT_BYTES);
-        let Frame::Compact(payload) = self.frame else {
-            return None;
-        };
-        let len = self.distance(payload);
-        if self.slots.len() != 0 || len > compact_max {
-            return None;
-        }
-        self.frame = Frame::None;
-        self.close_compact(payload, len);
-        Some(1 + len)
-    }
-
-    /// Fills in the slot outside any message, if it lies in the current range, and ends messages that
-    /// are still open. If more than `compact_max` bytes follow the slot, the length takes 4 bytes.
-    /// Returns how many bytes slot and payload take together.
-    ///
-    /// # Panics
-    ///
-    /// If `compact_max` exceeds 127.
-    #[cold]
-    pub fn close_slot(&mut self, compact_max: usize) -> Option<usize> {
-        self.end_messages();
-        self.close_short_slot(compact_max).or_else(|| {
-            self.grow_slots();
-            let Frame::Grown(payload) = self.frame else {
-                return None;
-            };
-            self.frame = Frame::None;
-            Some(SLOT_BYTES + self.close_grown(payload))
-        })
-    }
-
-    /// Appends a length of one byte and that many `bytes`, if they are at most 127 and the current
-    /// range has [`DELIMITED_ROOM_BYTES`] left, whatever they need; so it is not full afterwards.
-    /// Returns whether it did.
-    #[inline(always)]
-    pub fn append_delimited(&mut self, bytes: &[u8]) -> bool {
-        let fits = bytes.len() <= MAX_COMPACT_BYTES && self.has_room(DELIMITED_ROOM_BYTES);
-        if fits {
-            // SAFETY: there is room for a length and for 127 bytes (invariant 1).
-            let bytes_at = unsafe { put_at(self.cursor, &[bytes.len() as u8]) };
-            // SAFETY: as above.
-            self.cursor = unsafe { put_compact_at(bytes_at, bytes) };
-        }
-        fits
-    }
-
-    /// Does what [`StreamWriter::append_delimited`] does for the first `head_len` bytes of `head` and
-    /// the first `tail_len` of `tail`. Both are stored whole, which takes neither a loop nor a call;
-    /// what is stored too much is written over later.
-    #[inline]
-    pub fn append_delimited_pieces<const HEAD: usize, const TAIL: usize>(
-        &mut self,
-        (head, head_len): ([u8; HEAD], usize),
-        (tail, tail_len): (&[u8; TAIL], usize),
-    ) -> bool {
-        const { assert!(1 + HEAD + TAIL < DELIMITED_ROOM_BYTES) };
-        let fits = head_len <= HEAD && tail_len <= TAIL && self.has_room(DELIMITED_ROOM_BYTES);
-        if fits {
-            // SAFETY: there is room for a length and for both pieces, checked when this was
-            // compiled (invariant 1).
-            let head_at = unsafe { put_at(self.cursor, &[(head_len + tail_len) as u8]) };
-            // SAFETY: as above.
-            unsafe { put_at(head_at, &head) };
-            // SAFETY: the head has so many bytes.
-            let tail_at = unsafe { head_at.add(head_len) };
-            // SAFETY: as above; the tail begins no later than the head ends.
-            unsafe { put_at(tail_at, tail) };
-            // SAFETY: the tail has so many bytes.
-            self.cursor = unsafe { tail_at.add(tail_len) };
-        }
-        fits
     }
 }
 
@@ -504,207 +379,6 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.append_short_split(&field[..tag.len() + len]);
     }
 
-    /// Opens a nested message in a message of depth `parent_depth`, whose depth is one more.
-    #[inline(always)]
-    pub(crate) fn begin_message(&mut self, tag: Tag, parent_depth: usize) {
-        if parent_depth != self.slots.len()
-            || parent_depth >= INLINE_DEPTH
-            || !self.has_room_for_short_field()
-        {
-            return self.begin_message_slow(tag, parent_depth);
-        }
-        // SAFETY: there is room for a short field (invariant 1): both are at most 9 bytes.
-        let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
-        // SAFETY: as above.
-        let payload = unsafe { slot.add(1) };
-        self.cursor = payload;
-        self.hold_back();
-        self.slots.push_inline(parent_depth, payload);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn begin_message_slow(&mut self, tag: Tag, parent_depth: usize) {
-        // A leaked child of the same parent ends where its sibling begins.
-        self.close_down_to(parent_depth);
-        if self.dropping.is_some() {
-            return;
-        }
-        if parent_depth >= MAX_DEPTH {
-            self.dropped_fields += 1;
-            return self.begin_dropped_message(parent_depth);
-        }
-        if !self.admits(tag.len() + SLOT_BYTES) {
-            return self.begin_dropped_message(parent_depth);
-        }
-        self.write_split(tag.as_bytes());
-        if self.make_room_for_slot() {
-            self.advance_over_slot();
-            self.slots.push(self.cursor);
-        } else {
-            self.slots.push_nowhere(self.written_before);
-        }
-    }
-
-    /// Sees to it that the current range has room for a slot. If there is no more memory, counts
-    /// the slot's bytes instead and returns `false`.
-    fn make_room_for_slot(&mut self) -> bool {
-        if !self.has_room(SLOT_BYTES) && !self.begin.is_null() {
-            self.next_range();
-        }
-        if self.begin.is_null() {
-            self.written_before += SLOT_BYTES as u64;
-            return false;
-        }
-        true
-    }
-
-    /// Opens a message whose content leads nowhere.
-    fn begin_dropped_message(&mut self, parent_depth: usize) {
-        self.slots.suspend();
-        self.dropping = Some(Dropping {
-            parent_depth,
-            short_end: self.short_end,
-        });
-        self.short_end = short_end_before(self.cursor.addr());
-    }
-
-    /// Ends the message of this depth, and every deeper one that is still open.
-    #[inline(always)]
-    pub(crate) fn end_message(&mut self, depth: usize) {
-        if let Some(payload) = self.slots.inline_compact(depth) {
-            let len = self.distance(payload);
-            if len <= MAX_COMPACT_BYTES {
-                self.slots.pop_inline_compact(depth);
-                return self.close_compact(payload, len);
-            }
-        } else if depth == 0 && self.slots.len() == 0 {
-            return;
-        }
-        self.end_message_slow(depth);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn end_message_slow(&mut self, depth: usize) {
-        if !self.slots.is_inline_here(depth) {
-            return self.close_down_to(depth.saturating_sub(1));
-        }
-        // Of the innermost message: it is too long for a compact slot.
-        self.grow_slots();
-        let payload = self.slots.pop_inline_grown(depth);
-        self.close_grown(payload);
-    }
-
-    /// Ends messages, innermost first, until `depth` of them are open.
-    fn close_down_to(&mut self, depth: usize) {
-        if let Some(Dropping {
-            parent_depth,
-            short_end,
-        }) = self.dropping
-        {
-            if depth > parent_depth {
-                // Nested in the dropped message.
-                return;
-            }
-            self.short_end = short_end;
-            self.slots.resume();
-            self.dropping = None;
-        }
-        while self.slots.len() > depth {
-            if let Some(payload) = self.slots.innermost_compact()
-                && self.distance(payload) > MAX_COMPACT_BYTES
-            {
-                self.grow_slots();
-            }
-            match self.slots.pop() {
-                Some(Popped::Compact(payload)) => {
-                    self.close_compact(payload, self.distance(payload));
-                }
-                Some(Popped::Grown(payload)) => {
-                    self.close_grown(payload);
-                }
-                Some(Popped::Elsewhere(payload, Elsewhere { position, target })) => {
-                    let length = redundant_varint((self.written_bytes() - position) as u32);
-                    match target {
-                        // SAFETY: the 4 bytes before the payload are still valid (invariant 3).
-                        SlotTarget::InPlace => unsafe { write_before(payload, length) },
-                        SlotTarget::Patch(patch) => self.source.patch(patch, length),
-                        SlotTarget::Discard => {}
-                    }
-                }
-                None => return,
-            }
-        }
-    }
-
-    /// Bytes from `payload`, which lies in the current range, to the cursor.
-    #[inline(always)]
-    fn distance(&self, payload: *mut u8) -> usize {
-        self.cursor.addr() - payload.addr()
-    }
-
-    /// Holds back what a new compact slot may grow by: the usable end comes closer.
-    #[inline(always)]
-    fn hold_back(&mut self) {
-        self.short_end = self.short_end.wrapping_sub(GROWTH_BYTES);
-    }
-
-    /// Fills in a compact slot, which is not open any more, with the length of its payload, at most
-    /// 127.
-    #[inline(always)]
-    fn close_compact(&mut self, payload: *mut u8, len: usize) {
-        self.short_end = self.short_end.wrapping_add(GROWTH_BYTES);
-        // SAFETY: the slot before `payload` is in the range (invariant 2).
-        let slot = unsafe { payload.sub(1) };
-        // SAFETY: as above.
-        unsafe { slot.write(len as u8) };
-    }
-
-    /// Fills in a slot of 4 bytes; returns the length of its payload.
-    fn close_grown(&self, payload: *mut u8) -> usize {
-        let len = self.distance(payload);
-        // SAFETY: the slot before `payload` is in the range (invariant 2).
-        unsafe { write_before(payload, redundant_varint(len as u32)) };
-        len
-    }
-
-    /// Leaves the slot outside any message to its owner.
-    fn give_up_frame(&mut self) {
-        self.grow_slots();
-        self.frame = Frame::None;
-    }
-
-    /// Lets all slots of the current range grow to 4 bytes.
-    fn grow_slots(&mut self) {
-        let growth_bytes = self.growth_bytes();
-        if growth_bytes == 0 {
-            return;
-        }
-        let mut end = self.cursor;
-        // Zeroes the slot before `payload` and moves what is between there and `end`.
-        let mut shift = growth_bytes;
-        let mut grow = |payload: *mut u8| {
-            let len = end.addr() - payload.addr();
-            // SAFETY: `shift` bytes behind the cursor are held back (invariant 1).
-            let moved = unsafe { payload.add(shift) };
-            // SAFETY: as above: `end` is at most the cursor.
-            unsafe { ptr::copy(payload, moved, len) };
-            // SAFETY: `moved` is at least 3 bytes behind `payload`, which follows one byte of slot.
-            unsafe { write_before(moved, [0; SLOT_BYTES]) };
-            // SAFETY: a slot of one byte is before `payload` (invariant 2).
-            end = unsafe { payload.sub(1) };
-            shift -= GROWTH_BYTES;
-            moved
-        };
-        self.slots.grow_all(&mut grow);
-        if let Frame::Compact(payload) = self.frame {
-            self.frame = Frame::Grown(grow(payload));
-        }
-        self.short_end = self.short_end.wrapping_add(growth_bytes);
-        self.advance(growth_bytes);
-    }
-
     /// Whether a field of `len` bytes may be appended: it is in no dropped message, and no
     /// enclosing message gets too long.
     fn admits(&mut self, len: usize) -> bool {
@@ -779,24 +453,6 @@ const NOWHERE_YET: usize = 1;
 #[inline(always)]
 const fn short_end_before(usable_end: usize) -> usize {
     usable_end.wrapping_sub(SHORT_FIELD_BYTES - 1)
-}
-
-// The fields that need one check of room for several parts are written through the functions below:
-// they keep the address in a register, where the cursor itself would have to be stored and loaded
-// again between the parts, since the bytes that are written could be those of the cursor for all
-// that the compiler knows.
-
-/// Writes a length to the slot before `payload`.
-///
-/// # Safety
-///
-/// The 4 bytes before `payload` must be valid for writes.
-#[inline(always)]
-unsafe fn write_before(payload: *mut u8, length: [u8; SLOT_BYTES]) {
-    // SAFETY: promised by the caller.
-    let slot = unsafe { payload.sub(SLOT_BYTES) };
-    // SAFETY: promised by the caller; an array of bytes has no alignment.
-    unsafe { slot.cast::<[u8; SLOT_BYTES]>().write(length) };
 }
 
 impl<S: ?Sized> core::fmt::Debug for StreamWriter<S> {

@@ -1,8 +1,13 @@
-//! Stores at an address: bytes, short ones without a call, and varints.
+//! Stores at an address: bytes, short ones without a call, varints, and lengths.
+//!
+//! The fields that need one check of room for several parts are written through these functions: they
+//! keep the address in a register, where the cursor itself would have to be stored and loaded again
+//! between the parts, since the bytes that are written could be those of the cursor for all that the
+//! compiler knows.
 
 use core::ptr;
 
-use crate::wire::{MAX_VARINT_BYTES, encode_varint, spread_groups, spread_varint};
+use crate::wire::{MAX_VARINT_BYTES, SLOT_BYTES, encode_varint, spread_groups, spread_varint};
 
 /// Copies bytes to `at`; returns the address behind them.
 ///
@@ -143,4 +148,17 @@ pub(super) unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     unsafe { put_at(at, &word.to_le_bytes()) };
     // SAFETY: promised by the caller.
     unsafe { at.add(len) }
+}
+
+/// Writes a length to the slot before `payload`.
+///
+/// # Safety
+///
+/// The 4 bytes before `payload` must be valid for writes.
+#[inline(always)]
+pub(super) unsafe fn write_before(payload: *mut u8, length: [u8; SLOT_BYTES]) {
+    // SAFETY: promised by the caller.
+    let slot = unsafe { payload.sub(SLOT_BYTES) };
+    // SAFETY: promised by the caller; an array of bytes has no alignment.
+    unsafe { slot.cast::<[u8; SLOT_BYTES]>().write(length) };
 }

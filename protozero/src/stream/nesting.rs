@@ -1,0 +1,207 @@
+//! Messages in messages: their length slots, how these grow, and how they are filled in.
+
+use core::ptr;
+
+use super::put::{put_at, write_before};
+use super::slots::{Elsewhere, INLINE_DEPTH, MAX_DEPTH, Popped};
+use super::{
+    Dropping, Frame, GROWTH_BYTES, RangeSource, SlotTarget, StreamWriter, short_end_before,
+};
+use crate::wire::{MAX_COMPACT_BYTES, SLOT_BYTES, Tag, redundant_varint};
+
+impl<S: RangeSource + ?Sized> StreamWriter<S> {
+    /// Opens a nested message in a message of depth `parent_depth`, whose depth is one more.
+    #[inline(always)]
+    pub(crate) fn begin_message(&mut self, tag: Tag, parent_depth: usize) {
+        if parent_depth != self.slots.len()
+            || parent_depth >= INLINE_DEPTH
+            || !self.has_room_for_short_field()
+        {
+            return self.begin_message_slow(tag, parent_depth);
+        }
+        // SAFETY: there is room for a short field (invariant 1): both are at most 9 bytes.
+        let slot = unsafe { put_at(self.cursor, tag.as_bytes()) };
+        // SAFETY: as above.
+        let payload = unsafe { slot.add(1) };
+        self.cursor = payload;
+        self.hold_back();
+        self.slots.push_inline(parent_depth, payload);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_message_slow(&mut self, tag: Tag, parent_depth: usize) {
+        // A leaked child of the same parent ends where its sibling begins.
+        self.close_down_to(parent_depth);
+        if self.dropping.is_some() {
+            return;
+        }
+        if parent_depth >= MAX_DEPTH {
+            self.dropped_fields += 1;
+            return self.begin_dropped_message(parent_depth);
+        }
+        if !self.admits(tag.len() + SLOT_BYTES) {
+            return self.begin_dropped_message(parent_depth);
+        }
+        self.write_split(tag.as_bytes());
+        if self.make_room_for_slot() {
+            self.advance_over_slot();
+            self.slots.push(self.cursor);
+        } else {
+            self.slots.push_nowhere(self.written_before);
+        }
+    }
+
+    /// Sees to it that the current range has room for a slot. If there is no more memory, counts
+    /// the slot's bytes instead and returns `false`.
+    pub(super) fn make_room_for_slot(&mut self) -> bool {
+        if !self.has_room(SLOT_BYTES) && !self.begin.is_null() {
+            self.next_range();
+        }
+        if self.begin.is_null() {
+            self.written_before += SLOT_BYTES as u64;
+            return false;
+        }
+        true
+    }
+
+    /// Opens a message whose content leads nowhere.
+    fn begin_dropped_message(&mut self, parent_depth: usize) {
+        self.slots.suspend();
+        self.dropping = Some(Dropping {
+            parent_depth,
+            short_end: self.short_end,
+        });
+        self.short_end = short_end_before(self.cursor.addr());
+    }
+
+    /// Ends the message of this depth, and every deeper one that is still open.
+    #[inline(always)]
+    pub(crate) fn end_message(&mut self, depth: usize) {
+        if let Some(payload) = self.slots.inline_compact(depth) {
+            let len = self.distance(payload);
+            if len <= MAX_COMPACT_BYTES {
+                self.slots.pop_inline_compact(depth);
+                return self.close_compact(payload, len);
+            }
+        } else if depth == 0 && self.slots.len() == 0 {
+            return;
+        }
+        self.end_message_slow(depth);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_message_slow(&mut self, depth: usize) {
+        if !self.slots.is_inline_here(depth) {
+            return self.close_down_to(depth.saturating_sub(1));
+        }
+        // Of the innermost message: it is too long for a compact slot.
+        self.grow_slots();
+        let payload = self.slots.pop_inline_grown(depth);
+        self.close_grown(payload);
+    }
+
+    /// Ends messages, innermost first, until `depth` of them are open.
+    fn close_down_to(&mut self, depth: usize) {
+        if let Some(Dropping {
+            parent_depth,
+            short_end,
+        }) = self.dropping
+        {
+            if depth > parent_depth {
+                // Nested in the dropped message.
+                return;
+            }
+            self.short_end = short_end;
+            self.slots.resume();
+            self.dropping = None;
+        }
+        while self.slots.len() > depth {
+            if let Some(payload) = self.slots.innermost_compact()
+                && self.distance(payload) > MAX_COMPACT_BYTES
+            {
+                self.grow_slots();
+            }
+            match self.slots.pop() {
+                Some(Popped::Compact(payload)) => {
+                    self.close_compact(payload, self.distance(payload));
+                }
+                Some(Popped::Grown(payload)) => {
+                    self.close_grown(payload);
+                }
+                Some(Popped::Elsewhere(payload, Elsewhere { position, target })) => {
+                    let length = redundant_varint((self.written_bytes() - position) as u32);
+                    match target {
+                        // SAFETY: the 4 bytes before the payload are still valid (invariant 3).
+                        SlotTarget::InPlace => unsafe { write_before(payload, length) },
+                        SlotTarget::Patch(patch) => self.source.patch(patch, length),
+                        SlotTarget::Discard => {}
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Bytes from `payload`, which lies in the current range, to the cursor.
+    #[inline(always)]
+    pub(super) fn distance(&self, payload: *mut u8) -> usize {
+        self.cursor.addr() - payload.addr()
+    }
+
+    /// Holds back what a new compact slot may grow by: the usable end comes closer.
+    #[inline(always)]
+    pub(super) fn hold_back(&mut self) {
+        self.short_end = self.short_end.wrapping_sub(GROWTH_BYTES);
+    }
+
+    /// Fills in a compact slot, which is not open any more, with the length of its payload, at most
+    /// 127.
+    #[inline(always)]
+    pub(super) fn close_compact(&mut self, payload: *mut u8, len: usize) {
+        self.short_end = self.short_end.wrapping_add(GROWTH_BYTES);
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        let slot = unsafe { payload.sub(1) };
+        // SAFETY: as above.
+        unsafe { slot.write(len as u8) };
+    }
+
+    /// Fills in a slot of 4 bytes; returns the length of its payload.
+    pub(super) fn close_grown(&self, payload: *mut u8) -> usize {
+        let len = self.distance(payload);
+        // SAFETY: the slot before `payload` is in the range (invariant 2).
+        unsafe { write_before(payload, redundant_varint(len as u32)) };
+        len
+    }
+
+    /// Lets all slots of the current range grow to 4 bytes.
+    pub(super) fn grow_slots(&mut self) {
+        let growth_bytes = self.growth_bytes();
+        if growth_bytes == 0 {
+            return;
+        }
+        let mut end = self.cursor;
+        // Zeroes the slot before `payload` and moves what is between there and `end`.
+        let mut shift = growth_bytes;
+        let mut grow = |payload: *mut u8| {
+            let len = end.addr() - payload.addr();
+            // SAFETY: `shift` bytes behind the cursor are held back (invariant 1).
+            let moved = unsafe { payload.add(shift) };
+            // SAFETY: as above: `end` is at most the cursor.
+            unsafe { ptr::copy(payload, moved, len) };
+            // SAFETY: `moved` is at least 3 bytes behind `payload`, which follows one byte of slot.
+            unsafe { write_before(moved, [0; SLOT_BYTES]) };
+            // SAFETY: a slot of one byte is before `payload` (invariant 2).
+            end = unsafe { payload.sub(1) };
+            shift -= GROWTH_BYTES;
+            moved
+        };
+        self.slots.grow_all(&mut grow);
+        if let Frame::Compact(payload) = self.frame {
+            self.frame = Frame::Grown(grow(payload));
+        }
+        self.short_end = self.short_end.wrapping_add(growth_bytes);
+        self.advance(growth_bytes);
+    }
+}
