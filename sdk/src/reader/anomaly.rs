@@ -14,14 +14,10 @@ pub(super) enum Anomaly {
         message: &'static str,
         error: DecodeError,
     },
-    /// A track event or a definition outside of any sequence.
-    NoSequence,
     /// The packet says that it is the first of its sequence, which has others.
     NotTheFirst { packets: u64 },
-    /// Defaults or interned data while the state is not valid.
+    /// Interned data while the state is not valid, which is passed over.
     DefinitionWithoutState,
-    /// The packet depends on earlier ones without `SEQ_NEEDS_INCREMENTAL_STATE`.
-    UndeclaredDependence { on: &'static str },
     /// A definition has no id.
     IidZero { table: Table },
     /// An id gets another meaning.
@@ -32,12 +28,6 @@ pub(super) enum Anomaly {
     UntiedClock { clock_id: u32 },
     /// A clock of the sequence was defined before the state was cleared, and not since.
     ClockBeforeClear { clock_id: u32 },
-    /// An event has no timestamp.
-    NoTimestamp,
-    /// An event has no type.
-    NoType,
-    /// A counter event without a value.
-    NoCounterValue,
     /// More extra counter values than tracks for them.
     ExtraCountersWithoutTrack,
     /// A track descriptor has no uuid.

@@ -1,5 +1,6 @@
 //! Compressed packets: one packet of the file that holds many.
 
+use std::io;
 use std::ops::Range;
 
 use protozero::{Decoder, Value};
@@ -8,7 +9,7 @@ use super::fields;
 
 /// Packets of a bundle, unpacked, take no more memory than this.
 #[cfg(any(feature = "deflate", feature = "zstd"))]
-const UNPACKED_MAX_BYTES: usize = 128 << 20;
+const UNPACKED_MAX_BYTES: u64 = 128 << 20;
 /// In shorter packets only the first field is looked at: writers of bundles write no other.
 const LOOKED_THROUGH_BYTES: usize = 128;
 
@@ -20,19 +21,33 @@ pub(super) struct FoundBundle {
     range: Range<usize>,
 }
 
+/// A way to compress packets.
 #[derive(Clone, Copy, Debug)]
-enum Codec {
-    /// Also called zlib.
-    Deflate,
-    Zstd,
+struct Codec {
+    /// The feature of this crate that has it.
+    feature: &'static str,
+    /// Appends what some bytes unpack to; `None` in a build without the feature.
+    unpack: Option<Unpack>,
 }
 
-/// Why there are no packets in a bundle.
-#[derive(Debug)]
-pub(super) enum UnpackError {
-    NoDecompressor { feature: &'static str },
-    Failed { reason: String },
-}
+type Unpack = fn(&[u8], &mut Vec<u8>) -> io::Result<()>;
+
+/// Also called zlib.
+const DEFLATE: Codec = Codec {
+    feature: "deflate",
+    #[cfg(feature = "deflate")]
+    unpack: Some(inflate),
+    #[cfg(not(feature = "deflate"))]
+    unpack: None,
+};
+
+const ZSTD: Codec = Codec {
+    feature: "zstd",
+    #[cfg(feature = "zstd")]
+    unpack: Some(unzstd),
+    #[cfg(not(feature = "zstd"))]
+    unpack: None,
+};
 
 /// The bundle that a packet is, if it is one.
 #[inline]
@@ -53,8 +68,8 @@ fn find_field(packet: &[u8]) -> Option<FoundBundle> {
     for field in Decoder::new(packet).fields() {
         let field = field.ok()?;
         let codec = match field.number {
-            fields::COMPRESSED_PACKETS => Codec::Deflate,
-            fields::ZSTD_COMPRESSED_PACKETS => Codec::Zstd,
+            fields::COMPRESSED_PACKETS => DEFLATE,
+            fields::ZSTD_COMPRESSED_PACKETS => ZSTD,
             _ => continue,
         };
         if let Value::Bytes(compressed) = field.value {
@@ -69,54 +84,36 @@ fn find_field(packet: &[u8]) -> Option<FoundBundle> {
 }
 
 impl FoundBundle {
-    /// Appends the packets of the bundle in `packet` to `out`.
-    pub(super) fn unpack(&self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
-        let compressed = &packet[self.range.clone()];
-        match self.codec {
-            Codec::Deflate => inflate(compressed, out),
-            Codec::Zstd => unzstd(compressed, out),
-        }
+    /// Appends the packets of the bundle in `packet` to `out`; the error is what the decompressor
+    /// says. Without a decompressor returns the feature that has it.
+    pub(super) fn unpack(
+        &self,
+        packet: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<io::Result<()>, &'static str> {
+        let unpack = self.codec.unpack.ok_or(self.codec.feature)?;
+        Ok(unpack(&packet[self.range.clone()], out))
     }
 }
 
 #[cfg(feature = "deflate")]
-fn inflate(compressed: &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
+fn inflate(compressed: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     read_bounded(flate2::read::ZlibDecoder::new(compressed), out)
 }
 
-#[cfg(not(feature = "deflate"))]
-fn inflate(_compressed: &[u8], _out: &mut Vec<u8>) -> Result<(), UnpackError> {
-    Err(UnpackError::NoDecompressor { feature: "deflate" })
-}
-
 #[cfg(feature = "zstd")]
-fn unzstd(compressed: &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
-    let decoder = zstd::stream::read::Decoder::with_buffer(compressed).map_err(failed)?;
-    read_bounded(decoder, out)
-}
-
-#[cfg(not(feature = "zstd"))]
-fn unzstd(_compressed: &[u8], _out: &mut Vec<u8>) -> Result<(), UnpackError> {
-    Err(UnpackError::NoDecompressor { feature: "zstd" })
+fn unzstd(compressed: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    read_bounded(zstd::stream::read::Decoder::with_buffer(compressed)?, out)
 }
 
 #[cfg(any(feature = "deflate", feature = "zstd"))]
-fn read_bounded(decoder: impl std::io::Read, out: &mut Vec<u8>) -> Result<(), UnpackError> {
+fn read_bounded(decoder: impl io::Read, out: &mut Vec<u8>) -> io::Result<()> {
     use std::io::Read as _;
 
-    let limit = UNPACKED_MAX_BYTES as u64;
-    let read_bytes = decoder.take(limit + 1).read_to_end(out).map_err(failed)?;
-    if read_bytes as u64 > limit {
-        return Err(UnpackError::Failed {
-            reason: format!("there are more than {limit} bytes in them"),
-        });
+    let read_bytes = decoder.take(UNPACKED_MAX_BYTES + 1).read_to_end(out)?;
+    if read_bytes as u64 > UNPACKED_MAX_BYTES {
+        let text = format!("there are more than {UNPACKED_MAX_BYTES} bytes in them");
+        return Err(io::Error::other(text));
     }
     Ok(())
-}
-
-#[cfg(any(feature = "deflate", feature = "zstd"))]
-fn failed(error: std::io::Error) -> UnpackError {
-    UnpackError::Failed {
-        reason: error.to_string(),
-    }
 }

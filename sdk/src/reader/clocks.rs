@@ -13,6 +13,8 @@ pub const BOOTTIME_CLOCK_ID: u32 = 6;
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 /// Readings kept of a clock: of a trace of a day, with one every ten seconds, all.
 const READINGS_MAX: usize = 16 * 1024;
+/// Clocks with one meaning in the whole trace; further ones are not known.
+const GLOBAL_CLOCKS_MAX: usize = 256;
 
 /// Clocks with one meaning in the whole trace.
 #[derive(Clone, Debug)]
@@ -136,6 +138,9 @@ impl GlobalClocks {
             .clocks
             .iter()
             .position(|(id, _)| *id == reading.clock_id);
+        if position.is_none() && self.clocks.len() == GLOBAL_CLOCKS_MAX {
+            return;
+        }
         let position = position.unwrap_or_else(|| {
             self.clocks.push((reading.clock_id, GlobalClock::default()));
             self.clocks.len() - 1

@@ -8,7 +8,7 @@ use super::args::Args;
 use super::interning::{Interned, Table};
 use super::names::{NameId, NameTable};
 use super::place::PacketPlace;
-use super::tracks::TrackId;
+use super::tracks::{TrackId, TrackTable};
 use crate::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
 use crate::track_event::CounterValue;
 
@@ -58,6 +58,7 @@ pub struct Event<'a> {
     /// The encoded `TrackEvent`.
     pub(super) bytes: &'a [u8],
     pub(super) names: &'a NameTable,
+    pub(super) tracks: &'a TrackTable,
     pub(super) interned: Interned<'a>,
 }
 
@@ -119,6 +120,18 @@ impl<'a> Event<'a> {
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.text(self.head.name, TrackEvent::NAME_FIELD_NUMBER)
+    }
+
+    /// The names of the trace so far.
+    #[must_use]
+    pub const fn names(&self) -> &'a NameTable {
+        self.names
+    }
+
+    /// The tracks of the trace so far.
+    #[must_use]
+    pub const fn tracks(&self) -> &'a TrackTable {
+        self.tracks
     }
 
     /// Its categories.

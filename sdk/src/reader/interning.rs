@@ -258,6 +258,10 @@ pub(super) struct Interned<'a> {
 }
 
 impl<'a> Interned<'a> {
+    pub(super) fn is_known(&self, table: Table, iid: u64) -> bool {
+        self.iids.find(table, iid).is_some()
+    }
+
     /// The name that an id stands for; none if it is not known.
     pub(super) fn name(&self, table: Table, iid: u64) -> NameId {
         let index = self.iids.find(table, iid);

@@ -2,7 +2,8 @@
 //!
 //! [`PacketReader`] cuts a file into packets. [`TraceReader`] understands them: it yields the events
 //! of a trace with names, tracks and times looked up, and says what was lost or is damaged. [`InTimeOrder`]
-//! sorts events, and [`Slices`] pairs begins and ends. All of them work on traces of any length.
+//! sorts events, [`Slices`] pairs begins and ends, and [`check()`] holds a trace against the rules that
+//! tools rely on. All of them work on traces of any length.
 //!
 //! ```
 //! use tracezero::reader::{EventKind, Record, TraceReader};
@@ -60,8 +61,11 @@ mod trace_reader; // puts it together
 // Events to slices.
 mod time_order; // what several threads wrote to one track
 mod slices; // begins and ends, paired
+// Traces to what is wrong with them.
+mod check;
 
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};
+pub use check::{CheckSummary, FINDINGS_PER_RULE, Finding, Level, Rule, check};
 pub use clocks::BOOTTIME_CLOCK_ID;
 pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};

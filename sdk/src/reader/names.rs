@@ -18,6 +18,8 @@ pub struct NameTable {
     ends: Vec<u32>,
     /// Ids plus one, by hash; 0 is free. A power of two in length, at most half full.
     slots: Vec<u32>,
+    /// Texts that were not UTF-8.
+    mended: u64,
 }
 
 impl NameId {
@@ -49,6 +51,7 @@ impl Default for NameTable {
             text: String::new(),
             ends: Vec::new(),
             slots: vec![0; 64],
+            mended: 0,
         };
         table.add("");
         table.add(TOO_MANY);
@@ -113,8 +116,16 @@ impl NameTable {
     pub(super) fn id_of_bytes(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
             Ok(name) => self.id(name),
-            Err(_) => self.id(&String::from_utf8_lossy(name)),
+            Err(_) => {
+                self.mended += 1;
+                self.id(&String::from_utf8_lossy(name))
+            }
         }
+    }
+
+    /// How many texts were not UTF-8.
+    pub(super) const fn mended(&self) -> u64 {
+        self.mended
     }
 
     fn add(&mut self, name: &str) -> NameId {

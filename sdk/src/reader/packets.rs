@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Empty, Read};
 use std::path::Path;
 
-use super::bundle::{self, FoundBundle, UnpackError};
+use super::bundle::{self, FoundBundle};
 use super::damage::{Damage, DamageKind};
 use super::error::{FileKind, ReadError};
 use super::framer::{Framed, Framer};
@@ -281,20 +281,22 @@ impl<R: Read> PacketReader<R> {
     #[cold]
     fn open_bundle(&mut self, found: FoundBundle) -> Result<Option<PacketStep>, ReadError> {
         let packet = self.file.stream.consumed(self.last.len);
-        let mut unpacked = Ok(());
+        let mut unpacked = Ok(Ok(()));
         self.bundle.stream.replace(|out| {
             unpacked = found.unpack(packet, out);
         });
         let kind = match unpacked {
-            Ok(()) => {
+            Ok(Ok(())) => {
                 self.is_in_bundle = true;
                 return Ok(None);
             }
-            Err(UnpackError::NoDecompressor { feature }) => {
+            Ok(Err(error)) => DamageKind::Compressed {
+                reason: error.to_string(),
+            },
+            Err(feature) => {
                 let offset = self.last.place.offset;
                 return Err(ReadError::NoDecompressor { feature, offset });
             }
-            Err(UnpackError::Failed { reason }) => DamageKind::Compressed { reason },
         };
         let place = self.last.place;
         let length_bytes = self.file.stream.offset() - place.offset;

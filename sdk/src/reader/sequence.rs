@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use protozero::{DecodeError, Decoder, types};
+use protozero::DecodeError;
 
 use super::clocks::SequenceClocks;
 use super::interning::IidTable;
@@ -179,12 +179,4 @@ impl Sequences {
     pub(super) const fn forgotten(&self) -> u64 {
         self.forgotten
     }
-}
-
-/// The varints of a repeated field.
-pub(super) fn varints(
-    message: &[u8],
-    number: u32,
-) -> impl Iterator<Item = Result<u64, DecodeError>> {
-    Decoder::new(message).repeated::<types::Uint64>(number)
 }

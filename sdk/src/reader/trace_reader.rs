@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::anomaly::Anomaly;
 use super::damage::Damage;
 use super::error::ReadError;
 use super::names::NameTable;
@@ -45,7 +44,7 @@ pub struct TraceReader<R> {
 }
 
 /// A step that has been made.
-enum Step {
+pub(super) enum Step {
     Packet(PacketHead, Reading),
     Loss(Loss),
     Damage(Damage),
@@ -120,14 +119,9 @@ impl<R> TraceReader<R> {
         self.state.sequences.forgotten()
     }
 
-    /// What was noticed about the packet of the last record.
-    pub(super) fn anomalies(&self) -> &[Anomaly] {
-        &self.state.anomalies
-    }
-
-    /// The names, to add some of one's own.
-    pub(super) const fn names_mut(&mut self) -> &mut NameTable {
-        &mut self.state.names
+    /// What packets so far have said.
+    pub(super) const fn state(&self) -> &TraceState {
+        &self.state
     }
 }
 
@@ -146,7 +140,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     #[inline]
-    fn step(&mut self) -> Result<Option<Step>, ReadError> {
+    pub(super) fn step(&mut self) -> Result<Option<Step>, ReadError> {
         loop {
             self.state.anomalies.clear();
             if let Some(head) = self.pending.take() {
@@ -178,7 +172,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     #[inline]
-    fn record(&self, step: Step) -> Record<'_> {
+    pub(super) fn record(&self, step: Step) -> Record<'_> {
         let raw = self.packets.last();
         match step {
             Step::Packet(_, Reading::Event(head, message)) => {

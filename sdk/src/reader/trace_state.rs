@@ -143,9 +143,6 @@ impl TraceState {
         let sequence = self.sequences.get(head.sequence_id);
         let defaults = head.defaults.of(packet.bytes);
         let interned_data = head.interned_data.of(packet.bytes);
-        if !sequence.is_valid {
-            self.anomalies.push(Anomaly::DefinitionWithoutState);
-        }
         if !defaults.is_empty()
             && let Err(error) = sequence.set_defaults(defaults)
         {
@@ -154,12 +151,17 @@ impl TraceState {
                 error,
             });
         }
-        sequence.iids.define(
-            interned_data,
-            &mut self.names,
-            &mut self.locations,
-            &mut self.anomalies,
-        );
+        // What was defined before the state is cleared does not count.
+        if sequence.is_valid {
+            sequence.iids.define(
+                interned_data,
+                &mut self.names,
+                &mut self.locations,
+                &mut self.anomalies,
+            );
+        } else if !interned_data.is_empty() {
+            self.anomalies.push(Anomaly::DefinitionWithoutState);
+        }
     }
 
     #[inline(never)]
@@ -204,6 +206,7 @@ impl TraceState {
             extra_counters: &self.extra_counters,
             bytes,
             names: &self.names,
+            tracks: &self.tracks,
             interned: Interned {
                 iids: sequence.map_or(&self.no_iids, |sequence| &sequence.iids),
                 locations: &self.locations,

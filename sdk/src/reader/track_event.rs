@@ -1,8 +1,6 @@
 //! Field numbers of older track events, which the SDK never writes.
 
-pub(super) const TIMESTAMP_DELTA_US: u32 = 1;
 pub(super) const LEGACY_EVENT: u32 = 6;
-pub(super) const TIMESTAMP_ABSOLUTE_US: u32 = 16;
 pub(super) const FLOW_IDS_OLD: u32 = 36;
 pub(super) const TERMINATING_FLOW_IDS_OLD: u32 = 42;
 
