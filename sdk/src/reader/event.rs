@@ -50,6 +50,14 @@ pub enum EventKind {
     Counter(CounterValue),
 }
 
+impl EventKind {
+    /// Whether the event is a slice, or begins or ends one.
+    #[must_use]
+    pub const fn is_slice(self) -> bool {
+        matches!(self, Self::SliceBegin | Self::SliceEnd | Self::Slice { .. })
+    }
+}
+
 /// A track event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {

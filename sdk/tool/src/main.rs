@@ -5,13 +5,17 @@
 mod cat; // packets as text
 mod compress; // packets into compressed ones, and back
 mod error; // what keeps a command from doing its work
+mod flamegraph; // where time goes
 mod input; // traces that are read
 mod merge; // several traces to one
 mod output; // what is written
 mod packets; // the packets of a trace, with what is said about damage
 mod schema; // what messages and fields are called
-
+mod summary; // a trace in tables
+mod table; // text in columns
 mod trace_file; // packets that are written
+mod tracks; // what to call tracks
+mod units; // numbers with units
 mod view; // a page to look at a trace
 
 use std::process::ExitCode;
@@ -36,6 +40,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Summary(summary::Args),
+    Flamegraph(flamegraph::Args),
     Cat(cat::Args),
     Merge(merge::Args),
     Compress(compress::CompressArgs),
@@ -53,6 +59,8 @@ enum Outcome {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Summary(args) => summary::run(&args),
+        Command::Flamegraph(args) => flamegraph::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),

@@ -88,6 +88,11 @@ impl DamageLog {
         }
     }
 
+    /// Places damaged so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     pub(crate) fn finish(self) -> Outcome {
         if self.count > MAX_NAMED_DAMAGES {
             let more = self.count - MAX_NAMED_DAMAGES;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use protozero::{DecodeError, Decoder, Value, types};
+use tracezero::protos::{ExtensionDescriptor, TracePacket};
 
 /// A message that nobody has described.
 pub(crate) const UNKNOWN: MessageId = MessageId(0);
@@ -80,12 +81,28 @@ impl Schema {
         schema
     }
 
+    /// Learns the names of a schema that a packet of the trace brings along. One that is malformed
+    /// names nothing from there on.
+    pub(crate) fn learn_from_packet(&mut self, packet: &[u8]) {
+        let nested = |message, number| {
+            let field = Decoder::new(message).last::<types::Bytes>(number);
+            field.ok().flatten()
+        };
+        let set =
+            nested(packet, TracePacket::EXTENSION_DESCRIPTOR_FIELD_NUMBER).and_then(|extension| {
+                nested(extension, ExtensionDescriptor::EXTENSION_SET_FIELD_NUMBER)
+            });
+        if let Some(set) = set {
+            let _ = self.add(set);
+        }
+    }
+
     /// Learns the files of a serialized `FileDescriptorSet`. What was known before keeps its name.
     ///
     /// # Errors
     ///
     /// If it is malformed; what came before that is known then.
-    pub(crate) fn add(&mut self, set: &[u8]) -> Result<(), DecodeError> {
+    fn add(&mut self, set: &[u8]) -> Result<(), DecodeError> {
         const FILE: u32 = 1;
         for file in Decoder::new(set).repeated::<types::Bytes>(FILE) {
             self.add_file(Decoder::new(file?))?;

@@ -5,8 +5,7 @@ mod text; // a message as text
 use std::io::Write;
 use std::path::PathBuf;
 
-use protozero::{Decoder, types};
-use tracezero::protos::{ExtensionDescriptor, TracePacket, TracePacketDecoder};
+use tracezero::protos::TracePacketDecoder;
 
 use self::text::TextWriter;
 use crate::Outcome;
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         && let Some(packet) = packets.next()?
     {
         let decoder = TracePacketDecoder::new(packet.bytes);
-        learn(packet.bytes, &mut schema);
+        schema.learn_from_packet(packet.bytes);
         // A packet that is malformed behind its id has none; it is still worth seeing.
         let sequence = decoder.trusted_packet_sequence_id().ok().flatten();
         if packet.place.index < args.from_packet
@@ -73,17 +72,4 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     }
     out.flush().map_err(ToolError::Output)?;
     Ok(packets.finish())
-}
-
-/// Learns the names of a schema that the trace brings along. One that is malformed names nothing.
-fn learn(packet: &[u8], schema: &mut Schema) {
-    let nested = |message, number| {
-        let field = Decoder::new(message).last::<types::Bytes>(number);
-        field.ok().flatten()
-    };
-    let set = nested(packet, TracePacket::EXTENSION_DESCRIPTOR_FIELD_NUMBER)
-        .and_then(|extension| nested(extension, ExtensionDescriptor::EXTENSION_SET_FIELD_NUMBER));
-    if let Some(set) = set {
-        let _ = schema.add(set);
-    }
 }

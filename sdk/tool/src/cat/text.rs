@@ -29,12 +29,11 @@ impl TextWriter<'_> {
     ) -> io::Result<()> {
         let mut fields = Decoder::new(bytes).fields();
         loop {
-            let offset = fields.offset();
             match fields.next() {
                 None => return Ok(()),
                 Some(Err(error)) => {
                     indent(depth, out)?;
-                    return writeln!(out, "# malformed from byte {offset} on: {error}");
+                    return writeln!(out, "# malformed: {error}");
                 }
                 Some(Ok(field)) => {
                     let field_type = match self.raw {
@@ -294,7 +293,7 @@ mod tests {
     fn a_malformed_message_says_from_where() {
         assert_eq!(
             text(b"\x40\x05\x5a\x7f", false),
-            "timestamp: 5\n# malformed from byte 2 on: the message ends in the middle of a field at byte 2\n"
+            "timestamp: 5\n# malformed: the message ends inside the field at offset 2\n"
         );
     }
 

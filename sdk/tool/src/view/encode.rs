@@ -25,6 +25,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::args::ArgsId;
+use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
 use super::rows::{self, Event, Form, Row, Unplaced};
 use super::timeline::{LabelId, Loss, Timeline};
@@ -48,6 +49,7 @@ impl Encoder {
     pub(crate) fn new(mut timeline: Timeline) -> Self {
         let (start_ns, end_ns) = bounds(&timeline);
         let (rows, unplaced) = rows::place(&mut timeline, end_ns);
+        let rows = coalesce(&mut timeline, rows);
         Self {
             timeline,
             rows,

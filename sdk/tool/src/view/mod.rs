@@ -12,6 +12,7 @@ mod timeline; // what a page shows
 mod strings; // its strings
 mod args; // its arguments
 mod rows; // begins and ends to events in rows
+mod coalesce; // tracks of one name to as few lines as hold them
 mod columns; // numbers as bytes
 mod encode; // a timeline as bytes
 mod base64; // bytes as text

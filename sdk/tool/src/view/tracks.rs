@@ -11,7 +11,8 @@ use super::timeline::Track;
 /// All tracks, in the order of their ids.
 pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
     let processes = table.iter().filter_map(|(id, track)| match track.kind {
-        TrackKind::Process { pid, .. } => Some((pid, id)),
+        // Not one under a thread, which would be above itself.
+        TrackKind::Process { pid, .. } if track.parent.is_none() => Some((pid, id)),
         _ => None,
     });
     let processes: HashMap<i32, TrackId> = processes.collect();

@@ -58,6 +58,7 @@ class CounterSeries {
     if (to <= from) return;
     const bottom = top + height;
     const line = new Path2D();
+    const ranges = new Path2D();
     const area = new Path2D();
     let x = viewport.xOf(time[from]);
     let level = y(value[from]);
@@ -72,8 +73,7 @@ class CounterSeries {
       line.lineTo(x, level);
       if (next - i > 2) {
         const [min, max] = this.range(i, next);
-        line.lineTo(x, y(max));
-        line.lineTo(x, y(min));
+        ranges.rect(x, y(max), 1, Math.max(1, y(min) - y(max)));
         area.lineTo(x, y(max));
       }
       const last = Math.max(i + 1, next);
@@ -90,6 +90,8 @@ class CounterSeries {
     context.globalAlpha = palette.dark ? 0.3 : 0.28;
     context.fillStyle = palette.strongCss(this.hue);
     context.fill(area);
+    context.globalAlpha = 0.5;
+    context.fill(ranges);
     context.globalAlpha = 1;
     context.strokeStyle = palette.strongCss(this.hue);
     context.lineWidth = 1.25;
