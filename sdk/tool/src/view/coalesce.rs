@@ -114,7 +114,9 @@ fn pack(group: &[usize], extents: &[Extent], places: &mut [u32]) {
     let mut lines: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     for &index in group {
         let Extent { start_ns, end_ns } = extents[index];
-        let free = lines.peek().filter(|Reverse((free_ns, _))| *free_ns <= start_ns);
+        let free = lines
+            .peek()
+            .filter(|Reverse((free_ns, _))| *free_ns <= start_ns);
         if let Some(&Reverse((_, line))) = free {
             lines.pop();
             places[index] = line;
