@@ -3,6 +3,7 @@
 use protozero::{DecodeError, Decoder, Value, types};
 
 use super::anomaly::Anomaly;
+use super::cursor::Cursor;
 use super::event::EventKind;
 use super::interning::Table;
 use super::names::{NameId, NameTable};
@@ -48,6 +49,48 @@ pub(super) struct EventTables<'a> {
 impl<'a> RawEvent<'a> {
     #[inline]
     fn decode(event: &'a [u8]) -> Result<Self, DecodeError> {
+        match Self::decode_usual(event) {
+            Some(raw) => Ok(raw),
+            None => Self::decode_any(event),
+        }
+    }
+
+    /// Decodes an event that has the fields of most events only, which have tags of one byte; `None`
+    /// for others.
+    #[inline]
+    fn decode_usual(event: &'a [u8]) -> Option<Self> {
+        use TrackEvent as E;
+
+        const VARINT: u32 = 0;
+        const BYTES: u32 = 2;
+        const TYPE: u8 = (E::TYPE_FIELD_NUMBER << 3 | VARINT) as u8;
+        const NAME_IID: u8 = (E::NAME_IID_FIELD_NUMBER << 3 | VARINT) as u8;
+        const CATEGORY_IID: u8 = (E::CATEGORY_IIDS_FIELD_NUMBER << 3 | VARINT) as u8;
+        const TRACK_UUID: u8 = (E::TRACK_UUID_FIELD_NUMBER << 3 | VARINT) as u8;
+        const ARG: u8 = (E::DEBUG_ANNOTATIONS_FIELD_NUMBER << 3 | BYTES) as u8;
+
+        let mut raw = Self::default();
+        let mut cursor = Cursor::new(event);
+        while let Some(tag) = cursor.byte() {
+            match tag {
+                TYPE => raw.event_type = cursor.varint()?,
+                NAME_IID => raw.name_iid = cursor.varint()?,
+                CATEGORY_IID => {
+                    let iid = cursor.varint()?;
+                    if raw.category_iid == 0 {
+                        raw.category_iid = iid;
+                    }
+                }
+                TRACK_UUID => raw.track_uuid = Some(cursor.varint()?),
+                ARG => drop(cursor.bytes()?),
+                _ => return None,
+            }
+        }
+        Some(raw)
+    }
+
+    #[inline(never)]
+    fn decode_any(event: &'a [u8]) -> Result<Self, DecodeError> {
         use TrackEvent as E;
 
         let mut raw = Self::default();

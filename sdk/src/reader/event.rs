@@ -13,7 +13,7 @@ use crate::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_me
 use crate::track_event::CounterValue;
 
 /// What can be said about an event in a few words, to be kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EventHead {
     /// The packet that it came in.
     pub place: PacketPlace,
@@ -32,7 +32,7 @@ pub struct EventHead {
 }
 
 /// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A slice begins.
@@ -45,6 +45,7 @@ pub enum EventKind {
         duration_ns: u64,
     },
     /// A point in time.
+    #[default]
     Instant,
     /// A counter has a value, with differences added up and the unit's multiplier applied.
     Counter(CounterValue),

@@ -44,6 +44,7 @@ mod plausible; // what looks like a packet
 mod framer; // packets in a stream, and the way back to them after damage
 mod bundle; // compressed packets
 mod packets; // all packets of a file
+mod cursor; // encoded bytes, when speed counts
 mod packet; // what a packet says beside its payload
 // Packets to events.
 mod names; // the names of the trace

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use protozero::{DecodeError, Decoder, Value};
 
+use super::cursor::Cursor;
 use super::fields;
 use super::plausible::has_its_wire_type;
 use crate::protos::trace_packet::SequenceFlags;
@@ -79,7 +80,8 @@ impl<'a> Packet<'a> {
     ///
     /// If its fields cannot be told apart.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let head = PacketHead::decode(bytes)?;
+        let mut head = PacketHead::default();
+        head.decode(bytes)?;
         Ok(Self { head, bytes })
     }
 
@@ -117,8 +119,47 @@ impl<'a> Packet<'a> {
 }
 
 impl PacketHead {
+    /// Decodes an encoded packet.
     #[inline]
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(super) fn decode(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        *self = Self::default();
+        if self.decode_usual(packet).is_some() {
+            return Ok(());
+        }
+        *self = Self::decode_any(packet)?;
+        Ok(())
+    }
+
+    /// Decodes a packet that has the fields of most packets only, which have tags of one byte; `None`
+    /// for others.
+    #[inline]
+    fn decode_usual(&mut self, packet: &[u8]) -> Option<()> {
+        const VARINT: u32 = 0;
+        const BYTES: u32 = 2;
+        const TIMESTAMP: u8 = (fields::TIMESTAMP << 3 | VARINT) as u8;
+        const SEQUENCE_FLAGS: u8 = (fields::SEQUENCE_FLAGS << 3 | VARINT) as u8;
+        const SEQUENCE_ID: u8 = (fields::SEQUENCE_ID << 3 | VARINT) as u8;
+        const TRACK_EVENT: u8 = (fields::TRACK_EVENT << 3 | BYTES) as u8;
+
+        let mut cursor = Cursor::new(packet);
+        while let Some(tag) = cursor.byte() {
+            match tag {
+                TIMESTAMP => self.timestamp = Some(cursor.varint()?),
+                SEQUENCE_FLAGS => self.sequence_flags = cursor.varint()? as u32,
+                SEQUENCE_ID => self.sequence_id = cursor.varint()? as u32,
+                TRACK_EVENT => {
+                    let event = cursor.bytes()?;
+                    self.payload_field = fields::TRACK_EVENT;
+                    self.payload = Span::new(packet, event);
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut head = Self::default();
         for field in Decoder::new(bytes).fields() {
             let field = field?;
@@ -157,6 +198,8 @@ impl PacketHead {
                 (fields::INCREMENTAL_STATE_CLEARED, Value::Varint(value)) => {
                     head.sequence_flags |= if value == 0 { 0 } else { CLEARED };
                 }
+                // No field of packets: another packet that a wrong length made part of this one.
+                (1, _) => return Err(DecodeError::WireTypeMismatch { field: 1 }),
                 _ if !has_its_wire_type(field) => head.mistyped_field = Some(field.number),
                 _ if head.payload_field != 0 => {}
                 (number, value) => {

@@ -158,6 +158,7 @@ impl<R> PacketReader<R> {
             Some(offset) => self.bundle.reject(u64::from(offset), kind),
             None => self.file.reject(place.offset, kind),
         }
+        self.next_index -= 1;
         self.last.len = 0;
     }
 }

@@ -84,7 +84,6 @@ impl InTimeOrder {
             order.writer = event.sequence_id;
         }
         if !order.is_shared {
-            self.late += u64::from(event.timestamp_ns < order.last_ns);
             order.last_ns = event.timestamp_ns;
             deliver(event);
             return;
@@ -119,8 +118,8 @@ impl InTimeOrder {
         }
     }
 
-    /// Events that came after later ones of their track were delivered, and were delivered out of
-    /// order.
+    /// Events of tracks of several sequences that came after later ones were delivered: those are
+    /// out of order.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late

@@ -39,13 +39,15 @@ use super::tracks::TrackTable;
 pub struct TraceReader<R> {
     packets: PacketReader<R>,
     state: TraceState,
-    /// The head of a packet that told of a loss, and is not done yet.
-    pending: Option<PacketHead>,
+    /// Of the last packet.
+    head: PacketHead,
+    /// The last packet told of a loss, and is not done yet.
+    is_pending: bool,
 }
 
 /// A step that has been made.
 pub(super) enum Step {
-    Packet(PacketHead, Reading),
+    Packet(Reading),
     Loss(Loss),
     Damage(Damage),
 }
@@ -72,7 +74,8 @@ impl<R> TraceReader<R> {
         Self {
             packets,
             state: TraceState::default(),
-            pending: None,
+            head: PacketHead::default(),
+            is_pending: false,
         }
     }
 
@@ -119,6 +122,11 @@ impl<R> TraceReader<R> {
         self.state.sequences.forgotten()
     }
 
+    /// What the last packet says beside its payload.
+    pub(super) const fn head(&self) -> &PacketHead {
+        &self.head
+    }
+
     /// What packets so far have said.
     pub(super) const fn state(&self) -> &TraceState {
         &self.state
@@ -143,9 +151,9 @@ impl<R: Read> TraceReader<R> {
     pub(super) fn step(&mut self) -> Result<Option<Step>, ReadError> {
         loop {
             self.state.anomalies.clear();
-            if let Some(head) = self.pending.take() {
-                let reading = self.state.read(&head, self.packets.last());
-                return Ok(Some(Step::Packet(head, reading)));
+            if std::mem::take(&mut self.is_pending) {
+                let reading = self.state.read(&self.head, self.packets.last());
+                return Ok(Some(Step::Packet(reading)));
             }
             match self.packets.step()? {
                 None => return Ok(None),
@@ -153,21 +161,18 @@ impl<R: Read> TraceReader<R> {
                 Some(PacketStep::Packet) => {}
             }
             let packet = self.packets.last();
-            let head = match PacketHead::decode(packet.bytes) {
-                Ok(head) => head,
-                Err(error) => {
-                    self.packets.reject_last(error);
-                    continue;
-                }
-            };
-            if head.previous_packet_dropped != 0
-                && let Some(loss) = self.state.loss(&head, packet.place)
+            if let Err(error) = self.head.decode(packet.bytes) {
+                self.packets.reject_last(error);
+                continue;
+            }
+            if self.head.previous_packet_dropped != 0
+                && let Some(loss) = self.state.loss(&self.head, packet.place)
             {
-                self.pending = Some(head);
+                self.is_pending = true;
                 return Ok(Some(Step::Loss(loss)));
             }
-            let reading = self.state.read(&head, packet);
-            return Ok(Some(Step::Packet(head, reading)));
+            let reading = self.state.read(&self.head, packet);
+            return Ok(Some(Step::Packet(reading)));
         }
     }
 
@@ -175,18 +180,18 @@ impl<R: Read> TraceReader<R> {
     pub(super) fn record(&self, step: Step) -> Record<'_> {
         let raw = self.packets.last();
         match step {
-            Step::Packet(_, Reading::Event(head, message)) => {
-                Record::Event(self.state.last_event(head, message.of(raw.bytes)))
+            Step::Packet(Reading::Event) => {
+                Record::Event(self.state.last_event(self.head.payload.of(raw.bytes)))
             }
-            Step::Packet(_, Reading::Track(track)) => Record::Track(track),
-            Step::Packet(head, Reading::Other(timestamp_ns)) => Record::Packet(OtherPacket {
+            Step::Packet(Reading::Track(track)) => Record::Track(track),
+            Step::Packet(Reading::Other(timestamp_ns)) => Record::Packet(OtherPacket {
                 place: raw.place,
-                packet: Packet::new(head, raw.bytes),
+                packet: Packet::new(self.head, raw.bytes),
                 timestamp_ns,
             }),
-            Step::Packet(head, Reading::Skipped(reason)) => Record::Skipped(Skipped {
+            Step::Packet(Reading::Skipped(reason)) => Record::Skipped(Skipped {
                 place: raw.place,
-                sequence_id: head.sequence_id,
+                sequence_id: self.head.sequence_id,
                 reason,
             }),
             Step::Loss(loss) => Record::Loss(loss),

@@ -7,7 +7,7 @@ use super::event::{Event, EventHead};
 use super::fields;
 use super::interning::{IidTable, Interned, Locations};
 use super::names::NameTable;
-use super::packet::{PacketHead, Span};
+use super::packet::PacketHead;
 use super::packets::RawPacket;
 use super::place::PacketPlace;
 use super::record::{Loss, SkipReason, TrackRecord};
@@ -31,12 +31,13 @@ pub(super) struct TraceState {
     /// What was noticed about the last packet.
     pub(super) anomalies: Vec<Anomaly>,
     no_iids: IidTable,
+    last_event: EventHead,
 }
 
 /// What a packet is.
 pub(super) enum Reading {
-    /// An event, and where its message is in the packet.
-    Event(EventHead, Span),
+    /// An event, which is kept as the last one.
+    Event,
     Track(TrackRecord),
     /// Something else, and its time.
     Other(Option<u64>),
@@ -103,8 +104,8 @@ impl TraceState {
         };
         match tables.decode(head.payload.of(packet.bytes)) {
             Err(reason) => Reading::Skipped(reason),
-            Ok(event) => Reading::Event(
-                EventHead {
+            Ok(event) => {
+                self.last_event = EventHead {
                     place: packet.place,
                     timestamp_ns,
                     kind: event.kind,
@@ -112,9 +113,9 @@ impl TraceState {
                     track: event.track,
                     name: event.name,
                     category: event.category,
-                },
-                head.payload,
-            ),
+                };
+                Reading::Event
+            }
         }
     }
 
@@ -197,12 +198,12 @@ impl TraceState {
         }
     }
 
-    /// The event that was read last.
+    /// The event that was read last, whose message is in `bytes`.
     #[inline]
-    pub(super) fn last_event<'a>(&'a self, head: EventHead, bytes: &'a [u8]) -> Event<'a> {
+    pub(super) fn last_event<'a>(&'a self, bytes: &'a [u8]) -> Event<'a> {
         let sequence = self.sequences.current();
         Event {
-            head,
+            head: self.last_event,
             extra_counters: &self.extra_counters,
             bytes,
             names: &self.names,

@@ -136,11 +136,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
     fn step<R: Read>(&mut self, reader: &TraceReader<R>, step: Step) {
         let state = reader.state();
         let place = reader.packet().place;
-        let head = match &step {
-            Step::Packet(head, _) => Some(*head),
-            _ => None,
-        };
-        if let Some(head) = &head {
+        let head = reader.head();
+        if let Step::Packet(_) = &step {
             let at = At {
                 place,
                 sequence_id: head.sequence_id,
@@ -156,11 +153,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             }
         }
         match reader.record(step) {
-            Record::Event(event) => {
-                if let Some(head) = head {
-                    self.event(&head, &event, state);
-                }
-            }
+            Record::Event(event) => self.event(head, &event, state),
             Record::Track(record) => {
                 let report = &mut self.report;
                 self.tracks
@@ -386,6 +379,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     fn skipped(&mut self, at: At, reason: SkipReason) {
         let (level, rule) = match reason {
+            // That it belongs to no sequence has been said.
+            SkipReason::NeedsState if at.sequence_id == 0 => return,
             SkipReason::NeedsState => (self.level_behind_loss(at), Rule::IncrementalState),
             SkipReason::UnknownClock { .. } | SkipReason::TimeOutOfRange { .. } => {
                 (Level::Error, Rule::Clock)
