@@ -65,7 +65,7 @@ fn serve(number: u64) {
         for page in 0..3_u64 {
             let _read = span!("io", "read_page", page, bytes = 4096_u64);
         }
-        if number % 64 == 0 {
+        if number.is_multiple_of(64) {
             instant!("db", "cache_miss", number);
             spin(Duration::from_micros(20));
         }

@@ -3,6 +3,7 @@
 //! Every command reads its trace once, packet by packet, so that files may be of any size.
 
 mod cat; // packets as text
+mod check; // whether traces are right
 mod compress; // packets into compressed ones, and back
 mod error; // what keeps a command from doing its work
 mod flamegraph; // where time goes
@@ -41,6 +42,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Summary(summary::Args),
+    Check(check::Args),
     Flamegraph(flamegraph::Args),
     Cat(cat::Args),
     Merge(merge::Args),
@@ -60,6 +62,7 @@ enum Outcome {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Summary(args) => summary::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Flamegraph(args) => flamegraph::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Merge(args) => merge::run(&args),

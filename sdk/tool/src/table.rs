@@ -21,12 +21,7 @@ struct Column {
 impl Table {
     /// A table with these columns: texts first, to the left, then numbers, to the right.
     pub(crate) fn new(texts: &[&'static str], numbers: &[&'static str]) -> Self {
-        let column = |is_number| {
-            move |title: &&'static str| Column {
-                title: *title,
-                is_number,
-            }
-        };
+        let column = |is_number| move |title: &&'static str| Column { title, is_number };
         let texts = texts.iter().map(column(false));
         Self {
             columns: texts.chain(numbers.iter().map(column(true))).collect(),

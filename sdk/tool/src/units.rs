@@ -13,8 +13,8 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     };
     match nanoseconds {
         ..1_000 => format!("{nanoseconds} ns"),
-        ..999_500 => scaled(1e3, "µs"),
-        ..999_500_000 => scaled(1e6, "ms"),
+        1_000..999_500 => scaled(1e3, "µs"),
+        999_500..999_500_000 => scaled(1e6, "ms"),
         _ => scaled(1e9, "s"),
     }
 }
@@ -28,8 +28,8 @@ pub(crate) fn bytes(count: u64) -> String {
     };
     match count {
         ..1_000 => format!("{count} B"),
-        ..999_500 => scaled(1e3, "kB"),
-        ..999_500_000 => scaled(1e6, "MB"),
+        1_000..999_500 => scaled(1e3, "kB"),
+        999_500..999_500_000 => scaled(1e6, "MB"),
         _ => scaled(1e9, "GB"),
     }
 }
