@@ -2,7 +2,7 @@
 //!
 //! What comes from a trace is in the data alone, whose letters end no element; the title is escaped.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -11,6 +11,8 @@ use super::base64::Base64Writer;
 use super::encode::Encoder;
 
 const MARKUP: &str = include_str!("page/page.html");
+/// Data that is compressed at a time.
+const BUFFER_BYTES: usize = 64 << 10;
 const STYLE: &str = include_str!("page/style.css");
 /// Later ones use earlier ones.
 const SCRIPTS: [&str; 18] = [
@@ -60,8 +62,11 @@ pub(crate) fn write(encoder: &Encoder, out: &mut impl Write) -> io::Result<u64> 
 
 fn write_data(encoder: &Encoder, out: &mut impl Write) -> io::Result<u64> {
     let base64 = Base64Writer::new(out);
-    let mut deflate = ZlibEncoder::new(base64, Compression::default());
-    encoder.write(&mut deflate)?;
+    let deflate = ZlibEncoder::new(base64, Compression::default());
+    // What the encoder writes is a few bytes at a time, and each write to the compressor costs.
+    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, deflate);
+    encoder.write(&mut buffered)?;
+    let deflate = buffered.into_inner()?;
     deflate.finish()?.finish()
 }
 

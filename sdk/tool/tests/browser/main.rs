@@ -2,6 +2,8 @@
 //!
 //! These tests need Chromium: `ci/view.sh` runs them.
 
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
 mod chromium;
 
 use std::path::{Path, PathBuf};

@@ -2,6 +2,8 @@
 
 /** Rows that the minimap adds up; beyond, it takes every n-th. */
 const MINIMAP_ROWS_MAX = 2000;
+/** How much of its pixel an event fills at least, up to four of them. */
+const INSTANT_LOAD = 0.05;
 
 class Overview {
   constructor(model, viewport, state) {
@@ -38,7 +40,10 @@ class Overview {
       for (let x = 0; x < width && event < end; x++) {
         const next = gallop(model.start, event, end, (x + 1) * nsPerPx);
         if (next === event) continue;
-        spread(loads, model.start[event], model.before[next] - model.before[event], model.end(next - 1), nsPerPx);
+        const busy = model.before[next] - model.before[event];
+        // What is too short to be seen is seen, too.
+        const least = Math.min(INSTANT_LOAD * (next - event), 4 * INSTANT_LOAD) * nsPerPx;
+        spread(loads, model.start[event], Math.max(busy, least), model.end(next - 1), nsPerPx);
         event = next;
       }
     }

@@ -42,8 +42,9 @@ class View {
     document.getElementById("facts").textContent = facts.filter(Boolean).join("  ·  ");
     document.getElementById("corner").textContent = plural(this.lanes.filled.size, "track");
     const notice = document.getElementById("notice");
-    notice.textContent = head.left_out;
-    notice.hidden = head.left_out === "";
+    const isEmpty = count === 0 && values === 0;
+    notice.textContent = isEmpty ? "There are no track events in what is shown." : head.left_out;
+    notice.hidden = notice.textContent === "";
   }
 
   resize() {
