@@ -6,6 +6,8 @@ use std::io::Read;
 use tracezero::CounterValue;
 use tracezero::reader::{Event, EventKind, NameId, ReadError, Record, TraceReader, TrackId};
 
+use crate::packets::DamageLog;
+
 use super::args::ArgsId;
 use super::event_args::ArgsReader;
 use super::losses::LossTracker;
@@ -67,14 +69,22 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or not any further. Damage is none: it is shown in the page.
-    pub(crate) fn load(mut self, source: impl Read) -> Result<Timeline, ReadError> {
+    /// If it cannot be read, or not any further. Damage is none: it goes to `damages`, and is shown
+    /// in the page.
+    pub(crate) fn load(
+        mut self,
+        source: impl Read,
+        damages: &mut DamageLog,
+    ) -> Result<Timeline, ReadError> {
         let mut reader = TraceReader::new(source);
         while let Some(record) = reader.next()? {
             match record {
                 Record::Event(event) => self.event(&event),
                 Record::Loss(loss) => self.losses.loss(&loss),
-                Record::Damage(damage) => self.damage(damage.to_string()),
+                Record::Damage(damage) => {
+                    damages.report(&damage);
+                    self.damage(damage.to_string());
+                }
                 Record::Skipped(skipped) => self.skip(skipped.reason.to_string()),
                 _ => {}
             }
@@ -270,5 +280,102 @@ fn number(value: CounterValue) -> f64 {
     match value {
         CounterValue::Int(value) => value as f64,
         CounterValue::Double(value) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::view::encode::Encoder;
+    use crate::view::page;
+    use protozero::HeapBuffered;
+    use tracezero::protos::{Trace, track_event};
+
+    /// Tracks with uuids from 1 on, by name and the uuid of the track above, each with a slice that
+    /// carries an argument.
+    fn trace(tracks: &[(&str, u64)]) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<Trace<'_>>::new();
+        let mut trace = buffer.message();
+        for (uuid, (name, parent_uuid)) in (1..).zip(tracks) {
+            trace.add_packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(uuid);
+                    track.set_parent_uuid(*parent_uuid);
+                    track.set_name(name);
+                });
+                packet.set_trusted_packet_sequence_id(1);
+                packet.set_sequence_flags(u32::from(uuid == 1));
+            });
+        }
+        for (uuid, (name, _)) in (1..).zip(tracks) {
+            for kind in [track_event::Type::SLICE_BEGIN, track_event::Type::SLICE_END] {
+                trace.add_packet(|packet| {
+                    packet.set_timestamp(1000 * uuid + 100 * u64::from(kind.0.unsigned_abs()));
+                    packet.set_trusted_packet_sequence_id(1);
+                    packet.track_event(|event| {
+                        event.set_type(kind);
+                        event.set_track_uuid(uuid);
+                        event.set_name(name);
+                        event.add_flow_ids(7);
+                        event.add_debug_annotations(|arg| {
+                            arg.set_name("list");
+                            arg.add_array_values(|item| {
+                                item.set_string_value(name);
+                            });
+                            arg.add_array_values(|_| {});
+                        });
+                    });
+                });
+            }
+        }
+        drop(trace);
+        buffer.to_vec()
+    }
+
+    fn load(trace: &[u8], window: Option<Window>) -> Result<Timeline, ReadError> {
+        let timeline = Timeline::new("t".to_owned(), 0, 1000);
+        let mut damages = DamageLog::new(Path::new("t"));
+        Loader::new(timeline, window).load(trace, &mut damages)
+    }
+
+    #[test]
+    fn tracks_stand_below_those_that_their_descriptors_name() {
+        let timeline = load(&trace(&[("outer", 0), ("inner", 1)]), None).unwrap();
+        assert_eq!(timeline.tracks[0].parent, None);
+        assert_eq!(timeline.tracks[1].parent, Some(0));
+        assert_eq!(timeline.events[0].len(), 2);
+    }
+
+    #[test]
+    fn tracks_that_are_above_themselves_are_above_none() {
+        let timeline = load(&trace(&[("a", 2), ("b", 1), ("c", 3), ("d", 3)]), None).unwrap();
+        assert!(timeline.tracks.iter().all(|track| track.parent.is_none()));
+        let encoder = Encoder::new(timeline);
+        assert_eq!(encoder.event_count(), 4);
+    }
+
+    #[test]
+    fn whatever_the_bytes_are_a_page_is_made_or_an_error() {
+        let good = trace(&[("a", 0), ("b", 1), ("b", 1), ("c", 2)]);
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut pages = 0;
+        for _ in 0..2000 {
+            let mut bytes = good.clone();
+            for _ in 0..4 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let place = (random >> 8) as usize % bytes.len();
+                bytes[place] ^= 1 << (random & 7);
+            }
+            let window = (random & 0x100 != 0).then(|| Window::new(random % 4000, 4000));
+            if let Ok(timeline) = load(&bytes, window) {
+                page::write(&Encoder::new(timeline), &mut std::io::sink()).unwrap();
+                pages += 1;
+            }
+        }
+        assert!(pages > 1000, "{pages}");
     }
 }

@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, stdout};
+use crate::packets::DamageLog;
 
 use self::encode::Encoder;
 use self::load::Loader;
@@ -36,7 +37,7 @@ use self::window::Window;
 /// The page needs nothing else: a browser shows it without any network, from a file, and what is in
 /// the trace stays on the machine. Press `?` in it for its keys.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tracezero view app.pftrace -o app.html")]
+#[command(after_help = "Example: tracezero view app.pftrace -o app.html")]
 pub(crate) struct Args {
     /// The trace; `-` is the standard input
     file: PathBuf,
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     to: Option<f64>,
     /// Slices, instants and counter values that are shown at most: those that come first in the file.
-    /// A million takes about 100 MB while the page is made
+    /// A million takes about 60 MB while the page is made
     #[arg(long, value_name = "NUMBER", default_value_t = EVENTS_MAX_DEFAULT)]
     max_events: u64,
 }
@@ -58,54 +59,43 @@ pub(crate) struct Args {
 /// Makes the page.
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let output = output_path(args)?;
-    let read_error = |error: tracezero::reader::ReadError| ToolError::Read {
-        path: args.file.clone(),
-        message: error.to_string(),
-    };
-    let window = window(args)?;
+    let mut damages = DamageLog::new(&args.file);
+    let window = window(args, &damages)?;
     let mut timeline = Timeline::new(title(&args.file), 0, args.max_events);
     timeline.notes.extend(window_note(args));
     let loader = Loader::new(timeline, window);
-    let timeline = loader.load(Input::open(&args.file)?).map_err(read_error)?;
+    let loaded = loader.load(Input::open(&args.file)?, &mut damages);
+    let timeline = loaded.map_err(|error| damages.read_error(&error))?;
 
     let encoder = Encoder::new(timeline);
     let mut out = OutputFile::create(&output)?;
     let written = page::write(&encoder, &mut out);
     let data_letters = written.map_err(|source| out.failed(source))?;
-    let flushed = out.flush();
-    flushed.map_err(|source| out.failed(source))?;
     out.finish()?;
-    report(&encoder, &output, data_letters);
-    let is_damaged = !encoder.timeline().damage.is_empty();
-    Ok(if is_damaged {
-        Outcome::Findings
-    } else {
-        Outcome::Fine
-    })
-}
-
-/// Says on the standard error what is in the page, and what is not.
-fn report(encoder: &Encoder, output: &Path, data_letters: u64) {
-    let events = encoder.event_count();
-    let per_event = data_letters as f64 / events.max(1) as f64;
-    eprintln!(
-        "{}: {events} events in {:.1} MB, {per_event:.1} bytes per event",
-        output.display(),
-        data_letters as f64 / 1e6,
-    );
+    if !is_standard_stream(&output) {
+        let facts = facts(&encoder, data_letters);
+        let said = writeln!(stdout(), "{}: {facts}", output.display());
+        said.map_err(ToolError::Output)?;
+    }
     let left_out = encoder.left_out_text();
     if !left_out.is_empty() {
         eprintln!("{left_out}");
     }
-    for damage in &encoder.timeline().damage {
-        eprintln!("damaged: {damage}");
-    }
+    Ok(damages.finish())
+}
+
+/// What is in a page.
+fn facts(encoder: &Encoder, data_letters: u64) -> String {
+    let events = encoder.event_count();
+    let per_event = data_letters as f64 / events.max(1) as f64;
+    let size_kb = data_letters as f64 / 1e3;
+    format!("{events} events in {size_kb:.1} kB, {per_event:.1} bytes per event")
 }
 
 fn output_path(args: &Args) -> Result<PathBuf, ToolError> {
     match &args.output {
         Some(output) => Ok(output.clone()),
-        None if is_stdin(&args.file) => Err(ToolError::Usage(
+        None if is_standard_stream(&args.file) => Err(ToolError::Usage(
             "a trace from the standard input needs a name for its page: -o PAGE".to_owned(),
         )),
         None => Ok(args.file.with_extension("html")),
@@ -114,28 +104,27 @@ fn output_path(args: &Args) -> Result<PathBuf, ToolError> {
 
 fn title(file: &Path) -> String {
     match file.file_name() {
-        Some(name) if !is_stdin(file) => name.to_string_lossy().into_owned(),
+        Some(name) if !is_standard_stream(file) => name.to_string_lossy().into_owned(),
         _ => "trace".to_owned(),
     }
 }
 
 /// The part of the trace that was asked for. Finding its times takes a pass over the file.
-fn window(args: &Args) -> Result<Option<Window>, ToolError> {
+fn window(args: &Args, damages: &DamageLog) -> Result<Option<Window>, ToolError> {
     if args.from.is_none() && args.to.is_none() {
         return Ok(None);
     }
-    if is_stdin(&args.file) {
+    if is_standard_stream(&args.file) {
         return Err(ToolError::Usage(
             "--from and --to read the trace twice, which the standard input does not allow: name a \
              file"
                 .to_owned(),
         ));
     }
-    let first = load::earliest_ns(Input::open(&args.file)?).map_err(|error| ToolError::Read {
-        path: args.file.clone(),
-        message: error.to_string(),
-    })?;
-    let first_ns = first.unwrap_or(0);
+    let first = load::earliest_ns(Input::open(&args.file)?);
+    let first_ns = first
+        .map_err(|error| damages.read_error(&error))?
+        .unwrap_or(0);
     let at = |seconds: f64| first_ns.saturating_add((seconds * 1e9) as u64);
     let to_ns = args.to.map_or(u64::MAX, at);
     Ok(Some(Window::new(args.from.map_or(0, at), to_ns)))
@@ -153,7 +142,8 @@ fn window_note(args: &Args) -> Option<String> {
     ))
 }
 
-fn is_stdin(file: &Path) -> bool {
+/// `-`, which is the standard input or output.
+fn is_standard_stream(file: &Path) -> bool {
     file == Path::new("-")
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::args::{ArgsId, ArgsTable};
 use super::strings::{StringId, StringTable};
 
-/// What a page shows unless the user says otherwise: about half a gigabyte while it is made.
+/// What a page shows unless the user says otherwise: about 300 MB while it is made.
 pub(crate) const EVENTS_MAX_DEFAULT: u64 = 5_000_000;
 
 /// The place of a track in the timeline.
