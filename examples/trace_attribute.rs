@@ -1,5 +1,5 @@
 //! Functions that are spans by an attribute: plain ones, methods, and async ones, whose spans last
-//! over their awaits.
+//! over their awaits and show their polls.
 //!
 //! `cargo run --example trace_attribute`, then open `trace_attribute.pftrace` at
 //! <https://ui.perfetto.dev>.

@@ -50,6 +50,8 @@ pub mod service; // the central buffers and the reading back
 #[cfg(feature = "reader")]
 pub mod reader; // traces, read back
 mod runtime; // producer and service of one process, put together
+#[cfg(feature = "testing")]
+pub mod testing; // tests on what code traces
 mod reentry; // trace points in an allocator that is called by the tracer
 mod forked_child; // what a child may not touch
 mod process_hooks; // what is called at a fork, and at the exit
@@ -74,6 +76,6 @@ pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;
 pub use track_event::{
-    ArgValue, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow, Span,
-    Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
+    ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow,
+    Span, TraceFuture, Traced, Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
 };

@@ -1,14 +1,16 @@
 //! Every form of event that the macros take, by itself.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::future::pending;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
 use tracezero::{
-    CounterTrack, DataSource, Flow, Setup, Track, Unit, begin, clock, counter, dict, enabled, end,
-    instant, span, trace,
+    CounterTrack, DataSource, Flow, Setup, TraceFuture as _, Track, Unit, async_span, begin, clock,
+    counter, dict, enabled, end, instant, span, trace,
 };
 
 use self::http::TrackEventExt as _;
@@ -21,7 +23,7 @@ mod http {
 type Record = fn(u32);
 
 /// What allocates nothing.
-pub const FORMS: [(&str, Record); 14] = [
+pub const FORMS: [(&str, Record); 15] = [
     ("spans", spans),
     ("begin and end", begin_and_end),
     ("instants", instants),
@@ -35,13 +37,20 @@ pub const FORMS: [(&str, Record); 14] = [
     ("flows", flows),
     ("fields", fields),
     ("functions", functions),
+    ("polls of a future", polls),
     ("packets that build on states", packets_with_states),
 ];
 
 /// What makes tracks or names while the program runs, and how often each call allocates.
-pub const OF_TRACKS: [(&str, Record, u64); 6] = [
+pub const OF_TRACKS: [(&str, Record, u64); 7] = [
     ("unique track", on_unique_track, 1),
     ("async function", call_async, 1),
+    // They wait for the first poll.
+    (
+        "async function with arguments",
+        call_async_with_arguments,
+        2,
+    ),
     ("named track", on_named_track, 1),
     ("counter", on_new_counter, 1),
     // It owns the name of the thread, too.
@@ -195,6 +204,23 @@ fn traced_with_arguments(round: u32, text: &str) {
     _ = (round, text);
 }
 
+thread_local! {
+    /// A future that is never done, in another with a name of its own.
+    static FUTURE: RefCell<Pin<Box<dyn Future<Output = ()>>>> = RefCell::new(Box::pin(async {
+        let pending = pending::<()>().traced(async_span!("forms", "pending", attempt = 1));
+        pending.traced(async_span!("forms", format!("outer of {}", "pending"))).await;
+    }));
+}
+
+fn polls(_: u32) {
+    FUTURE.with_borrow_mut(|future| {
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    });
+}
+
 /// A data source whose packets have the distances of numbers.
 struct Numbers;
 
@@ -234,6 +260,15 @@ fn call_async(_: u32) {
     #[trace]
     async fn ready() {}
     let polled = pin!(ready()).poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(()));
+}
+
+fn call_async_with_arguments(round: u32) {
+    #[trace(args(round, text))]
+    async fn ready(round: u32, text: &str) {
+        _ = (round, text);
+    }
+    let polled = pin!(ready(round, "text")).poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(()));
 }
 

@@ -3,10 +3,14 @@
 use std::env;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, LitStr, Result, Signature, Token, Visibility};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, GenericArgument, LitStr, PathArguments, Result, ReturnType, Signature, Token,
+    Type, Visibility, parse_quote,
+};
 
 use crate::options::Options;
 
@@ -65,7 +69,6 @@ impl Function {
                  implementations",
             ));
         };
-        let span = span(&signature, options);
         let Body {
             attributes: inner_attributes,
             statements,
@@ -74,21 +77,95 @@ impl Function {
         // stood, but is not what the user wrote: lints would take its braces for superfluous.
         let mut block = Group::new(Delimiter::Brace, statements);
         block.set_span(Span::mixed_site().located_at(body.span()));
-        // Cannot be meant by a name in the body.
-        let guard = Ident::new("_span", Span::mixed_site());
+        let traced = if signature.asyncness.is_some() {
+            traced_async(&signature, options, &block)
+        } else {
+            let span = span("span", &signature, options);
+            // Cannot be meant by a name in the body.
+            let guard = Ident::new("_span", Span::mixed_site());
+            quote!(let #guard = #span; #block)
+        };
         Ok(quote! {
             #(#attributes)*
             #visibility #signature {
                 #(#inner_attributes)*
-                let #guard = #span;
-                #block
+                #traced
             }
         })
     }
 }
 
-/// The invocation of `span!`.
-fn span(signature: &Signature, options: Options) -> TokenStream {
+/// The body of an async function, as a future with a span.
+fn traced_async(signature: &Signature, options: Options, block: &Group) -> TokenStream {
+    let span = span("async_span", signature, options);
+    if cfg!(feature = "off") {
+        // Named, so that nothing is unused. What does not go on from there borrows nothing that the
+        // future would have to keep.
+        return quote! {
+            if false {
+                ::core::mem::drop(#span);
+                ::core::unreachable!();
+            }
+            #block
+        };
+    }
+    let result = named_result(&signature.output);
+    quote! {
+        ::tracezero::Traced::new(#span, async move {
+            #result
+            #block
+        })
+        .await
+    }
+}
+
+/// Tells the compiler what the function returns: inside of an `async` block, it does not know.
+fn named_result(output: &ReturnType) -> TokenStream {
+    // Messages about it point to where it is said.
+    let (span, mut result) = match output {
+        ReturnType::Default => (Span::mixed_site(), Type::Tuple(parse_quote!(()))),
+        // What never returns needs none.
+        ReturnType::Type(_, result) if matches!(**result, Type::Never(_)) => return quote!(),
+        ReturnType::Type(_, result) => {
+            let span = Span::mixed_site().located_at(result.span());
+            (span, Type::clone(result))
+        }
+    };
+    infer_unnamed(&mut result);
+    quote_spanned! {span=>
+        if false {
+            return ::tracezero::track_event::result_of::<#result>();
+        }
+    }
+}
+
+/// Leaves the parts of a type to the compiler that a function's body cannot name.
+fn infer_unnamed(part: &mut Type) {
+    match part {
+        Type::ImplTrait(_) => *part = Type::Infer(parse_quote!(_)),
+        Type::Array(array) => infer_unnamed(&mut array.elem),
+        Type::Group(group) => infer_unnamed(&mut group.elem),
+        Type::Paren(paren) => infer_unnamed(&mut paren.elem),
+        Type::Reference(reference) => infer_unnamed(&mut reference.elem),
+        Type::Slice(slice) => infer_unnamed(&mut slice.elem),
+        Type::Tuple(tuple) => tuple.elems.iter_mut().for_each(infer_unnamed),
+        Type::Path(path) => {
+            for segment in &mut path.path.segments {
+                if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                    for argument in &mut arguments.args {
+                        if let GenericArgument::Type(argument) = argument {
+                            infer_unnamed(argument);
+                        }
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The invocation of the macro that makes the span.
+fn span(macro_name: &str, signature: &Signature, options: Options) -> TokenStream {
     let Options {
         category,
         name,
@@ -98,12 +175,8 @@ fn span(signature: &Signature, options: Options) -> TokenStream {
     let category = category.unwrap_or_else(|| text(&package()));
     let name = name.unwrap_or_else(|| text(&signature.ident.unraw().to_string()));
     let args = args.into_iter().flatten();
-    // Where the function is left and entered again, its thread's track is not its own.
-    let track = signature
-        .asyncness
-        .as_ref()
-        .map(|_| quote!(track: &::tracezero::Track::unique(#name),));
-    quote!(::tracezero::span!(#category, #name, #(#args,)* #track))
+    let macro_name = Ident::new(macro_name, Span::call_site());
+    quote!(::tracezero::#macro_name!(#category, #name, #(#args,)*))
 }
 
 /// The package that is compiled. Cargo names it; another build system may not.

@@ -66,11 +66,10 @@ use crate::function::Function;
 ///
 /// # Async functions
 ///
-/// The span of an `async fn` begins when its future is polled first, and ends when that is done or
-/// dropped. In between, other functions run on the same thread, and the future may go to another
-/// thread, so each call has a track of its own: `Track::unique`, with the name of the span. The span
-/// shows how long the call took, waiting included. Making the track allocates, while a session
-/// records the category.
+/// An `async fn` becomes a future with a span, as by `tracezero::TraceFuture`: one slice on a track of
+/// its own from its first poll until it is done or dropped, and a slice for each poll on the thread that
+/// ran it, joined by arrows. What it awaits is drawn below it. Its arguments are evaluated in the first
+/// poll. Making the track allocates, and so do arguments, while a session records the category.
 ///
 /// A function that is not `async` itself but returns a future is traced until it returns, which is
 /// before the future runs.

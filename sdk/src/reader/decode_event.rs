@@ -75,12 +75,7 @@ impl<'a> RawEvent<'a> {
             match tag {
                 TYPE => raw.event_type = cursor.varint()?,
                 NAME_IID => raw.name_iid = cursor.varint()?,
-                CATEGORY_IID => {
-                    let iid = cursor.varint()?;
-                    if raw.category_iid == 0 {
-                        raw.category_iid = iid;
-                    }
-                }
+                CATEGORY_IID => raw.note_category(cursor.varint()?),
                 TRACK_UUID => raw.track_uuid = Some(cursor.varint()?),
                 ARG => drop(cursor.bytes()?),
                 _ => return None,
@@ -99,11 +94,7 @@ impl<'a> RawEvent<'a> {
             match (field.number, field.value) {
                 (E::TYPE_FIELD_NUMBER, Value::Varint(number)) => raw.event_type = number,
                 (E::NAME_IID_FIELD_NUMBER, Value::Varint(iid)) => raw.name_iid = iid,
-                (E::CATEGORY_IIDS_FIELD_NUMBER, Value::Varint(iid)) => {
-                    if raw.category_iid == 0 {
-                        raw.category_iid = iid;
-                    }
-                }
+                (E::CATEGORY_IIDS_FIELD_NUMBER, Value::Varint(iid)) => raw.note_category(iid),
                 (E::TRACK_UUID_FIELD_NUMBER, Value::Varint(uuid)) => raw.track_uuid = Some(uuid),
                 (E::NAME_FIELD_NUMBER, Value::Bytes(name)) => raw.name = Some(name),
                 (E::CATEGORIES_FIELD_NUMBER, Value::Bytes(category)) => {
@@ -133,6 +124,16 @@ impl<'a> RawEvent<'a> {
             raw.category_iid = iids.next().transpose()?.unwrap_or_default();
         }
         Ok(raw)
+    }
+}
+
+impl RawEvent<'_> {
+    /// The first category is the one that is kept.
+    #[inline(always)]
+    const fn note_category(&mut self, iid: u64) {
+        if self.category_iid == 0 {
+            self.category_iid = iid;
+        }
     }
 }
 

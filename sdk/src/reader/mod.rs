@@ -62,6 +62,9 @@ mod trace_reader; // puts it together
 // Events to slices.
 mod time_order; // what several threads wrote to one track
 mod slices; // begins and ends, paired
+// A trace as a text.
+mod value; // values of arguments, to be kept
+mod outline; // without what differs between two runs
 // Traces to what is wrong with them.
 mod check;
 
@@ -72,6 +75,7 @@ pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};
 pub use event::{Correlation, Event, EventHead, EventKind, Location, LogLine};
 pub use names::{NameId, NameTable};
+pub use outline::Outline;
 pub use packet::{Packet, PacketHead, Payload};
 pub use packets::{PacketItem, PacketReader, RawPacket};
 pub use place::PacketPlace;
@@ -80,3 +84,6 @@ pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
 pub use tracks::{Counter, Track, TrackId, TrackKind, TrackTable};
+pub use value::Value;
+#[cfg(feature = "testing")]
+pub(crate) use value::find as find_value;

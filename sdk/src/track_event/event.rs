@@ -8,9 +8,9 @@ use crate::protos::TrackEvent;
 
 /// An event that is being written.
 pub struct EventWriter<'e, 'w> {
-    event: &'e mut TrackEvent<'w>,
+    pub(super) event: &'e mut TrackEvent<'w>,
     /// Interned ids of the names of the arguments that are still to come.
-    name_iids: &'e [u32],
+    pub(super) name_iids: &'e [u32],
 }
 
 impl<'e, 'w> EventWriter<'e, 'w> {

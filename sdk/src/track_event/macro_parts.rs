@@ -134,6 +134,43 @@ macro_rules! __record {
         $crate::__record!(@placed end $category $name $names $parts $track $at else {})
     };
 
+    // Names of its own at the end: those of `End` in `async_span.rs`.
+    (async_span $category:literal [literal $name:literal] [$($names:tt)*] $parts:tt $track:tt []) => {{
+        $crate::__record!(@site CALL_SITE $category [literal $name]
+            [$($names)* "cancelled", "panicked"]);
+        match CALL_SITE.active_slots() {
+            0 => $crate::track_event::AsyncSpan::new(&CALL_SITE),
+            _ => match ($crate::__placement!([literal $name] $track []), &$parts) {
+                (placement, parts) => {
+                    $crate::track_event::AsyncSpan::recorded(&CALL_SITE, &placement, parts)
+                }
+            },
+        }
+    }};
+    (async_span $category:literal [dynamic $name:expr] [$($names:tt)*] $parts:tt $track:tt []) => {{
+        $crate::__record!(@site CALL_SITE $category [dynamic]
+            [$($names)* "cancelled", "panicked"]);
+        // What it is called in a session that starts later: the name is made no more.
+        static LATER: $crate::track_event::CallSite = $crate::track_event::CallSite::new(
+            $category,
+            ::core::stringify!($name),
+            &["cancelled", "panicked"],
+        );
+        match CALL_SITE.active_slots() {
+            0 => $crate::track_event::AsyncSpan::new(&LATER),
+            _ => match ($crate::__placement!([dynamic $name] $track []), &$parts) {
+                (placement, parts) => {
+                    $crate::track_event::AsyncSpan::recorded(&CALL_SITE, &placement, parts)
+                }
+            },
+        }
+    }};
+    (async_span $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
+        ::core::compile_error!(
+            "tracezero: the span of a future begins when that is polled first; `at:` cannot change it"
+        )
+    };
+
     (@usual $method:ident $category:literal [literal $name:literal] $names:tt $parts:tt
         else $idle:expr) => {{
         $crate::__record!(@site CALL_SITE $category [literal $name] $names);

@@ -43,6 +43,33 @@ macro_rules! span {
     };
 }
 
+/// A span for a future, which [`traced`](crate::TraceFuture::traced) gives it: a slice for its life, on
+/// a track of its own, and slices for its polls. It takes what [`span!`](crate::span) takes, but for
+/// `at:`; arguments, flows and fields go to the slice of its life.
+///
+/// That track lies under that of the future in whose poll the span is made, or under the one that
+/// `track: &track` names. All of it is evaluated where the macro stands, and only while a session
+/// records the category. So the future borrows nothing of it; and a session that starts later shows
+/// the future without arguments, and under that one in which it is polled.
+///
+/// ```
+/// use tracezero::{TraceFuture as _, async_span};
+///
+/// # async fn receive(_: u32) {}
+/// # fn spawn(_: impl Future + Send + 'static) {}
+/// let (peer, number) = (String::from("10.0.0.7"), 3);
+/// spawn(receive(number).traced(async_span!("net", format!("peer {number}"), peer)));
+/// ```
+#[macro_export]
+macro_rules! async_span {
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(async_span $category [literal $name] [] () [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(async_span $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
+    };
+}
+
 /// Records something that happens at one point in time, on the track of this thread. It takes what
 /// [`span!`](crate::span) takes.
 ///

@@ -13,6 +13,10 @@ mod event; // what an event carries
 mod flow; // arrows between events
 mod placement; // name, time and track, where they are given
 mod span; // the guards that end spans
+mod async_span; // spans of futures: their lives and polls
+mod future; // futures that have such a span
+mod begun; // who has seen the begin of a slice
+mod recorded; // what guards keep, unless the feature `off` says that they are nothing
 mod track; // where events are drawn
 mod counter_track; // where values are drawn
 mod process_track; // what is said of this process and its threads
@@ -32,6 +36,7 @@ mod unusual_form; // other timestamps, and thread times
 mod sequence; // events of one thread in one session, as packets
 
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
+pub use async_span::AsyncSpan;
 pub use call_site::CallSite;
 pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
@@ -41,6 +46,7 @@ pub(crate) use event_config::EventConfig;
 pub use event_schema::declare_event_schema;
 pub(crate) use event_schema::declared_event_schemas;
 pub use flow::Flow;
+pub use future::{TraceFuture, Traced, result_of};
 pub(crate) use options::EventOptions;
 pub use placement::Placement;
 pub(crate) use sequence::EventSequence;

@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
+use super::begun::Begun;
 use super::placement::{EventTime, Placement};
+use super::recorded::Recorded;
 use super::track::Track;
-use super::{ENABLED, TRACK_EVENT};
 use crate::clock;
-use crate::producer;
 
 /// Ends its span when it is dropped, also by a panic. Made by [`span!`](crate::span).
 ///
@@ -26,7 +26,7 @@ use crate::producer;
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
 pub struct Span {
-    begun: Begun,
+    begun: Recorded<Begun>,
     not_send: PhantomData<*const ()>,
 }
 
@@ -35,52 +35,28 @@ pub struct Span {
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
 pub struct TrackSpan {
+    open: Recorded<OnTrack>,
+}
+
+/// A slice that is open on a track of its own.
+#[derive(Debug)]
+struct OnTrack {
     begun: Begun,
-    /// `None` if nobody records it.
-    track: Option<Track>,
+    track: Track,
 }
 
-/// Who has seen the begin of a span.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    slots: u32,
-    /// The generation at the begin: sessions that started later have not seen it.
-    generation: u64,
-}
-
-impl Begun {
-    const NOWHERE: Self = Self {
-        slots: 0,
-        generation: 0,
-    };
-
-    #[inline(always)]
-    fn in_slots(slots: u32) -> Self {
-        Self {
-            slots,
-            generation: producer::generation(),
-        }
+/// Ends the innermost slice on a track, that of the thread for `None`.
+#[inline(always)]
+fn end(begun: Begun, time: impl FnOnce() -> EventTime, track: Option<&Track>) {
+    let slots = begun.active_slots();
+    if slots == 0 {
+        return;
     }
-
-    #[inline(always)]
-    fn is_nowhere(self) -> bool {
-        !ENABLED || self.slots == 0
-    }
-
-    #[inline(always)]
-    fn end(self, time: impl FnOnce() -> EventTime, track: Option<&Track>) {
-        let slots = self.slots & TRACK_EVENT.active_slots();
-        if slots == 0 {
-            return;
-        }
-        let time = time();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            if instance.generation <= self.generation {
-                let writer = &mut instance.writer;
-                instance.events.slice_end(writer, time, track);
-            }
-        });
-    }
+    let time = time();
+    begun.each(slots, |instance| {
+        let writer = &mut instance.writer;
+        instance.events.slice_end(writer, time, track);
+    });
 }
 
 impl Span {
@@ -89,7 +65,7 @@ impl Span {
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
-            begun: Begun::NOWHERE,
+            begun: Recorded::NOTHING,
             not_send: PhantomData,
         }
     }
@@ -97,29 +73,29 @@ impl Span {
     #[inline(always)]
     pub(super) fn begun(slots: u32) -> Self {
         Self {
-            begun: Begun::in_slots(slots),
+            begun: Begun::in_slots(slots).map_or(Recorded::NOTHING, Recorded::new),
             not_send: PhantomData,
         }
     }
 
     /// Ends the span at another time than now, in nanoseconds on the trace clock.
     pub fn end_at(mut self, timestamp_ns: u64) {
-        let begun = std::mem::replace(&mut self.begun, Begun::NOWHERE);
-        begun.end(|| EventTime::At(timestamp_ns), None);
+        if let Some(begun) = self.begun.take() {
+            end(begun, || EventTime::At(timestamp_ns), None);
+        }
     }
 
     #[inline(never)]
-    fn end(&self) {
-        self.begun
-            .end(|| EventTime::Now(clock::event_now_ns()), None);
+    fn end(begun: Begun) {
+        end(begun, || EventTime::Now(clock::event_now_ns()), None);
     }
 }
 
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        if !self.begun.is_nowhere() {
-            self.end();
+        if let Some(begun) = self.begun.as_ref() {
+            Self::end(*begun);
         }
     }
 }
@@ -130,37 +106,39 @@ impl TrackSpan {
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
-            begun: Begun::NOWHERE,
-            track: None,
+            open: Recorded::NOTHING,
         }
     }
 
     #[inline(always)]
     pub(super) fn begun(slots: u32, track: &Track) -> Self {
+        let on_track = |begun| {
+            let track = track.clone();
+            Recorded::new(OnTrack { begun, track })
+        };
         Self {
-            begun: Begun::in_slots(slots),
-            track: Some(track.clone()),
+            open: Begun::in_slots(slots).map_or(Recorded::NOTHING, on_track),
         }
     }
 
     /// Ends the span at another time than now, in nanoseconds on the trace clock.
     pub fn end_at(mut self, timestamp_ns: u64) {
-        let begun = std::mem::replace(&mut self.begun, Begun::NOWHERE);
-        begun.end(|| EventTime::At(timestamp_ns), self.track.as_ref());
+        if let Some(OnTrack { begun, track }) = self.open.take() {
+            end(begun, || EventTime::At(timestamp_ns), Some(&track));
+        }
     }
 
     #[inline(never)]
-    fn end(&self) {
-        self.begun
-            .end(|| Placement::new().time(), self.track.as_ref());
+    fn end(open: &OnTrack) {
+        end(open.begun, || Placement::new().time(), Some(&open.track));
     }
 }
 
 impl Drop for TrackSpan {
     #[inline]
     fn drop(&mut self) {
-        if !self.begun.is_nowhere() {
-            self.end();
+        if let Some(open) = self.open.as_ref() {
+            Self::end(open);
         }
     }
 }

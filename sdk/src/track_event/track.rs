@@ -259,6 +259,10 @@ impl Track {
         self.0.uuid
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// The track that this one lies under.
     #[must_use]
     pub fn parent(&self) -> Option<&Self> {

@@ -1,7 +1,7 @@
 //! Sessions that start and stop while threads trace.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -113,6 +113,69 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
         [&SET_UP, &STARTED, &STOPPED, &DROPPED].map(count),
         [sessions; 4]
     );
+    Ok(())
+}
+
+/// Is reached for the first time while two sessions want it.
+struct Raced;
+
+/// The first start, and the thread that traces during it.
+static FIRST_START: Barrier = Barrier::new(2);
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
+
+impl DataSource for Raced {
+    const NAME: &'static str = "com.example.raced";
+    type ThreadState = ();
+    type IncrementalState = ();
+    tracezero::data_source_state!(Raced);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Self
+    }
+
+    fn on_start(&self, starting: Starting) {
+        // Relaxed: one thread starts all.
+        if !HAS_STARTED.swap(true, Ordering::Relaxed) {
+            FIRST_START.wait();
+            // Time enough to trace; a thread that waits for all starts waits for this one, too.
+            thread::sleep(Duration::from_millis(20));
+        }
+        drop(starting);
+    }
+}
+
+fn write(number: u64) {
+    Raced::trace(|cx| {
+        cx.packet(|packet| {
+            packet.for_testing(|event| {
+                event.set_counter(number);
+            });
+        });
+    });
+}
+
+#[test]
+fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_sessions()
+-> Result<(), Error> {
+    let _alone = alone();
+    let config = || {
+        TraceConfig::new()
+            .buffer(BufferConfig::ring(256))
+            .data_source(DataSourceConfig::new(Raced::NAME))
+    };
+    let sessions = [config().record_in_memory()?, config().record_in_memory()?];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            FIRST_START.wait();
+            write(2);
+        });
+        write(1);
+    });
+    for session in sessions {
+        let mut numbers = numbers(&session.finish().0);
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2]);
+    }
     Ok(())
 }
 

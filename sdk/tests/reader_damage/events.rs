@@ -109,7 +109,7 @@ fn an_argument_of_the_wrong_wire_type() {
     let packet = trace.event("read");
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.edit(DEBUG_ANNOTATIONS, |arg| {
-            arg.set(STRING_VALUE, Content::Varint(1))
+            arg.set(STRING_VALUE, Content::Varint(1));
         });
     });
     let words = "field 6 of DebugAnnotation has the wrong wire type";

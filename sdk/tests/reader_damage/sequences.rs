@@ -71,10 +71,9 @@ fn a_loss_explains_that_what_follows_cannot_be_read() {
         found[0].text,
         "packets before this one are missing: OVERWRITE"
     );
-    // Begin and end of the slice, and the flow that has one event left.
+    // Begin and end of the slice, said once, and the flow that has one event left.
     let rules: Vec<_> = found[1..].iter().map(|finding| finding.rule).collect();
-    let expected = [Rule::IncrementalState, Rule::IncrementalState, Rule::Flow];
-    assert_eq!(rules, expected);
+    assert_eq!(rules, [Rule::IncrementalState, Rule::Flow]);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn a_counter_event_without_a_value() {
     let mut trace = Trace::good();
     let packet = trace.event_of_type(trace.event("send"), event::COUNTER);
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
-        event.remove(event::COUNTER_VALUE)
+        event.remove(event::COUNTER_VALUE);
     });
     let words = "the packet is skipped: a counter event without a value";
     assert_error(&trace, packet, Rule::Counter, words);

@@ -12,7 +12,7 @@ use crate::trace_file::{Packing, TraceFile};
 ///
 /// Its packets are put into packets of compressed ones, which Perfetto's tools and viewer read as
 /// they are. Packets that are compressed already are packed anew. By default that is zlib's
-/// deflate, which all readers know; zstd is faster and smaller, and for readers since Perfetto v55.
+/// deflate, which all readers know; zstd is faster and smaller, and read by Perfetto since v58.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero compress app.pftrace -o app.packed.pftrace")]
 pub(crate) struct CompressArgs {

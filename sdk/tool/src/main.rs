@@ -9,6 +9,7 @@ mod error; // what keeps a command from doing its work
 mod flamegraph; // where time goes
 mod input; // traces that are read
 mod merge; // several traces to one
+mod outline; // what happened, without times and ids
 mod output; // what is written
 mod packets; // the packets of a trace, with what is said about damage
 mod schema; // what messages and fields are called
@@ -43,6 +44,7 @@ struct Cli {
 enum Command {
     Summary(summary::Args),
     Check(check::Args),
+    Outline(outline::Args),
     Flamegraph(flamegraph::Args),
     Cat(cat::Args),
     Merge(merge::Args),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Summary(args) => summary::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Outline(args) => outline::run(&args),
         Command::Flamegraph(args) => flamegraph::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Merge(args) => merge::run(&args),

@@ -3,7 +3,7 @@
 #![deny(warnings)]
 
 use tracezero::{
-    DataSource as _, Flow, Track, begin, counter, enabled, end, instant, span, trace,
+    DataSource as _, Flow, Track, async_span, begin, counter, enabled, end, instant, span, trace,
 };
 use tracezero_off::Probe;
 
@@ -14,6 +14,7 @@ pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {
     let mut product = 1_u64;
     for (index, number) in numbers.iter().enumerate() {
         let _pass = span!("off", "pass", index, number, flow: &Flow::new());
+        let _of_future = async_span!("off", format!("{salt} {index}"), number);
         let _on_track = span!("off", format!("{salt} {index}"), track: &Track::unique("pass"));
         if number % 3 == 0 {
             instant!("off, grouped", "left out", number, why = %salt, salt = ?salt);

@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracezero::{
-    CounterTrack, DataSource, Flow, Setup, Starting, Track, begin, counter, data_source, dict, enabled, end,
-    instant, span, trace,
+    CounterTrack, DataSource, Flow, Setup, Starting, TraceFuture as _, Track, async_span, begin,
+    counter, data_source, dict, enabled, end, instant, span, trace,
 };
 
 static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
@@ -151,4 +151,13 @@ pub fn traced_sum(w: &Witness, left: u64, right: u64) -> u64 {
 #[trace("off", args(value = w.value(1), ?w))]
 pub async fn traced_await(w: &Witness, other: impl Future<Output = u64>) -> u64 {
     other.await
+}
+
+/// A future with a span.
+pub fn traced_future<T>(w: &Witness, other: impl Future<Output = T>) -> impl Future<Output = T> {
+    let only_for_the_trace = 1;
+    let span = async_span!("off", "future", only_for_the_trace, value = w.value(1), %w,
+        flow: &w.value(Flow::new()), track: &w.value(Track::named("track")));
+    let named = async_span!("off", w.value(String::from("name")), ?w);
+    other.traced(span).traced(named)
 }

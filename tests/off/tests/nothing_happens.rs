@@ -5,8 +5,12 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tracezero::{DataSource as _, InMemorySession, categories, enabled, track_event};
-use tracezero_off::{Probe, Sampler, Witness, record_all, traced_await, traced_sum};
+use tracezero::{
+    AsyncSpan, DataSource as _, InMemorySession, Span, TrackSpan, categories, enabled, track_event,
+};
+use tracezero_off::{
+    Probe, Sampler, Witness, record_all, traced_await, traced_future, traced_sum,
+};
 
 /// One test: the count of evaluations and the sessions are the process's.
 #[test]
@@ -22,6 +26,9 @@ fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
     let awaited = pin!(traced_await(&Witness, async { 7 }));
     let awaited = awaited.poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(awaited, Poll::Ready(7));
+    let polled = pin!(traced_future(&Witness, async { 8 }));
+    let polled = polled.poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(8));
     assert!(!enabled!("off"));
     Probe::trace(|_| panic!("nobody records"));
 
@@ -35,4 +42,21 @@ fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
     }
     assert_eq!(Witness.value(1), 1);
     assert_eq!(Witness::evaluations(), 1, "the witness counts");
+}
+
+#[test]
+fn guards_and_spans_of_futures_take_no_room() {
+    const { assert!(size_of::<Span>() == 0) };
+    const { assert!(size_of::<TrackSpan>() == 0) };
+    const { assert!(size_of::<AsyncSpan>() == 0) };
+
+    async fn plain_await(_: &Witness, other: impl Future<Output = u64>) -> u64 {
+        other.await
+    }
+    let other = || std::future::ready([7_u8; 100]);
+    assert_eq!(size_of_val(&traced_future(&Witness, other())), size_of_val(&other()));
+    assert_eq!(
+        size_of_val(&traced_await(&Witness, std::future::ready(7))),
+        size_of_val(&plain_await(&Witness, std::future::ready(7)))
+    );
 }

@@ -37,6 +37,8 @@ pub struct CheckSummary {
     pub events: u64,
     /// Sequences of packets.
     pub sequences: u64,
+    /// Packets that could not be understood.
+    pub skipped: u64,
     /// How often something is wrong.
     pub errors: u64,
     /// How often something is to be known.
@@ -123,6 +125,8 @@ struct Checker<F> {
 #[derive(Clone, Copy, Debug, Default)]
 struct SequenceSeen {
     has_losses: bool,
+    /// Whether it has been said that its packets are skipped, behind a loss.
+    is_skipping: bool,
 }
 
 /// The packet that is looked at.
@@ -158,7 +162,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 let report = &mut self.report;
                 self.tracks
                     .described(&record, reader.tracks(), &mut |finding| {
-                        report.add(&finding)
+                        report.add(&finding);
                     });
             }
             Record::Packet(packet) => self.other(&packet),
@@ -192,12 +196,14 @@ impl<F: FnMut(&Finding)> Checker<F> {
             }
             return;
         }
-        if self.sequences.contains_key(&head.sequence_id) {
+        if let Some(seen) = self.sequences.get_mut(&head.sequence_id) {
+            seen.is_skipping &= !head.clears_state();
             return;
         }
         let is_whole = head.first_packet_on_sequence || head.sequence_id == SERVICE;
         let seen = SequenceSeen {
             has_losses: !is_whole,
+            is_skipping: false,
         };
         self.has_losses |= seen.has_losses;
         self.sequences.insert(head.sequence_id, seen);
@@ -378,10 +384,9 @@ impl<F: FnMut(&Finding)> Checker<F> {
     }
 
     fn skipped(&mut self, at: At, reason: SkipReason) {
+        self.report.summary.skipped += 1;
         let (level, rule) = match reason {
-            // That it belongs to no sequence has been said.
-            SkipReason::NeedsState if at.sequence_id == 0 => return,
-            SkipReason::NeedsState => (self.level_behind_loss(at), Rule::IncrementalState),
+            SkipReason::NeedsState => return self.unreadable(at, reason),
             SkipReason::UnknownClock { .. } | SkipReason::TimeOutOfRange { .. } => {
                 (Level::Error, Rule::Clock)
             }
@@ -393,6 +398,25 @@ impl<F: FnMut(&Finding)> Checker<F> {
             SkipReason::Malformed { .. } => (Level::Error, Rule::Decoding),
         };
         self.object(at, level, rule, format!("the packet is skipped: {reason}"));
+    }
+
+    /// A packet whose definitions are missing. Behind a loss there may be many of them.
+    fn unreadable(&mut self, at: At, reason: SkipReason) {
+        let level = self.level_behind_loss(at);
+        let mut text = format!("the packet is skipped: {reason}");
+        if let Some(seen) = self.sequences.get_mut(&at.sequence_id)
+            && level == Level::Note
+        {
+            if seen.is_skipping {
+                return;
+            }
+            seen.is_skipping = true;
+            text += "; so are those that follow, until its sequence starts anew";
+        } else if at.sequence_id == 0 {
+            // That it belongs to no sequence has been said.
+            return;
+        }
+        self.object(at, level, Rule::IncrementalState, text);
     }
 
     fn damage(&mut self, damage: &Damage) {

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         }
         surveys.push(survey);
     }
+    let shares_service = !surveys.iter().any(|survey| survey.service_id_is_a_writers);
     let mut ids = SequenceIds::reserving(&surveys[0].sequences);
     let mut files = Vec::new();
     for (index, (path, survey)) in args.files.iter().zip(surveys).enumerate() {
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             packets: Packets::open(path)?,
             rewriter: Rewriter::new(Renumbering {
                 is_first: index == 0,
+                shares_service,
                 tracks: survey.renumbered_tracks,
             }),
             snapshot: Vec::new(),

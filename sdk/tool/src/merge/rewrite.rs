@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use protozero::{DecodeError, Field, Value};
-use tracezero::protos::{TracePacketDecoder, TracingServiceEventDecoder};
+use tracezero::protos::TracingServiceEventDecoder;
 
 use super::fields::{append_mapped, append_message, append_varint, copy_fields};
 
@@ -31,6 +31,9 @@ mod packet {
     ];
 }
 
+/// The id of the service's own sequence.
+pub(super) const SERVICE: u32 = 1;
+
 /// Fields of a `TrackDescriptor` that name tracks.
 const DESCRIPTOR_TRACKS: [u32; 2] = [1, 5];
 /// Fields of a `TrackEvent`, and of its defaults, that name tracks.
@@ -53,14 +56,13 @@ impl SequenceIds {
     pub(super) fn reserving(kept: &HashSet<u32>) -> Self {
         Self {
             used: kept.clone(),
-            // 1 is the service's.
-            next: 2,
+            next: SERVICE + 1,
         }
     }
 
     fn take(&mut self) -> u32 {
         while !self.used.insert(self.next) {
-            self.next = self.next.wrapping_add(1).max(2);
+            self.next = self.next.wrapping_add(1).max(SERVICE + 1);
         }
         self.next
     }
@@ -71,6 +73,8 @@ impl SequenceIds {
 pub(super) struct Renumbering {
     /// Whether the file keeps its sequence ids, and tells of the recording.
     pub(super) is_first: bool,
+    /// Whether the services of all files share a sequence: their packets stand for themselves.
+    pub(super) shares_service: bool,
     pub(super) tracks: HashMap<u64, u64>,
 }
 
@@ -84,9 +88,10 @@ pub(super) struct Rewriter {
 
 impl Rewriter {
     pub(super) fn new(renumbering: Renumbering) -> Self {
+        let service = renumbering.shares_service.then_some((SERVICE, SERVICE));
         Self {
             renumbering,
-            sequences: HashMap::new(),
+            sequences: HashMap::from_iter(service),
             packet: Vec::new(),
         }
     }
@@ -230,12 +235,4 @@ fn is_of_one_file(event: TracingServiceEventDecoder<'_>) -> Result<bool, DecodeE
     Ok(event.all_data_sources_flushed()?.is_some()
         || event.read_tracing_buffers_completed()?.is_some()
         || event.flush_started()?.is_some())
-}
-
-/// The sequence that a packet belongs to.
-pub(super) fn sequence_of(packet: &[u8]) -> Option<u32> {
-    TracePacketDecoder::new(packet)
-        .trusted_packet_sequence_id()
-        .ok()
-        .flatten()
 }

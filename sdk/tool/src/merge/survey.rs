@@ -6,10 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use protozero::DecodeError;
-use tracezero::protos::{TracePacketDecoder, TrackDescriptorDecoder};
+use tracezero::protos::{TracePacket, TracePacketDecoder, TrackDescriptorDecoder};
+use tracezero::reader::Packet;
 
 use super::clocks::time_of_day_ns;
-use super::rewrite::sequence_of;
+use super::rewrite::SERVICE;
 use crate::error::ToolError;
 use crate::packets::Packets;
 
@@ -27,6 +28,9 @@ pub(super) struct Tracks(HashMap<u64, Identity>);
 pub(super) struct Survey {
     path: PathBuf,
     pub(super) sequences: HashSet<u32>,
+    /// Whether the sequence with the service's id is an ordinary one: not every producer has a
+    /// service.
+    pub(super) service_id_is_a_writers: bool,
     /// Tracks that have another number in the merged trace, since another track had theirs.
     pub(super) renumbered_tracks: HashMap<u64, u64>,
     /// Tracks of processes, by process id.
@@ -58,24 +62,30 @@ impl Survey {
         let mut survey = Self {
             path: path.to_owned(),
             sequences: HashSet::new(),
+            service_id_is_a_writers: false,
             renumbered_tracks: HashMap::new(),
             processes: HashMap::new(),
             time_of_day_ns: None,
         };
         let mut tracks = HashMap::new();
         let mut packets = Packets::open_quietly(path)?;
-        let mut last_sequence = None;
+        let mut last_sequence = 0;
         while let Some(packet) = packets.next()? {
-            let sequence = sequence_of(packet.bytes);
-            if sequence != last_sequence {
-                survey.sequences.extend(sequence);
-                last_sequence = sequence;
+            // The second pass says what is wrong with it.
+            let Ok(decoded) = Packet::decode(packet.bytes) else {
+                continue;
+            };
+            if decoded.sequence_id != last_sequence {
+                last_sequence = decoded.sequence_id;
+                survey.sequences.insert(last_sequence);
+            }
+            if decoded.sequence_id == SERVICE {
+                survey.service_id_is_a_writers |= has_state(&decoded);
             }
             if survey.time_of_day_ns.is_none() {
                 survey.time_of_day_ns = time_of_day_ns(packet.bytes);
             }
             if let Ok(Some(track)) = TracePacketDecoder::new(packet.bytes).track_descriptor() {
-                // The second pass says what is wrong with it.
                 let _ = survey.add_track(track, &mut tracks);
             }
         }
@@ -156,6 +166,14 @@ impl Survey {
         );
         found
     }
+}
+
+/// Whether a packet belongs to others of its sequence.
+fn has_state(packet: &Packet<'_>) -> bool {
+    packet.sequence_flags != 0
+        || packet.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
+        || !packet.interned_data().is_empty()
+        || !packet.defaults().is_empty()
 }
 
 impl Identity {

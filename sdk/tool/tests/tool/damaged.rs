@@ -8,6 +8,7 @@ use crate::traces::{Files, SHOP};
 /// Each command that reads a trace, with its output going nowhere.
 const COMMANDS: [&[&str]; 7] = [
     &["summary", "FILE"],
+    &["outline", "FILE"],
     &["flamegraph", "--folded", "FILE"],
     &["cat", "FILE"],
     &["view", "FILE", "-o", "/dev/null"],

@@ -8,6 +8,7 @@ mod damaged; // files that are no traces, or no whole ones
 mod flamegraph; // where time goes
 mod help; // what the tool says of itself
 mod merge; // several traces to one
+mod outline; // what happened, without times and ids
 mod packing; // compressed packets
 mod process; // the tool as a process
 mod summary; // a trace in tables

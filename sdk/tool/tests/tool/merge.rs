@@ -63,6 +63,11 @@ fn two_recordings_of_one_process_share_their_tracks() {
     let files = Files::new();
     let (run, merged) = merge(&files, &[&recorded(), &recorded()]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    let check = run_with_input(&["check", "--strict", "-"], &merged).fine();
+    assert!(
+        check.text().ends_with(", 3 sequences: 0 errors, 0 notes\n"),
+        "{check:?}"
+    );
     let merged = summary(&merged);
     let spans = merged["spans"].as_array().unwrap();
     assert!(spans.iter().all(|span| span["count"] == 200), "{spans:?}");

@@ -8,7 +8,7 @@ use std::thread;
 use judge::{Event, EventKind, Value, Verdict};
 use tracezero::trace;
 
-use crate::{outline, recorded, slice};
+use crate::{outline, recorded};
 
 /// Gives way to others once.
 #[derive(Default)]
@@ -51,6 +51,23 @@ fn run<T>(mut task: Task<T>) -> T {
     }
 }
 
+/// The lives of the calls of a function, which are on tracks with its name; its polls are on those of
+/// threads.
+fn lives<'a>(verdict: &'a Verdict, name: &'a str) -> Vec<&'a Event> {
+    let events = verdict.events_named(name);
+    events
+        .filter(|event| event.track_name.as_deref() == Some(name))
+        .collect()
+}
+
+/// The only life of a call of the function.
+fn life<'a>(verdict: &'a Verdict, name: &'a str) -> &'a Event {
+    let [life] = lives(verdict, name)[..] else {
+        panic!("{verdict:?}")
+    };
+    life
+}
+
 /// The events of a slice's track by time: those of a thread come together in the file.
 fn on_track<'a>(verdict: &'a Verdict, slice: &Event) -> Vec<&'a Event> {
     let events = verdict.events.iter();
@@ -74,12 +91,21 @@ async fn fetch(pauses: u32) -> u32 {
 }
 
 #[test]
-fn the_slice_of_an_async_function_spans_its_awaits_on_a_track_of_its_own() {
+fn an_async_function_is_a_slice_over_its_awaits_and_a_slice_for_each_poll() {
     let verdict = recorded(|| assert_eq!(run(task(fetch(2))), 2));
-    assert_eq!(outline(&verdict), ["fetch", "synchronous", "synchronous"]);
-    let fetch = slice(&verdict, "fetch");
+    assert_eq!(
+        outline(&verdict),
+        [
+            "fetch", // its life, and its polls
+            "fetch",
+            "fetch",
+            "  synchronous",
+            "fetch",
+            "  synchronous"
+        ]
+    );
+    let fetch = life(&verdict, "fetch");
     assert_eq!(fetch.args["pauses"], Value::Uint(2));
-    assert_eq!(fetch.track_name.as_deref(), Some("fetch"));
     let [begin, end] = on_track(&verdict, fetch)[..] else {
         panic!("{verdict:?}")
     };
@@ -96,7 +122,7 @@ fn slices_of_async_functions_that_overlap_do_not_share_a_track() {
         assert_eq!(run(first), 1);
         assert_eq!(run(second), 2);
     });
-    let [first, second] = verdict.events_named("fetch").collect::<Vec<_>>()[..] else {
+    let [first, second] = lives(&verdict, "fetch")[..] else {
         panic!("{verdict:?}")
     };
     assert_ne!(first.track_uuid, second.track_uuid);
@@ -113,7 +139,7 @@ fn a_slice_ends_on_the_track_where_it_began_when_its_future_has_changed_threads(
             });
         }
     });
-    let [begin, end] = on_track(&verdict, slice(&verdict, "fetch"))[..] else {
+    let [begin, end] = on_track(&verdict, life(&verdict, "fetch"))[..] else {
         panic!("{verdict:?}")
     };
     assert_eq!(
@@ -130,7 +156,7 @@ fn a_slice_ends_when_its_future_is_dropped() {
         assert!(step(&mut cancelled).is_pending());
         thread::spawn(move || drop(cancelled)).join().unwrap();
     });
-    assert_eq!(on_track(&verdict, slice(&verdict, "fetch")).len(), 2);
+    assert_eq!(on_track(&verdict, life(&verdict, "fetch")).len(), 2);
 }
 
 #[test]
@@ -150,7 +176,11 @@ fn a_slice_ends_when_its_future_panics() {
     let verdict = recorded(|| {
         assert!(thread::spawn(|| run(task(fails()))).join().is_err());
     });
-    assert_eq!(outline(&verdict), ["fails"]);
+    assert_eq!(outline(&verdict), ["fails"; 3]);
+    let [_, end] = on_track(&verdict, life(&verdict, "fails"))[..] else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(end.args["panicked"], Value::Bool(true));
 }
 
 struct Client {
@@ -184,12 +214,10 @@ fn async_methods_are_slices_whether_they_fail_or_not() {
             assert_eq!(client.get("").await, Err("no path".to_owned()));
         }));
     });
-    let numbers: Vec<_> = verdict
-        .events_named("Client::get")
-        .map(|event| event.args["number"].as_u64())
-        .collect();
+    let numbers = lives(&verdict, "Client::get").into_iter();
+    let numbers: Vec<_> = numbers.map(|event| event.args["number"].as_u64()).collect();
     assert_eq!(numbers, [Some(0), Some(1)]);
-    assert_eq!(verdict.events_named("check").count(), 2);
+    assert_eq!(lives(&verdict, "check").len(), 2);
 }
 
 #[trace]
@@ -208,5 +236,72 @@ fn each_call_of_an_async_function_that_calls_itself_is_a_slice() {
         let context = &mut Context::from_waker(Waker::noop());
         assert_eq!(counting.as_mut().poll(context), Poll::Ready(2));
     });
-    assert_eq!(verdict.events_named("countdown").count(), 3);
+    assert_eq!(lives(&verdict, "countdown").len(), 3);
+}
+
+/// Every way to say what a body returns, where the compiler has to be told.
+mod returns {
+    use std::fmt::{Debug, Display};
+
+    use tracezero::trace;
+
+    use super::pause;
+
+    #[trace]
+    pub async fn boxed(is_number: bool) -> Result<Box<dyn Display + Send>, Box<dyn Debug + Send>> {
+        pause().await;
+        if is_number {
+            return Ok(Box::new(7));
+        }
+        "seven"
+            .parse::<u32>()
+            .map_err(|error| Box::new(error) as _)?;
+        Ok(Box::new("seven"))
+    }
+
+    #[trace]
+    pub async fn unnamed(words: &[&str]) -> Result<Vec<impl Display + use<>>, std::fmt::Error> {
+        for word in words {
+            std::fmt::write(&mut String::new(), format_args!("{word}"))?;
+        }
+        Ok(words.iter().map(|word| word.len()).collect())
+    }
+
+    #[trace]
+    pub async fn borrowed<'a>(
+        mut words: Vec<&'a str>,
+        (first, ..): (&'a str, u8),
+    ) -> (&'a str, usize) {
+        words.push(first);
+        (words[0], words.len())
+    }
+
+    #[trace]
+    pub async fn never() -> ! {
+        pause().await;
+        std::panic::resume_unwind(Box::new("on purpose"))
+    }
+}
+
+#[test]
+fn an_async_function_returns_what_it_returned() {
+    let verdict = recorded(|| {
+        assert_eq!(
+            run(task(returns::boxed(true))).ok().unwrap().to_string(),
+            "7"
+        );
+        assert!(run(task(returns::boxed(false))).is_err());
+        let lengths = run(task(returns::unnamed(&["a", "bc"]))).unwrap();
+        assert_eq!(
+            lengths.iter().map(ToString::to_string).collect::<String>(),
+            "12"
+        );
+        assert_eq!(run(task(returns::borrowed(vec![], ("a", 1)))), ("a", 1));
+        assert!(
+            thread::spawn(|| run(task(returns::never())))
+                .join()
+                .is_err()
+        );
+    });
+    assert_eq!(lives(&verdict, "boxed").len(), 2);
 }

@@ -1,0 +1,70 @@
+//! Futures that are spans: what each takes from its first poll to its end, and which threads it runs
+//! on meanwhile; under a runtime that moves them between threads, and cancels one.
+//!
+//! `cargo run --example futures` writes `futures.pftrace`.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracezero::{Session, TraceFuture as _, async_span, span, trace};
+
+const PAGES: [&str; 4] = ["/", "/news", "/slow", "/about"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let session = Session::to_file("futures.pftrace")?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()?;
+    let words = runtime.block_on(crawl());
+    println!("{words} words");
+    println!("{}", session.finish()?);
+    Ok(())
+}
+
+/// What it awaits, and what it spawns, is drawn below it.
+#[trace("crawler")]
+async fn crawl() -> usize {
+    let mut fetches = JoinSet::new();
+    for path in PAGES {
+        // The name is made at run time. What the span is given is recorded here: the future need not
+        // keep it.
+        let span = async_span!("crawler", format!("fetch {path}"), path);
+        fetches.spawn(timeout(Duration::from_millis(20), fetch(path).traced(span)));
+    }
+    let pages = fetches.join_all().await;
+    // Those that took too long were dropped; their spans have the argument `cancelled`.
+    let in_time = pages.into_iter().filter_map(Result::ok);
+    in_time.map(|page| count_words(&page)).sum()
+}
+
+async fn fetch(path: &str) -> String {
+    connect().await;
+    let chunks = if path == "/slow" { 100 } else { 3 };
+    let mut page = String::new();
+    for number in 0..chunks {
+        read_chunk(path, number, &mut page).await;
+    }
+    page
+}
+
+#[trace("net")]
+async fn connect() {
+    sleep(Duration::from_millis(2)).await;
+}
+
+#[trace("net", args(number))]
+async fn read_chunk(path: &str, number: u32, page: &mut String) {
+    sleep(Duration::from_millis(1)).await;
+    // Guards of plain spans do not live over an await. This one is drawn within the poll.
+    let _span = span!("net", "decode", bytes = path.len());
+    page.push_str(path);
+    page.push(' ');
+}
+
+#[trace("crawler", args(bytes = page.len()))]
+fn count_words(page: &str) -> usize {
+    page.split_whitespace().count()
+}

@@ -1,0 +1,304 @@
+//! The span of a future: one slice for its life, on a track of its own, and one for each poll, on
+//! the thread that polls. A flow goes from the begin of its life through all polls to its end:
+//!
+//! ```text
+//!  the future's track  [ fetch                                ]
+//!                       |                                    ^
+//!  thread 1             '>[ fetch ]--.                       |
+//!  thread 2                          '->[ fetch ]-->[ fetch ]'
+//! ```
+//!
+//! Its life begins with the first poll that a session sees, in each session by itself.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::task::Poll;
+
+use protozero::{Decoder, HeapBuffered};
+
+use super::TRACK_EVENT;
+use super::arg::ArgValue;
+use super::begun::Begun;
+use super::call_site::CallSite;
+use super::event::{EndOf, EventPart, EventParts, EventWriter, Through};
+use super::flow::Flow;
+use super::placement::Placement;
+use super::recorded::Recorded;
+use super::span::Span;
+use super::track::Track;
+use crate::producer;
+use crate::protos::TrackEvent;
+use crate::protos::track_event::Type;
+
+thread_local! {
+    /// The track of the future that this thread is polling: what begins now lies under it.
+    static CURRENT: Cell<Option<Track>> = const { Cell::new(None) };
+    /// Memory to encode in.
+    static SCRATCH: Cell<Option<HeapBuffered<TrackEvent<'static>>>> = const { Cell::new(None) };
+}
+
+/// A span for a future, made by [`async_span!`](crate::async_span). It records nothing until the
+/// future has it, by [`traced`](crate::TraceFuture::traced), and is polled.
+#[derive(Debug)]
+#[must_use = "it records nothing until a future has it: `future.traced(span)`"]
+pub struct AsyncSpan {
+    life: Recorded<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    site: &'static CallSite,
+    /// `None` until somebody records it. While the future is polled, that of [`CURRENT`] before.
+    track: Option<Track>,
+    /// What the macro was given for the slice of its life: encoded fields of a `TrackEvent`.
+    fields: Option<Box<[u8]>>,
+    /// Who has seen its begin, and not its end.
+    begun: Option<Begun>,
+    /// A poll has begun and not returned: where none goes on, the last one has panicked.
+    is_in_poll: bool,
+}
+
+/// Ends a poll's slice when it is dropped, also by a panic.
+#[must_use]
+struct Polling<'a> {
+    life: &'a mut Life,
+    _slice: Span,
+}
+
+/// How a life ends. Call sites have names for the last two, as their last arguments.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Completed,
+    Cancelled,
+    Panicked,
+}
+
+impl AsyncSpan {
+    /// A span that nobody records yet; the macro makes these.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn new(site: &'static CallSite) -> Self {
+        let life = Life {
+            site,
+            track: None,
+            fields: None,
+            begun: None,
+            is_in_poll: false,
+        };
+        Self {
+            life: Recorded::new(life),
+        }
+    }
+
+    /// A span that somebody records, with what it carries. Its track lies under that of `placement`.
+    #[doc(hidden)]
+    #[inline(never)]
+    pub fn recorded<P: EventParts>(
+        site: &'static CallSite,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) -> Self {
+        let mut span = Self::new(site);
+        if let Some(life) = span.life.as_mut() {
+            let name = placement.name.map(|name| Cow::Owned(name.to_owned()));
+            let name = name.unwrap_or(Cow::Borrowed(site.name));
+            life.track = Some(match placement.track {
+                Some(parent) => parent.unique_child(name),
+                None => track_under_current(name),
+            });
+            life.fields = (!P::IS_EMPTY).then(|| encode(parts, &site.ids().args));
+        }
+        span
+    }
+
+    /// Polls the future.
+    #[inline(always)]
+    pub(super) fn around<T>(&mut self, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
+        let Some(life) = self.life.as_mut() else {
+            return poll();
+        };
+        let result = {
+            let polling = match life.site.active_slots() {
+                0 => None,
+                slots => Some(life.poll(slots)),
+            };
+            let result = poll();
+            if let Some(polling) = polling {
+                polling.returned();
+            }
+            result
+        };
+        if result.is_ready() {
+            life.end(End::Completed);
+        }
+        result
+    }
+}
+
+impl Drop for AsyncSpan {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(life) = self.life.as_mut() {
+            life.end(if life.is_in_poll {
+                End::Panicked
+            } else {
+                End::Cancelled
+            });
+        }
+    }
+}
+
+impl Life {
+    #[inline(never)]
+    fn poll(&mut self, slots: u32) -> Polling<'_> {
+        let (site, begun) = (self.site, self.begun);
+        let track = self
+            .track
+            .get_or_insert_with(|| track_under_current(site.name.into()));
+        let flow = flow_of(track);
+        let mut placement = Placement::new();
+        if site.name.is_empty() {
+            placement = placement.named(track.name());
+        }
+        let time = placement.time();
+        let mut begun_now = None;
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+            let is_begun = begun.is_some_and(|begun| begun.includes(instance));
+            if !is_begun {
+                begun_now = Begun::union(begun_now, Begun::in_instance(instance));
+            }
+            let (writer, events) = (&mut instance.writer, &mut instance.events);
+            if !is_begun {
+                let fields = Encoded(self.fields.as_deref().unwrap_or_default());
+                let (placement, parts) = (placement.on(track), (((), fields), Through(&flow)));
+                events.event(writer, time, site, Type::SLICE_BEGIN, &placement, &parts);
+            }
+            let parts = ((), Through(&flow));
+            events.event(writer, time, site, Type::SLICE_BEGIN, &placement, &parts);
+        });
+        let slice = Span::begun(slots);
+        if begun_now.is_some() {
+            self.begun = Begun::union(begun.and_then(Begun::still_recording), begun_now);
+        }
+        self.is_in_poll = true;
+        exchange_current(&mut self.track);
+        Polling {
+            life: self,
+            _slice: slice,
+        }
+    }
+
+    #[inline(always)]
+    fn end(&mut self, end: End) {
+        if let Some(begun) = self.begun.take() {
+            self.end_in(begun, end);
+        }
+    }
+
+    #[inline(never)]
+    fn end_in(&self, begun: Begun, end: End) {
+        let Some(track) = &self.track else {
+            return;
+        };
+        let slots = begun.active_slots();
+        if slots == 0 {
+            return;
+        }
+        let placement = Placement::new().on(track);
+        let (time, flow) = (placement.time(), flow_of(track));
+        begun.each(slots, |instance| {
+            let (writer, events) = (&mut instance.writer, &mut instance.events);
+            let parts = (((), end), EndOf(&flow));
+            events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
+        });
+    }
+}
+
+impl Polling<'_> {
+    /// The poll has returned.
+    #[inline(always)]
+    fn returned(self) {
+        self.life.is_in_poll = false;
+    }
+}
+
+impl Drop for Polling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        exchange_current(&mut self.life.track);
+    }
+}
+
+/// A track that no one else has, under that of the future that is being polled.
+fn track_under_current(name: Cow<'static, str>) -> Track {
+    let current = CURRENT.try_with(|current| {
+        let track = current.take();
+        current.set(track.clone());
+        track
+    });
+    match current {
+        Ok(Some(current)) => current.unique_child(name),
+        // Also on a thread that is ending.
+        _ => Track::unique(name),
+    }
+}
+
+/// Called before and after each poll: what was moved comes back. On a thread that is ending nothing
+/// is moved.
+fn exchange_current(track: &mut Option<Track>) {
+    // The error is that of an ending thread.
+    let _ = CURRENT.try_with(|current| *track = current.replace(track.take()));
+}
+
+/// The flow that joins the slices of a future: it has the number of its track.
+fn flow_of(track: &Track) -> Flow {
+    Flow::global(track.uuid())
+}
+
+/// The fields that `parts` write.
+fn encode(parts: &impl EventParts, name_iids: &[u32]) -> Box<[u8]> {
+    // None while it is in use, where what formats an argument makes a span; it comes back empty.
+    let scratch = SCRATCH.try_with(Cell::take).ok().flatten();
+    let mut scratch = scratch.unwrap_or_default();
+    parts.write_all(&mut EventWriter::new(&mut scratch.message(), name_iids));
+    let fields = scratch.to_vec().into_boxed_slice();
+    scratch.reset();
+    // Dropped on a thread that is ending.
+    let _ = SCRATCH.try_with(|kept| kept.set(Some(scratch)));
+    fields
+}
+
+/// Fields that are encoded already.
+struct Encoded<'a>(&'a [u8]);
+
+impl EventPart for Encoded<'_> {
+    fn write(&self, event: &mut EventWriter<'_, '_>) {
+        let out = event.event.as_message_mut();
+        // All call sites of async spans have arguments: without names, the session wants none.
+        if !event.name_iids.is_empty() {
+            return out.append_raw(self.0);
+        }
+        let mut fields = Decoder::new(self.0).fields();
+        let mut begin = 0;
+        while let Some(Ok(field)) = fields.next() {
+            let end = fields.offset();
+            if field.number != TrackEvent::DEBUG_ANNOTATIONS_FIELD_NUMBER {
+                out.append_raw(&self.0[begin..end]);
+            }
+            begin = end;
+        }
+    }
+}
+
+impl EventPart for End {
+    fn write(&self, event: &mut EventWriter<'_, '_>) {
+        let [.., cancelled, panicked] = event.name_iids else {
+            return;
+        };
+        match self {
+            Self::Completed => {}
+            Self::Cancelled => true.write_named(*cancelled, event.event),
+            Self::Panicked => true.write_named(*panicked, event.event),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Who has seen the begin of a slice: its end is for nobody else.
+
+use std::num::NonZeroU32;
+
+use super::TRACK_EVENT;
+#[cfg(feature = "testing")]
+use crate::producer::Realm;
+use crate::producer::{self, Instance};
+
+/// The sessions that have seen the begin of a slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    slots: NonZeroU32,
+    /// The capture that the thread wrote to, if one may have seen it.
+    #[cfg(feature = "testing")]
+    capture: Realm,
+    /// Instances that started later are of other sessions, even if their slots are the same.
+    generation: u64,
+}
+
+impl Begun {
+    /// In what the slots stand for now; `None` without any.
+    #[inline(always)]
+    pub(super) fn in_slots(slots: u32) -> Option<Self> {
+        let generation = producer::generation();
+        Some(Self {
+            slots: NonZeroU32::new(slots)?,
+            #[cfg(feature = "testing")]
+            capture: producer::captured_in(slots),
+            generation,
+        })
+    }
+
+    /// In one session.
+    pub(super) fn in_instance(instance: &Instance) -> Option<Self> {
+        Some(Self {
+            slots: NonZeroU32::new(1 << instance.slot)?,
+            #[cfg(feature = "testing")]
+            capture: producer::captured_in(1 << instance.slot),
+            generation: instance.generation,
+        })
+    }
+
+    /// In the sessions of both, which must still record: a slot whose session has ended might stand for
+    /// the next one, if the other generation is newer.
+    /// Of two captures, in that of `other`.
+    pub(super) fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Self {
+                slots: one.slots | other.slots,
+                #[cfg(feature = "testing")]
+                capture: other.capture.or(one.capture),
+                generation: one.generation.max(other.generation),
+            }),
+            _ => one.or(other),
+        }
+    }
+
+    /// Those of them that still record.
+    pub(super) fn still_recording(self) -> Option<Self> {
+        let mut still = None;
+        self.each(self.active_slots(), |instance| {
+            still = Self::union(still, Self::in_instance(instance));
+        });
+        still
+    }
+
+    /// Whether the session of this instance is among them.
+    #[inline]
+    pub(super) fn includes(self, instance: &Instance) -> bool {
+        #[cfg(feature = "testing")]
+        if producer::is_of_other_capture(instance, self.capture) {
+            return false;
+        }
+        self.slots.get() & 1 << instance.slot != 0 && instance.generation <= self.generation
+    }
+
+    /// The slots in which some of them may still record.
+    #[inline(always)]
+    pub(super) fn active_slots(self) -> u32 {
+        self.slots.get() & TRACK_EVENT.active_slots()
+    }
+
+    /// Calls `write` for those of them that still record, in the slots of
+    /// [`active_slots`](Self::active_slots).
+    #[inline(always)]
+    pub(super) fn each(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+        #[cfg(feature = "testing")]
+        let _attached = producer::attach_where_begun(active_slots, self.capture);
+        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
+            if instance.generation <= self.generation {
+                write(instance);
+            }
+        });
+    }
+}

@@ -1,0 +1,19 @@
+//! Futures with spans, judged: the slice of a life, the slices of its polls, and the flow between.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+mod executor; // futures that are polled by hand, on threads by name
+mod picture; // what a trace says of a future
+
+mod lives; // one session, one future
+mod nested; // futures in the polls of others
+mod sessions; // which come and go while a future lives
+mod tokio; // many tasks on many threads
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Sessions are of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,125 @@
+//! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
+
+use std::collections::HashSet;
+use std::future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{self, JoinSet};
+use tokio::time;
+use tracezero::{TraceFuture as _, async_span, span, trace};
+
+use crate::picture::{pictures, recorded};
+
+const TASKS: u32 = 200;
+const STEPS: u32 = 10;
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(4)
+        .thread_name("worker")
+        .enable_time();
+    builder.build().unwrap()
+}
+
+#[trace("test", args(step))]
+async fn step(step: u32) {
+    drop(span!("test", "work"));
+    task::yield_now().await;
+}
+
+async fn steps() {
+    for number in 0..STEPS {
+        step(number).await;
+        if number == STEPS / 2 {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[test]
+fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
+    let verdict = recorded(|| {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for number in 0..TASKS {
+                tasks.spawn(steps().traced(async_span!("test", "task", number)));
+            }
+            tasks.join_all().await;
+        });
+    });
+    assert!(verdict.open_spans.is_empty());
+    let (tasks, steps) = (pictures(&verdict, "task"), pictures(&verdict, "step"));
+    assert_eq!(tasks.len(), TASKS as usize);
+    assert_eq!(steps.len(), (TASKS * STEPS) as usize);
+    // Each step yields once; the sleep may be over before its first poll.
+    let polls = STEPS as usize + 1;
+    assert!(tasks.iter().all(|task| task.polls.len() >= polls));
+    assert!(steps.iter().all(|step| step.polls.len() == 2));
+    let has_wandered = |polls: &[crate::picture::Slice]| {
+        let tracks: HashSet<u64> = polls.iter().map(|poll| poll.begin.track_uuid).collect();
+        tracks.len() > 1
+    };
+    assert!(tasks.iter().any(|task| has_wandered(&task.polls)));
+}
+
+/// A future that is never done, and whether it was polled.
+fn endless() -> (impl Future<Output = ()> + Send + 'static, Arc<AtomicBool>) {
+    let is_polled = Arc::new(AtomicBool::new(false));
+    let polled = Arc::clone(&is_polled);
+    let endless = future::poll_fn(move |_| {
+        // Relaxed, here and in `wait_for`: nothing is handed over with it.
+        polled.store(true, Ordering::Relaxed);
+        Poll::Pending
+    });
+    (endless, is_polled)
+}
+
+async fn wait_for(is_it: &AtomicBool) {
+    while !is_it.load(Ordering::Relaxed) {
+        time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn tasks_that_are_aborted_time_out_or_never_end_are_told_apart() {
+    let mut runtime = None;
+    let verdict = recorded(|| {
+        let runtime = runtime.insert(self::runtime());
+        runtime.block_on(async {
+            for _ in 0..10 {
+                let (endless, is_polled) = endless();
+                let aborted = task::spawn(endless.traced(async_span!("test", "aborted")));
+                wait_for(&is_polled).await;
+                aborted.abort();
+                assert!(aborted.await.unwrap_err().is_cancelled());
+            }
+            let late = endless().0.traced(async_span!("test", "late"));
+            assert!(time::timeout(Duration::from_millis(1), late).await.is_err());
+            let (endless, is_polled) = endless();
+            task::spawn(endless.traced(async_span!("test", "endless")));
+            wait_for(&is_polled).await;
+            let failing = async { panic!("on purpose") };
+            let failed = task::spawn(failing.traced(async_span!("test", "failed")));
+            assert!(failed.await.unwrap_err().is_panic());
+        });
+    });
+    let aborted = pictures(&verdict, "aborted");
+    assert_eq!(aborted.len(), 10);
+    for cancelled in aborted.iter().chain(&pictures(&verdict, "late")) {
+        assert_eq!(cancelled.life.end_args(), ["cancelled"]);
+    }
+    let [failed] = &pictures(&verdict, "failed")[..] else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(failed.life.end_args(), ["panicked"]);
+    let [endless] = &pictures(&verdict, "endless")[..] else {
+        panic!("{verdict:?}")
+    };
+    assert!(endless.life.end.is_none());
+}
