@@ -8,4 +8,4 @@ if ! command -v "$CHROMIUM" >/dev/null; then
     echo "$CHROMIUM is missing: run 'apt-get install chromium', or name a browser in CHROMIUM" >&2
     exit 1
 fi
-cargo test --package tracezero-cli --test browser -- --ignored --test-threads 2
+cargo test --locked --package tracezero-cli --test browser -- --ignored --test-threads 2

@@ -17,7 +17,7 @@
 //!            differences if integers, else 8 bytes each
 //! ```
 //!
-//! Labels are numbered by how often they come, and argument sets in the order of events.
+//! Labels that have events are numbered by how often they come, and argument sets in the order of events.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -144,7 +144,7 @@ impl Encoder {
             .try_for_each(|text| out.write_all(text.as_bytes()))
     }
 
-    /// Returns the number of each label in the page.
+    /// Returns the number of each label in the page; those without events have none.
     fn write_labels(&self, out: &mut impl Write) -> io::Result<Vec<u64>> {
         let labels = &self.timeline.labels;
         let mut uses = vec![0_u64; labels.len()];
@@ -152,6 +152,7 @@ impl Encoder {
             uses[event.label.0 as usize] += 1;
         }
         let mut order: Vec<usize> = (0..labels.len()).collect();
+        order.retain(|&label| uses[label] > 0);
         order.sort_by_key(|&label| std::cmp::Reverse(uses[label]));
         let mut numbers = vec![0; labels.len()];
         for (number, &label) in order.iter().enumerate() {

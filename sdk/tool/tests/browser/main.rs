@@ -116,7 +116,12 @@ fn a_page_shows_its_trace_without_errors_and_asks_for_nothing() {
 fn the_policy_of_a_page_stops_requests_and_markup_from_texts() {
     let mut chromium = open();
     let fetched = "fetch('https://example.invalid/').then(() => 'fetched', () => 'stopped')";
+    assert_eq!(chromium.complaints(), [""; 0]);
     assert_eq!(chromium.evaluate(fetched), "stopped");
+    assert!(
+        !chromium.complaints().is_empty(),
+        "what other tests look for is seen"
+    );
     let markup = "(() => { try { document.body.innerHTML = 'x'; return 'made'; }
                   catch { return 'stopped'; } })()";
     assert_eq!(chromium.evaluate(markup), "stopped");

@@ -6,7 +6,7 @@ use crate::process::{Run, run_on};
 use crate::traces::{Files, SHOP};
 
 /// Each command that reads a trace, with its output going nowhere.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["summary", "FILE"],
     &["outline", "FILE"],
     &["flamegraph", "--folded", "FILE"],

@@ -65,7 +65,7 @@ class Lanes {
       .filter((track) => this.filled.has(track))
       .sort((a, b) => {
         const [left, right] = [this.model.tracks[a], this.model.tracks[b]];
-        return (rank[left.kind] ?? 2) - (rank[right.kind] ?? 2) || (left.rank ?? 0) - (right.rank ?? 0) || a - b;
+        return (rank[left.kind] ?? 2) - (rank[right.kind] ?? 2) || (left.rank ?? 0) - (right.rank ?? 0) || (left.tid ?? 0) - (right.tid ?? 0) || a - b;
       });
   }
 

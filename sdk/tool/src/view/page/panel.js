@@ -10,7 +10,7 @@ class Panel {
     const { losses, damage, notes } = model.head;
     this.kinds = [
       { id: "details", title: "Details", make: detailsOf },
-      { id: "spans", title: "Spans by name", make: spansTable, count: new Set(model.label).size },
+      { id: "spans", title: "Spans by name", make: spansTable, count: model.labelName.length },
       { id: "counters", title: "Counters", make: countersTable, count: model.counters.length },
       { id: "tracks", title: "Tracks", make: tracksTable, count: lanes.filled.size },
       { id: "losses", title: "Losses and damage", make: lossesTable, count: losses.length + damage.length + notes.length, alarm: true },
