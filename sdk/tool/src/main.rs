@@ -18,6 +18,7 @@ mod table; // text in columns
 mod trace_file; // packets that are written
 mod tracks; // what to call tracks
 mod units; // numbers with units
+mod view; // a page to look at a trace
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ enum Command {
     Merge(merge::Args),
     Compress(compress::CompressArgs),
     Decompress(compress::DecompressArgs),
+    View(view::Args),
 }
 
 /// What a command has found.
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::run(&args),
         Command::Compress(args) => compress::compress(&args),
         Command::Decompress(args) => compress::decompress(&args),
+        Command::View(args) => view::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,

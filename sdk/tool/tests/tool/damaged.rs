@@ -6,11 +6,12 @@ use crate::process::{Run, run_on};
 use crate::traces::{Files, SHOP};
 
 /// Each command that reads a trace, with its output going nowhere.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["summary", "FILE"],
     &["outline", "FILE"],
     &["flamegraph", "--folded", "FILE"],
     &["cat", "FILE"],
+    &["view", "FILE", "-o", "/dev/null"],
     &["compress", "FILE", "-o", "/dev/null"],
     &["decompress", "FILE", "-o", "/dev/null"],
     &["merge", "FILE", "FILE", "-o", "/dev/null"],

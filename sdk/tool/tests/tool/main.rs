@@ -13,3 +13,4 @@ mod packing; // compressed packets
 mod process; // the tool as a process
 mod summary; // a trace in tables
 mod traces; // what it is tried on
+mod view; // a page to look at
