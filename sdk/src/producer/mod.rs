@@ -47,7 +47,7 @@ pub(crate) use process_producer::{
 pub(crate) use realm::Realm;
 #[cfg(feature = "testing")]
 pub(crate) use thread_writers::{
-    Attached, attach, attach_where_begun, captured_in, current_capture, is_of_other_capture,
+    Attached, attach, captured_in, current_capture, is_in_other_capture,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -15,7 +15,7 @@ use self::attachments::Attachments;
 pub(super) use self::attachments::capture_without_instance;
 #[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
-    Attached, attach, attach_where_begun, captured_in, current_capture, is_of_other_capture,
+    Attached, attach, captured_in, current_capture, is_in_other_capture,
 };
 use super::data_sources::{self, CAPTURE_SLOT, DataSourceState};
 use super::realm::Realm;

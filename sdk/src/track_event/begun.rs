@@ -69,7 +69,7 @@ impl Begun {
     #[inline]
     pub(super) fn includes(self, instance: &Instance) -> bool {
         #[cfg(feature = "testing")]
-        if producer::is_of_other_capture(instance, self.capture) {
+        if producer::is_in_other_capture(1 << instance.slot, self.capture) {
             return false;
         }
         self.slots.get() & 1 << instance.slot != 0 && instance.generation <= self.generation
@@ -86,7 +86,22 @@ impl Begun {
     #[inline(always)]
     pub(super) fn each(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
         #[cfg(feature = "testing")]
-        let _attached = producer::attach_where_begun(active_slots, self.capture);
+        if producer::is_in_other_capture(active_slots, self.capture) {
+            return self.each_in_its_capture(active_slots, write);
+        }
+        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
+            if instance.generation <= self.generation {
+                write(instance);
+            }
+        });
+    }
+
+    /// The same where this thread writes to another capture by now, or to none.
+    #[cfg(feature = "testing")]
+    #[cold]
+    #[inline(never)]
+    fn each_in_its_capture(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+        let _attached = producer::attach(self.capture);
         producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
             if instance.generation <= self.generation {
                 write(instance);

@@ -96,17 +96,11 @@ pub(crate) fn captured_in(slots: u32) -> Realm {
     CURRENT.get()
 }
 
-/// Whether an instance of this thread is one of a capture that a slice did not begin in.
+/// Whether a slice began in another capture than that which this thread writes to, if `slots` say that
+/// there may be one.
 #[inline(always)]
-pub(crate) fn is_of_other_capture(instance: &Instance, capture: Realm) -> bool {
-    instance.slot == CAPTURE_SLOT && CURRENT.get() != capture
-}
-
-/// Has this thread write to the capture that a slice began in, unless it does so anyway.
-#[inline(always)]
-pub(crate) fn attach_where_begun(slots: u32, capture: Realm) -> Option<Attached> {
-    let is_elsewhere = slots & 1 << CAPTURE_SLOT != 0 && CURRENT.get() != capture;
-    is_elsewhere.then(|| attach(capture))
+pub(crate) fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
+    slots & 1 << CAPTURE_SLOT != 0 && CURRENT.get() != capture
 }
 
 impl Drop for Attached {
