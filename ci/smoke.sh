@@ -30,6 +30,7 @@ for trace in "$folder"/*.pftrace; do
     options=()
     case $(basename "$trace" .pftrace) in
         statistics) options=(--after-loss) ;;  # its ring has lapped
+        flight-*) options=(--open-spans) ;;    # they end while requests go on
         long_trace) options=(--open-spans) ;;  # it ends by itself while spans are open
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"

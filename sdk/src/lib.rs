@@ -40,6 +40,7 @@ pub mod guide {}
 mod consumer; // configurations, sessions, reports
 mod data_source; // packets with a schema of one's own
 mod error; // what can go wrong at start and end
+mod flight_recorder; // always recording, and a file when something goes wrong
 pub mod track_event; // span!, instant!, counter!
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
@@ -49,7 +50,11 @@ pub mod shm; // memory between producer and service
 pub mod commit; // the message between the two
 pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
+#[cfg(feature = "reader")]
+pub mod reader; // traces, read back
 mod runtime; // producer and service of one process, put together
+#[cfg(feature = "testing")]
+pub mod testing; // tests on what code traces
 mod reentry; // trace points in an allocator that is called by the tracer
 mod forked_child; // what a child may not touch
 mod process_hooks; // what is called at a fork, and at the exit
@@ -70,6 +75,12 @@ pub use consumer::{
 };
 pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
 pub use error::{Error, Refusal};
+#[cfg(feature = "signals")]
+pub use flight_recorder::Signal;
+pub use flight_recorder::{
+    FlightError, FlightRecorder, FlightRecorderBuilder, FlightStats, SavingSnapshot,
+    SnapshotRequest,
+};
 pub use producer::{BufferExhaustedPolicy, DataSourceState};
 pub use service::{SequenceAccount, TraceStats};
 pub use tracezero_macros::trace;

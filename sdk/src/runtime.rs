@@ -10,13 +10,10 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::commit::ServiceEndpoint;
-use crate::coordination::ServiceControl;
+use crate::coordination::{Producer, ServiceControl};
 use crate::error::Error;
 use crate::forked_child;
-use crate::ids::BufferId;
-use crate::producer::{
-    self, Arbiter, ArbiterConfig, BufferExhaustedPolicy, ProcessProducer, TraceWriter, WriterTotals,
-};
+use crate::producer::{self, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use crate::reentry;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{CentralBuffer, Limits, Machine, Service};
@@ -38,8 +35,8 @@ const LIMITS: Limits = Limits {
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
-/// The one producer and the service of this process. There from the first session on, for good:
-/// threads may hold chunks of its memory at any time.
+/// A producer and a service of this process. The one for sessions is there from the first session on,
+/// for good: threads may hold chunks of its memory at any time.
 pub(crate) struct Runtime {
     service: Arc<Service>,
     arbiter: Arc<Arbiter>,
@@ -58,12 +55,13 @@ impl Runtime {
         let runtime = match RUNTIME.get() {
             Some(runtime) => runtime,
             None => {
-                let (made, control) = Self::new(asked).map_err(Error::SharedMemory)?;
+                let (made, control) =
+                    Self::new(Realm::PROCESS, asked).map_err(Error::SharedMemory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
                 inside.for_good();
                 // Trace points may call the service from now on.
-                producer::connect(&control);
+                producer::connect(Realm::PROCESS, &control, &runtime.arbiter);
                 runtime
             }
         };
@@ -82,14 +80,18 @@ impl Runtime {
     }
 
     /// Itself; an error in a forked child, whose parent it belongs to.
-    pub(crate) fn here(&'static self) -> Result<&'static Self, Error> {
+    pub(crate) fn here(&self) -> Result<&Self, Error> {
         if forked_child::is_quiet() {
             return Err(Error::ForkedChild);
         }
         Ok(self)
     }
 
-    fn new(asked: Option<Geometry>) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
+    /// The producer and the service of a realm, whose data sources are not connected yet.
+    pub(crate) fn new(
+        realm: Realm,
+        asked: Option<Geometry>,
+    ) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
         let geometry = match asked {
             Some(geometry) => geometry,
             None => Geometry::new(DEFAULT_SIZE_BYTES, DEFAULT_PAGE_SIZE_BYTES)?,
@@ -100,23 +102,26 @@ impl Runtime {
             uid: Some(rustix::process::getuid().as_raw()),
             pid: Some(std::process::id()),
         };
+        let producer = Arc::new(ProcessProducer::new(realm));
+        let calls_to: Arc<dyn Producer> = producer.clone();
         let endpoint = service
-            .connect_producer(
-                &process_name(),
-                client,
-                service_memory,
-                Arc::new(ProcessProducer),
-            )
+            .connect_producer(&process_name(), client, service_memory, calls_to)
             .map(Arc::new)
             .expect("the first producer gets an id");
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
         let arbiter = Arbiter::new(producer_memory, commits, ArbiterConfig::default());
+        producer.set_arbiter(&arbiter);
         let runtime = Self {
             service,
             arbiter,
             geometry,
         };
         Ok((runtime, endpoint))
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn arbiter(&self) -> &Arc<Arbiter> {
+        &self.arbiter
     }
 
     pub(crate) fn service(&self) -> ServiceInUse<'_> {
@@ -175,19 +180,4 @@ fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
         .name("tracezero-timers".to_owned())
         .spawn(run)
         .map(drop)
-}
-
-/// What became of the packets of all writers of this process.
-pub(crate) fn writer_totals() -> Vec<WriterTotals> {
-    Runtime::existing().map_or_else(Vec::new, |runtime| runtime.arbiter.writer_totals())
-}
-
-/// A writer to a central buffer. Only sessions hand out buffer ids, so there is a runtime.
-#[cold]
-pub(crate) fn create_writer(
-    target_buffer: BufferId,
-    policy: BufferExhaustedPolicy,
-) -> Option<TraceWriter> {
-    let runtime = Runtime::existing()?;
-    Some(TraceWriter::new(&runtime.arbiter, target_buffer, policy))
 }

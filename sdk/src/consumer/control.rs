@@ -13,7 +13,7 @@ use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{FlushOutcome, Recording, State, TraceStats};
+use crate::service::{CentralBuffer, FlushOutcome, Recording, State, TraceStats};
 use crate::track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
@@ -24,6 +24,13 @@ pub struct SessionControl {
     runtime: &'static Runtime,
     id: SessionId,
     on_trigger: Arc<TriggerCallback>,
+}
+
+/// How much a buffer has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BufferFill {
+    pub(crate) written_bytes: u64,
+    pub(crate) size_bytes: u64,
 }
 
 /// Where a session is in its life.
@@ -209,6 +216,45 @@ impl SessionControl {
         let service = self.runtime.service();
         service.change_data_source(self.id, TRACK_EVENT.name(), config.into());
         Ok(())
+    }
+
+    /// Reads what came since this was done last, as a trace of its own. Nothing of a session that
+    /// writes into a file, and in a forked child.
+    pub(crate) fn read_part(&self) -> Vec<u8> {
+        let mut trace = Vec::new();
+        let Ok(runtime) = self.runtime.here() else {
+            return trace;
+        };
+        // Who does not answer in time has less in it.
+        let _ = self.flush();
+        let service = runtime.service();
+        service.read_part(self.id, &mut trace);
+        for buffer in service.buffers(self.id) {
+            // What comes next is to be read without what is read now, before long.
+            buffer.progress.advance(1);
+        }
+        trace
+    }
+
+    /// Bytes that each buffer has taken so far, and how many it holds.
+    pub(crate) fn buffer_fill(&self) -> Vec<BufferFill> {
+        let fill = |buffer: &Arc<CentralBuffer>| {
+            buffer.with(|buffer| BufferFill {
+                written_bytes: buffer.stats().bytes_written,
+                size_bytes: buffer.stats().buffer_size,
+            })
+        };
+        self.runtime.here().map_or_else(
+            |_| Vec::new(),
+            |runtime| {
+                runtime
+                    .service()
+                    .buffers(self.id)
+                    .iter()
+                    .map(fill)
+                    .collect()
+            },
+        )
     }
 
     pub(super) fn runtime(&self) -> &'static Runtime {

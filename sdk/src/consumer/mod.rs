@@ -15,6 +15,7 @@ pub use config::{
     LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue, TraceConfig,
     TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
+pub(crate) use control::BufferFill;
 pub use control::{SessionControl, SessionState};
 pub use report::{Losses, Report};
 pub use service_state::service_state;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::service::SequenceAccount;
+use crate::service::{ReadCounts, SequenceAccount};
 
 /// The account of a finished session. Printed, it is one line:
 /// `4 events, 214 bytes, 0 lost: app.pftrace`. Printed with `{:#}`, more lines follow, one for each
@@ -56,9 +56,31 @@ pub struct Losses {
     pub nested: u64,
 }
 
+impl Report {
+    /// The account of a session that was read. `nested` trace points were dropped meanwhile.
+    pub(crate) fn new(
+        counts: ReadCounts,
+        bytes: u64,
+        sequences: Vec<SequenceAccount>,
+        nested: u64,
+    ) -> Self {
+        let sum = |count: fn(&SequenceAccount) -> u64| sequences.iter().map(count).sum();
+        Self {
+            events: counts.events,
+            bytes,
+            packets_begun: sum(|account| account.begun),
+            packets_read: sum(|account| account.read),
+            packets_removed: sum(|account| account.removed),
+            losses: Losses::of(&sequences, nested),
+            sequences,
+            path: None,
+        }
+    }
+}
+
 impl Losses {
     /// Adds up what sequences lost; `nested` packets never belonged to one.
-    pub(super) fn of(sequences: &[SequenceAccount], nested: u64) -> Self {
+    fn of(sequences: &[SequenceAccount], nested: u64) -> Self {
         let mut losses = Self {
             nested,
             ..Self::default()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::config::TraceConfig;
 use super::control::SessionControl;
 use super::file_writer::{FileWriter, Waker};
-use super::report::{Losses, Report};
+use super::report::Report;
 use super::trigger_callback::TriggerCallback;
 use crate::error::Error;
 use crate::ids::SessionId;
@@ -379,15 +379,6 @@ impl Place {
         let nested = producer::nested_count() - self.nested_before;
         runtime.service().free(id);
         runtime.forget(&self.buffers);
-        Report {
-            events: counts.events,
-            bytes,
-            packets_begun: sequences.iter().map(|account| account.begun).sum(),
-            packets_read: sequences.iter().map(|account| account.read).sum(),
-            packets_removed: sequences.iter().map(|account| account.removed).sum(),
-            losses: Losses::of(&sequences, nested),
-            sequences,
-            path: None,
-        }
+        Report::new(counts, bytes, sequences, nested)
     }
 }

@@ -7,13 +7,16 @@ use parking_lot::Mutex;
 
 use super::snapshot::Snapshot;
 use crate::error::Error;
+use crate::flight_recorder;
 use crate::ids::SessionId;
 use crate::producer;
 use crate::runtime::Runtime;
 use crate::service::ReceivedTrigger;
 
 /// Hits the trigger of this name: every session of this process that waits for it takes it, and
-/// starts, ends, or has a snapshot taken, as its configuration says.
+/// starts, ends, or has a snapshot taken, as its configuration says; so does every
+/// [`FlightRecorder`](crate::FlightRecorder) that [waits](crate::FlightRecorderBuilder::trigger) for
+/// it.
 ///
 /// ```
 /// use tracezero::{BufferConfig, Trigger, TriggerConfig, TriggerMode};
@@ -34,6 +37,7 @@ use crate::service::ReceivedTrigger;
 /// ```
 pub fn activate_trigger(name: &str) {
     producer::activate_triggers(&[name]);
+    flight_recorder::trigger_hit(name);
 }
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;

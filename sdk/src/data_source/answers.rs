@@ -2,17 +2,17 @@
 
 use crate::coordination::{FlushFlags, FlushInitiator, FlushReason};
 use crate::ids::{FlushId, InstanceId};
-use crate::producer;
+use crate::producer::{self, Realm};
 
 /// An instance that starts. It has started when this is dropped.
 #[derive(Debug)]
 #[must_use = "the data source has started when this is dropped"]
 pub struct Starting {
-    instance: InstanceId,
+    instance: (Realm, InstanceId),
 }
 
 impl Starting {
-    pub(crate) const fn new(instance: InstanceId) -> Self {
+    pub(crate) const fn new(instance: (Realm, InstanceId)) -> Self {
         Self { instance }
     }
 }
@@ -27,11 +27,11 @@ impl Drop for Starting {
 #[derive(Debug)]
 #[must_use = "the data source has stopped when this is dropped"]
 pub struct Stopping {
-    instance: InstanceId,
+    instance: (Realm, InstanceId),
 }
 
 impl Stopping {
-    pub(crate) const fn new(instance: InstanceId) -> Self {
+    pub(crate) const fn new(instance: (Realm, InstanceId)) -> Self {
         Self { instance }
     }
 }
@@ -50,12 +50,16 @@ impl Drop for Stopping {
 #[must_use = "the data source has flushed when this is dropped"]
 pub struct Flushing {
     flush: FlushId,
-    instance: InstanceId,
+    instance: (Realm, InstanceId),
     flags: FlushFlags,
 }
 
 impl Flushing {
-    pub(crate) const fn new(flush: FlushId, instance: InstanceId, flags: FlushFlags) -> Self {
+    pub(crate) const fn new(
+        flush: FlushId,
+        instance: (Realm, InstanceId),
+        flags: FlushFlags,
+    ) -> Self {
         Self {
             flush,
             instance,

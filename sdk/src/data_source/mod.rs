@@ -127,6 +127,8 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     /// start it even if none is reached.
     fn register() {
         Self::state().active_slots();
+        #[cfg(feature = "testing")]
+        producer::reach_in_capture(Self::state());
     }
 
     /// Whether a session records this data source now: one relaxed load.
@@ -142,6 +144,10 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     fn trace(mut trace: impl FnMut(&mut TraceContext<'_, Self>)) {
         let mask = Self::state().active_slots();
         if mask != 0 {
+            #[cfg(feature = "testing")]
+            if mask & 1 << producer::CAPTURE_SLOT != 0 {
+                producer::reach_in_capture(Self::state());
+            }
             producer::with_instances(Self::state(), mask, |instance| {
                 trace(&mut TraceContext::new(instance));
             });

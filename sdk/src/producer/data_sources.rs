@@ -4,6 +4,9 @@
 //! sources of a session. Each data source carries a mask of the slots that record it, so that a
 //! trace point decides with one relaxed load. What a thread keeps per data source and slot is found
 //! by a *generation*, which counts every start and stop of an instance.
+//!
+//! All captures of tests share one more slot: its bit says that a thread may be captured, and the
+//! thread knows by which one (`thread_writers`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +16,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::BufferExhaustedPolicy;
 use super::pending_flushes::PendingFlushes;
+use super::realm::Realm;
 use super::thread_writers;
+use super::{Arbiter, BufferExhaustedPolicy};
 use crate::commit::RingProgress;
 use crate::coordination::{DataSourceDescriptor, DataSourceSetup, ServiceControl};
+#[cfg(feature = "testing")]
+use crate::data_source::contain;
 use crate::data_source::{self, AnyInstance, DataSource, Setup};
 use crate::forked_child;
 use crate::ids::{BufferId, InstanceId, SessionId};
+#[cfg(feature = "testing")]
+use crate::reentry;
 use crate::track_event::{
     CallSite, DeclaredCategories, ENABLED, EventConfig, EventOptions, TRACK_EVENT,
     declared_event_schemas,
@@ -28,6 +36,12 @@ use crate::track_event::{
 
 /// Sessions that can run at once; one that lists a data source several times counts so often.
 pub(crate) const SLOTS: usize = 16;
+
+/// The slot of all captures; those of sessions come before it.
+pub(crate) const CAPTURE_SLOT: usize = SLOTS;
+
+/// Room for the slots of one data source in what a thread keeps.
+pub(super) const SLOTS_STRIDE: usize = 32;
 
 /// Bit of an active mask that says: nobody has asked the registry yet.
 const UNREGISTERED: u32 = 1 << 31;
@@ -39,12 +53,11 @@ const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Locked before anything of the service, and never while the application is called.
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    service: None,
+    realms: BTreeMap::new(),
     data_sources: Vec::new(),
     switches: Vec::new(),
     slots: [const { None }; SLOTS],
     instances: BTreeMap::new(),
-    flushes: PendingFlushes::new(),
 });
 
 /// Counts starts and stops of instances.
@@ -54,14 +67,23 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 const QUIET: u64 = u64::MAX;
 
 pub(super) struct Registry {
-    /// `None` until the first session.
-    pub(super) service: Option<Arc<dyn ServiceControl>>,
+    /// That of the process is there from the first session on.
+    realms: BTreeMap<Realm, ConnectedRealm>,
     /// In the order of their indices.
     data_sources: Vec<&'static DataSourceState>,
     switches: Vec<Switch>,
     slots: [Option<Slot>; SLOTS],
-    pub(super) instances: BTreeMap<InstanceId, RegisteredInstance>,
-    pub(super) flushes: PendingFlushes,
+    pub(super) instances: BTreeMap<(Realm, InstanceId), RegisteredInstance>,
+}
+
+/// What data sources need of a realm.
+struct ConnectedRealm {
+    service: Arc<dyn ServiceControl>,
+    arbiter: Arc<Arbiter>,
+    flushes: PendingFlushes,
+    /// For captures: data sources that were offered because its threads reached them.
+    #[cfg(feature = "testing")]
+    reached: Vec<&'static DataSourceState>,
 }
 
 /// What a slot stands for: a session, and which of its entries for a data source.
@@ -203,7 +225,7 @@ impl DataSourceState {
     #[inline(always)]
     pub(crate) fn instance_index(&self, slot: usize) -> usize {
         // Relaxed: the index was stored before the mask that led here (see `register`).
-        self.index.load(Ordering::Relaxed) * SLOTS + slot
+        self.index.load(Ordering::Relaxed) * SLOTS_STRIDE + slot
     }
 
     fn descriptor(&self) -> DataSourceDescriptor {
@@ -255,7 +277,7 @@ fn register(data_source: &'static DataSourceState) {
     let service = {
         let mut registry = REGISTRY.lock();
         registry.add(data_source);
-        registry.service.clone()
+        registry.service(Realm::PROCESS)
     };
     if let Some(service) = service {
         // Sets it up and starts it for sessions that want it, also if another thread added it.
@@ -316,13 +338,13 @@ pub(crate) fn declarations_changed() {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    let service = {
+    let services = {
         let mut registry = REGISTRY.lock();
         registry.add(&TRACK_EVENT);
         registry.update_masks();
-        registry.service.clone()
+        registry.services()
     };
-    if let Some(service) = service {
+    for service in services {
         publish_declarations(&*service);
     }
 }
@@ -342,22 +364,85 @@ fn publish_declarations(service: &dyn ServiceControl) {
 
 /// From now on there is a service: it learns of the data sources that are known by now, and of
 /// every other one when it is reached.
-pub(crate) fn connect(service: &Arc<dyn ServiceControl>) {
+pub(crate) fn connect(realm: Realm, service: &Arc<dyn ServiceControl>, arbiter: &Arc<Arbiter>) {
     {
         let mut registry = REGISTRY.lock();
         // Now, so that no call site ever has to wait for it.
         registry.add(&TRACK_EVENT);
-        registry.service = Some(Arc::clone(service));
-        for data_source in &registry.data_sources {
-            offer(&**service, data_source);
+        let connected = ConnectedRealm {
+            service: Arc::clone(service),
+            arbiter: Arc::clone(arbiter),
+            flushes: PendingFlushes::new(),
+            #[cfg(feature = "testing")]
+            reached: Vec::new(),
+        };
+        registry.realms.insert(realm, connected);
+        if realm == Realm::PROCESS {
+            for data_source in &registry.data_sources {
+                offer(&**service, data_source);
+            }
+        } else {
+            // The others follow when threads of the capture reach them.
+            offer(&**service, &TRACK_EVENT);
+            registry.update_masks();
         }
     }
     publish_declarations(&**service);
 }
 
-/// The service, from the first session on.
-pub(super) fn service() -> Option<Arc<dyn ServiceControl>> {
-    REGISTRY.lock().service.clone()
+/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
+/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
+/// those that happen to be known because of others.
+#[cfg(feature = "testing")]
+#[cold]
+pub(crate) fn reach_in_capture(data_source: &'static DataSourceState) {
+    let Some(realm) = thread_writers::capture_without_instance(data_source) else {
+        return;
+    };
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let service = {
+        let mut registry = REGISTRY.lock();
+        let Some(connected) = registry.realms.get_mut(&realm) else {
+            return;
+        };
+        let mut reached = connected.reached.iter();
+        if !reached.any(|reached| std::ptr::eq(*reached, data_source)) {
+            connected.reached.push(data_source);
+            offer(&*connected.service, data_source);
+        }
+        Arc::clone(&connected.service)
+    };
+    // Also if another thread offered it.
+    service.make_calls(START_WAIT_LIMIT);
+}
+
+/// Forgets a realm and what is left of its instances: trace points no longer reach them.
+#[cfg(feature = "testing")]
+pub(crate) fn disconnect(realm: Realm) {
+    let removed = {
+        let mut registry = REGISTRY.lock();
+        let connected = registry.realms.remove(&realm);
+        let left = |&(other, _): &(Realm, InstanceId), _: &mut RegisteredInstance| other == realm;
+        let instances: Vec<_> = registry.instances.extract_if(.., left).collect();
+        advance_generation();
+        registry.update_masks();
+        (connected, instances)
+    };
+    // With nothing locked: instances are the application's.
+    contain(|| reentry::outside(|| drop(removed)));
+}
+
+/// Whether there is such a realm, or still is.
+#[cfg(feature = "testing")]
+pub(super) fn is_connected(realm: Realm) -> bool {
+    REGISTRY.lock().realms.contains_key(&realm)
+}
+
+/// The service of a realm, if there is one, or still is.
+pub(super) fn service(realm: Realm) -> Option<Arc<dyn ServiceControl>> {
+    REGISTRY.lock().service(realm)
 }
 
 fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
@@ -370,7 +455,7 @@ pub(crate) fn activate_triggers(names: &[&str]) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    if let Some(service) = service() {
+    if let Some(service) = service(Realm::PROCESS) {
         service.activate_triggers(names);
     }
 }
@@ -387,15 +472,29 @@ impl Registry {
             .index
             .store(self.data_sources.len(), Ordering::Relaxed);
         self.data_sources.push(data_source);
-        if let Some(service) = &self.service {
-            offer(&**service, data_source);
+        if let Some(service) = self.service(Realm::PROCESS) {
+            offer(&*service, data_source);
         }
+    }
+
+    fn services(&self) -> Vec<Arc<dyn ServiceControl>> {
+        let realms = self.realms.values();
+        realms.map(|realm| Arc::clone(&realm.service)).collect()
+    }
+
+    pub(super) fn service(&self, realm: Realm) -> Option<Arc<dyn ServiceControl>> {
+        Some(Arc::clone(&self.realms.get(&realm)?.service))
+    }
+
+    /// The flushes that are under way in a realm.
+    pub(super) fn flushes(&mut self, realm: Realm) -> Option<&mut PendingFlushes> {
+        Some(&mut self.realms.get_mut(&realm)?.flushes)
     }
 
     /// Makes room for an instance. Returns its data source.
     pub(super) fn set_up(
         &mut self,
-        id: InstanceId,
+        (realm, id): (Realm, InstanceId),
         setup: &DataSourceSetup,
         events: Option<EventConfig>,
     ) -> Option<&'static DataSourceState> {
@@ -403,17 +502,23 @@ impl Registry {
             session: setup.session,
             ordinal: setup.ordinal,
         };
-        let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
-        let free = || self.slots.iter().position(Option::is_none);
-        // Without a slot it is not recorded; the service admits fewer sessions than there are.
-        let slot = taken.or_else(free)?;
+        let slot = if realm == Realm::PROCESS {
+            let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
+            let free = || self.slots.iter().position(Option::is_none);
+            // Without a slot it is not recorded; the service admits fewer sessions than there are.
+            taken.or_else(free)?
+        } else {
+            CAPTURE_SLOT
+        };
         // Several data sources may have the name; each is set up once.
         let data_source = self.data_sources.iter().find(|data_source| {
-            data_source.name == setup.name && self.at(data_source, slot).is_none()
+            data_source.name == setup.name && self.at(realm, data_source, slot).is_none()
         })?;
-        self.slots[slot] = Some(wanted);
+        if realm == Realm::PROCESS {
+            self.slots[slot] = Some(wanted);
+        }
         self.instances.insert(
-            id,
+            (realm, id),
             RegisteredInstance {
                 data_source,
                 setup: setup.clone(),
@@ -427,7 +532,7 @@ impl Registry {
     }
 
     /// Takes over which track events an instance records.
-    pub(super) fn change_events(&mut self, id: InstanceId, changed: EventConfig) {
+    pub(super) fn change_events(&mut self, id: (Realm, InstanceId), changed: EventConfig) {
         let instance = self.instances.get_mut(&id);
         if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
             // What is written already was written with the same options.
@@ -437,7 +542,7 @@ impl Registry {
     }
 
     /// Has trace points reach an instance.
-    pub(super) fn start(&mut self, id: InstanceId) {
+    pub(super) fn start(&mut self, id: (Realm, InstanceId)) {
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.generation = Some(advance_generation());
             self.update_masks();
@@ -445,11 +550,13 @@ impl Registry {
     }
 
     /// Has trace points reach an instance no longer. Returns what the application has made of it.
-    pub(super) fn remove(&mut self, id: InstanceId) -> Option<Arc<dyn AnyInstance>> {
+    pub(super) fn remove(&mut self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         let removed = self.instances.remove(&id)?;
         let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
-        if !self.instances.values().any(is_used) {
-            self.slots[removed.slot] = None;
+        if !self.instances.values().any(is_used)
+            && let Some(slot) = self.slots.get_mut(removed.slot)
+        {
+            *slot = None;
         }
         advance_generation();
         self.update_masks();
@@ -457,23 +564,30 @@ impl Registry {
     }
 
     /// What the application has made of an instance.
-    pub(super) fn instance(&self, id: InstanceId) -> Option<Arc<dyn AnyInstance>> {
+    pub(super) fn instance(&self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         self.instances.get(&id)?.instance.clone()
     }
 
-    pub(super) fn has_started(&self, id: InstanceId) -> bool {
+    pub(super) fn has_started(&self, id: (Realm, InstanceId)) -> bool {
         let instance = self.instances.get(&id);
         instance.is_some_and(|instance| instance.generation.is_some())
     }
 
-    pub(super) fn clear_incremental_state(&self, ids: &[InstanceId]) {
-        for instance in ids.iter().filter_map(|id| self.instances.get(id)) {
+    pub(super) fn clear_incremental_state(&self, id: (Realm, InstanceId)) {
+        if let Some(instance) = self.instances.get(&id) {
             instance.setup.progress.advance(1);
         }
     }
 
-    fn at(&self, data_source: &DataSourceState, slot: usize) -> Option<&RegisteredInstance> {
-        self.instances.values().find(|instance| {
+    fn at(
+        &self,
+        realm: Realm,
+        data_source: &DataSourceState,
+        slot: usize,
+    ) -> Option<&RegisteredInstance> {
+        let of_realm = (realm, InstanceId(0))..=(realm, InstanceId(u64::MAX));
+        let mut instances = self.instances.range(of_realm).map(|(_, instance)| instance);
+        instances.find(|instance| {
             instance.slot == slot && std::ptr::eq(instance.data_source, data_source)
         })
     }
@@ -484,18 +598,31 @@ impl Registry {
             .filter(|instance| {
                 instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
             })
-            .fold(0, |mask, instance| mask | 1 << instance.slot)
+            .fold(self.mask_of_captures(), |mask, instance| {
+                mask | 1 << instance.slot
+            })
+    }
+
+    /// The bit of captures, if there is one: any data source may be reached in it.
+    fn mask_of_captures(&self) -> u32 {
+        let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
+        u32::from(has_captures) << CAPTURE_SLOT
     }
 
     fn mask_of_switch(&self, switch: Switch, declared: &DeclaredCategories) -> u32 {
         let Switch { category, tags, .. } = switch;
+        let chooses = |instance: &RegisteredInstance| {
+            let events = instance.events.as_ref();
+            // A capture has all categories, since captures share the bit.
+            events.is_some_and(|events| {
+                instance.slot == CAPTURE_SLOT
+                    || declared.are_enabled(category, tags, &events.filter)
+            })
+        };
         self.instances
             .values()
             .filter(|instance| instance.generation.is_some())
-            .filter(|instance| {
-                let events = instance.events.as_ref();
-                events.is_some_and(|events| declared.are_enabled(category, tags, &events.filter))
-            })
+            .filter(|instance| chooses(instance))
             .fold(0, |mask, instance| mask | 1 << instance.slot)
     }
 
@@ -524,6 +651,7 @@ fn advance_generation() -> u64 {
 
 /// Where a data source writes to in a session that records it.
 pub(crate) struct Target {
+    pub(crate) arbiter: Arc<Arbiter>,
     /// The generation that began with the instance.
     pub(crate) generation: u64,
     pub(crate) buffer_id: BufferId,
@@ -538,14 +666,15 @@ pub(crate) struct Target {
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
 #[cold]
-pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Target> {
+pub(crate) fn target(realm: Realm, data_source: &DataSourceState, slot: usize) -> Option<Target> {
     if forked_child::is_quiet() {
         return None;
     }
     let registry = REGISTRY.lock();
-    let recording = registry.at(data_source, slot)?;
+    let recording = registry.at(realm, data_source, slot)?;
     let RegisteredInstance { setup, events, .. } = recording;
     Some(Target {
+        arbiter: Arc::clone(&registry.realms.get(&realm)?.arbiter),
         generation: recording.generation?,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
@@ -558,11 +687,10 @@ pub(crate) fn target(data_source: &DataSourceState, slot: usize) -> Option<Targe
     })
 }
 
-/// Whether what a thread keeps at `instance_index` since `generation` still records.
+/// Whether what a thread keeps for the instance that began with `generation` still records.
 #[cold]
-pub(crate) fn is_current(instance_index: usize, generation: u64) -> bool {
+pub(crate) fn is_current(generation: u64) -> bool {
     let registry = REGISTRY.lock();
-    let data_source = registry.data_sources[instance_index / SLOTS];
-    let recording = registry.at(data_source, instance_index % SLOTS);
-    recording.is_some_and(|recording| recording.generation == Some(generation))
+    let mut instances = registry.instances.values();
+    instances.any(|instance| instance.generation == Some(generation))
 }

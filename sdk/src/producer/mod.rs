@@ -11,6 +11,7 @@
 
 // Who writes, and for which sessions.
 mod data_sources; // which data sources there are, and which sessions record them
+mod realm; // which service in this process
 mod process_producer; // what the service asks of them
 mod pending_flushes; // which of them have not flushed yet
 mod thread_writers; // the writers of each thread
@@ -38,8 +39,15 @@ pub(crate) use data_sources::{
     ActiveSlots, activate_triggers, connect, declarations_changed, generation, go_quiet,
     register_call_site, register_switch,
 };
+#[cfg(feature = "testing")]
+pub(crate) use data_sources::{CAPTURE_SLOT, disconnect, reach_in_capture};
 pub(crate) use process_producer::{
     ProcessProducer, instance_flushed, instance_started, instance_stopped,
+};
+pub(crate) use realm::Realm;
+#[cfg(feature = "testing")]
+pub(crate) use thread_writers::{
+    Attached, attach, captured_in, current_capture, is_in_other_capture,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

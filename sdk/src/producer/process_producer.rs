@@ -4,25 +4,47 @@
 //! nothing locked. It answers by dropping what it was given, during the call or later.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
-use super::WriterTotals;
-use super::data_sources::{self, REGISTRY, Registry};
+use super::data_sources::{self, REGISTRY};
+use super::pending_flushes::PendingFlushes;
+use super::realm::Realm;
 use super::thread_writers;
+use super::{Arbiter, WriterTotals};
 use crate::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
 use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
 use crate::forked_child;
 use crate::ids::{FlushId, InstanceId};
 use crate::reentry;
-use crate::runtime;
 use crate::track_event::{EventConfig, TRACK_EVENT};
 
-/// The producer of this process.
+/// The data sources of this process as the producer of one realm.
+///
+/// Callbacks of the application trace into their own realm, and into no capture but that.
 #[derive(Debug)]
-pub(crate) struct ProcessProducer;
+pub(crate) struct ProcessProducer {
+    realm: Realm,
+    /// Set once it is there. Whoever writes keeps it.
+    arbiter: OnceLock<Weak<Arbiter>>,
+}
+
+impl ProcessProducer {
+    pub(crate) const fn new(realm: Realm) -> Self {
+        Self {
+            realm,
+            arbiter: OnceLock::new(),
+        }
+    }
+
+    /// Takes over whom to ask what became of packets.
+    pub(crate) fn set_arbiter(&self, arbiter: &Arc<Arbiter>) {
+        self.arbiter.get_or_init(|| Arc::downgrade(arbiter));
+    }
+}
 
 impl Producer for ProcessProducer {
     fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) {
+        let id = (self.realm, id);
         let is_track_event = setup.name == TRACK_EVENT.name();
         let events = is_track_event.then(|| EventConfig::decode(&setup.config));
         let Some(data_source) = REGISTRY.lock().set_up(id, setup, events) else {
@@ -31,7 +53,7 @@ impl Producer for ProcessProducer {
         let Some(set_up) = data_source.set_up else {
             return;
         };
-        let made = set_up(&Setup::new(setup));
+        let made = self.call(|| set_up(&Setup::new(setup)));
         let mut registry = REGISTRY.lock();
         match (made, registry.instances.get_mut(&id)) {
             (Some(made), Some(instance)) => instance.instance = Some(made),
@@ -43,10 +65,11 @@ impl Producer for ProcessProducer {
 
     fn change_data_source(&self, id: InstanceId, config: &[u8]) {
         let changed = EventConfig::decode(config);
-        REGISTRY.lock().change_events(id, changed);
+        REGISTRY.lock().change_events((self.realm, id), changed);
     }
 
     fn start_data_source(&self, id: InstanceId) {
+        let id = (self.realm, id);
         let instance = {
             let mut registry = REGISTRY.lock();
             registry.start(id);
@@ -54,11 +77,12 @@ impl Producer for ProcessProducer {
         };
         let starting = Starting::new(id);
         if let Some(instance) = instance {
-            instance.start(starting);
+            self.call(|| instance.start(starting));
         }
     }
 
     fn stop_data_source(&self, id: InstanceId) {
+        let id = (self.realm, id);
         let instance = {
             let registry = REGISTRY.lock();
             let has_started = registry.has_started(id);
@@ -66,7 +90,7 @@ impl Producer for ProcessProducer {
         };
         let stopping = Stopping::new(id);
         if let Some(instance) = instance {
-            instance.stop(stopping);
+            self.call(|| instance.stop(stopping));
         }
     }
 
@@ -77,61 +101,75 @@ impl Producer for ProcessProducer {
             let mut registry = REGISTRY.lock();
             let asked: Vec<_> = instances
                 .iter()
-                .filter(|id| registry.has_started(**id))
-                .filter_map(|&id| Some((id, registry.instance(id)?)))
+                .map(|&id| (self.realm, id))
+                .filter(|&id| registry.has_started(id))
+                .filter_map(|id| Some((id, registry.instance(id)?)))
                 .collect();
-            let ids: BTreeSet<InstanceId> = asked.iter().map(|&(id, _)| id).collect();
-            registry.flushes.begin(flush, ids);
+            let ids: BTreeSet<InstanceId> = asked.iter().map(|&((_, id), _)| id).collect();
+            if let Some(flushes) = registry.flushes(self.realm) {
+                flushes.begin(flush, ids);
+            }
             let answered_later = |(id, instance)| (instance, Flushing::new(flush, id, flags));
             asked.into_iter().map(answered_later).collect()
         };
         for (instance, flushing) in flushing {
-            instance.flush(flushing);
+            self.call(|| instance.flush(flushing));
         }
-        acknowledge_flushes(|_| ());
+        acknowledge_flushes(self.realm, |_| ());
     }
 
     fn clear_incremental_state(&self, instances: &[InstanceId]) {
         let instances: Vec<Arc<dyn AnyInstance>> = {
             let registry = REGISTRY.lock();
-            registry.clear_incremental_state(instances);
-            instances
-                .iter()
-                .filter_map(|&id| registry.instance(id))
-                .collect()
+            let ids = instances.iter().map(|&id| (self.realm, id));
+            ids.filter_map(|id| {
+                registry.clear_incremental_state(id);
+                registry.instance(id)
+            })
+            .collect()
         };
         for instance in instances {
-            instance.clear_incremental_state();
+            self.call(|| instance.clear_incremental_state());
         }
     }
 
     fn writer_totals(&self) -> Vec<WriterTotals> {
-        runtime::writer_totals()
+        let arbiter = self.arbiter.get().and_then(Weak::upgrade);
+        arbiter.map_or_else(Vec::new, |arbiter| arbiter.writer_totals())
+    }
+}
+
+impl ProcessProducer {
+    /// Calls the application.
+    fn call<R>(&self, callback: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "testing")]
+        let _attached = thread_writers::attach(self.realm);
+        callback()
     }
 }
 
 /// An instance says that it has started.
-pub(crate) fn instance_started(id: InstanceId) {
+pub(crate) fn instance_started((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    if let Some(service) = data_sources::service() {
+    if let Some(service) = data_sources::service(realm) {
         service.notify_started(id);
     }
 }
 
 /// An instance says that it has stopped: trace points no longer reach it.
-pub(crate) fn instance_stopped(id: InstanceId) {
+pub(crate) fn instance_stopped((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
     let removed = {
         let mut registry = REGISTRY.lock();
-        registry.remove(id)
+        registry.remove((realm, id))
     };
     thread_writers::leave_ended_sessions();
-    acknowledge_flushes(|registry| registry.flushes.forget(id));
-    if let Some(service) = data_sources::service() {
+    acknowledge_flushes(realm, |flushes| flushes.forget(id));
+    if let Some(service) = data_sources::service(realm) {
         service.notify_stopped(id);
     }
     // With nothing locked: it may be the last of what the application has made.
@@ -139,19 +177,22 @@ pub(crate) fn instance_stopped(id: InstanceId) {
 }
 
 /// An instance says that it has flushed.
-pub(crate) fn instance_flushed(id: InstanceId, flush: FlushId) {
+pub(crate) fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    acknowledge_flushes(|registry| registry.flushes.finish(flush, id));
+    acknowledge_flushes(realm, |flushes| flushes.finish(flush, id));
 }
 
 /// Tells the service of the flushes that are over after `change`.
-fn acknowledge_flushes(change: impl FnOnce(&mut Registry)) {
+fn acknowledge_flushes(realm: Realm, change: impl FnOnce(&mut PendingFlushes)) {
     let (service, finished): (Option<Arc<dyn ServiceControl>>, Option<FlushId>) = {
         let mut registry = REGISTRY.lock();
-        change(&mut registry);
-        (registry.service.clone(), registry.flushes.take_finished())
+        let finished = registry.flushes(realm).and_then(|flushes| {
+            change(flushes);
+            flushes.take_finished()
+        });
+        (registry.service(realm), finished)
     };
     if let (Some(service), Some(flush)) = (service, finished) {
         service.acknowledge_flush(flush);

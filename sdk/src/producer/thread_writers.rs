@@ -1,17 +1,28 @@
 //! The writers of each thread: one for every data source and session that records it.
 
+#[cfg(feature = "testing")]
+mod attachments; // which capture the thread writes to
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::data_sources::{self, DataSourceState};
+#[cfg(feature = "testing")]
+use self::attachments::Attachments;
+#[cfg(feature = "testing")]
+pub(super) use self::attachments::capture_without_instance;
+#[cfg(feature = "testing")]
+pub(crate) use self::attachments::{
+    Attached, attach, captured_in, current_capture, is_in_other_capture,
+};
+use super::data_sources::{self, CAPTURE_SLOT, DataSourceState};
+use super::realm::Realm;
 use super::trace_writer::TraceWriter;
 use crate::data_source::contain;
 use crate::forked_child;
 use crate::reentry;
-use crate::runtime;
 use crate::track_event::EventSequence;
 
 thread_local! {
@@ -39,6 +50,8 @@ struct ThreadWriters {
     generation: u64,
     /// By [`DataSourceState::instance_index`].
     instances: Vec<Option<Box<Instance>>>,
+    #[cfg(feature = "testing")]
+    attachments: Attachments,
 }
 
 /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
@@ -74,6 +87,12 @@ pub(crate) fn with_instances(
     if !matches!(traced, Ok(true)) {
         note_nested();
     }
+}
+
+/// The capture that this thread writes to.
+#[cfg(not(feature = "testing"))]
+fn current_capture() -> Option<Realm> {
+    None
 }
 
 /// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
@@ -115,6 +134,8 @@ impl ThreadWriters {
         Self {
             generation: 0,
             instances: Vec::new(),
+            #[cfg(feature = "testing")]
+            attachments: Attachments::new(),
         }
     }
 
@@ -138,20 +159,21 @@ impl ThreadWriters {
         slot: usize,
         index: usize,
     ) {
-        let Some(target) = data_sources::target(data_source, slot) else {
+        let realm = if slot == CAPTURE_SLOT {
+            current_capture()
+        } else {
+            Some(Realm::PROCESS)
+        };
+        let target = realm.and_then(|realm| data_sources::target(realm, data_source, slot));
+        let Some(target) = target else {
             return;
         };
-        let Some(mut writer) = runtime::create_writer(target.buffer_id, target.exhausted_policy)
-        else {
-            return;
-        };
+        let mut writer =
+            TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy);
         if let Some(limit) = target.stall_limit {
             writer = writer.with_stall_limit(limit);
         }
-        if self.instances.len() <= index {
-            self.instances.resize_with(index + 1, || None);
-        }
-        self.instances[index] = Some(Box::new(Instance {
+        let instance = Box::new(Instance {
             slot,
             generation: target.generation,
             writer,
@@ -159,22 +181,32 @@ impl ThreadWriters {
                 .instance
                 .map(|instance| instance.local_state(Arc::clone(&target.progress))),
             events: EventSequence::new(target.progress, target.options),
-        }));
+        });
+        self.put(index, instance);
+    }
+
+    fn put(&mut self, index: usize, instance: Box<Instance>) {
+        if self.instances.len() <= index {
+            self.instances.resize_with(index + 1, || None);
+        }
+        self.instances[index] = Some(instance);
     }
 
     /// Drops the writers of sessions that have ended, which commits what they hold.
     #[cold]
     fn leave_ended_sessions(&mut self, generation: u64) {
         self.leave_to_parent();
-        for (index, instance) in self.instances.iter_mut().enumerate() {
+        for instance in &mut self.instances {
             let ended = instance
                 .as_ref()
-                .is_some_and(|it| !data_sources::is_current(index, it.generation));
+                .is_some_and(|it| !data_sources::is_current(it.generation));
             if ended {
                 // Drops what the application keeps there, too.
                 contain(|| *instance = None);
             }
         }
+        #[cfg(feature = "testing")]
+        self.leave_ended_captures();
         self.generation = generation;
     }
 
@@ -182,6 +214,8 @@ impl ThreadWriters {
     fn leave_to_parent(&mut self) {
         if forked_child::is_quiet() {
             mem::forget(mem::take(&mut self.instances));
+            #[cfg(feature = "testing")]
+            mem::forget(mem::take(&mut self.attachments));
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 pub(crate) use self::streaming::Writing;
 use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
-use self::trace_reader::TraceReader;
+use self::trace_reader::{Extent, TraceReader};
 pub use self::trace_stats::{TraceStats, WriterStats};
 use self::tracing_session::TracingSession;
 pub(crate) use self::tracing_session::{SessionOwner, State};
@@ -275,7 +275,26 @@ impl Service {
             return;
         };
         let mut reader = reader.lock();
-        let Ok(()) = reader.read_all(self, session, |batch| {
+        let Ok(()) = reader.read_all(self, session, Extent::Everything, |batch| {
+            trace.extend_from_slice(batch);
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    /// Appends what has come until now since this was read last, with all that makes it a trace of its
+    /// own: what is read goes on exactly where the last reading ended. Nothing comes of the sessions that
+    /// [`read`](Self::read) leaves out.
+    pub(crate) fn read_part(&self, session: SessionId, trace: &mut Vec<u8>) {
+        let Some(reader) = self.readable(session) else {
+            return;
+        };
+        let mut reader = reader.lock();
+        self.look(|control| {
+            let session = control.sessions.get_mut(&session);
+            session.map(TracingSession::begin_trace_anew)
+        });
+        reader.framer.introduce_anew();
+        let Ok(()) = reader.read_all(self, session, Extent::WhatIsThere, |batch| {
             trace.extend_from_slice(batch);
             Ok::<(), Infallible>(())
         });

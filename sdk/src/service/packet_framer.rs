@@ -89,6 +89,15 @@ impl PacketFramer {
         }
     }
 
+    /// Has every sequence say once more where it comes from: what is framed next is to be read
+    /// without what was framed before.
+    pub(super) fn introduce_anew(&mut self) {
+        for sequence in self.sequences.values_mut() {
+            sequence.is_introduced = false;
+        }
+        self.last = None;
+    }
+
     /// Bytes of the packets that were taken and not framed yet.
     pub(super) fn taken_bytes(&self) -> usize {
         self.bytes.len()
@@ -286,6 +295,24 @@ mod tests {
             .collect();
         let told = LossMask::OVERWRITE | LossMask::READ_GAP;
         assert_eq!(losses, [None, Some(told.bits()), None]);
+    }
+
+    #[test]
+    fn a_sequence_says_where_it_comes_from_once_or_once_more_if_it_is_asked_to() {
+        let mut framer = PacketFramer::new();
+        let mut trace = Vec::new();
+        for is_anew in [false, false, true, false] {
+            if is_anew {
+                framer.introduce_anew();
+            }
+            take_bytes(&mut framer, &[0x5a, 0], LossMask::NONE);
+            framer.append_to(&mut trace);
+        }
+        let packets = TraceDecoder::new(&trace).packet();
+        let told: Vec<_> = packets
+            .map(|packet| packet.unwrap().trusted_uid().unwrap().is_some())
+            .collect();
+        assert_eq!(told, [true, false, true, false]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Service;
 use super::trace_output::{Refused, TraceOutput};
-use super::trace_reader::TraceReader;
+use super::trace_reader::{Extent, TraceReader};
 use crate::ids::SessionId;
 
 /// How far the file of a session is.
@@ -81,7 +81,9 @@ impl Service {
         if reader.buffers().iter().any(|buffer| buffer.wants_scrape()) {
             self.look(|control| control.scrape(session));
         }
-        reader.read_all(self, session, |batch| output.write(batch))?;
+        reader.read_all(self, session, Extent::Everything, |batch| {
+            output.write(batch)
+        })?;
         Ok(output.end_pass()?)
     }
 

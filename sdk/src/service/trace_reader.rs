@@ -16,6 +16,15 @@ const READ_BATCH_BYTES: usize = 64 * 1024;
 /// Bytes that are compressed together, more or less. More would hardly make them smaller.
 const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
 
+/// How far a reading goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Until nothing is left, also of what comes meanwhile.
+    Everything,
+    /// Until what was there at first has been read; so it ends, however fast writers are.
+    WhatIsThere,
+}
+
 /// What the reading of one session goes on from.
 pub(crate) struct TraceReader {
     /// In the order of the configuration.
@@ -74,12 +83,13 @@ impl TraceReader {
         &self.buffers
     }
 
-    /// Reads all packets that can be read now, with those of the service around them. `take` gets
-    /// them in batches of framed packets.
+    /// Reads packets that can be read now, with those of the service around them. `take` gets them
+    /// in batches of framed packets.
     pub(super) fn read_all<E>(
         &mut self,
         service: &Service,
         session: SessionId,
+        extent: Extent,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let batch_bytes = match self.compression {
@@ -89,14 +99,25 @@ impl TraceReader {
         self.packets.clear();
         service.look(|control| control.write_packets_before_data(session, self));
         for index in 0..self.buffers.len() {
+            let end_bytes = match extent {
+                Extent::Everything => u64::MAX,
+                Extent::WhatIsThere => {
+                    self.buffers[index].with(|buffer| buffer.stats().bytes_written)
+                }
+            };
             loop {
                 let buffer = &self.buffers[index];
-                let has_more = buffer.read(|buffer| read_batch(buffer, &mut self.framer));
+                let mut goes_on = true;
+                buffer.read(|buffer| {
+                    let has_more = read_batch(buffer, &mut self.framer);
+                    goes_on = has_more && !is_behind(buffer, end_bytes);
+                    has_more
+                });
                 self.framer.append_to(&mut self.packets);
                 if self.packets.len() >= batch_bytes {
                     self.hand_out(&mut take)?;
                 }
-                if !has_more {
+                if !goes_on {
                     break;
                 }
             }
@@ -131,6 +152,12 @@ impl TraceReader {
         };
         self.framer.take_back(refused);
     }
+}
+
+/// Whether all of the first so many bytes that were written have been read, or cannot be.
+fn is_behind(buffer: &TraceBuffer, end_bytes: u64) -> bool {
+    let stats = buffer.stats();
+    stats.bytes_read + stats.bytes_overwritten >= end_bytes
 }
 
 /// Takes packets for as long as the buffer may stay locked. Returns whether there is more.

@@ -211,6 +211,18 @@ impl TracingSession {
         self.last_clock_snapshot = Some(snapshot);
     }
 
+    /// What is read next is to be a trace by itself, with what the service says in each.
+    pub(super) fn begin_trace_anew(&mut self) {
+        if self.first_clock_snapshot.is_none() {
+            self.first_clock_snapshot
+                .clone_from(&self.last_clock_snapshot);
+            self.clock_snapshots.clear();
+        }
+        self.preamble_is_read = false;
+        self.stats_are_due = true;
+        self.extension_descriptors = self.extension_descriptors.unwritten();
+    }
+
     /// What a snapshot of `source` has in common with it.
     pub(super) fn copy_history(&mut self, source: &Self) {
         self.events = source.events.clone();

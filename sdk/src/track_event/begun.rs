@@ -3,12 +3,17 @@
 use std::num::NonZeroU32;
 
 use super::TRACK_EVENT;
+#[cfg(feature = "testing")]
+use crate::producer::Realm;
 use crate::producer::{self, Instance};
 
 /// The sessions that have seen the begin of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     slots: NonZeroU32,
+    /// The capture that the thread wrote to, if one may have seen it.
+    #[cfg(feature = "testing")]
+    capture: Realm,
     /// Instances that started later are of other sessions, even if their slots are the same.
     generation: u64,
 }
@@ -20,6 +25,8 @@ impl Begun {
         let generation = producer::generation();
         Some(Self {
             slots: NonZeroU32::new(slots)?,
+            #[cfg(feature = "testing")]
+            capture: producer::captured_in(slots),
             generation,
         })
     }
@@ -28,16 +35,21 @@ impl Begun {
     pub(crate) fn in_instance(instance: &Instance) -> Option<Self> {
         Some(Self {
             slots: NonZeroU32::new(1 << instance.slot)?,
+            #[cfg(feature = "testing")]
+            capture: producer::captured_in(1 << instance.slot),
             generation: instance.generation,
         })
     }
 
     /// In the sessions of both, which must still record: a slot whose session has ended might stand for
     /// the next one, if the other generation is newer.
+    /// Of two captures, in that of `other`.
     pub(crate) fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(Self {
                 slots: one.slots | other.slots,
+                #[cfg(feature = "testing")]
+                capture: other.capture.or(one.capture),
                 generation: one.generation.max(other.generation),
             }),
             _ => one.or(other),
@@ -56,6 +68,10 @@ impl Begun {
     /// Whether the session of this instance is among them.
     #[inline]
     pub(crate) fn includes(self, instance: &Instance) -> bool {
+        #[cfg(feature = "testing")]
+        if producer::is_in_other_capture(1 << instance.slot, self.capture) {
+            return false;
+        }
         self.slots.get() & 1 << instance.slot != 0 && instance.generation <= self.generation
     }
 
@@ -69,6 +85,23 @@ impl Begun {
     /// [`active_slots`](Self::active_slots).
     #[inline(always)]
     pub(crate) fn each(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+        #[cfg(feature = "testing")]
+        if producer::is_in_other_capture(active_slots, self.capture) {
+            return self.each_in_its_capture(active_slots, write);
+        }
+        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
+            if instance.generation <= self.generation {
+                write(instance);
+            }
+        });
+    }
+
+    /// The same where this thread writes to another capture by now, or to none.
+    #[cfg(feature = "testing")]
+    #[cold]
+    #[inline(never)]
+    fn each_in_its_capture(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+        let _attached = producer::attach(self.capture);
         producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
             if instance.generation <= self.generation {
                 write(instance);

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The command `tracezero` accepts the traces of all examples, packs and merges them without a loss,
+# and reads a large trace in little memory.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+cargo build --locked --release --examples
+cargo build --locked --release --package tracezero-cli --bin tracezero --example many_spans
+binaries=$(realpath "${CARGO_TARGET_DIR:-target}")/release
+for source in examples/*.rs examples/*/main.rs; do
+    name=${source#examples/}
+    name=${name%/main.rs}
+    name=${name%.rs}
+    (cd "$folder" && "$binaries/examples/$name" >/dev/null)
+done
+
+echo "--- check"
+"$binaries/tracezero" check "$folder"/*.pftrace | grep -v ': note: '
+
+echo "--- compress, decompress"
+for trace in "$folder"/*.pftrace; do
+    packets() { "$binaries/tracezero" cat "$1" | grep -v '^# packet'; }
+    for packing in "" --zstd; do
+        # shellcheck disable=SC2086 # No option is no argument.
+        "$binaries/tracezero" compress $packing "$trace" -o "$folder/packed"
+        "$binaries/tracezero" decompress "$folder/packed" -o "$folder/unpacked"
+        for copy in packed unpacked; do
+            if ! cmp <(packets "$trace") <(packets "$folder/$copy"); then
+                echo "$trace $packing: the $copy packets are others" >&2
+                exit 1
+            fi
+        done
+    done
+done
+
+echo "--- merge"
+"$binaries/tracezero" merge "$folder"/*.pftrace -o "$folder/merged"
+"$binaries/tracezero" check "$folder/merged" | grep -v ': note: '
+
+echo "--- a large trace"
+"$binaries/examples/many_spans" 200 "$folder/many_spans"
+(
+    ulimit -v $((256 * 1024)) # KiB
+    "$binaries/tracezero" summary "$folder/many_spans"
+    "$binaries/tracezero" check "$folder/many_spans"
+)

@@ -1,0 +1,122 @@
+//! Tests on what functions trace: how often, inside of what, with which arguments, on which thread.
+//!
+//! `cargo test --example testing` runs the tests at the foot; `cargo run --example testing` prints what they look
+//! at.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::thread;
+
+use tracezero::testing::{CaptureHandle, capture};
+use tracezero::{counter, instant, span};
+
+/// Pages that were read before are not read again.
+#[derive(Default)]
+struct Cache {
+    pages: Mutex<HashMap<u32, String>>,
+}
+
+impl Cache {
+    fn read(&self, page: u32) -> String {
+        let _span = span!("cache", "read", page = page);
+        let mut pages = self.pages.lock().expect("nobody panicked");
+        if let Some(text) = pages.get(&page) {
+            instant!("cache", "hit");
+            return text.clone();
+        }
+        let text = read_from_disk(page);
+        pages.insert(page, text.clone());
+        counter!("cache", "pages", pages.len());
+        text
+    }
+
+    /// Reads pages by a thread of its own each.
+    fn read_ahead(&self, pages: &[u32]) {
+        let _span = span!("cache", "read_ahead", pages = pages);
+        // In a test that captures, its threads take part.
+        let capture = CaptureHandle::current();
+        thread::scope(|scope| {
+            for &page in pages {
+                let read = move || {
+                    let _attached = capture.map(CaptureHandle::attach);
+                    self.read(page);
+                };
+                let reader = thread::Builder::new().name("reader".to_owned());
+                reader.spawn_scoped(scope, read).expect("a thread");
+            }
+        });
+    }
+}
+
+fn read_from_disk(page: u32) -> String {
+    let _span = span!("io", "read_from_disk", page = page, bytes = 4096);
+    format!("page {page}")
+}
+
+fn main() {
+    let capture = capture();
+    let cache = Cache::default();
+    cache.read_ahead(&[1, 2]);
+    cache.read(2);
+    print!("{}", capture.finish().outline());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_second_read_of_a_page_hits_the_cache() {
+        let capture = capture();
+        let cache = Cache::default();
+        assert_eq!(cache.read(7), cache.read(7));
+        let trace = capture.finish();
+
+        trace.span("read").times(2).arg("page", 7).at_top();
+        trace
+            .span("read_from_disk")
+            .once()
+            .inside("read")
+            .arg("bytes", 4096)
+            .took_less_than(Duration::from_secs(1));
+        trace.instant("hit").once().after("read_from_disk");
+        assert_eq!(trace.counter("pages").values(), [1.0]);
+        trace.assert_no_loss().assert_well_formed();
+    }
+
+    #[test]
+    fn reading_ahead_has_a_thread_for_each_page() {
+        let capture = capture();
+        Cache::default().read_ahead(&[1, 2, 3]);
+        let trace = capture.finish();
+
+        trace.span("read").times(3).on_thread("reader");
+        trace.span("read_from_disk").times(3).inside("read");
+        trace.instant("hit").never();
+        assert_eq!(trace.counter("pages").max(), 3.0);
+        trace.assert_no_loss().assert_well_formed();
+    }
+
+    /// A text that changes only if what happens changes: also for crates that keep such texts as snapshots.
+    #[test]
+    fn what_happens_is_as_it_was() {
+        let capture = capture();
+        let cache = Cache::default();
+        for page in [1, 2, 2, 2] {
+            cache.read(page);
+        }
+        let expected = "\
+this thread
+  read page=1
+    read_from_disk page=1 bytes=4096
+  read page=2
+    read_from_disk page=2 bytes=4096
+  read page=2 x2
+    * hit
+counter \"pages\": 1 2
+";
+        assert_eq!(capture.finish().outline(), expected);
+    }
+}

@@ -1,0 +1,324 @@
+//! The parts of a recording as one trace that begins at a given time.
+//!
+//! Packets build on earlier ones of their sequence: they use its names, and count time from the
+//! packet before. So a sequence cannot begin anywhere, but only where it *starts anew*: there it
+//! says everything again. Each is cut at the last such place before the first event that is wanted, so
+//! that none is missing, and what is left reads as what is left in a ring does. One without an event
+//! that is wanted is left out. A sequence that never starts anew, as those of most custom data
+//! sources, stays whole.
+//!
+//! What builds on packets that are not there is left out as well: nobody could read it. These are
+//! the oldest packets of a ring that has lapped, at most a quarter of it; the statistics in the
+//! trace count what was overwritten.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use protozero::{Decoder, HeapBuffered, Value};
+
+use crate::clock::BUILTIN_CLOCK_BOOTTIME;
+use crate::protos::trace_packet::SequenceFlags;
+use crate::protos::{Trace, TracePacket, TracePacketDecoder};
+use crate::service::service_packets::SERVICE_SEQUENCE_ID;
+
+/// What was recorded since the part before was taken.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// A trace.
+    pub(super) trace: Vec<u8>,
+    /// On the trace clock.
+    pub(super) taken_at_ns: u64,
+}
+
+/// Writes parts that follow one another as one trace, with the service's own packets of the last
+/// one. Events before `from_ns` on the trace clock are left out as far as they can be.
+pub(super) fn write_trace(
+    parts: &[Arc<Part>],
+    from_ns: Option<u64>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut cuts = from_ns.map_or_else(Cuts::default, |from_ns| Cuts::of(parts, from_ns));
+    let Some((last, earlier)) = parts.split_last() else {
+        return Ok(());
+    };
+    // The service says first how to read the trace, also what came before the last part.
+    let mut rest = packets(&last.trace).peekable();
+    while let Some(packet) = rest.next_if(Packet::is_of_service) {
+        out.write_all(packet.framed)?;
+    }
+    for (number, part) in earlier.iter().enumerate() {
+        for packet in packets(&part.trace).filter(|packet| !packet.is_of_service()) {
+            cuts.write(number, &packet, out)?;
+        }
+    }
+    for packet in rest {
+        cuts.write(earlier.len(), &packet, out)?;
+    }
+    Ok(())
+}
+
+/// One packet of a part.
+struct Packet<'p> {
+    /// Where it begins in its part.
+    offset: usize,
+    /// As it stands in the trace.
+    framed: &'p [u8],
+    content: &'p [u8],
+    sequence_id: u32,
+}
+
+impl Packet<'_> {
+    fn is_of_service(&self) -> bool {
+        self.sequence_id == SERVICE_SEQUENCE_ID
+    }
+
+    fn decoder(&self) -> TracePacketDecoder<'_> {
+        TracePacketDecoder::new(self.content)
+    }
+}
+
+/// The packets of a trace of our own.
+fn packets(trace: &[u8]) -> impl Iterator<Item = Packet<'_>> {
+    let mut fields = Decoder::new(trace).fields();
+    std::iter::from_fn(move || {
+        let offset = fields.offset();
+        let field = fields.next()?.ok()?;
+        let Value::Bytes(content) = field.value else {
+            return None;
+        };
+        let decoder = TracePacketDecoder::new(content);
+        Some(Packet {
+            offset,
+            framed: &trace[offset..fields.offset()],
+            content,
+            sequence_id: decoder.trusted_packet_sequence_id().ok()??,
+        })
+    })
+}
+
+/// Where each sequence begins, by its id.
+#[derive(Default)]
+struct Cuts {
+    sequences: HashMap<u32, SequenceCut>,
+    /// Events before it may be left out; 0 if nothing is.
+    from_ns: u64,
+}
+
+struct SequenceCut {
+    /// Where it last started anew: number of the part, and offset there. `None` before it did.
+    started_at: Option<(usize, usize)>,
+    /// Whether there was an event that is wanted: then it begins where it started before that one.
+    is_wanted: bool,
+    clock: SequenceClock,
+    /// Whether what its packets build on was written.
+    is_readable: bool,
+    /// What was said by packets that are left out, for the next one that is not.
+    owed: Said,
+}
+
+/// How the packets of a sequence tell time, unless they name another clock.
+struct SequenceClock {
+    /// `None` before it was said, and if it is not understood.
+    id: Option<u32>,
+    unit_ns: u64,
+    is_incremental: bool,
+    now_ns: u64,
+}
+
+impl Cuts {
+    fn of(parts: &[Arc<Part>], from_ns: u64) -> Self {
+        let mut cuts = Self {
+            from_ns,
+            ..Self::default()
+        };
+        for (number, part) in parts.iter().enumerate() {
+            for packet in packets(&part.trace).filter(|packet| !packet.is_of_service()) {
+                cuts.look_at(number, &packet);
+            }
+        }
+        cuts
+    }
+
+    fn look_at(&mut self, part: usize, packet: &Packet<'_>) {
+        let sequence = self.sequences.entry(packet.sequence_id).or_default();
+        if sequence.is_wanted {
+            return;
+        }
+        let decoder = packet.decoder();
+        let starts_anew = sequence_flags(&decoder) & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0;
+        if starts_anew != 0 {
+            sequence.clock = SequenceClock::of_start(&decoder);
+            sequence.started_at = Some((part, packet.offset));
+        }
+        sequence.is_wanted = match sequence.clock.time_of(&decoder) {
+            Time::At(time_ns) => time_ns >= self.from_ns,
+            Time::Unknown => true,
+            Time::None => false,
+        };
+    }
+
+    /// Writes the packet, unless it is left out.
+    fn write(&mut self, part: usize, packet: &Packet<'_>, out: &mut impl Write) -> io::Result<()> {
+        let sequence = self.sequences.entry(packet.sequence_id).or_default();
+        let decoder = packet.decoder();
+        let mut says = Said::by(&decoder);
+        // Only known if something is to be cut.
+        let is_before = sequence
+            .started_at
+            .is_some_and(|started_at| !sequence.is_wanted || (part, packet.offset) < started_at);
+        let flags = sequence_flags(&decoder);
+        let starts_anew = flags & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 != 0;
+        let builds_on_others = flags & SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 != 0;
+        if starts_anew {
+            sequence.is_readable = !is_before;
+        } else if says.loss != 0 {
+            // Readers forget what it builds on.
+            sequence.is_readable = false;
+        }
+        if is_before || (builds_on_others && !sequence.is_readable) {
+            if is_before {
+                // What was lost up to there is as little missed.
+                says.loss = 0;
+            }
+            sequence.owed.add(says);
+            return Ok(());
+        }
+        let owed = std::mem::take(&mut sequence.owed);
+        if owed == Said::default() {
+            return out.write_all(packet.framed);
+        }
+        let mut all = owed;
+        all.add(says);
+        out.write_all(&all.with(packet.content))
+    }
+}
+
+/// What packets say only once, and of what was before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    uid: Option<i32>,
+    pid: Option<i32>,
+    /// Why packets before it are missing, as bits.
+    loss: u32,
+}
+
+impl Said {
+    fn by(packet: &TracePacketDecoder<'_>) -> Self {
+        Self {
+            uid: packet.trusted_uid().ok().flatten(),
+            pid: packet.trusted_pid().ok().flatten(),
+            loss: packet.previous_packet_dropped().ok().flatten().unwrap_or(0),
+        }
+    }
+
+    fn add(&mut self, later: Self) {
+        self.uid = later.uid.or(self.uid);
+        self.pid = later.pid.or(self.pid);
+        self.loss |= later.loss;
+    }
+
+    /// A packet, framed, that says this; of fields that are there twice, the later one counts.
+    fn with(self, content: &[u8]) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<Trace<'_>>::new();
+        buffer.message().add_packet(|packet: &mut TracePacket<'_>| {
+            packet.as_message_mut().append_raw(content);
+            if let Some(uid) = self.uid {
+                packet.set_trusted_uid(uid);
+            }
+            if let Some(pid) = self.pid {
+                packet.set_trusted_pid(pid);
+            }
+            if self.loss != 0 {
+                packet.set_previous_packet_dropped(self.loss);
+            }
+        });
+        buffer.to_vec()
+    }
+}
+
+impl Default for SequenceCut {
+    fn default() -> Self {
+        Self {
+            started_at: None,
+            is_wanted: false,
+            clock: SequenceClock::unknown(),
+            is_readable: false,
+            owed: Said::default(),
+        }
+    }
+}
+
+/// When something was.
+enum Time {
+    At(u64),
+    /// It has a time that cannot be told.
+    Unknown,
+    /// It has none.
+    None,
+}
+
+impl SequenceClock {
+    const fn unknown() -> Self {
+        Self {
+            id: None,
+            unit_ns: 1,
+            is_incremental: false,
+            now_ns: 0,
+        }
+    }
+
+    /// What the packet says with which a sequence starts anew.
+    fn of_start(packet: &TracePacketDecoder<'_>) -> Self {
+        let default_id = || {
+            packet
+                .trace_packet_defaults()
+                .ok()??
+                .timestamp_clock_id()
+                .ok()?
+        };
+        let Some(id) = default_id() else {
+            return Self::unknown();
+        };
+        let mut clock = Self {
+            id: Some(id),
+            ..Self::unknown()
+        };
+        let Ok(Some(snapshot)) = packet.clock_snapshot() else {
+            // A clock that was not told is one that all know.
+            let is_known = id == BUILTIN_CLOCK_BOOTTIME;
+            return if is_known { clock } else { Self::unknown() };
+        };
+        let shown = snapshot.clocks().filter_map(Result::ok);
+        for shown in shown.filter(|shown| shown.clock_id() == Ok(Some(id))) {
+            clock.is_incremental = shown.is_incremental() == Ok(Some(true));
+            clock.unit_ns = shown.unit_multiplier_ns().ok().flatten().unwrap_or(1);
+            let value = shown.timestamp().ok().flatten().unwrap_or(0);
+            clock.now_ns = value.saturating_mul(clock.unit_ns);
+        }
+        clock
+    }
+
+    /// When a packet was. Each has to be asked about, since distances add up.
+    fn time_of(&mut self, packet: &TracePacketDecoder<'_>) -> Time {
+        let Ok(Some(timestamp)) = packet.timestamp() else {
+            return Time::None;
+        };
+        match packet.timestamp_clock_id().ok().flatten().or(self.id) {
+            Some(BUILTIN_CLOCK_BOOTTIME) => Time::At(timestamp),
+            id if id.is_some() && id == self.id => {
+                let units_ns = timestamp.saturating_mul(self.unit_ns);
+                if !self.is_incremental {
+                    return Time::At(units_ns);
+                }
+                self.now_ns = self.now_ns.saturating_add(units_ns);
+                Time::At(self.now_ns)
+            }
+            _ => Time::Unknown,
+        }
+    }
+}
+
+fn sequence_flags(packet: &TracePacketDecoder<'_>) -> i32 {
+    packet.sequence_flags().ok().flatten().unwrap_or(0) as i32
+}

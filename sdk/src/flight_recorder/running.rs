@@ -1,0 +1,149 @@
+//! The flight recorders of this process, for what concerns all of them: panics, triggers, the exit.
+//!
+//! The thread that panics or exits may hold any lock, and so may others: it takes no lock but those
+//! of the recorders, with a limit, and the work is done by the recorders' threads.
+
+use std::cell::Cell;
+use std::panic::{self, PanicHookInfo};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::desk::{Answer, Desk, EXIT, PANIC, Request};
+use crate::forked_child;
+use crate::process_hooks;
+use crate::track_event::Track;
+
+/// How long whoever has something to tell recorders waits for others that start and stop them.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+static RUNNING: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// Whether this is a thread of a recorder, which cannot wait for itself.
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a recorder is there for.
+pub(super) struct Running {
+    pub(super) desk: Arc<Desk>,
+    pub(super) on_panic: bool,
+    pub(super) on_exit: bool,
+    /// How long a panic and an exit wait for what is saved.
+    pub(super) patience: Duration,
+    pub(super) triggers: Vec<TriggerWindow>,
+}
+
+/// What a trigger saves.
+#[derive(Clone, Debug)]
+pub(super) struct TriggerWindow {
+    pub(super) name: String,
+    pub(super) before: Option<Duration>,
+    pub(super) after: Duration,
+}
+
+/// From now on this thread is one of a recorder.
+pub(super) fn enter_own_thread() {
+    IS_OWN.set(true);
+}
+
+pub(super) fn is_own_thread() -> bool {
+    IS_OWN.get()
+}
+
+/// From now on the recorder learns of what happens.
+pub(super) fn add(running: &Arc<Running>) {
+    static AT_EXIT: Once = Once::new();
+    static AT_PANICS: Once = Once::new();
+    AT_EXIT.call_once(|| process_hooks::at_exit(finish_all));
+    if running.on_panic {
+        AT_PANICS.call_once(|| {
+            let previous = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                // First, since the one before may end the process.
+                save_panic(info);
+                previous(info);
+            }));
+        });
+    }
+    RUNNING.lock().push(Arc::clone(running));
+}
+
+pub(super) fn remove(running: &Arc<Running>) {
+    RUNNING.lock().retain(|other| !Arc::ptr_eq(other, running));
+}
+
+/// A trigger was hit.
+pub(crate) fn trigger_hit(name: &str) {
+    if forked_child::is_quiet() {
+        return;
+    }
+    let Some(running) = RUNNING.try_lock_for(LOCK_PATIENCE) else {
+        return;
+    };
+    for recorder in running.iter() {
+        for trigger in recorder.triggers.iter().filter(|it| it.name == name) {
+            recorder.desk.ask(Request {
+                track: Some(Track::current_thread()),
+                before: trigger.before,
+                after: trigger.after,
+                ..Request::new(name)
+            });
+        }
+    }
+}
+
+/// Called by a thread that panics, before it unwinds or the process aborts.
+fn save_panic(info: &PanicHookInfo<'_>) {
+    if forked_child::is_quiet() || is_own_thread() {
+        return;
+    }
+    let started = Instant::now();
+    let mut savings = Vec::new();
+    {
+        let Some(running) = RUNNING.try_lock_for(LOCK_PATIENCE) else {
+            return;
+        };
+        for recorder in running.iter().filter(|it| it.on_panic) {
+            let answer = recorder.desk.ask(Request {
+                track: Some(Track::current_thread()),
+                message: Some(info.payload_as_str().unwrap_or("no text").to_owned()),
+                location: info.location().map(ToString::to_string),
+                is_last_word: true,
+                ..Request::new(PANIC)
+            });
+            match answer {
+                // Another panic has asked a moment before. That file is to be there, too, before
+                // the process may abort.
+                Answer::Refused(_, Some(saving)) | Answer::Saving(saving) => {
+                    savings.push((saving, started + recorder.patience));
+                }
+                Answer::Refused(_, None) => {}
+            }
+        }
+    }
+    for (saving, deadline) in savings {
+        // Failures are counted, and told to the callback.
+        let _ = saving.wait_until(deadline);
+    }
+}
+
+/// Called when the process exits.
+extern "C" fn finish_all() {
+    if forked_child::is_quiet() {
+        return;
+    }
+    let started = Instant::now();
+    let running = match RUNNING.try_lock_for(LOCK_PATIENCE) {
+        Some(running) => running.clone(),
+        None => return,
+    };
+    for recorder in &running {
+        if recorder.on_exit {
+            // Who waits for it waits below, for all of them.
+            recorder.desk.ask(Request::new(EXIT));
+        }
+        recorder.desk.finish_early(started + recorder.patience);
+    }
+}

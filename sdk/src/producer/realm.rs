@@ -1,0 +1,29 @@
+//! Which of the services in this process is meant.
+
+/// A service with a producer and memory of its own: that of the process, which all sessions are in,
+/// or that of one capture of a test.
+///
+/// Data sources and trace points are the same for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Realm(u32);
+
+impl Realm {
+    /// That of the process.
+    pub(crate) const PROCESS: Self = Self(0);
+
+    /// That of a capture; each has another number, from 1 on.
+    #[cfg(feature = "testing")]
+    pub(crate) fn of_new_capture() -> Self {
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only that each number is given once counts.
+        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Itself if it is a capture's, else the other.
+    #[cfg(feature = "testing")]
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::PROCESS { other } else { self }
+    }
+}

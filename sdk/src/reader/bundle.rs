@@ -1,0 +1,119 @@
+//! Compressed packets: one packet of the file that holds many.
+
+use std::io;
+use std::ops::Range;
+
+use protozero::{Decoder, Value};
+
+use super::fields;
+
+/// Packets of a bundle, unpacked, take no more memory than this.
+#[cfg(any(feature = "deflate", feature = "zstd"))]
+const UNPACKED_MAX_BYTES: u64 = 128 << 20;
+/// In shorter packets only the first field is looked at: writers of bundles write no other.
+const LOOKED_THROUGH_BYTES: usize = 128;
+
+/// A bundle of compressed packets.
+#[derive(Clone, Debug)]
+pub(super) struct FoundBundle {
+    codec: Codec,
+    /// The compressed bytes in the packet.
+    range: Range<usize>,
+}
+
+/// A way to compress packets.
+#[derive(Clone, Copy, Debug)]
+struct Codec {
+    /// The feature of this crate that has it.
+    feature: &'static str,
+    /// Appends what some bytes unpack to; `None` in a build without the feature.
+    unpack: Option<Unpack>,
+}
+
+type Unpack = fn(&[u8], &mut Vec<u8>) -> io::Result<()>;
+
+/// Also called zlib.
+const DEFLATE: Codec = Codec {
+    feature: "deflate",
+    #[cfg(feature = "deflate")]
+    unpack: Some(inflate),
+    #[cfg(not(feature = "deflate"))]
+    unpack: None,
+};
+
+const ZSTD: Codec = Codec {
+    feature: "zstd",
+    #[cfg(feature = "zstd")]
+    unpack: Some(unzstd),
+    #[cfg(not(feature = "zstd"))]
+    unpack: None,
+};
+
+/// The bundle that a packet is, if it is one.
+#[inline]
+pub(super) fn find(packet: &[u8]) -> Option<FoundBundle> {
+    // The tags of the two fields.
+    if let [0x92, 0x03, ..] | [0xaa, 0x08, ..] = packet {
+        return find_field(packet);
+    }
+    if packet.len() < LOOKED_THROUGH_BYTES {
+        return None;
+    }
+    find_field(packet)
+}
+
+#[cold]
+#[inline(never)]
+fn find_field(packet: &[u8]) -> Option<FoundBundle> {
+    for field in Decoder::new(packet).fields() {
+        let field = field.ok()?;
+        let codec = match field.number {
+            fields::COMPRESSED_PACKETS => DEFLATE,
+            fields::ZSTD_COMPRESSED_PACKETS => ZSTD,
+            _ => continue,
+        };
+        if let Value::Bytes(compressed) = field.value {
+            let start = compressed.as_ptr().addr() - packet.as_ptr().addr();
+            return Some(FoundBundle {
+                codec,
+                range: start..start + compressed.len(),
+            });
+        }
+    }
+    None
+}
+
+impl FoundBundle {
+    /// Appends the packets of the bundle in `packet` to `out`; the error is what the decompressor
+    /// says. Without a decompressor returns the feature that has it.
+    pub(super) fn unpack(
+        &self,
+        packet: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<io::Result<()>, &'static str> {
+        let unpack = self.codec.unpack.ok_or(self.codec.feature)?;
+        Ok(unpack(&packet[self.range.clone()], out))
+    }
+}
+
+#[cfg(feature = "deflate")]
+fn inflate(compressed: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    read_bounded(flate2::read::ZlibDecoder::new(compressed), out)
+}
+
+#[cfg(feature = "zstd")]
+fn unzstd(compressed: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    read_bounded(zstd::stream::read::Decoder::with_buffer(compressed)?, out)
+}
+
+#[cfg(any(feature = "deflate", feature = "zstd"))]
+fn read_bounded(decoder: impl io::Read, out: &mut Vec<u8>) -> io::Result<()> {
+    use std::io::Read as _;
+
+    let read_bytes = decoder.take(UNPACKED_MAX_BYTES + 1).read_to_end(out)?;
+    if read_bytes as u64 > UNPACKED_MAX_BYTES {
+        let text = format!("there are more than {UNPACKED_MAX_BYTES} bytes in them");
+        return Err(io::Error::other(text));
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Why a trace cannot be read at all, or not any further.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// What ends the reading of a trace. Damage that can be stepped over is none: it is a
+/// [`Damage`](super::Damage).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file cannot be opened.
+    Open {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file cannot be read on.
+    Io {
+        /// How far it was read, in bytes.
+        offset: u64,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is no Perfetto trace.
+    NotATrace {
+        /// What it is, if that can be told.
+        found: Option<FileKind>,
+    },
+    /// Packets are compressed in a way that this build has no library for.
+    NoDecompressor {
+        /// The feature of this crate that has it.
+        feature: &'static str,
+        /// The compressed packets' first byte.
+        offset: u64,
+    },
+}
+
+/// Files that are taken for traces at times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A trace in Chrome's JSON format.
+    Json,
+    /// A file compressed by gzip.
+    Gzip,
+    /// A file compressed by zstd as a whole.
+    Zstd,
+    /// A zip archive, such as several traces in one.
+    Zip,
+    /// A page, such as Android's systrace makes.
+    Html,
+    /// The kernel's trace as text.
+    FtraceText,
+    /// A trace in the format of Fuchsia.
+    Fuchsia,
+    /// A recording of `perf`.
+    PerfData,
+}
+
+impl FileKind {
+    /// What begins with these bytes.
+    pub(super) fn of(head: &[u8]) -> Option<Self> {
+        let starts = [
+            (&b"\x1f\x8b"[..], Self::Gzip),
+            (b"\x28\xb5\x2f\xfd", Self::Zstd),
+            (b"PK\x03\x04", Self::Zip),
+            (b"# tracer:", Self::FtraceText),
+            (b"\x10\x00\x04\x46\x78\x54\x16\x00", Self::Fuchsia),
+            (b"PERFILE2", Self::PerfData),
+        ];
+        let binary = starts.iter().find(|(start, _)| head.starts_with(start));
+        if let Some((_, kind)) = binary {
+            return Some(*kind);
+        }
+        match head.trim_ascii_start() {
+            [b'{' | b'[', ..] => Some(Self::Json),
+            [b'<', ..] => Some(Self::Html),
+            _ => None,
+        }
+    }
+
+    /// What it is and what to do about it.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Json => "a JSON trace; Perfetto's `traceconv` and viewer read it",
+            Self::Gzip => "compressed by gzip; unpack it first, with `gunzip`",
+            Self::Zstd => "compressed by zstd; unpack it first, with `unzstd`",
+            Self::Zip => "a zip archive; unpack it first, with `unzip`",
+            Self::Html => "an HTML page; the trace inside of it is text of the kernel",
+            Self::FtraceText => "the kernel's trace as text",
+            Self::Fuchsia => "a trace in Fuchsia's format",
+            Self::PerfData => "a recording of `perf`",
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { path, source } => {
+                write!(f, "{} cannot be opened: {source}", path.display())
+            }
+            Self::Io { offset, source } => {
+                write!(
+                    f,
+                    "the trace cannot be read beyond offset {offset}: {source}"
+                )
+            }
+            Self::NotATrace { found: Some(kind) } => {
+                write!(f, "this is no Perfetto trace, but {}", kind.text())
+            }
+            Self::NotATrace { found: None } => write!(f, "this is no Perfetto trace"),
+            Self::NoDecompressor { feature, offset } => write!(
+                f,
+                "the packets at offset {offset} are compressed: build tracezero with its feature \
+                 `{feature}` to read them"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { source, .. } | Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The packets of a trace, one after the other, out of a file of any size.
+
+use std::fs::File;
+use std::io::{self, Empty, Read};
+use std::path::Path;
+
+use super::bundle::{self, FoundBundle};
+use super::damage::{Damage, DamageKind};
+use super::error::{FileKind, ReadError};
+use super::framer::{Framed, Framer};
+use super::place::PacketPlace;
+
+/// If there is no packet in so many bytes at the start, the file is no trace.
+const FIRST_PACKET_WITHIN_BYTES: u64 = 1 << 20;
+/// What a file is can be told from so many bytes.
+const HEAD_BYTES: usize = 64;
+
+/// Reads the packets of a trace from a file or another source of bytes.
+///
+/// Compressed packets come out unpacked, one by one. Memory is bounded by the largest packet, or by
+/// the largest bundle of compressed ones: 64 and 128 MiB are the limits.
+///
+/// ```
+/// use tracezero::reader::{PacketReader, PacketItem};
+/// use tracezero::{InMemorySession, instant};
+///
+/// let session = InMemorySession::start()?;
+/// instant!("app", "here");
+/// let (trace, _) = session.finish();
+///
+/// let mut packets = PacketReader::new(&trace[..]);
+/// let mut bytes = 0;
+/// while let Some(item) = packets.next()? {
+///     match item {
+///         PacketItem::Packet(packet) => bytes += packet.bytes.len(),
+///         PacketItem::Damage(damage) => println!("{damage}"),
+///     }
+/// }
+/// assert!(bytes < trace.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PacketReader<R> {
+    file: Framer<R>,
+    /// Unpacked packets.
+    bundle: Framer<Empty>,
+    is_in_bundle: bool,
+    /// The packet that was read last.
+    last: LastPacket,
+    next_index: u64,
+    is_first: bool,
+}
+
+/// What comes next in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketItem<'a> {
+    /// A packet.
+    Packet(RawPacket<'a>),
+    /// Bytes that are none.
+    Damage(Damage),
+}
+
+/// A packet as it stands in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawPacket<'a> {
+    /// Where it is.
+    pub place: PacketPlace,
+    /// The encoded `TracePacket`.
+    pub bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct LastPacket {
+    place: PacketPlace,
+    /// 0 if there is none.
+    len: usize,
+}
+
+/// A step that has been made.
+pub(super) enum PacketStep {
+    Packet,
+    Damage(Damage),
+}
+
+impl PacketReader<File> {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
+        let path = path.as_ref();
+        File::open(path)
+            .map(Self::new)
+            .map_err(|source| ReadError::Open {
+                path: path.to_owned(),
+                source,
+            })
+    }
+}
+
+impl<R> PacketReader<R> {
+    /// Reads from a source of bytes, which needs no buffer of its own.
+    pub const fn new(source: R) -> Self {
+        Self {
+            file: Framer::new(source, FIRST_PACKET_WITHIN_BYTES),
+            bundle: Framer::new(io::empty(), u64::MAX),
+            is_in_bundle: false,
+            last: LastPacket {
+                place: PacketPlace {
+                    index: 0,
+                    offset: 0,
+                    unpacked_offset: None,
+                },
+                len: 0,
+            },
+            next_index: 0,
+            is_first: true,
+        }
+    }
+
+    /// The packet that was read last; it is there until the next is asked for.
+    #[must_use]
+    #[inline]
+    pub fn last(&self) -> RawPacket<'_> {
+        let bytes = if self.is_in_bundle {
+            self.bundle.stream.consumed(self.last.len)
+        } else {
+            self.file.stream.consumed(self.last.len)
+        };
+        RawPacket {
+            place: self.last.place,
+            bytes,
+        }
+    }
+
+    /// How far the file has been read, in bytes.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.file.stream.offset()
+    }
+
+    /// Packets read so far.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        self.next_index
+    }
+
+    /// The packet that was read last is malformed: its bytes are reported as damage next, and
+    /// packets are looked for among them. For whoever decodes packets.
+    pub fn reject_last(&mut self, error: protozero::DecodeError) {
+        let kind = DamageKind::MalformedPacket { error };
+        let place = self.last.place;
+        if self.last.len == 0 {
+            return;
+        }
+        match place.unpacked_offset {
+            Some(offset) => self.bundle.reject(u64::from(offset), kind),
+            None => self.file.reject(place.offset, kind),
+        }
+        self.next_index -= 1;
+        self.last.len = 0;
+    }
+}
+
+impl<R: Read> PacketReader<R> {
+    /// The next packet, or what is in its place; `None` at the end of the trace.
+    ///
+    /// # Errors
+    ///
+    /// If the source fails, is no trace, or is compressed in a way that this build cannot unpack.
+    // An iterator cannot lend out what it owns.
+    #[expect(clippy::should_implement_trait)]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<PacketItem<'_>>, ReadError> {
+        Ok(match self.step()? {
+            None => None,
+            Some(PacketStep::Packet) => Some(PacketItem::Packet(self.last())),
+            Some(PacketStep::Damage(damage)) => Some(PacketItem::Damage(damage)),
+        })
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self) -> Result<Option<PacketStep>, ReadError> {
+        self.last.len = 0;
+        if self.is_in_bundle
+            && let Some(step) = self.step_in_bundle()?
+        {
+            return Ok(Some(step));
+        }
+        if self.is_first {
+            self.look_at_head()?;
+        }
+        loop {
+            let framed = self.file.next();
+            match framed.map_err(|source| self.io_error(source))? {
+                None => return Ok(None),
+                Some(Framed::Packet { offset, len }) => {
+                    self.last.place.offset = offset;
+                    self.last.place.unpacked_offset = None;
+                    self.last.len = len;
+                    let Some(found) = bundle::find(self.file.stream.consumed(len)) else {
+                        self.count();
+                        return Ok(Some(PacketStep::Packet));
+                    };
+                    if let Some(step) = self.open_bundle(found)? {
+                        return Ok(Some(step));
+                    }
+                    // An empty one is passed over.
+                    if let Some(step) = self.step_in_bundle()? {
+                        return Ok(Some(step));
+                    }
+                }
+                Some(Framed::Gap {
+                    offset,
+                    length_bytes,
+                    kind,
+                }) => {
+                    let is_truncated = matches!(kind, DamageKind::Truncated { .. });
+                    if self.next_index == 0 && !is_truncated && !self.file.is_at_packet() {
+                        return Err(ReadError::NotATrace { found: None });
+                    }
+                    return Ok(Some(PacketStep::Damage(Damage {
+                        offset,
+                        unpacked_offset: None,
+                        length_bytes,
+                        after_packet: self.next_index.checked_sub(1),
+                        kind,
+                    })));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn count(&mut self) {
+        self.last.place.index = self.next_index;
+        self.file.search_max_bytes = u64::MAX;
+        self.next_index += 1;
+    }
+
+    /// The next packet of the bundle; `None` at its end.
+    fn step_in_bundle(&mut self) -> Result<Option<PacketStep>, ReadError> {
+        let framed = self.bundle.next();
+        let step = match framed.map_err(|source| self.io_error(source))? {
+            None => {
+                self.is_in_bundle = false;
+                return Ok(None);
+            }
+            Some(Framed::Packet { offset, len }) => {
+                // Bundles are shorter than 4 GiB.
+                self.last.place.unpacked_offset = u32::try_from(offset).ok();
+                self.last.len = len;
+                self.count();
+                if bundle::find(self.bundle.stream.consumed(len)).is_some() {
+                    let kind = DamageKind::NestedBundle;
+                    self.last.len = 0;
+                    return Ok(Some(PacketStep::Damage(Damage::of_packet(
+                        self.last.place,
+                        len as u64,
+                        kind,
+                    ))));
+                }
+                PacketStep::Packet
+            }
+            Some(Framed::Gap {
+                offset,
+                length_bytes,
+                kind,
+            }) => PacketStep::Damage(Damage {
+                offset: self.last.place.offset,
+                unpacked_offset: Some(offset),
+                length_bytes,
+                after_packet: self.next_index.checked_sub(1),
+                kind,
+            }),
+        };
+        Ok(Some(step))
+    }
+
+    /// Unpacks the last packet of the file; returns what is wrong with it.
+    #[cold]
+    fn open_bundle(&mut self, found: FoundBundle) -> Result<Option<PacketStep>, ReadError> {
+        let packet = self.file.stream.consumed(self.last.len);
+        let mut unpacked = Ok(Ok(()));
+        self.bundle.stream.replace(|out| {
+            unpacked = found.unpack(packet, out);
+        });
+        let kind = match unpacked {
+            Ok(Ok(())) => {
+                self.is_in_bundle = true;
+                return Ok(None);
+            }
+            Ok(Err(error)) => DamageKind::Compressed {
+                reason: error.to_string(),
+            },
+            Err(feature) => {
+                let offset = self.last.place.offset;
+                return Err(ReadError::NoDecompressor { feature, offset });
+            }
+        };
+        let place = self.last.place;
+        let length_bytes = self.file.stream.offset() - place.offset;
+        self.last.len = 0;
+        Ok(Some(PacketStep::Damage(Damage {
+            offset: place.offset,
+            unpacked_offset: None,
+            length_bytes,
+            after_packet: self.next_index.checked_sub(1),
+            kind,
+        })))
+    }
+
+    /// Tells other files from traces.
+    #[cold]
+    fn look_at_head(&mut self) -> Result<(), ReadError> {
+        self.is_first = false;
+        let wanted = self.file.stream.want(HEAD_BYTES);
+        wanted.map_err(|source| self.io_error(source))?;
+        let head = self.file.stream.available();
+        // A JSON file may begin with a line's end, which is the tag of a packet as well.
+        let found =
+            FileKind::of(head).filter(|kind| !head.starts_with(b"\n") || *kind != FileKind::Json);
+        if let Some(kind) = found {
+            return Err(ReadError::NotATrace { found: Some(kind) });
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn io_error(&self, source: io::Error) -> ReadError {
+        ReadError::Io {
+            offset: self.file.stream.offset(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Whether bytes look like a packet: how reading finds its way back after damage.
+
+use protozero::{Decoder, Field, Value};
+
+use super::fields;
+
+/// Packets have few fields: that of the payload, and what the service knows.
+const FIELDS_MAX: usize = 64;
+/// Beyond the last field that packets may have.
+const FIELD_NUMBER_END: u32 = 2000;
+
+/// Whether `bytes` look like a packet and not like something inside of one.
+pub(super) fn is_plausible(bytes: &[u8]) -> bool {
+    let mut is_anchored = false;
+    for (index, field) in Decoder::new(bytes).fields().enumerate() {
+        let Ok(field) = field else { return false };
+        if index == FIELDS_MAX || field.number >= FIELD_NUMBER_END || !has_its_wire_type(field) {
+            return false;
+        }
+        is_anchored |= matches!(
+            field.number,
+            fields::TIMESTAMP
+                | fields::SEQUENCE_ID
+                | fields::COMPRESSED_PACKETS
+                | fields::ZSTD_COMPRESSED_PACKETS
+        );
+    }
+    is_anchored
+}
+
+/// Whether a field has the wire type that the schema gives it, as far as it is known here.
+pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
+    match field.number {
+        fields::TIMESTAMP
+        | fields::TIMESTAMP_CLOCK_ID
+        | fields::TRUSTED_UID
+        | fields::SEQUENCE_ID
+        | fields::TRUSTED_PID
+        | fields::MACHINE_ID
+        | fields::SEQUENCE_FLAGS
+        | fields::INCREMENTAL_STATE_CLEARED
+        | fields::PREVIOUS_PACKET_DROPPED
+        | fields::FIRST_PACKET_ON_SEQUENCE => matches!(field.value, Value::Varint(_)),
+        fields::CLOCK_SNAPSHOT
+        | fields::TRACK_EVENT
+        | fields::INTERNED_DATA
+        | fields::TRACE_CONFIG
+        | fields::TRACE_STATS
+        | fields::COMPRESSED_PACKETS
+        | fields::TRACE_PACKET_DEFAULTS
+        | fields::TRACK_DESCRIPTOR
+        | fields::EXTENSION_DESCRIPTOR
+        | fields::ZSTD_COMPRESSED_PACKETS => matches!(field.value, Value::Bytes(_)),
+        // Not a field of packets: what it most likely is, is a packet in the middle of another.
+        1 => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,196 @@
+//! From the records of a trace to spans, instants and counters.
+
+use super::event::{EventData, Kind};
+use super::trace::{Contents, TrackData};
+use crate::reader::{
+    self, Event, EventKind, Level, ReadError, Record, Rule, TraceReader, TrackId, TrackKind, Value,
+};
+use crate::track_event::CounterValue;
+
+/// An event as it was read.
+struct RawEvent {
+    timestamp_ns: u64,
+    track: TrackId,
+    kind: EventKind,
+    name: String,
+    categories: Vec<String>,
+    args: Vec<(String, Value)>,
+    flows: Vec<u64>,
+    counters: Vec<(TrackId, CounterValue)>,
+}
+
+impl RawEvent {
+    fn new(event: &Event<'_>) -> Self {
+        let arg = |arg: reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
+        Self {
+            timestamp_ns: event.timestamp_ns,
+            track: event.track,
+            kind: event.kind,
+            name: event.name().to_owned(),
+            categories: event.categories().map(str::to_owned).collect(),
+            args: event.args().map(arg).collect(),
+            flows: event.flows().chain(event.terminating_flows()).collect(),
+            counters: event.extra_counters().to_vec(),
+        }
+    }
+}
+
+impl Contents {
+    pub(super) fn read(bytes: &[u8], this_thread: Option<i32>) -> Result<Self, ReadError> {
+        let mut contents = Self::default();
+        let mut raw_events = Vec::new();
+        let mut reader = TraceReader::new(bytes);
+        while let Some(record) = reader.next()? {
+            match record {
+                Record::Event(event) => raw_events.push(RawEvent::new(&event)),
+                Record::Packet(other) => {
+                    if let Some(payload) = other.packet.payload() {
+                        contents
+                            .packets
+                            .push((payload.field, payload.bytes.to_owned()));
+                    }
+                }
+                // Nothing is missing before the first packet of a sequence but its past.
+                Record::Loss(loss) if loss.is_at_start && loss.bits == 1 => {}
+                Record::Loss(loss) => {
+                    let causes: Vec<&str> = loss.causes().collect();
+                    contents.losses.push(format!(
+                        "packets of sequence {} before packet {} ({})",
+                        loss.sequence_id,
+                        loss.place.index,
+                        causes.join(", ")
+                    ));
+                }
+                _ => {}
+            }
+        }
+        for (id, track) in reader.tracks().iter() {
+            let name = reader.tracks().title(id, reader.names());
+            contents
+                .tracks
+                .push(TrackData::new(name, &track.kind, this_thread));
+        }
+        // Those of one time stay in the order in which they were written.
+        raw_events.sort_by_key(|event| event.timestamp_ns);
+        contents.put_together(raw_events);
+        reader::check(bytes, |finding| {
+            // Spans without one of their ends were found above, by name.
+            if finding.level == Level::Error && finding.rule != Rule::Nesting {
+                contents.faults.push(finding.to_string());
+            }
+        })?;
+        Ok(contents)
+    }
+
+    /// `raw_events` are in the order of their times.
+    fn put_together(&mut self, raw_events: Vec<RawEvent>) {
+        // Spans that have not ended, by track.
+        let mut open: Vec<Vec<usize>> = self.tracks.iter().map(|_| Vec::new()).collect();
+        for mut raw in raw_events {
+            for (track, value) in raw.counters.drain(..) {
+                self.tracks[track.index()].count(raw.timestamp_ns, value);
+            }
+            let track = raw.track.index();
+            let open = &mut open[track];
+            // What was written with its duration is over by its time.
+            while let Some(&last) = open.last()
+                && self.events[last]
+                    .end_ns
+                    .is_some_and(|end_ns| end_ns <= raw.timestamp_ns)
+            {
+                open.pop();
+            }
+            let (kind, end_ns) = match raw.kind {
+                EventKind::Counter(value) => {
+                    self.tracks[track].count(raw.timestamp_ns, value);
+                    continue;
+                }
+                EventKind::SliceEnd => {
+                    match open.pop() {
+                        Some(begun) => self.events[begun].end(raw),
+                        None => self.faults.push(format!(
+                            "a span ends on {} that did not begin there",
+                            self.tracks[track].label
+                        )),
+                    }
+                    continue;
+                }
+                EventKind::SliceBegin => (Kind::Span, None),
+                EventKind::Slice { duration_ns } => (
+                    Kind::Span,
+                    Some(raw.timestamp_ns.saturating_add(duration_ns)),
+                ),
+                EventKind::Instant => (Kind::Instant, Some(raw.timestamp_ns)),
+            };
+            let index = self.events.len();
+            let parent = open.last().copied();
+            match parent {
+                Some(parent) => self.events[parent].children.push(index),
+                None => self.tracks[track].roots.push(index),
+            }
+            if kind == Kind::Span {
+                open.push(index);
+            }
+            self.events.push(EventData {
+                kind,
+                name: raw.name,
+                categories: raw.categories,
+                args: raw.args,
+                track,
+                start_ns: raw.timestamp_ns,
+                end_ns,
+                parent,
+                children: Vec::new(),
+                flows: raw.flows,
+            });
+        }
+        for event in &self.events {
+            if event.end_ns.is_none() {
+                let label = &self.tracks[event.track].label;
+                let name = &event.name;
+                self.faults
+                    .push(format!("span {name:?} on {label} has not ended"));
+            }
+        }
+    }
+}
+
+impl EventData {
+    fn end(&mut self, raw: RawEvent) {
+        self.end_ns = Some(raw.timestamp_ns);
+        self.args.extend(raw.args);
+        self.flows.extend(raw.flows);
+    }
+}
+
+impl TrackData {
+    fn new(name: &str, kind: &TrackKind, this_thread: Option<i32>) -> Self {
+        let what = match kind {
+            TrackKind::Process { .. } => "process",
+            TrackKind::Thread { .. } => "thread",
+            TrackKind::Counter(_) => "counter",
+            _ => "track",
+        };
+        let label = match kind {
+            TrackKind::Thread { tid, .. } if Some(*tid) == this_thread => "this thread".to_owned(),
+            _ if name.is_empty() => what.to_owned(),
+            _ => format!("{what} {name:?}"),
+        };
+        Self {
+            name: name.to_owned(),
+            label,
+            is_thread: what == "thread",
+            is_counter: what == "counter",
+            roots: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    fn count(&mut self, timestamp_ns: u64, value: CounterValue) {
+        let value = match value {
+            CounterValue::Int(value) => value as f64,
+            CounterValue::Double(value) => value,
+        };
+        self.values.push((timestamp_ns, value));
+    }
+}

@@ -1,0 +1,79 @@
+//! The values of a counter.
+
+use super::failure;
+use super::trace::{Trace, TrackData};
+
+/// A counter of a trace, which has at least one value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// With their times, in order.
+    values: Vec<(u64, f64)>,
+}
+
+impl Counter {
+    #[track_caller]
+    pub(super) fn find(trace: &Trace, name: &str) -> Self {
+        // Several of one name, of different threads for instance, are taken together.
+        let has_name = |track: &&TrackData| track.is_counter && track.name == name;
+        let tracks = trace.contents.tracks.iter().filter(has_name);
+        let mut values: Vec<(u64, f64)> = tracks.flat_map(|track| &track.values).copied().collect();
+        values.sort_by_key(|(timestamp_ns, _)| *timestamp_ns);
+        if values.is_empty() {
+            let names = trace.counter_names();
+            let similar = match failure::closest(name, names.iter().copied()) {
+                Some(similar) => format!("; is it {similar:?}?"),
+                None => String::new(),
+            };
+            let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+            match names.as_slice() {
+                [] => panic!("expected counter {name:?}, but the trace has no counters"),
+                _ => panic!(
+                    "expected counter {name:?}{similar}{}",
+                    failure::list("\ncounters of the trace", &names)
+                ),
+            }
+        }
+        Self { values }
+    }
+
+    /// Its values, in the order of their times.
+    #[must_use]
+    pub fn values(&self) -> Vec<f64> {
+        self.values.iter().map(|(_, value)| *value).collect()
+    }
+
+    /// Its values with their times, in nanoseconds on the trace clock.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.values.iter().copied()
+    }
+
+    /// The first value.
+    #[must_use]
+    pub fn first(&self) -> f64 {
+        self.fold(|first, _| first)
+    }
+
+    /// The last value.
+    #[must_use]
+    pub fn last(&self) -> f64 {
+        self.fold(|_, last| last)
+    }
+
+    /// The smallest value.
+    #[must_use]
+    pub fn min(&self) -> f64 {
+        self.fold(f64::min)
+    }
+
+    /// The largest value.
+    #[must_use]
+    pub fn max(&self) -> f64 {
+        self.fold(f64::max)
+    }
+
+    fn fold(&self, choose: impl Fn(f64, f64) -> f64) -> f64 {
+        let values = self.values.iter().map(|(_, value)| *value);
+        // There is at least one.
+        values.reduce(choose).unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,115 @@
+//! What a capture records with: a service, a producer and a session that nobody else has.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::consumer::{Report, TraceConfig};
+use crate::error::Error;
+use crate::forked_child;
+use crate::ids::SessionId;
+use crate::producer::{self, Realm};
+use crate::runtime::Runtime;
+use crate::service::{Recording, SessionOwner, SessionRequest};
+use crate::shm::Geometry;
+
+/// Shared memory of a capture. Each thread that is in the middle of a chunk has a page of it; pages that
+/// are never used cost nothing.
+const SIZE_BYTES: usize = 1 << 20;
+const PAGE_SIZE_BYTES: usize = 4096;
+
+/// How long to wait at a time for data sources that stop.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// The session of a capture, in a realm of its own. Ends when it is dropped.
+pub(super) struct CaptureSession {
+    connected: ConnectedRuntime,
+    id: SessionId,
+}
+
+impl CaptureSession {
+    /// Has everything recorded that threads do which are attached to its realm.
+    pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
+        let recording = Arc::new(Recording::new(config)?);
+        let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
+        let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
+        let realm = Realm::of_new_capture();
+        let (runtime, control) =
+            Runtime::new(realm, Some(geometry)).map_err(Error::SharedMemory)?;
+        // A child that is forked from now on has copies of its locks.
+        inside.for_good();
+        producer::connect(realm, &control, runtime.arbiter());
+        let runtime = Arc::new(runtime);
+        let connected = ConnectedRuntime { realm, runtime };
+        let id = connected.runtime.service().enable(SessionRequest {
+            recording,
+            uid: rustix::process::getuid().as_raw(),
+            owner: Arc::new(Owner),
+            writes_into_file: false,
+            wake: None,
+        })?;
+        Ok(Self { connected, id })
+    }
+
+    pub(super) fn realm(&self) -> Realm {
+        self.connected.realm
+    }
+
+    /// Stops recording; returns the trace and its account. Both are empty in a forked child.
+    pub(super) fn finish(self) -> (Vec<u8>, Report) {
+        let mut trace = Vec::new();
+        let Ok(runtime) = self.connected.runtime.here() else {
+            return (trace, Report::default());
+        };
+        let service = runtime.service();
+        service.flush_and_disable(self.id);
+        // There is no thread for its timers, which end the patience with data sources.
+        loop {
+            let deadline_ns = service.run_due_timers();
+            let wait = deadline_ns.map_or(WAIT, |deadline_ns| {
+                Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()))
+            });
+            if service.wait_until_disabled(self.id, wait.min(WAIT)) {
+                break;
+            }
+        }
+        service.read(self.id, &mut trace);
+        let counts = service.read_counts(self.id);
+        let stats = service.stats(self.id).unwrap_or_default();
+        // Nested trace points are counted for the process, and say nothing about this capture.
+        let report = Report::new(counts, trace.len() as u64, stats.sequences, 0);
+        (trace, report)
+    }
+}
+
+impl Drop for CaptureSession {
+    fn drop(&mut self) {
+        if let Ok(runtime) = self.connected.runtime.here() {
+            let service = runtime.service();
+            service.disable(self.id);
+            service.free(self.id);
+        }
+    }
+}
+
+/// Has the data sources of the process take part in a realm, as long as it lives.
+struct ConnectedRuntime {
+    realm: Realm,
+    runtime: Arc<Runtime>,
+}
+
+impl Drop for ConnectedRuntime {
+    fn drop(&mut self) {
+        match forked_child::enter() {
+            Some(_inside) => producer::disconnect(self.realm),
+            // It is the parent's, who may have locked what it consists of.
+            None => mem::forget(Arc::clone(&self.runtime)),
+        }
+    }
+}
+
+/// Whoever captures asks for everything, and waits for no call.
+struct Owner;
+
+impl SessionOwner for Owner {}

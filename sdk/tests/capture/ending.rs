@@ -1,0 +1,110 @@
+//! How captures end, and what becomes of threads that go on.
+
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tracezero::testing::{CaptureHandle, capture};
+use tracezero::{instant, span};
+
+#[test]
+fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let capture = capture();
+    let writers: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            capture.spawn(move || {
+                let mut count = 0_u64;
+                // Relaxed: nothing is handed over by it.
+                while !stop.load(Ordering::Relaxed) {
+                    let _span = span!("test", "write", count = count);
+                    count += 1;
+                }
+                // The capture is over, and the guard still there.
+                CaptureHandle::current()
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(20));
+    let trace = capture.finish();
+    instant!("test", "after");
+    thread::sleep(Duration::from_millis(5));
+    // Relaxed: as above.
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert_eq!(writer.join().unwrap(), None);
+    }
+    trace.assert_no_loss();
+    trace.span("write").at_least(1);
+    trace.instant("after").never();
+}
+
+#[test]
+fn a_capture_that_is_dropped_is_over() {
+    let dropped = capture();
+    let handle = dropped.handle();
+    drop(dropped);
+    assert_eq!(CaptureHandle::current(), None);
+    let _attached = handle.attach();
+    instant!("test", "nowhere");
+    // A new one is not confused by it.
+    let capture = capture();
+    instant!("test", "here");
+    let trace = capture.finish();
+    assert_eq!(trace.instants().count(), 1);
+}
+
+#[test]
+fn a_test_that_panics_ends_its_capture_and_spans() {
+    let outer = capture();
+    let panicked = panic::catch_unwind(|| {
+        let _inner = capture();
+        let _span = span!("test", "of the inner one");
+        panic!("as a test does that fails");
+    });
+    assert!(panicked.is_err());
+    let panicked = panic::catch_unwind(|| {
+        let _span = span!("test", "of the outer one");
+        panic!("as a test does that expects it");
+    });
+    assert!(panicked.is_err());
+    let trace = outer.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace.span("of the inner one").never();
+    trace.span("of the outer one").once().has_ended();
+}
+
+#[test]
+fn a_thread_that_has_ended_is_in_the_trace() {
+    let capture = capture();
+    for number in 0..100 {
+        let spawned = capture.spawn(move || drop(span!("test", "short", number = number)));
+        spawned.join().unwrap();
+    }
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace.span("short").times(100);
+}
+
+#[test]
+fn what_a_thread_wrote_so_far_is_in_the_trace_though_it_sits_in_a_span() {
+    let capture = capture();
+    let (tell, told) = mpsc::channel();
+    let (let_go, wait) = mpsc::channel::<()>();
+    let sits = capture.spawn(move || {
+        let _span = span!("test", "sits");
+        instant!("test", "waits");
+        tell.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    told.recv().unwrap();
+    let trace = capture.finish();
+    drop(let_go);
+    sits.join().unwrap();
+    trace.assert_no_loss();
+    assert_eq!(trace.span("sits").once().single().duration(), None);
+    trace.instant("waits").once().inside("sits");
+}

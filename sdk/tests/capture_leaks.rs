@@ -1,0 +1,88 @@
+//! Captures one after the other leave nothing behind. A process of its own, since it looks at all of it.
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+
+use tracezero::testing::capture;
+use tracezero::{InMemorySession, instant, service_state, span};
+
+/// What the process has.
+#[derive(Debug)]
+struct Usage {
+    threads: usize,
+    mappings: usize,
+    files: usize,
+    resident_bytes: usize,
+}
+
+impl Usage {
+    fn now() -> Self {
+        let entries = |path| fs::read_dir(path).expect("procfs").count();
+        let status = fs::read_to_string("/proc/self/statm").expect("procfs");
+        let pages = status
+            .split(' ')
+            .nth(1)
+            .and_then(|pages| pages.parse().ok());
+        Self {
+            threads: entries("/proc/self/task"),
+            mappings: fs::read_to_string("/proc/self/maps")
+                .expect("procfs")
+                .lines()
+                .count(),
+            files: entries("/proc/self/fd"),
+            resident_bytes: pages.map_or(0, |pages: usize| pages * 4096),
+        }
+    }
+}
+
+#[test]
+fn thousands_of_captures_leave_nothing_behind() {
+    // A thread of a pool that all of them use, and that never ends.
+    let (send, receive) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    let pool = thread::spawn(move || receive.into_iter().for_each(|work| work()));
+    let capture_once = || {
+        let capture = capture();
+        let _span = span!("test", "span");
+        let (tell, told) = mpsc::channel();
+        let work = capture.handle().wrap(move || {
+            instant!("test", "on a pool");
+            let _ = tell.send(());
+        });
+        send.send(Box::new(work)).expect("the pool");
+        told.recv().expect("an answer");
+        capture
+            .spawn(|| instant!("test", "spawned"))
+            .join()
+            .expect("joined");
+        let trace = capture.finish();
+        assert_eq!(trace.instants().count(), 2);
+    };
+    (0..200).for_each(|_| capture_once());
+    let before = Usage::now();
+    (0..1500).for_each(|_| capture_once());
+    let after = Usage::now();
+
+    assert_eq!(after.threads, before.threads, "{before:?} {after:?}");
+    assert_eq!(after.files, before.files, "{before:?} {after:?}");
+    assert!(
+        after.mappings <= before.mappings + 8,
+        "{before:?} {after:?}"
+    );
+    assert!(
+        after.resident_bytes <= before.resident_bytes + (4 << 20),
+        "{before:?} {after:?}"
+    );
+
+    // Nor is a place for sessions taken.
+    let sessions: Vec<_> = (0..15)
+        .map(|_| InMemorySession::start().expect("a place"))
+        .collect();
+    assert_eq!(service_state().session_count, 15);
+    instant!("test", "in all of them");
+    for session in sessions {
+        assert_eq!(session.finish().1.events, 1);
+    }
+    drop(send);
+    pool.join().expect("joined");
+}

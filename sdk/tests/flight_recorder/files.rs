@@ -1,0 +1,115 @@
+//! Where snapshots go, and how many there may be.
+
+use std::fs;
+use std::sync::mpsc;
+
+use tracezero::FlightError;
+
+use crate::trace::{Folder, Trace, record};
+
+#[test]
+fn a_file_says_in_its_name_what_it_is_and_is_complete() {
+    let folder = Folder::new("name");
+    let recorder = folder.recorder().start().unwrap();
+    let path = recorder.snapshot("../slow request!").save().unwrap();
+    assert_eq!(path.parent(), Some(folder.path.as_path()));
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("flight-.._slow_request_-2"), "{name}");
+    let pid = std::process::id();
+    assert!(name.contains(&format!("Z-{pid}-")), "{name}");
+    assert_eq!(folder.files(), [name]);
+}
+
+#[test]
+fn the_oldest_files_make_room_and_those_of_others_stay() {
+    let folder = Folder::new("limit");
+    let others = ["flight-notes.txt", "app.pftrace", "flight-a-b-c-d.pftrace"];
+    for name in others {
+        fs::write(folder.path.join(name), "mine").unwrap();
+    }
+    // Of processes before this one.
+    for name in ["a-20200101T000000Z-7-1", "b-20210101T000000Z-8-1"] {
+        fs::write(folder.path.join(format!("flight-{name}.pftrace")), "").unwrap();
+    }
+    let left_behind = "flight-a-20200101T000000Z-7-2.pftrace.partial";
+    fs::write(folder.path.join(left_behind), "").unwrap();
+    let recorder = folder.recorder().limit_files(3).start().unwrap();
+    let mut saved = Vec::new();
+    for number in 0..10 {
+        saved.push(recorder.snapshot(&format!("n{number}")).save().unwrap());
+        let files = folder.files();
+        let of_recorders = files.len() - others.len();
+        assert_eq!(of_recorders, 3, "{files:?}");
+        assert!(others.iter().all(|it| files.iter().any(|file| file == it)));
+    }
+    assert!(saved[..7].iter().all(|path| !path.exists()));
+    assert!(saved[7..].iter().all(|path| path.exists()));
+}
+
+#[test]
+fn a_snapshot_can_have_a_file_of_its_own() {
+    let folder = Folder::new("own");
+    let recorder = folder.recorder().limit_files(1).start().unwrap();
+    recorder.snapshot("usual").save().unwrap();
+    let path = folder.path.join("own.pftrace");
+    record(1);
+    for _ in 0..3 {
+        let saved = recorder.snapshot("own").to_file(&path).save().unwrap();
+        assert_eq!(saved, path);
+    }
+    assert_eq!(Trace::of(&path).numbers(), [1]);
+    assert_eq!(folder.files().len(), 2);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_counted() {
+    let folder = Folder::new("failure");
+    let (tell, told) = mpsc::channel();
+    let recorder = folder
+        .recorder()
+        .on_saved(move |name, outcome| {
+            tell.send((name.to_owned(), outcome.clone())).unwrap();
+            panic!("an application's fault");
+        })
+        .start()
+        .unwrap();
+    let path = folder.path.join("missing").join("file.pftrace");
+    let outcome = recorder.snapshot("lost").to_file(&path).save();
+    let Err(FlightError::File { path: culprit, .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(culprit, path);
+    let (name, outcome) = told.recv().unwrap();
+    assert_eq!(name, "lost");
+    let text = outcome.unwrap_err().to_string();
+    assert!(
+        text.contains("missing/file.pftrace: No such file"),
+        "{text}"
+    );
+
+    // And the folder is gone, and comes back.
+    fs::remove_dir_all(&folder.path).unwrap();
+    assert!(recorder.snapshot("lost").save().is_err());
+    fs::create_dir_all(&folder.path).unwrap();
+    assert!(recorder.snapshot("lost").save().is_ok());
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.failed), (1, 2));
+    let last = stats.last_failure.unwrap().to_string();
+    assert!(last.contains("flight-lost-"), "{last}");
+    assert_eq!(told.iter().count(), 2);
+}
+
+#[test]
+fn an_exit_snapshot_is_saved_when_the_recorder_ends_if_it_was_asked_for() {
+    let folder = Folder::new("exit");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    assert_eq!(recorder.stop().saved, 0);
+    assert!(folder.files().is_empty());
+    let recorder = folder.recorder().snapshot_on_exit().start().unwrap();
+    record(2);
+    drop(recorder);
+    let trace = folder.only_trace();
+    assert!(trace.has("exit"));
+    assert_eq!(trace.numbers(), [2]);
+}

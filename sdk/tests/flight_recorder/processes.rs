@@ -1,0 +1,209 @@
+//! Processes that abort, exit and get signals: this executable anew, alone in its main thread.
+
+use std::env;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{self, Command, ExitStatus};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
+use tracezero::{FlightRecorder, FlightRecorderBuilder, Signal, instant};
+
+use crate::trace::{Folder, record};
+
+/// Names the folder that a process of its own saves into.
+const FOLDER: &str = "TRACEZERO_TEST_FOLDER";
+
+/// Longer than anything takes that does not hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A recorder that nobody drops.
+static RECORDER: OnceLock<FlightRecorder> = OnceLock::new();
+
+/// Runs the test `role` of this executable, as a process of its own.
+fn run(role: &str, folder: &Folder) -> ExitStatus {
+    let role = format!("processes::{role}");
+    Command::new(env::current_exe().unwrap())
+        .args([
+            &role,
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(FOLDER, &folder.path)
+        .status()
+        .unwrap()
+}
+
+/// A recorder of this process, if it is one that `run` has started.
+fn recorder_of_process() -> Option<FlightRecorderBuilder> {
+    let folder = PathBuf::from(env::var_os(FOLDER)?);
+    Some(FlightRecorder::builder().at_most_kib(256).directory(folder))
+}
+
+#[test]
+fn a_process_that_a_panic_aborts_leaves_what_led_up_to_it() {
+    let folder = Folder::new("abort");
+    let status = run("aborts", &folder);
+    assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
+    let trace = folder.only_trace();
+    assert_eq!(trace.numbers(), [1, 2]);
+    assert!(trace.has("panic"));
+    assert!(trace.texts.iter().any(|it| it == "this is the end"));
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn aborts() {
+    /// It cannot unwind, so that a panic in it aborts the process.
+    extern "C" fn panics() {
+        panic!("this is the end");
+    }
+
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    let _recorder = builder.snapshot_on_panic().start().unwrap();
+    record(1);
+    thread::spawn(|| {
+        record(2);
+        panics();
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn so_does_one_that_aborts_in_the_middle_of_an_event() {
+    let folder = Folder::new("abort-in-event");
+    let started = Instant::now();
+    let status = run("aborts_in_event", &folder);
+    assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
+    assert!(started.elapsed() < PATIENCE);
+    assert_eq!(folder.only_trace().numbers(), [1]);
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn aborts_in_event() {
+    struct Aborts;
+
+    impl fmt::Display for Aborts {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            extern "C" fn panics() {
+                panic!("here");
+            }
+            panics();
+            Ok(())
+        }
+    }
+
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    let _recorder = builder.snapshot_on_panic().start().unwrap();
+    record(1);
+    instant!("test", "half", argument = %Aborts);
+}
+
+#[test]
+fn an_exit_saves_nothing_unless_it_is_asked_to() {
+    let folder = Folder::new("exit-nothing");
+    assert!(run("exits", &folder).success());
+    assert!(folder.files().is_empty());
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn exits() {
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    RECORDER.get_or_init(|| builder.start().unwrap());
+    record(1);
+    process::exit(0);
+}
+
+#[test]
+fn an_exit_saves_what_it_is_asked_to() {
+    let folder = Folder::new("exit-asked");
+    assert!(run("exits_with_snapshot", &folder).success());
+    let trace = folder.only_trace();
+    assert_eq!(trace.numbers(), [1]);
+    assert!(trace.has("exit"));
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn exits_with_snapshot() {
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    RECORDER.get_or_init(|| builder.snapshot_on_exit().start().unwrap());
+    record(1);
+    process::exit(0);
+}
+
+#[test]
+fn an_exit_saves_the_windows_that_are_open() {
+    let folder = Folder::new("exit-window");
+    let started = Instant::now();
+    assert!(run("exits_in_window", &folder).success());
+    assert!(started.elapsed() < PATIENCE);
+    assert_eq!(folder.only_trace().numbers(), [1, 2]);
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn exits_in_window() {
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    let recorder = RECORDER.get_or_init(|| builder.start().unwrap());
+    record(1);
+    let hour = Duration::from_secs(3600);
+    recorder.around("window", hour, hour).save_in_background();
+    record(2);
+    process::exit(0);
+}
+
+#[test]
+fn a_signal_saves_what_led_up_to_it_and_the_process_goes_on() {
+    let folder = Folder::new("signal");
+    assert!(run("gets_signals", &folder).success());
+    let files = folder.files();
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files[0].starts_with("flight-signal_HUP-"), "{files:?}");
+    assert!(files[1].starts_with("flight-signal_USR2-"), "{files:?}");
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn gets_signals() {
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    let recorder = builder
+        .snapshot_on_signal(Signal::User2)
+        .snapshot_on_signal(Signal::Hangup)
+        .start()
+        .unwrap();
+    record(1);
+    let started = Instant::now();
+    for (count, signal) in (1..).zip([ProcessSignal::USR2, ProcessSignal::HUP]) {
+        kill_process(getpid(), signal).unwrap();
+        while recorder.stats().saved < count && started.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // Not once more, within the interval.
+    kill_process(getpid(), ProcessSignal::USR2).unwrap();
+    while recorder.stats().too_soon == 0 && started.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(recorder.stop().saved, 2);
+}

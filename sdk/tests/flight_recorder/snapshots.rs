@@ -1,0 +1,256 @@
+//! What is in the file of a snapshot.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracezero::{activate_trigger, span};
+
+use crate::trace::{Folder, Trace, record};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Far more than a ring of 256 KiB holds.
+const LAPS: u64 = 50_000;
+
+#[test]
+fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
+    let folder = Folder::new("newest");
+    let recorder = folder.recorder().start().unwrap();
+    (0..LAPS).for_each(record);
+    let trace = Trace::of(&recorder.snapshot("slow").save().unwrap());
+    let numbers = trace.numbers();
+    let first = LAPS - numbers.len() as u64;
+    assert_eq!(numbers, Vec::from_iter(first..LAPS));
+    assert!(numbers.len() > 1_000, "{}", numbers.len());
+    assert_eq!((trace.configs, trace.stats), (1, 1));
+    assert_eq!((trace.unreadable, trace.losses), (0, 1));
+    assert!(trace.has("slow"), "who asked, and when");
+}
+
+#[test]
+fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
+    let folder = Folder::new("next");
+    let recorder = folder.recorder().start().unwrap();
+    for round in 0..10 {
+        (round * 100..(round + 1) * 100).for_each(record);
+        let trace = Trace::of(&recorder.snapshot("again").save().unwrap());
+        assert_eq!(trace.unreadable, 0);
+        assert_eq!(trace.numbers(), Vec::from_iter(0..(round + 1) * 100));
+        assert_eq!((trace.configs, trace.stats), (1, 1));
+    }
+}
+
+#[test]
+fn what_is_replaced_in_the_ring_is_not_kept_beside_it() {
+    let folder = Folder::new("replaced");
+    let recorder = folder.recorder().start().unwrap();
+    record(0);
+    recorder.snapshot("first").save().unwrap();
+    (1..LAPS).for_each(record);
+    recorder.snapshot("second").save().unwrap();
+    let trace = Trace::of(&recorder.snapshot("third").save().unwrap());
+    let numbers = trace.numbers();
+    assert!(!numbers.contains(&0));
+    assert!(numbers.contains(&(LAPS - 1)));
+}
+
+#[test]
+fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_taken() {
+    const THREADS: u64 = 4;
+    const EVENTS: u64 = 20_000;
+    let folder = Folder::new("threads");
+    // Room for all.
+    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let snapshots = scope.spawn(|| {
+            // Relaxed: it is only to end some time.
+            while !is_over.load(Ordering::Relaxed) {
+                recorder.snapshot("meanwhile").save().unwrap();
+            }
+        });
+        let work = |first| move || (first..first + EVENTS).for_each(record);
+        let threads = Vec::from_iter((0..THREADS).map(|it| scope.spawn(work(it * EVENTS))));
+        threads.into_iter().for_each(|it| it.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        snapshots.join().unwrap();
+    });
+    let trace = Trace::of(&recorder.snapshot("last").save().unwrap());
+    let numbers = trace.numbers();
+    assert_eq!(trace.unreadable, 0);
+    assert_eq!(numbers.len() as u64, THREADS * EVENTS);
+    let different = BTreeSet::from_iter(numbers);
+    assert_eq!(different.len() as u64, THREADS * EVENTS);
+    // Each event is in one part.
+    let losses = &recorder.control().stats().sequences;
+    let lost: u64 = losses.iter().map(|it| it.overwritten + it.dropped).sum();
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_snapshot_ends_however_fast_threads_record() {
+    const RING_BYTES: u64 = 256 * 1024;
+    let folder = Folder::new("fast");
+    let recorder = folder.recorder().start().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            // Relaxed: it is only to end some time.
+            scope.spawn(|| {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    record(number);
+                }
+            });
+        }
+        let save = |_| recorder.snapshot("fast").save();
+        let saved = Vec::from_iter((0..20).map(save));
+        is_over.store(true, Ordering::Relaxed);
+        for path in saved.into_iter().skip(4) {
+            let bytes = fs::metadata(path.unwrap()).unwrap().len();
+            assert!(bytes < 5 * RING_BYTES, "{bytes}");
+        }
+    });
+}
+
+#[test]
+fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_meanwhile() {
+    let folder = Folder::new("window");
+    let recorder = folder.recorder().start().unwrap();
+    (0..1_000).for_each(record);
+    let window = recorder.around("slow", HOUR, HOUR).save_in_background();
+    // What came before is put aside when the request is served.
+    while recorder
+        .control()
+        .stats()
+        .sequences
+        .iter()
+        .all(|it| it.read == 0)
+    {
+        thread::yield_now();
+    }
+    (1_000..LAPS).for_each(record);
+    drop(recorder);
+    let trace = Trace::of(&window.wait().unwrap());
+    let numbers = trace.numbers();
+    assert!(numbers[..1_000].iter().copied().eq(0..1_000));
+    let rest = &numbers[1_000..];
+    let first = LAPS - rest.len() as u64;
+    assert!(rest.len() > 1_000, "{}", rest.len());
+    assert!(rest.iter().copied().eq(first..LAPS));
+    let losses = (trace.unreadable, trace.losses);
+    assert_eq!(losses, (0, 1), "of what is between");
+}
+
+#[test]
+fn a_window_ends_when_its_time_is_over() {
+    let folder = Folder::new("window-ends");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    let after = Duration::from_millis(100);
+    let started = Instant::now();
+    let window = recorder.around("slow", HOUR, after).save_in_background();
+    record(2);
+    let trace = Trace::of(&window.wait().unwrap());
+    assert!(started.elapsed() >= after);
+    assert_eq!(trace.numbers(), [1, 2]);
+}
+
+#[test]
+fn a_snapshot_inside_of_a_window_has_what_came_before_both() {
+    let folder = Folder::new("inside");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    let window = recorder.around("window", HOUR, HOUR).save_in_background();
+    record(2);
+    let inside = Trace::of(&recorder.snapshot("inside").save().unwrap());
+    assert!(!window.is_over());
+    record(3);
+    assert_eq!(inside.numbers(), [1, 2]);
+    drop(recorder);
+    assert_eq!(Trace::of(&window.wait().unwrap()).numbers(), [1, 2, 3]);
+}
+
+#[test]
+fn a_recorder_that_ends_saves_its_windows_at_once() {
+    let folder = Folder::new("end");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    let saving = recorder.around("window", HOUR, HOUR).save_in_background();
+    record(2);
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.failed), (1, 0));
+    assert_eq!(Trace::of(&saving.wait().unwrap()).numbers(), [1, 2]);
+}
+
+/// Of the time that the next tests look at.
+const HALF: Duration = Duration::from_millis(1_500);
+
+#[test]
+fn what_is_older_than_asked_is_left_out_to_the_second() {
+    let folder = Folder::new("keep");
+    let recorder = folder.recorder().keep(HALF).start().unwrap();
+    thread::scope(|scope| {
+        // A thread that goes on, and one that does not.
+        scope.spawn(|| record(1));
+        scope.spawn(|| {
+            record(2);
+            thread::sleep(2 * HALF);
+            record(3);
+        });
+    });
+    let kept = Trace::of(&recorder.snapshot("kept").save().unwrap());
+    assert_eq!(kept.numbers(), [3]);
+    assert_eq!(kept.unreadable, 0);
+    let longer = recorder.snapshot("longer").before(HOUR);
+    let longer = Trace::of(&longer.save().unwrap());
+    // It is only what a snapshot has that says nothing else.
+    assert_eq!(longer.numbers(), [1, 2, 3]);
+}
+
+#[test]
+fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
+    let folder = Folder::new("before");
+    let recorder = folder.recorder().start().unwrap();
+    record(1);
+    thread::sleep(2 * HALF);
+    {
+        let _span = span!("test", "goes on");
+        record(2);
+    }
+    let short = recorder.snapshot("short").before(HALF);
+    let short = Trace::of(&short.save().unwrap());
+    assert_eq!((short.numbers(), short.unreadable), (vec![2], 0));
+    let all = Trace::of(&recorder.snapshot("all").save().unwrap());
+    assert_eq!(all.numbers(), [1, 2]);
+}
+
+#[test]
+fn a_trigger_saves_what_led_up_to_it() {
+    let folder = Folder::new("trigger");
+    let recorder = folder
+        .recorder()
+        .trigger("slow_request")
+        .trigger_around("late_answer", HOUR, Duration::from_millis(100))
+        .start()
+        .unwrap();
+    record(1);
+    activate_trigger("another");
+    activate_trigger("slow_request");
+    activate_trigger("late_answer");
+    record(2);
+    assert_eq!(recorder.stop().saved, 2);
+    let files = folder.files();
+    assert_eq!(files.len(), 2, "{files:?}");
+    let late = Trace::of(&folder.path.join(&files[0]));
+    assert_eq!(late.numbers(), [1, 2]);
+    assert!(late.has("late_answer"));
+    let slow = Trace::of(&folder.path.join(&files[1]));
+    assert!(slow.has("slow_request"));
+    assert_eq!(slow.numbers()[0], 1);
+}

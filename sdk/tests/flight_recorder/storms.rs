@@ -1,0 +1,183 @@
+//! Many requests at once, and disks that hang.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tracezero::{FlightError, activate_trigger};
+
+use crate::trace::{Folder, Trace, record};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_storm_of_one_reason_leaves_one_file() {
+    let folder = Folder::new("storm");
+    let recorder = folder
+        .recorder()
+        .min_interval(HOUR)
+        .trigger("slow")
+        .start()
+        .unwrap();
+    for _ in 0..1_000 {
+        let _ = recorder.snapshot("slow request").save_in_background();
+        activate_trigger("slow");
+    }
+    let stats = recorder.stop();
+    assert_eq!(folder.files().len(), 2);
+    assert_eq!((stats.saved, stats.failed), (2, 0));
+    assert_eq!(stats.joined + stats.too_soon, 2 * 999);
+}
+
+#[test]
+fn what_comes_while_a_window_waits_is_in_its_file() {
+    let folder = Folder::new("joined");
+    let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
+    let ask = || recorder.around("slow", HOUR, HOUR).save_in_background();
+    let first = ask();
+    for number in 0..100 {
+        record(number);
+        assert!(ask().is_same(&first));
+    }
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.joined, stats.too_soon), (1, 100, 0));
+    assert_eq!(folder.only_trace().numbers().len(), 100);
+}
+
+#[test]
+fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_does_not() {
+    let folder = Folder::new("interval");
+    let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
+    recorder.snapshot("a").save().unwrap();
+    let Err(FlightError::TooSoon { name, since }) = recorder.snapshot("a").save() else {
+        panic!("too soon");
+    };
+    assert_eq!(name, "a");
+    assert!(since < HOUR);
+    recorder.snapshot("b").save().unwrap();
+    drop(recorder);
+
+    let interval = Duration::from_millis(50);
+    let recorder = folder.recorder().min_interval(interval).start().unwrap();
+    recorder.snapshot("a").save().unwrap();
+    thread::sleep(interval);
+    recorder.snapshot("a").save().unwrap();
+}
+
+/// A file that blocks whoever writes it: a pipe that nobody reads.
+#[test]
+fn writers_and_requests_go_on_while_the_disk_hangs() {
+    const EVENTS: u64 = 40_000;
+    let folder = Folder::new("hangs");
+    let pipe = folder.path.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Room for all.
+    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
+    let hanging = recorder
+        .snapshot("hangs")
+        .to_file(&pipe)
+        .save_in_background();
+    // All of it comes while the first snapshot hangs: nobody reads before this is over.
+    (0..EVENTS).for_each(record);
+    let later = recorder.snapshot("later").save_in_background();
+    assert!(hanging.wait_for(Duration::from_millis(50)).is_none());
+    assert!(!later.is_over());
+
+    // What was begun is in the buffers, or was read from them.
+    let sequences = recorder.control().stats().sequences;
+    let sum = |count: fn(&tracezero::SequenceAccount) -> u64| -> u64 {
+        sequences.iter().map(count).sum()
+    };
+    assert!(sum(|it| it.begun) >= EVENTS);
+    assert_eq!(
+        sum(|it| it.begun),
+        sum(|it| it.buffered + it.in_flight + it.read)
+    );
+
+    // More than can wait, one of which is there: the others are refused, and nobody waits.
+    let ask = |number: u64| {
+        recorder
+            .snapshot(&format!("n{number}"))
+            .save_in_background()
+    };
+    let more = Vec::from_iter((0..20).map(ask));
+    while recorder.stats().failed < 17 {
+        thread::sleep(Duration::from_millis(1));
+    }
+
+    let mut bytes = Vec::new();
+    File::open(&pipe).unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(hanging.wait().unwrap(), pipe);
+    let trace = Trace::of(&later.wait().unwrap());
+    assert!(trace.numbers().into_iter().eq(0..EVENTS));
+    let busy = more.iter().filter_map(|it| it.wait().err());
+    let count = busy.inspect(|it| assert!(matches!(it, FlightError::Busy { .. }), "{it}"));
+    assert_eq!(count.count() as u64, recorder.stop().failed);
+    fs::remove_file(pipe).unwrap();
+}
+
+#[test]
+fn a_callback_that_hangs_stops_nobody_else() {
+    let folder = Folder::new("callback");
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let recorder = folder
+        .recorder()
+        .on_saved(move |_, _| {
+            let _ = wait.lock().unwrap().recv();
+        })
+        .start()
+        .unwrap();
+    recorder.snapshot("first").save().unwrap();
+    (0..10_000).for_each(record);
+    let second = recorder.snapshot("second").save_in_background();
+    assert!(second.wait_for(Duration::from_millis(20)).is_none());
+    drop(go_on);
+    second.wait().unwrap();
+}
+
+#[test]
+fn windows_beyond_the_limit_are_refused() {
+    let folder = Folder::new("windows");
+    let recorder = folder.recorder().limit_files(100).start().unwrap();
+    let ask = |number: u32| {
+        let name = format!("window {number}");
+        recorder.around(&name, HOUR, HOUR).save_in_background()
+    };
+    let open = Vec::from_iter((0..16).map(ask));
+    let Err(FlightError::Busy { limit }) = ask(16).wait() else {
+        panic!("not refused");
+    };
+    assert_eq!(limit, 16);
+    assert!(open.iter().all(|it| !it.is_over()));
+    // All of them end at once, and none is refused then.
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.failed), (16, 1));
+    assert!(open.iter().all(|it| it.wait().is_ok()));
+}
+
+#[test]
+fn what_a_long_window_holds_on_to_is_bounded() {
+    const ROUNDS: u64 = 10;
+    const EVENTS: u64 = 10_000; // far more than the ring holds
+    let folder = Folder::new("bounded");
+    let recorder = folder.recorder().start().unwrap();
+    let window = recorder.around("window", HOUR, HOUR).save_in_background();
+    let own = folder.path.join("own.pftrace");
+    for round in 0..ROUNDS {
+        (round * EVENTS..(round + 1) * EVENTS).for_each(record);
+        recorder.snapshot("meanwhile").to_file(&own).save().unwrap();
+    }
+    assert_eq!(recorder.stop().failed, 0);
+    let path = window.wait().unwrap();
+    let bytes = fs::metadata(&path).unwrap().len();
+    assert!(bytes > 256 * 1024, "{bytes}");
+    assert!(bytes < 4 * 256 * 1024, "{bytes}");
+    let numbers = Trace::of(&path).numbers();
+    assert_eq!(numbers.last(), Some(&(ROUNDS * EVENTS - 1)));
+    assert!(numbers.is_sorted());
+}

@@ -1,0 +1,151 @@
+//! Recorders of tests, and what is in their files.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracezero::protos::TraceDecoder;
+use tracezero::protos::trace_packet::{Data, SequenceFlags};
+use tracezero::reader::{Finding, Level, check};
+use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
+
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A folder that is empty at first, while no other test of this process records.
+pub struct Folder {
+    pub path: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join("flight")
+            .join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self {
+            path,
+            _alone: alone,
+        }
+    }
+
+    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked.
+    pub fn recorder(&self) -> FlightRecorderBuilder {
+        FlightRecorder::builder()
+            .at_most_kib(256)
+            .min_interval(Duration::ZERO)
+            .directory(&self.path)
+    }
+
+    /// The files that are there, by name.
+    pub fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.path).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The trace that is there, alone.
+    pub fn only_trace(&self) -> Trace {
+        let files = self.files();
+        assert_eq!(files.len(), 1, "{files:?}");
+        Trace::of(&self.path.join(&files[0]))
+    }
+}
+
+/// A numbered event. Its name needs nothing that an earlier packet defines.
+pub fn record(number: u64) {
+    instant!("test", format!("event {number}"));
+}
+
+/// Names of the events of a trace whose names were made at run time, in the order of the file.
+pub struct Trace {
+    pub names: Vec<String>,
+    /// Packets that need what an earlier packet of their sequence defines, where nothing started
+    /// the sequence.
+    pub unreadable: usize,
+    /// Packets that say that some before them are missing.
+    pub losses: usize,
+    pub configs: usize,
+    pub stats: usize,
+    /// Texts of arguments.
+    pub texts: Vec<String>,
+}
+
+impl Trace {
+    /// Reads a file, which is to be a whole trace.
+    pub fn of(path: &Path) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let mut errors = Vec::new();
+        let note = |finding: &Finding| {
+            if finding.level == Level::Error {
+                errors.push(finding.to_string());
+            }
+        };
+        check(&bytes[..], note).unwrap();
+        assert_eq!(errors, [""; 0], "{}", path.display());
+        let mut trace = Self {
+            names: Vec::new(),
+            unreadable: 0,
+            losses: 0,
+            configs: 0,
+            stats: 0,
+            texts: Vec::new(),
+        };
+        let mut started = HashSet::new();
+        let mut introduced = HashSet::new();
+        for packet in TraceDecoder::new(&bytes).packet() {
+            let packet = packet.unwrap();
+            let sequence = packet.trusted_packet_sequence_id().unwrap().unwrap();
+            if packet.trusted_uid().unwrap().is_some() {
+                introduced.insert(sequence);
+            }
+            assert!(introduced.contains(&sequence), "{sequence}: of whom?");
+            if packet.previous_packet_dropped().unwrap().unwrap_or(0) != 0 {
+                started.remove(&sequence);
+                trace.losses += 1;
+            }
+            let flags = packet.sequence_flags().unwrap().unwrap_or(0) as i32;
+            if flags & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 != 0 {
+                started.insert(sequence);
+            }
+            if flags & SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 != 0
+                && !started.contains(&sequence)
+            {
+                trace.unreadable += 1;
+                continue;
+            }
+            match packet.data().unwrap() {
+                Some(Data::TraceConfig(_)) => trace.configs += 1,
+                Some(Data::TraceStats(_)) => trace.stats += 1,
+                Some(Data::TrackEvent(event)) => {
+                    let name = event.name().unwrap().map(str::to_owned);
+                    trace.names.extend(name);
+                    for annotation in event.debug_annotations() {
+                        let text = annotation.unwrap().string_value().unwrap();
+                        trace.texts.extend(text.map(str::to_owned));
+                    }
+                }
+                _ => {}
+            }
+        }
+        trace
+    }
+
+    /// Numbers of the events that `record` has made, in the order of the file.
+    pub fn numbers(&self) -> Vec<u64> {
+        let numbers = self.names.iter().filter_map(|it| it.strip_prefix("event "));
+        numbers.map(|number| number.parse().unwrap()).collect()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|other| other == name)
+    }
+}

@@ -1,0 +1,84 @@
+//! What is refused at the start: nothing goes on then.
+
+use std::fs;
+use std::time::Duration;
+
+use tracezero::{
+    BufferConfig, FlightError, FlightRecorder, FlightRecorderBuilder, TraceConfig, Trigger,
+    TriggerConfig, TriggerMode, service_state,
+};
+
+use crate::trace::Folder;
+
+fn ring() -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(64))
+        .record_all()
+}
+
+/// Starts it and expects an error with this text in it.
+fn refused(builder: FlightRecorderBuilder, text: &str) {
+    let error = builder.start().unwrap_err().to_string();
+    assert!(error.contains(text), "{error}");
+    let sessions = service_state().sessions.len();
+    assert_eq!(sessions, 0, "{text}");
+}
+
+#[test]
+fn settings_that_make_no_recorder_are_refused_by_name() {
+    let folder = Folder::new("refused");
+    let recorder = || folder.recorder();
+    let with_config = |config| {
+        FlightRecorder::builder()
+            .directory(&folder.path)
+            .config(config)
+    };
+    refused(recorder().limit_files(0), "limit_files is 0");
+    refused(recorder().keep(Duration::ZERO), "keep is 0");
+    refused(
+        recorder().file_name("crash.pftrace"),
+        "file_name \"crash.pftrace\"",
+    );
+    refused(recorder().at_most_kib(0), "buffers[0]");
+    refused(
+        recorder().config(ring()),
+        "config stands beside at_most_kib",
+    );
+    let discarding = ring().buffer(BufferConfig::discard(64));
+    refused(with_config(discarding), "buffers[1] is no ring");
+    let triggers = TriggerConfig::new(TriggerMode::Stop, 1_000).trigger(Trigger::new("t"));
+    refused(
+        with_config(ring().triggers(triggers)),
+        "trigger_config is not",
+    );
+    refused(with_config(TraceConfig::new().record_all()), "buffer");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = Folder::new("folder");
+    let file = folder.path.join("file");
+    fs::write(&file, "").unwrap();
+    let path = file.join("below");
+    let outcome = FlightRecorder::builder().directory(&path).start();
+    let Err(FlightError::Directory { path: culprit, .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(culprit, path);
+    let made = folder.path.join("made/here");
+    let recorder = FlightRecorder::builder().directory(&made).start().unwrap();
+    assert!(made.is_dir());
+    drop(recorder);
+}
+
+#[test]
+fn a_recorder_takes_a_configuration_of_several_rings() {
+    let folder = Folder::new("rings");
+    let config = ring().buffer(BufferConfig::ring(64).named("second"));
+    let recorder = FlightRecorder::builder()
+        .directory(&folder.path)
+        .config(config);
+    let recorder = recorder.start().unwrap();
+    recorder.snapshot("both").save().unwrap();
+    assert_eq!(folder.only_trace().configs, 1);
+}

@@ -1,0 +1,64 @@
+//! Times and their clocks.
+
+use tracezero::reader::Rule;
+
+use crate::edit::Content;
+use crate::good_trace::{Trace, field};
+use crate::verdict::assert_error;
+
+const BOOTTIME: u64 = 6;
+
+#[test]
+fn a_clock_of_the_sequence_that_is_not_defined() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    let start = trace.start(packet);
+    trace.packets[start].remove(field::CLOCK_SNAPSHOT);
+    // Its time was taken before the sequence began, and is on BOOTTIME.
+    trace.packets[packet].remove(field::TIMESTAMP_CLOCK_ID);
+    let words = "the packet is skipped: its time is on clock 64, which the trace does not explain";
+    assert_error(&trace, packet, Rule::Clock, words);
+}
+
+#[test]
+fn a_clock_of_the_sequence_that_is_tied_to_nothing() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    let start = trace.start(packet);
+    trace.packets[start].edit(field::CLOCK_SNAPSHOT, |snapshot| {
+        // The first clock is BOOTTIME.
+        snapshot.0.remove(0);
+    });
+    // No time is missing for want of it.
+    trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(BOOTTIME));
+    let words = "clock 64 is tied to no clock that is known";
+    assert_error(&trace, start, Rule::Clock, words);
+}
+
+#[test]
+fn a_clock_that_nobody_knows() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(40));
+    let words = "the packet is skipped: its time is on clock 40, which the trace does not explain";
+    assert_error(&trace, packet, Rule::Clock, words);
+}
+
+#[test]
+fn an_event_without_a_time() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    trace.packets[packet].remove(field::TIMESTAMP);
+    let words = "the packet is skipped: an event without a time";
+    assert_error(&trace, packet, Rule::Event, words);
+}
+
+#[test]
+fn a_time_after_the_end_of_time() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    trace.packets[packet].set(field::TIMESTAMP, Content::Varint(u64::MAX));
+    trace.packets[packet].remove(field::TIMESTAMP_CLOCK_ID);
+    let words = "the packet is skipped: its time on clock 64 is out of range";
+    assert_error(&trace, packet, Rule::Clock, words);
+}

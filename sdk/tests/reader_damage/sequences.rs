@@ -1,0 +1,95 @@
+//! Sequences: who wrote a packet, and what it depends on.
+
+use tracezero::reader::{Level, Rule};
+
+use crate::edit::Content;
+use crate::good_trace::{Trace, field};
+use crate::verdict::{assert_error, assert_finding};
+
+#[test]
+fn an_event_of_no_sequence() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    trace.packets[packet].remove(field::SEQUENCE_ID);
+    let words = "the packet belongs to no sequence";
+    assert_error(&trace, packet, Rule::Sequence, words);
+}
+
+#[test]
+fn a_second_first_packet() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    let before =
+        (0..packet).filter(|before| trace.sequence_id(*before) == trace.sequence_id(packet));
+    let before = before.count();
+    trace.packets[packet].set(field::FIRST_PACKET, Content::Varint(1));
+    let words = format!("flagged as the first of its sequence, after {before} others");
+    assert_error(&trace, packet, Rule::FirstPacket, &words);
+}
+
+#[test]
+fn a_sequence_whose_state_is_never_cleared() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    let start = trace.start(packet);
+    trace.packets[start].remove(field::SEQUENCE_FLAGS);
+    let words = "the packet is skipped: it needs definitions that are not in the trace";
+    assert_error(&trace, packet, Rule::IncrementalState, words);
+}
+
+#[test]
+fn an_event_that_does_not_say_what_it_depends_on() {
+    let mut trace = Trace::good();
+    let packet = trace.event("parse");
+    trace.packets[packet].remove(field::SEQUENCE_FLAGS);
+    let words = "the event depends on interned ids without SEQ_NEEDS_INCREMENTAL_STATE";
+    assert_error(&trace, packet, Rule::IncrementalState, words);
+}
+
+#[test]
+fn a_loss_of_an_unknown_cause() {
+    let mut trace = Trace::good();
+    let packet = trace.event("ready");
+    let bits = Content::Varint(1 | 1 << 20);
+    trace.packets[packet].set(field::PREVIOUS_PACKET_DROPPED, bits);
+    let words = "a loss has causes that are not known: bits 0x100000";
+    assert_error(&trace, packet, Rule::Loss, words);
+}
+
+#[test]
+fn a_loss_explains_that_what_follows_cannot_be_read() {
+    let mut trace = Trace::good();
+    let packet = trace.event("answer");
+    trace.packets[packet].set(field::PREVIOUS_PACKET_DROPPED, Content::Varint(65));
+    let found = crate::verdict::findings(&trace.encode());
+    assert!(
+        found.iter().all(|finding| finding.level == Level::Note),
+        "{found:#?}"
+    );
+    assert_eq!(found[0].rule, Rule::Loss);
+    assert_eq!(
+        found[0].text,
+        "packets before this one are missing: OVERWRITE"
+    );
+    // Begin and end of the slice, said once, and the flow that has one event left.
+    let rules: Vec<_> = found[1..].iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, [Rule::IncrementalState, Rule::Flow]);
+}
+
+#[test]
+fn a_sequence_without_its_beginning() {
+    let mut trace = Trace::good();
+    let start = trace.start(trace.event("ready"));
+    trace.packets[start].remove(field::FIRST_PACKET);
+    let words = "the beginning of the sequence is not in the trace";
+    assert_finding(&trace, start, Level::Note, Rule::Loss, words);
+}
+
+#[test]
+fn a_field_of_the_wrong_wire_type() {
+    let mut trace = Trace::good();
+    let start = trace.start(trace.event("ready"));
+    trace.packets[start].set(field::TRUSTED_PID, Content::Fixed32(1));
+    let words = "field 79 of the packet has the wrong wire type";
+    assert_error(&trace, start, Rule::Decoding, words);
+}

@@ -1,0 +1,101 @@
+//! Tracks: what they are, and what is on them.
+
+use tracezero::reader::{Level, Rule};
+
+use crate::edit::Content;
+use crate::good_trace::{Trace, event, field};
+use crate::verdict::{assert_error, findings};
+
+const PARENT_UUID: u32 = 5;
+
+#[test]
+fn a_track_that_is_not_described() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    trace.packets.remove(trace.descriptor(lane));
+    let words = format!("track {lane} has no descriptor");
+    assert_error(&trace, trace.event("passed"), Rule::Track, &words);
+}
+
+#[test]
+fn a_track_under_one_that_is_not_described() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.descriptor(lane);
+    trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
+        descriptor.set(PARENT_UUID, Content::Varint(4711));
+    });
+    let words = format!("track {lane} is under track 4711, which has no descriptor");
+    assert_error(&trace, packet, Rule::TrackTree, &words);
+}
+
+#[test]
+fn a_track_above_itself() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.descriptor(lane);
+    trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
+        descriptor.set(PARENT_UUID, Content::Varint(lane));
+    });
+    let words = format!("track {lane} is above itself");
+    assert_error(&trace, packet, Rule::TrackTree, &words);
+}
+
+#[test]
+fn a_descriptor_that_does_not_say_of_what() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.descriptor(lane);
+    trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| descriptor.remove(1));
+    let found = findings(&trace.encode());
+    let expected = [
+        (Level::Error, Rule::Track, Some(packet as u64)),
+        (
+            Level::Error,
+            Rule::Track,
+            Some(trace.event("passed") as u64),
+        ),
+    ];
+    let found: Vec<_> = found
+        .iter()
+        .map(|finding| (finding.level, finding.rule, finding.packet))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_value_on_a_track_that_is_no_counter() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.event_of_type(trace.event("send"), event::COUNTER);
+    // The second of two.
+    let packet = packet + 1;
+    trace.packets[packet].edit(field::TRACK_EVENT, |event| {
+        event.set(event::TRACK_UUID, Content::Varint(lane));
+    });
+    let words = format!("a value on track {lane}, which is no counter");
+    assert_error(&trace, packet, Rule::Counter, &words);
+}
+
+#[test]
+fn an_instant_on_the_track_of_a_counter() {
+    let mut trace = Trace::good();
+    let counter = trace.track(trace.event_of_type(trace.event("send"), event::COUNTER));
+    let packet = trace.event("passed");
+    trace.packets[packet].edit(field::TRACK_EVENT, |event| {
+        event.set(event::TRACK_UUID, Content::Varint(counter));
+    });
+    let words = format!("a slice or an instant on track {counter}, which is a counter");
+    assert_error(&trace, packet, Rule::Counter, &words);
+}
+
+#[test]
+fn a_counter_event_without_a_value() {
+    let mut trace = Trace::good();
+    let packet = trace.event_of_type(trace.event("send"), event::COUNTER);
+    trace.packets[packet].edit(field::TRACK_EVENT, |event| {
+        event.remove(event::COUNTER_VALUE);
+    });
+    let words = "the packet is skipped: a counter event without a value";
+    assert_error(&trace, packet, Rule::Counter, words);
+}

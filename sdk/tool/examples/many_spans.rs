@@ -1,0 +1,84 @@
+//! Records a large trace to try the tool on: four threads with nested spans, arguments, instants and
+//! counters, into a file of about so many MB.
+//!
+//! ```sh
+//! cargo run --release --package tracezero-cli --example many_spans -- 2000 /tmp/many_spans.pftrace
+//! ```
+
+use std::error::Error;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracezero::{
+    BufferConfig, BufferExhaustedPolicy, DataSourceConfig, TraceConfig, counter, instant, span,
+};
+
+const THREADS: u64 = 4;
+const RING_KIB: u32 = 16 * 1024;
+/// What one request takes in the file, more or less; measured.
+const REQUEST_BYTES: u64 = 470;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let size_mb: u64 = arguments.next().as_deref().unwrap_or("100").parse()?;
+    let path = arguments
+        .next()
+        .unwrap_or_else(|| "many_spans.pftrace".to_owned());
+    let began = Instant::now();
+    let events = DataSourceConfig::new("track_event");
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(RING_KIB))
+        .data_source(events.exhausted_policy(BufferExhaustedPolicy::Stall))
+        .record_to_file(&path)?;
+    let requests = size_mb * 1_000_000 / REQUEST_BYTES / THREADS;
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let worker = thread::Builder::new().name(format!("worker-{number}"));
+            worker
+                .spawn_scoped(scope, move || {
+                    for request in 0..requests {
+                        serve(number * requests + request);
+                    }
+                })
+                .map(drop)?;
+        }
+        Ok::<(), std::io::Error>(())
+    })?;
+    let report = session.finish()?;
+    println!("{report}");
+    println!("{:.1} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// A request with what is inside of it: 13 spans, 2 instants and 2 values of counters.
+fn serve(number: u64) {
+    let _request = span!("http", "request", number, path = "/index.html");
+    counter!("http", "requests", number);
+    {
+        let _parse = span!("http", "parse_header");
+        for _ in 0..4 {
+            let _line = span!("http", "parse_line");
+        }
+    }
+    {
+        let _query = span!("db", "query", table = "pages", rows = number % 100);
+        for page in 0..3_u64 {
+            let _read = span!("io", "read_page", page, bytes = 4096_u64);
+        }
+        if number.is_multiple_of(64) {
+            instant!("db", "cache_miss", number);
+            spin(Duration::from_micros(20));
+        }
+    }
+    let _render = span!("http", "render");
+    counter!("http", "open_files", number % 17);
+    let _compress = span!("http", "compress");
+    instant!("http", "sent");
+}
+
+fn spin(duration: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}

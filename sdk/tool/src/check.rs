@@ -1,0 +1,90 @@
+//! Traces held against the rules that tools rely on.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tracezero::reader::{self, CheckSummary};
+
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::input::Input;
+use crate::output::stdout;
+use crate::table::printable;
+use crate::units::plural;
+
+/// Checks whether traces are right
+///
+/// Prints a line for each thing that is wrong, with the packet, the sequence and the offset in the
+/// file: damage, ids and times that mean nothing, tracks without descriptors, begins and ends that
+/// do not pair up, counters and flows that make no sense. Notes are about what may be as it should:
+/// losses that the trace admits, spans that are open at its end.
+///
+/// The exit status is 1 if there are errors; with --strict, if there are notes, too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero check --strict app.pftrace")]
+pub(crate) struct Args {
+    /// The traces, or - for the standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Take notes for errors
+    #[arg(long)]
+    strict: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let mut outcome = Outcome::Fine;
+    let mut unreadable = None;
+    let mut out = stdout();
+    for file in &args.files {
+        match check(file, &mut out) {
+            Ok(summary) => {
+                if summary.errors > 0 || (args.strict && summary.notes > 0) {
+                    outcome = Outcome::Findings;
+                }
+            }
+            // The other files are worth a look all the same; the last error is told by the caller.
+            Err(error @ (ToolError::Open { .. } | ToolError::Read { .. })) => {
+                if let Some(earlier) = unreadable.replace(error) {
+                    eprintln!("error: {earlier}");
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    out.flush().map_err(ToolError::Output)?;
+    match unreadable {
+        Some(error) => Err(error),
+        None => Ok(outcome),
+    }
+}
+
+fn check(file: &Path, out: &mut impl Write) -> Result<CheckSummary, ToolError> {
+    let name = file.display();
+    let mut written: io::Result<()> = Ok(());
+    let checked = reader::check(Input::open(file)?, |finding| {
+        if written.is_ok() {
+            let finding = printable(&finding.to_string());
+            written = writeln!(out, "{name}: {finding}");
+        }
+    });
+    written.map_err(ToolError::Output)?;
+    let summary = checked.map_err(|error| ToolError::Read {
+        path: file.to_owned(),
+        message: error.to_string(),
+    })?;
+    if summary.not_reported > 0 {
+        let more = summary.not_reported;
+        writeln!(out, "{name}: and {more} more of these").map_err(ToolError::Output)?;
+    }
+    writeln!(
+        out,
+        "{name}: {}, {}, {}: {}, {}",
+        plural(summary.packets, "packet"),
+        plural(summary.events, "event"),
+        plural(summary.sequences, "sequence"),
+        plural(summary.errors, "error"),
+        plural(summary.notes, "note"),
+    )
+    .map_err(ToolError::Output)?;
+    Ok(summary)
+}

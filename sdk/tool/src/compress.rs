@@ -1,0 +1,84 @@
+//! Traces into compressed ones, and back. The packets themselves stay what they are, byte for byte.
+
+use std::path::PathBuf;
+
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::output::OutputFile;
+use crate::packets::Packets;
+use crate::trace_file::{Packing, TraceFile};
+
+/// Compresses a trace
+///
+/// Its packets are put into packets of compressed ones, which Perfetto's tools and viewer read as
+/// they are. Packets that are compressed already are packed anew. By default that is zlib's
+/// deflate, which all readers know; zstd is faster and smaller, and read by Perfetto since v58.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero compress app.pftrace -o app.packed.pftrace")]
+pub(crate) struct CompressArgs {
+    /// The trace, or - for the standard input
+    file: PathBuf,
+    /// Where the compressed trace goes; - is the standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Use zstd
+    #[arg(long)]
+    zstd: bool,
+    /// How much work is put into it: 0 to 9 for deflate [default: 6], 1 to 22 for zstd [default: 3]
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<u32>,
+}
+
+/// Unpacks the compressed packets of a trace
+///
+/// What comes out are the packets that went in, byte for byte. A trace without compressed packets
+/// is copied.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero decompress app.packed.pftrace -o app.pftrace")]
+pub(crate) struct DecompressArgs {
+    /// The trace, or - for the standard input
+    file: PathBuf,
+    /// Where the trace goes; - is the standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+}
+
+pub(crate) fn compress(args: &CompressArgs) -> Result<Outcome, ToolError> {
+    let (default, allowed) = match args.zstd {
+        true => (3, 1..=22),
+        false => (6, 0..=9),
+    };
+    let level = args.level.unwrap_or(default);
+    if !allowed.contains(&level) {
+        let (low, high) = allowed.into_inner();
+        return Err(ToolError::Usage(format!(
+            "--level {level} is not one of {low} to {high}"
+        )));
+    }
+    let packing = match args.zstd {
+        // It is 22 at most.
+        true => Packing::Zstd {
+            level: level as i32,
+        },
+        false => Packing::Deflate { level },
+    };
+    copy(&args.file, &args.output, packing)
+}
+
+pub(crate) fn decompress(args: &DecompressArgs) -> Result<Outcome, ToolError> {
+    copy(&args.file, &args.output, Packing::Plain)
+}
+
+fn copy(
+    from: &std::path::Path,
+    to: &std::path::Path,
+    packing: Packing,
+) -> Result<Outcome, ToolError> {
+    let mut packets = Packets::open(from)?;
+    let mut trace = TraceFile::new(OutputFile::create(to)?, packing);
+    while let Some(packet) = packets.next()? {
+        trace.write(packet.bytes)?;
+    }
+    trace.finish()?;
+    Ok(packets.finish())
+}

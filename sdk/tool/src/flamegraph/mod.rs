@@ -1,0 +1,114 @@
+//! Where time goes: spans inside of each other, by self time.
+
+mod stacks; // time by stack
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::PathBuf;
+
+use inferno::flamegraph::{Options, from_lines};
+use tracezero::reader::{EventHead, InTimeOrder, Record, Slices, TraceReader, TrackTable};
+
+use self::stacks::{NodeId, Stacks};
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::input::Input;
+use crate::output::OutputFile;
+use crate::packets::DamageLog;
+
+/// Draws a flame graph of the spans
+///
+/// Each span is as wide as all the time spent in it; what is not covered by spans above it is its
+/// self time. By default every thread has a graph of its own, under its process; tracks of one name
+/// share one. Spans that had not ended when the trace did are left out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero flamegraph --merged app.pftrace -o app.svg")]
+pub(crate) struct Args {
+    /// The trace, or - for the standard input
+    file: PathBuf,
+    /// Where the picture goes; - is the standard output
+    #[arg(short, long, value_name = "OUT", default_value = "-")]
+    output: PathBuf,
+    /// Write lines of text instead: the stack, its frames joined by ';', and nanoseconds
+    #[arg(long)]
+    folded: bool,
+    /// Put equal stacks of all threads together
+    #[arg(long)]
+    merged: bool,
+    /// Only the thread, or the other track, of this name
+    #[arg(long, value_name = "NAME")]
+    track: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let mut reader = TraceReader::new(Input::open(&args.file)?);
+    let mut damages = DamageLog::new(&args.file);
+    let mut order = InTimeOrder::new();
+    let mut slices = Slices::<NodeId>::new();
+    // A span's begin and the ends before it both change them.
+    let stacks = RefCell::new(Stacks::default());
+    let mut add = |event: &EventHead, tracks: &TrackTable| {
+        slices.add(
+            event,
+            |around| {
+                let around = around.map(|slice| slice.value);
+                stacks.borrow_mut().begin(event, around, tracks)
+            },
+            |slice| stacks.borrow_mut().end(slice.value, slice.self_ns),
+        );
+    };
+    loop {
+        let record = reader.next().map_err(|error| damages.read_error(&error))?;
+        match record {
+            None => break,
+            Some(Record::Event(event)) if event.kind.is_slice() => {
+                let event = event.head();
+                order.add(&event, reader.tracks(), |event| add(event, reader.tracks()));
+            }
+            Some(Record::Damage(damage)) => damages.report(&damage),
+            Some(_) => {}
+        }
+    }
+    order.finish(|event| add(event, reader.tracks()));
+    slices.finish(|slice| stacks.borrow_mut().end(slice.value, slice.self_ns));
+
+    let stacks = stacks.into_inner();
+    if stacks.left_out > 0 {
+        let count = stacks.left_out;
+        eprintln!(
+            "{count} spans count as those around them: there are too many different stacks, or too deep ones"
+        );
+    }
+    let track = args.track.as_deref();
+    let lines = stacks.folded(track, !args.merged, reader.tracks(), reader.names());
+    if lines.is_empty() {
+        return Err(ToolError::Read {
+            path: args.file.clone(),
+            message: match track {
+                None => "there are no spans that ended".to_owned(),
+                Some(track) => format!("no track called {track:?} has spans that ended"),
+            },
+        });
+    }
+    let mut out = OutputFile::create(&args.output)?;
+    match args.folded {
+        true => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
+        false => from_lines(
+            &mut options(args),
+            lines.iter().map(String::as_str),
+            &mut out,
+        ),
+    }
+    .map_err(|error| out.failed(error))?;
+    out.finish()?;
+    Ok(damages.finish())
+}
+
+fn options(args: &Args) -> Options<'static> {
+    let mut options = Options::default();
+    let file = args.file.file_name().unwrap_or_default();
+    options.title = file.to_string_lossy().into_owned();
+    options.count_name = "ns".to_owned();
+    options.name_type = "Span:".to_owned();
+    options
+}

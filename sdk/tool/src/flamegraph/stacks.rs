@@ -1,0 +1,177 @@
+//! Spans inside of each other as a tree, one for each track or one for all.
+
+use std::collections::HashMap;
+
+use tracezero::reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
+
+use crate::table::printable;
+use crate::tracks::TrackPath;
+
+/// Stacks that are told apart. Further ones count as the stack that they are in.
+const MAX_NODES: usize = 1 << 17;
+/// Spans inside of each other that are told apart.
+const MAX_DEPTH: u32 = 256;
+
+/// Time by stack.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    nodes: Vec<Node>,
+    children: HashMap<(NodeId, NameId), NodeId>,
+    roots: HashMap<RootKey, NodeId>,
+    pub(super) left_out: u64,
+}
+
+/// A stack, by its innermost span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct NodeId(u32);
+
+#[derive(Debug)]
+struct Node {
+    frame: Frame,
+    self_ns: u64,
+    /// Spans around it.
+    depth: u32,
+}
+
+#[derive(Debug)]
+enum Frame {
+    /// A track, or one of several with the same name.
+    Root(TrackId),
+    Span {
+        parent: NodeId,
+        name: NameId,
+    },
+}
+
+/// What tracks have a tree together: those of threads and processes have their own, others share
+/// that of their name, since there may be one for each of very many operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum RootKey {
+    Track(TrackId),
+    Named(NameId, Option<TrackId>),
+}
+
+impl Stacks {
+    /// The stack of a span that begins on a track, inside of another one or of none.
+    pub(super) fn begin(
+        &mut self,
+        span: &EventHead,
+        parent: Option<NodeId>,
+        tracks: &TrackTable,
+    ) -> NodeId {
+        let parent = parent.unwrap_or_else(|| self.root(span.track, tracks));
+        let key = (parent, span.name);
+        if let Some(known) = self.children.get(&key) {
+            return *known;
+        }
+        let depth = self.nodes[parent.0 as usize].depth + 1;
+        if self.nodes.len() >= MAX_NODES || depth > MAX_DEPTH {
+            self.left_out += 1;
+            return parent;
+        }
+        let name = span.name;
+        let node = self.add(Frame::Span { parent, name }, depth);
+        self.children.insert(key, node);
+        node
+    }
+
+    pub(super) fn end(&mut self, stack: NodeId, self_ns: u64) {
+        let node = &mut self.nodes[stack.0 as usize];
+        node.self_ns = node.self_ns.saturating_add(self_ns);
+    }
+
+    fn root(&mut self, id: TrackId, tracks: &TrackTable) -> NodeId {
+        let track = tracks.track(id);
+        let key = match track.kind {
+            _ if track.name.is_none() => RootKey::Track(id),
+            TrackKind::Thread { .. } | TrackKind::Process { .. } => RootKey::Track(id),
+            _ => RootKey::Named(track.name, track.parent),
+        };
+        if let Some(known) = self.roots.get(&key) {
+            return *known;
+        }
+        let node = self.add(Frame::Root(id), 0);
+        self.roots.insert(key, node);
+        node
+    }
+
+    fn add(&mut self, frame: Frame, depth: u32) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node {
+            frame,
+            self_ns: 0,
+            depth,
+        });
+        id
+    }
+
+    /// A line for each stack that took time: frames from the outside in, and nanoseconds. Without
+    /// tracks, equal stacks of all tracks become one line.
+    pub(super) fn folded(
+        &self,
+        only_track: Option<&str>,
+        with_tracks: bool,
+        tracks: &TrackTable,
+        names: &NameTable,
+    ) -> Vec<String> {
+        let mut times: HashMap<String, u64> = HashMap::new();
+        let mut labels: HashMap<TrackId, String> = HashMap::new();
+        for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
+            let (root, path) = self.path(node);
+            let title = tracks.title(root, names);
+            if only_track.is_some_and(|wanted| wanted != title) {
+                continue;
+            }
+            let mut line = String::new();
+            if with_tracks {
+                let label = labels
+                    .entry(root)
+                    .or_insert_with(|| label(root, tracks, names));
+                line.push_str(label);
+            }
+            for name in path.iter().rev() {
+                if !line.is_empty() {
+                    line.push(';');
+                }
+                line.push_str(&frame(names.text(*name)));
+            }
+            *times.entry(line).or_default() += node.self_ns;
+        }
+        let mut lines: Vec<String> = times
+            .into_iter()
+            .map(|(stack, self_ns)| format!("{stack} {self_ns}"))
+            .collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// The track of a stack, and its spans from the inside out.
+    fn path<'n>(&'n self, mut node: &'n Node) -> (TrackId, Vec<NameId>) {
+        let mut path = Vec::new();
+        loop {
+            match node.frame {
+                Frame::Root(track) => return (track, path),
+                Frame::Span { parent, name } => {
+                    path.push(name);
+                    node = &self.nodes[parent.0 as usize];
+                }
+            }
+        }
+    }
+}
+
+fn label(id: TrackId, tracks: &TrackTable, names: &NameTable) -> String {
+    let TrackPath { process, track } = TrackPath::of(id, tracks, names);
+    match process.as_str() {
+        "" => frame(&track),
+        process => format!("{};{}", frame(process), frame(&track)),
+    }
+}
+
+/// A name as it may stand in a folded line.
+fn frame(name: &str) -> String {
+    match name {
+        "" => "(no name)".to_owned(),
+        name => printable(name).replace(';', ":"),
+    }
+}

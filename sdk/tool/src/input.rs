@@ -1,0 +1,81 @@
+//! Traces that are read: files, or the standard input.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::ToolError;
+
+/// Smaller files are read before anybody would look at a bar.
+const PROGRESS_FROM_BYTES: u64 = 64 << 20;
+
+/// A trace's bytes, with a progress bar if they are many and somebody watches.
+pub(crate) struct Input {
+    source: Source,
+    progress: Option<ProgressBar>,
+}
+
+enum Source {
+    File(File),
+    Stdin(io::StdinLock<'static>),
+}
+
+impl Input {
+    /// Opens a file; `-` is the standard input.
+    pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
+        let failed = |source| ToolError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        if path == Path::new("-") {
+            return Ok(Self {
+                source: Source::Stdin(io::stdin().lock()),
+                progress: None,
+            });
+        }
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        let is_watched = metadata.len() >= PROGRESS_FROM_BYTES && io::stderr().is_terminal();
+        Ok(Self {
+            source: Source::File(file),
+            progress: is_watched.then(|| progress_bar(metadata.len())),
+        })
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = match &mut self.source {
+            Source::File(file) => file.read(buffer),
+            Source::Stdin(stdin) => stdin.read(buffer),
+        }?;
+        if let Some(progress) = &self.progress {
+            match count {
+                0 => progress.finish_and_clear(),
+                count => progress.inc(count as u64),
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if let Some(progress) = &self.progress {
+            progress.finish_and_clear();
+        }
+    }
+}
+
+fn progress_bar(size_bytes: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
+    )
+    .expect("a constant that is right");
+    ProgressBar::new(size_bytes).with_style(style)
+}

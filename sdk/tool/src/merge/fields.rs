@@ -1,0 +1,91 @@
+//! Copies of encoded messages with other values in them.
+
+use protozero::{DecodeError, Decoder, Field, Value};
+
+/// Copies a message to the end of `out`. `replace` may write something else in place of a field, or
+/// nothing; it returns whether it did.
+pub(super) fn copy_fields(
+    message: &[u8],
+    out: &mut Vec<u8>,
+    mut replace: impl FnMut(Field<'_>, &mut Vec<u8>) -> Result<bool, DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut fields = Decoder::new(message).fields();
+    loop {
+        let start = fields.offset();
+        let field = fields.next().transpose()?;
+        let Some(field) = field else {
+            out.extend_from_slice(&message[start..]);
+            return Ok(());
+        };
+        if !replace(field, out)? {
+            out.extend_from_slice(&message[start..fields.offset()]);
+        }
+    }
+}
+
+/// Appends a varint field.
+pub(super) fn append_varint(number: u32, value: u64, out: &mut Vec<u8>) {
+    append_raw_varint(u64::from(number) << 3, out);
+    append_raw_varint(value, out);
+}
+
+/// Appends a nested message, which `write` puts together.
+pub(super) fn append_message(
+    number: u32,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut nested = Vec::new();
+    write(&mut nested)?;
+    append_raw_varint(u64::from(number) << 3 | 2, out);
+    append_raw_varint(nested.len() as u64, out);
+    out.append(&mut nested);
+    Ok(())
+}
+
+/// Appends the values of a repeated varint field, packed or not, each as `map` has it.
+pub(super) fn append_mapped(
+    field: Field<'_>,
+    out: &mut Vec<u8>,
+    map: impl Fn(u64) -> u64,
+) -> Result<(), DecodeError> {
+    let mut append = |value| append_varint(field.number, map(value), out);
+    match field.value {
+        Value::Varint(value) => append(value),
+        Value::Bytes(mut packed) => {
+            while !packed.is_empty() {
+                let malformed = DecodeError::MalformedPacked {
+                    field: field.number,
+                };
+                append(take_varint(&mut packed).ok_or(malformed)?);
+            }
+        }
+        Value::Fixed32(_) | Value::Fixed64(_) => {
+            return Err(DecodeError::WireTypeMismatch {
+                field: field.number,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn append_raw_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}

@@ -1,0 +1,222 @@
+//! The first pass over a file: which numbers it uses, and for what.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use protozero::DecodeError;
+use tracezero::protos::{TracePacket, TracePacketDecoder, TrackDescriptorDecoder};
+use tracezero::reader::Packet;
+
+use super::clocks::time_of_day_ns;
+use super::rewrite::SERVICE;
+use crate::error::ToolError;
+use crate::packets::Packets;
+
+/// Clocks of one machine agree this well: the time of day may be set while it runs.
+const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
+/// Parents of a track that are looked at.
+const MAX_PARENTS: usize = 64;
+
+/// Tracks of all files so far, by the number that they have in the merged trace.
+#[derive(Debug, Default)]
+pub(super) struct Tracks(HashMap<u64, Identity>);
+
+/// What is known of one file.
+#[derive(Debug)]
+pub(super) struct Survey {
+    path: PathBuf,
+    pub(super) sequences: HashSet<u32>,
+    /// Whether the sequence with the service's id is an ordinary one: not every producer has a
+    /// service.
+    pub(super) service_id_is_a_writers: bool,
+    /// Tracks that have another number in the merged trace, since another track had theirs.
+    pub(super) renumbered_tracks: HashMap<u64, u64>,
+    /// Tracks of processes, by process id.
+    processes: HashMap<i32, u64>,
+    /// How far the time of day is ahead of boot time.
+    time_of_day_ns: Option<i128>,
+}
+
+/// What two files may not say differently of one track.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Identity {
+    pid: Option<i32>,
+    tid: Option<i64>,
+    parent: u64,
+    /// A hash.
+    name: Option<u64>,
+}
+
+/// Why two files may not belong together.
+#[derive(Debug)]
+pub(super) enum Difference<'s> {
+    Clocks { files: [&'s Path; 2], seconds: f64 },
+    Process { files: [&'s Path; 2], pid: i32 },
+}
+
+impl Survey {
+    /// Reads a file, the `index`-th one. Damage is reported when it is read the second time.
+    pub(super) fn of(index: usize, path: &Path, all: &mut Tracks) -> Result<Self, ToolError> {
+        let mut survey = Self {
+            path: path.to_owned(),
+            sequences: HashSet::new(),
+            service_id_is_a_writers: false,
+            renumbered_tracks: HashMap::new(),
+            processes: HashMap::new(),
+            time_of_day_ns: None,
+        };
+        let mut tracks = HashMap::new();
+        let mut packets = Packets::open_quietly(path)?;
+        let mut last_sequence = 0;
+        while let Some(packet) = packets.next()? {
+            // The second pass says what is wrong with it.
+            let Ok(decoded) = Packet::decode(packet.bytes) else {
+                continue;
+            };
+            if decoded.sequence_id != last_sequence {
+                last_sequence = decoded.sequence_id;
+                survey.sequences.insert(last_sequence);
+            }
+            if decoded.sequence_id == SERVICE {
+                survey.service_id_is_a_writers |= has_state(&decoded);
+            }
+            if survey.time_of_day_ns.is_none() {
+                survey.time_of_day_ns = time_of_day_ns(packet.bytes);
+            }
+            if let Ok(Some(track)) = TracePacketDecoder::new(packet.bytes).track_descriptor() {
+                let _ = survey.add_track(track, &mut tracks);
+            }
+        }
+        survey.renumber(index as u64, &tracks, all);
+        Ok(survey)
+    }
+
+    fn add_track(
+        &mut self,
+        track: TrackDescriptorDecoder<'_>,
+        tracks: &mut HashMap<u64, Identity>,
+    ) -> Result<(), DecodeError> {
+        let uuid = track.uuid()?.unwrap_or_default();
+        let known = tracks.entry(uuid).or_default();
+        if let Some(process) = track.process()? {
+            known.pid = process.pid()?.or(known.pid);
+            self.processes.extend(known.pid.map(|pid| (pid, uuid)));
+        }
+        if let Some(thread) = track.thread()? {
+            known.pid = thread.pid()?.or(known.pid);
+            known.tid = thread.tid()?.map(i64::from).or(known.tid);
+        }
+        if let Some(parent) = track.parent_uuid()? {
+            known.parent = parent;
+        }
+        if let Some(name) = track.name()?.or(track.static_name()?) {
+            known.name = Some(hash(name));
+        }
+        Ok(())
+    }
+
+    /// Gives new numbers to tracks that are others in the files before, with all that is below.
+    fn renumber(&mut self, file: u64, tracks: &HashMap<u64, Identity>, all: &mut Tracks) {
+        let taken: HashSet<u64> = tracks
+            .iter()
+            .filter(|(uuid, track)| {
+                let other = all.0.get(uuid);
+                other.is_some_and(|other| track.contradicts(other))
+            })
+            .map(|(uuid, _)| *uuid)
+            .collect();
+        for (uuid, track) in tracks {
+            let lineage = std::iter::successors(Some(*uuid), |uuid| {
+                tracks.get(uuid).map(|track| track.parent)
+            });
+            let merged = if lineage.take(MAX_PARENTS).any(|uuid| taken.contains(&uuid)) {
+                let merged = hash((file, uuid));
+                self.renumbered_tracks.insert(*uuid, merged);
+                merged
+            } else {
+                *uuid
+            };
+            all.0.entry(merged).or_insert(*track);
+        }
+    }
+
+    /// What speaks against merging this file with another.
+    pub(super) fn differences<'s>(&'s self, other: &'s Self) -> Vec<Difference<'s>> {
+        let files = [other.path.as_path(), self.path.as_path()];
+        let mut found = Vec::new();
+        if let (Some(a), Some(b)) = (self.time_of_day_ns, other.time_of_day_ns)
+            && (a - b).abs() > CLOCKS_AGREE_WITHIN_NS
+        {
+            let seconds = (a - b).abs() as f64 / 1e9;
+            found.push(Difference::Clocks { files, seconds });
+        }
+        let mut shared: Vec<i32> = self
+            .processes
+            .iter()
+            .filter(|(pid, uuid)| other.processes.get(pid).is_some_and(|other| other != *uuid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        shared.sort_unstable();
+        found.extend(
+            shared
+                .into_iter()
+                .map(|pid| Difference::Process { files, pid }),
+        );
+        found
+    }
+}
+
+/// Whether a packet belongs to others of its sequence.
+fn has_state(packet: &Packet<'_>) -> bool {
+    packet.sequence_flags != 0
+        || packet.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
+        || !packet.interned_data().is_empty()
+        || !packet.defaults().is_empty()
+}
+
+impl Identity {
+    /// Whether this cannot be the other track.
+    fn contradicts(&self, other: &Self) -> bool {
+        fn differ<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+            matches!((a, b), (Some(a), Some(b)) if a != b)
+        }
+        let is_of_system = self.pid.is_some() && other.pid.is_some();
+        differ(self.pid, other.pid)
+            || differ(self.tid, other.tid)
+            || self.pid.is_some() != other.pid.is_some()
+            // Threads and processes may change their names.
+            || (!is_of_system && differ(self.name, other.name))
+            || (!is_of_system && self.parent != other.parent)
+    }
+}
+
+impl fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clocks {
+                files: [a, b],
+                seconds,
+            } => write!(
+                f,
+                "the clocks of {} and {} are {seconds:.1} s apart: if they come from two machines, \
+                 or the machine was started anew between them, their times do not compare",
+                a.display(),
+                b.display()
+            ),
+            Self::Process { files: [a, b], pid } => write!(
+                f,
+                "{} and {} both have a process {pid}, and not the same one: it is shown as one",
+                a.display(),
+                b.display()
+            ),
+        }
+    }
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,122 @@
+//! What commands write: text on the standard output, and files that are there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::ToolError;
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The standard output, buffered.
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
+}
+
+/// A file that gets its name when it is finished: a command that fails leaves an older file of that
+/// name alone, and may read the file that it replaces.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    out: BufWriter<Target>,
+    path: PathBuf,
+    /// Where it is written until then. `None` for the standard output, and for devices and pipes.
+    unfinished: Option<Unfinished>,
+}
+
+#[derive(Debug)]
+enum Target {
+    File(File),
+    Stdout(StdoutLock<'static>),
+}
+
+/// A file that is removed unless it was finished.
+#[derive(Debug)]
+struct Unfinished(PathBuf);
+
+impl OutputFile {
+    /// Begins a file; `-` is the standard output.
+    pub(crate) fn create(path: &Path) -> Result<Self, ToolError> {
+        let (target, unfinished) = if path == Path::new("-") {
+            (Target::Stdout(io::stdout().lock()), None)
+        } else {
+            let (file, unfinished) = create(path).map_err(|source| ToolError::Write {
+                path: path.to_owned(),
+                source,
+            })?;
+            (Target::File(file), unfinished)
+        };
+        Ok(Self {
+            out: BufWriter::with_capacity(BUFFER_BYTES, target),
+            path: path.to_owned(),
+            unfinished,
+        })
+    }
+
+    /// What went wrong with it, as an error of the tool.
+    pub(crate) fn failed(&self, source: io::Error) -> ToolError {
+        match self.out.get_ref() {
+            Target::Stdout(_) => ToolError::Output(source),
+            Target::File(_) => ToolError::Write {
+                path: self.path.clone(),
+                source,
+            },
+        }
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> Result<(), ToolError> {
+        let flushed = self.out.flush();
+        flushed.map_err(|source| self.failed(source))?;
+        if let Some(unfinished) = &self.unfinished {
+            fs::rename(&unfinished.0, &self.path).map_err(|source| self.failed(source))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Stdout(stdout) => stdout.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Gone already if it was finished.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn create(path: &Path) -> io::Result<(File, Option<Unfinished>)> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Ok((File::options().write(true).open(path)?, None));
+    }
+    let mut name = path
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let unfinished = path.with_file_name(name);
+    let file = File::create(&unfinished)?;
+    Ok((file, Some(Unfinished(unfinished))))
+}

@@ -1,0 +1,336 @@
+//! What messages and fields are called: from the SDK's own schema, and from those that a trace brings
+//! along for its extensions.
+//!
+//! Descriptors from a trace are untrusted. Whatever is odd about them costs names and nothing else.
+
+use std::collections::HashMap;
+
+use protozero::{DecodeError, Decoder, Value, types};
+use tracezero::protos::{ExtensionDescriptor, TracePacket};
+
+/// A message that nobody has described.
+pub(crate) const UNKNOWN: MessageId = MessageId(0);
+/// The message that every packet is.
+const PACKET: &str = ".perfetto.protos.TracePacket";
+/// Nested declarations are followed this deep.
+const MAX_DEPTH: u32 = 32;
+/// Fields that all schemas together may declare; what comes after them has no name.
+const MAX_FIELDS: usize = 1 << 20;
+
+/// A message of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MessageId(u32);
+
+/// What is known of a field.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldType {
+    /// As the text format spells it: extensions in brackets.
+    pub(crate) name: Box<str>,
+    pub(crate) kind: Kind,
+}
+
+/// How the value of a field is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Double,
+    Float,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Sint32,
+    Sint64,
+    Fixed32,
+    Fixed64,
+    Sfixed32,
+    Sfixed64,
+    Bool,
+    String,
+    Bytes,
+    Message(MessageId),
+    Enum(EnumId),
+}
+
+/// An enum of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EnumId(u32);
+
+/// All names that are known.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// Indexes of messages and enums, by full name with a leading dot. A name that is referred to
+    /// is here, declared or not.
+    messages: HashMap<String, MessageId>,
+    enums: HashMap<String, EnumId>,
+    fields: HashMap<(MessageId, u32), FieldType>,
+    values: HashMap<(EnumId, i32), Box<str>>,
+}
+
+impl Schema {
+    /// What the SDK itself writes.
+    pub(crate) fn of_sdk() -> Self {
+        let mut schema = Self {
+            messages: HashMap::from([(String::new(), UNKNOWN)]),
+            enums: HashMap::new(),
+            fields: HashMap::new(),
+            values: HashMap::new(),
+        };
+        let set = protozero::include_descriptor_set!("tracezero.sequences");
+        // Whether it is whole is what the tests say.
+        let _ = schema.add(set);
+        schema
+    }
+
+    /// Learns the names of a schema that a packet of the trace brings along. One that is malformed
+    /// names nothing from there on.
+    pub(crate) fn learn_from_packet(&mut self, packet: &[u8]) {
+        let nested = |message, number| {
+            let field = Decoder::new(message).last::<types::Bytes>(number);
+            field.ok().flatten()
+        };
+        let set =
+            nested(packet, TracePacket::EXTENSION_DESCRIPTOR_FIELD_NUMBER).and_then(|extension| {
+                nested(extension, ExtensionDescriptor::EXTENSION_SET_FIELD_NUMBER)
+            });
+        if let Some(set) = set {
+            let _ = self.add(set);
+        }
+    }
+
+    /// Learns the files of a serialized `FileDescriptorSet`. What was known before keeps its name.
+    ///
+    /// # Errors
+    ///
+    /// If it is malformed; what came before that is known then.
+    fn add(&mut self, set: &[u8]) -> Result<(), DecodeError> {
+        const FILE: u32 = 1;
+        for file in Decoder::new(set).repeated::<types::Bytes>(FILE) {
+            self.add_file(Decoder::new(file?))?;
+        }
+        Ok(())
+    }
+
+    /// The message that every packet is.
+    pub(crate) fn packet(&self) -> MessageId {
+        self.messages.get(PACKET).copied().unwrap_or(UNKNOWN)
+    }
+
+    pub(crate) fn field(&self, message: MessageId, number: u32) -> Option<&FieldType> {
+        self.fields.get(&(message, number))
+    }
+
+    /// The name of an enum's value.
+    pub(crate) fn value(&self, of: EnumId, number: i32) -> Option<&str> {
+        self.values.get(&(of, number)).map(|name| &**name)
+    }
+
+    fn add_file(&mut self, file: Decoder<'_>) -> Result<(), DecodeError> {
+        const PACKAGE: u32 = 2;
+        const EXTENSION: u32 = 7;
+        let package = file.last::<types::Str>(PACKAGE)?.unwrap_or_default();
+        let scope = match package {
+            "" => String::new(),
+            package => format!(".{package}"),
+        };
+        self.add_types(file, &scope, 4, 5, 0)?;
+        for extension in file.repeated::<types::Bytes>(EXTENSION) {
+            self.add_extension(Decoder::new(extension?), &scope)?;
+        }
+        Ok(())
+    }
+
+    /// Messages and enums, which are fields `message` and `enumeration` of what declares them.
+    fn add_types(
+        &mut self,
+        parent: Decoder<'_>,
+        scope: &str,
+        message: u32,
+        enumeration: u32,
+        depth: u32,
+    ) -> Result<(), DecodeError> {
+        for field in parent.fields() {
+            let field = field?;
+            if let Value::Bytes(bytes) = field.value {
+                if field.number == message && depth < MAX_DEPTH {
+                    self.add_message(Decoder::new(bytes), scope, depth)?;
+                } else if field.number == enumeration {
+                    self.add_enum(Decoder::new(bytes), scope)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_message(
+        &mut self,
+        message: Decoder<'_>,
+        scope: &str,
+        depth: u32,
+    ) -> Result<(), DecodeError> {
+        const FIELD: u32 = 2;
+        const EXTENSION: u32 = 6;
+        let name = join(scope, message)?;
+        let id = self.message(&name);
+        for field in message.repeated::<types::Bytes>(FIELD) {
+            let field = Decoder::new(field?);
+            let field_name = name_of(field)?.to_owned();
+            self.add_field(id, field, field_name)?;
+        }
+        for extension in message.repeated::<types::Bytes>(EXTENSION) {
+            self.add_extension(Decoder::new(extension?), &name)?;
+        }
+        self.add_types(message, &name, 3, 4, depth + 1)
+    }
+
+    fn add_extension(&mut self, field: Decoder<'_>, scope: &str) -> Result<(), DecodeError> {
+        const EXTENDEE: u32 = 2;
+        let extended = field.last::<types::Str>(EXTENDEE)?.unwrap_or_default();
+        let extended = self.message(extended);
+        let name = join(scope, field)?;
+        self.add_field(extended, field, format!("[{}]", &name[1..]))
+    }
+
+    fn add_field(
+        &mut self,
+        message: MessageId,
+        field: Decoder<'_>,
+        name: String,
+    ) -> Result<(), DecodeError> {
+        const NUMBER: u32 = 3;
+        const TYPE: u32 = 5;
+        const TYPE_NAME: u32 = 6;
+        let number = field.last::<types::Int32>(NUMBER)?.unwrap_or_default();
+        let kind = field.last::<types::Int32>(TYPE)?.unwrap_or_default();
+        let type_name = field.last::<types::Str>(TYPE_NAME)?.unwrap_or_default();
+        if !is_name(&name) || self.fields.len() >= MAX_FIELDS {
+            return Ok(());
+        }
+        let Some(kind) = self.kind(kind, type_name) else {
+            return Ok(());
+        };
+        self.fields
+            .entry((message, number as u32))
+            .or_insert_with(|| FieldType {
+                name: name.into(),
+                kind,
+            });
+        Ok(())
+    }
+
+    fn add_enum(&mut self, enumeration: Decoder<'_>, scope: &str) -> Result<(), DecodeError> {
+        const VALUE: u32 = 2;
+        const NUMBER: u32 = 2;
+        let name = join(scope, enumeration)?;
+        let id = self.enumeration(&name);
+        for value in enumeration.repeated::<types::Bytes>(VALUE) {
+            let value = Decoder::new(value?);
+            let number = value.last::<types::Int32>(NUMBER)?.unwrap_or_default();
+            let name = name_of(value)?;
+            if is_name(name) && self.values.len() < MAX_FIELDS {
+                let entry = self.values.entry((id, number));
+                entry.or_insert_with(|| name.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, name: &str) -> MessageId {
+        let next = MessageId(self.messages.len() as u32);
+        *self.messages.entry(name.to_owned()).or_insert(next)
+    }
+
+    fn enumeration(&mut self, name: &str) -> EnumId {
+        let next = EnumId(self.enums.len() as u32);
+        *self.enums.entry(name.to_owned()).or_insert(next)
+    }
+
+    /// By the number of a type in `descriptor.proto`. Groups have no kind.
+    fn kind(&mut self, number: i32, type_name: &str) -> Option<Kind> {
+        Some(match number {
+            1 => Kind::Double,
+            2 => Kind::Float,
+            3 => Kind::Int64,
+            4 => Kind::Uint64,
+            5 => Kind::Int32,
+            6 => Kind::Fixed64,
+            7 => Kind::Fixed32,
+            8 => Kind::Bool,
+            9 => Kind::String,
+            11 => Kind::Message(self.message(type_name)),
+            12 => Kind::Bytes,
+            13 => Kind::Uint32,
+            14 => Kind::Enum(self.enumeration(type_name)),
+            15 => Kind::Sfixed32,
+            16 => Kind::Sfixed64,
+            17 => Kind::Sint32,
+            18 => Kind::Sint64,
+            _ => return None,
+        })
+    }
+}
+
+fn name_of(declaration: Decoder<'_>) -> Result<&str, DecodeError> {
+    const NAME: u32 = 1;
+    Ok(declaration.last::<types::Str>(NAME)?.unwrap_or_default())
+}
+
+/// The full name of what is declared in `scope`.
+fn join(scope: &str, declaration: Decoder<'_>) -> Result<String, DecodeError> {
+    Ok(format!("{scope}.{}", name_of(declaration)?))
+}
+
+/// Whether this can stand in front of a value: no text from a trace reaches a terminal as it is.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.[]".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_of_the_sdk_is_known_with_its_extension() {
+        let schema = Schema::of_sdk();
+        let name = |message, number| &*schema.field(message, number).unwrap().name;
+        let packet = schema.packet();
+        assert_eq!(name(packet, 8), "timestamp");
+        assert_eq!(
+            name(packet, 1990),
+            "[tracezero.sequences.sequence_accounts]"
+        );
+        let Kind::Message(event) = schema.field(packet, 11).unwrap().kind else {
+            panic!("an event is a message");
+        };
+        let Kind::Enum(event_type) = schema.field(event, 9).unwrap().kind else {
+            panic!("its type is an enum");
+        };
+        assert_eq!(schema.value(event_type, 1), Some("TYPE_SLICE_BEGIN"));
+        assert!(schema.field(packet, 7).is_none());
+        assert!(schema.field(UNKNOWN, 1).is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_left_out() {
+        let mut schema = Schema::of_sdk();
+        // A file, a message `M`, a field with the name of an escape sequence.
+        let set = b"\x0a\x10\x22\x0e\x0a\x01M\x12\x09\x0a\x03\x1b[0\x18\x01\x28\x05";
+        schema.add(set).unwrap();
+        let message = schema.message(".M");
+        assert!(schema.field(message, 1).is_none());
+    }
+
+    #[test]
+    fn a_damaged_set_is_an_error_and_not_a_panic() {
+        let set = protozero::include_descriptor_set!("tracezero.sequences");
+        for length in (0..set.len()).step_by(61) {
+            let mut schema = Schema::of_sdk();
+            let _ = schema.add(&set[..length]);
+            let mut damaged = set.to_vec();
+            damaged[length] ^= 0x15;
+            let _ = schema.add(&damaged);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A summary as JSON: names as in the text, durations in nanoseconds.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use tracezero::CounterValue;
+
+use super::Report;
+use super::text::unit;
+use crate::tracks::TrackPath;
+
+/// Prints a summary.
+pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let summary = report.summary;
+    let value = json!({
+        "duration_ns": summary.duration_ns(),
+        "bytes": summary.bytes,
+        "packets": summary.packets,
+        "events": summary.events,
+        "sequences": summary.sequences.events.len(),
+        "damaged_places": report.damages,
+        "unfinished_spans": summary.unfinished_spans,
+        "unmatched_ends": summary.slices.unmatched_ends,
+        "tracks": tracks(report),
+        "spans": spans(report),
+        "counters": counters(report),
+        "instants": instants(report),
+        "other_packets": packets(report),
+        "losses": losses(report),
+        "packets_skipped": summary.skipped,
+    });
+    serde_json::to_writer_pretty(&mut *out, &value)?;
+    writeln!(out)
+}
+
+fn tracks(report: &Report<'_>) -> Vec<Value> {
+    let tracks = report.tracks.iter().zip(&report.summary.tracks);
+    tracks
+        .filter(|(_, counts)| counts.events > 0)
+        .take(report.top)
+        .map(|((id, _), counts)| {
+            let path = TrackPath::of(id, report.tracks, report.names);
+            json!({
+                "process": path.process,
+                "track": path.track,
+                "events": counts.events,
+                "spans": counts.spans,
+                "busy_ns": counts.busy_ns,
+            })
+        })
+        .collect()
+}
+
+fn spans(report: &Report<'_>) -> Vec<Value> {
+    let rows = report.sorted_spans().into_iter().take(report.top);
+    rows.map(|(category, name, row)| {
+        json!({
+            "category": category,
+            "name": name,
+            "count": row.count,
+            "total_ns": row.total_ns,
+            "self_ns": row.self_ns,
+            "mean_ns": row.mean_ns(),
+            "min_ns": row.min_ns,
+            "max_ns": row.max_ns,
+            "p50_ns": row.quantile_ns(0.5),
+            "p99_ns": row.quantile_ns(0.99),
+        })
+    })
+    .collect()
+}
+
+fn counters(report: &Report<'_>) -> Vec<Value> {
+    let rows = report.counters().into_iter().take(report.top);
+    rows.map(|(id, values)| {
+        let path = TrackPath::of(id, report.tracks, report.names);
+        json!({
+            "process": path.process,
+            "counter": path.track,
+            "unit": unit(id, report.tracks, report),
+            "count": values.count,
+            "min": values.min,
+            "max": values.max,
+            "mean": values.sum / values.count as f64,
+            "last": match values.last {
+                CounterValue::Int(value) => json!(value),
+                CounterValue::Double(value) => json!(value),
+            },
+        })
+    })
+    .collect()
+}
+
+fn instants(report: &Report<'_>) -> Vec<Value> {
+    let rows = report.sorted_instants().into_iter().take(report.top);
+    rows.map(|(category, name, count)| json!({"category": category, "name": name, "count": count}))
+        .collect()
+}
+
+fn packets(report: &Report<'_>) -> Vec<Value> {
+    let kinds = report.summary.packet_kinds.iter().take(report.top);
+    kinds
+        .map(|(field, kind)| {
+            json!({
+                "field": field,
+                "name": report.packet_name(*field),
+                "count": kind.packets,
+                "bytes": kind.bytes,
+            })
+        })
+        .collect()
+}
+
+fn losses(report: &Report<'_>) -> Value {
+    let losses = &report.summary.losses;
+    let sequences = losses.sequences.iter().take(report.top);
+    let sequences: Vec<Value> = sequences
+        .filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
+        .map(|(id, sequence)| {
+            let packets: serde_json::Map<String, Value> = sequence
+                .packets
+                .iter()
+                .map(|(fate, count)| ((*fate).to_owned(), json!(count)))
+                .collect();
+            json!({
+                "sequence": id,
+                "thread": sequence.thread_name,
+                "gaps": sequence.gaps,
+                "causes": sequence.causes,
+                "packets": packets,
+            })
+        })
+        .collect();
+    json!({"gaps": losses.gaps(), "packets": losses.packets(), "sequences": sequences})
+}

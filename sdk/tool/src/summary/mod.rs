@@ -1,0 +1,321 @@
+//! A trace in tables.
+
+mod histogram; // how often durations of every length occurred
+mod json; // the tables for programs
+mod losses; // what was lost
+mod report; // the rows in the order in which they are shown
+mod spans; // what is counted by name
+mod text; // the tables for people
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use tracezero::CounterValue;
+use tracezero::protos::TracePacket;
+use tracezero::reader::{
+    EventHead, EventKind, InTimeOrder, OtherPacket, Record, Skipped, Slice, SliceCounts, Slices,
+    TraceReader, TrackId,
+};
+
+use self::losses::Losses;
+use self::report::Report;
+use self::spans::{ByName, Durations};
+use crate::Outcome;
+use crate::error::ToolError;
+use crate::input::Input;
+use crate::output::stdout;
+use crate::packets::DamageLog;
+use crate::schema::Schema;
+
+/// The packet of this SDK that holds the accounts of sequences.
+const SEQUENCE_ACCOUNTS: u32 = 1990;
+/// Reasons for which packets are skipped that are told apart.
+const MAX_SKIP_REASONS: usize = 50;
+
+/// Summarizes a trace
+///
+/// Prints how long it is, where its events are, its spans by name with counts, durations and self
+/// times, its counters and instants, what was lost and what is damaged. Self time is that of a span
+/// without the spans inside of it. p50 and p99 are exact within 1.6 %; all else is exact.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
+pub(crate) struct Args {
+    /// The trace, or - for the standard input
+    file: PathBuf,
+    /// Rows of each table; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// What comes first among the spans
+    #[arg(long, value_enum, default_value_t = Sort::Total)]
+    sort: Sort,
+    /// Print JSON, with durations in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+/// An order of spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// The longest together
+    Total,
+    /// The longest self time together
+    #[value(name = "self")]
+    SelfTime,
+    /// The most
+    Count,
+    /// The longest on average
+    Mean,
+    /// The longest single one
+    Max,
+    /// By the alphabet
+    Name,
+}
+
+/// What a trace holds.
+#[derive(Debug, Default)]
+struct Summary {
+    packets: u64,
+    bytes: u64,
+    /// Times of the first and the last event.
+    first_ns: Option<u64>,
+    last_ns: u64,
+    events: u64,
+    /// By track.
+    tracks: Vec<TrackCounts>,
+    sequences: SequenceCounts,
+    spans: ByName<Durations>,
+    instants: ByName<u64>,
+    /// By track.
+    counters: Vec<Option<CounterValues>>,
+    /// Packets that hold no event, by the field of their data.
+    packet_kinds: BTreeMap<u32, PacketKind>,
+    losses: Losses,
+    /// Packets that cannot be understood, by what is the matter with them.
+    skipped: BTreeMap<String, u64>,
+    unfinished_spans: u64,
+    slices: SliceCounts,
+    late_events: u64,
+    forgotten_sequences: u64,
+}
+
+/// The events of a track.
+#[derive(Clone, Copy, Debug, Default)]
+struct TrackCounts {
+    events: u64,
+    spans: u64,
+    /// Time that the track was inside of a span.
+    busy_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CounterValues {
+    count: u64,
+    min: f64,
+    max: f64,
+    sum: f64,
+    last: CounterValue,
+    last_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PacketKind {
+    packets: u64,
+    bytes: u64,
+}
+
+/// Events by sequence.
+#[derive(Debug, Default)]
+struct SequenceCounts {
+    events: HashMap<u32, u64>,
+    /// The sequence of the last events, and how many they are: they come in runs.
+    run: (u32, u64),
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    let mut reader = TraceReader::new(Input::open(&args.file)?);
+    let mut damages = DamageLog::new(&args.file);
+    let mut schema = Schema::of_sdk();
+    let mut summary = Summary::default();
+    let mut order = InTimeOrder::new();
+    let mut slices = Slices::new();
+    loop {
+        let record = reader.next().map_err(|error| damages.read_error(&error))?;
+        match record {
+            None => break,
+            Some(Record::Event(event)) => {
+                for (track, value) in event.extra_counters() {
+                    summary.add_counter(*track, *value, event.timestamp_ns);
+                }
+                let event = event.head();
+                summary.add_event(&event);
+                if event.kind.is_slice() {
+                    order.add(&event, reader.tracks(), |event| {
+                        slices.add(event, |_| (), |slice| summary.add_slice(&slice));
+                    });
+                }
+            }
+            Some(Record::Packet(packet)) => {
+                schema.learn_from_packet(packet.packet.bytes());
+                summary.add_packet(&packet);
+            }
+            Some(Record::Loss(loss)) => summary.losses.add(&loss),
+            Some(Record::Skipped(skipped)) => summary.add_skipped(&skipped),
+            Some(Record::Damage(damage)) => damages.report(&damage),
+            // The table of tracks has it; records of other kinds are of no interest here.
+            Some(_) => {}
+        }
+    }
+    order.finish(|event| slices.add(event, |_| (), |slice| summary.add_slice(&slice)));
+    slices.finish(|slice| summary.add_slice(&slice));
+    summary.packets = reader.packets();
+    summary.bytes = reader.offset();
+    summary.unfinished_spans = slices.open().count() as u64;
+    summary.slices = slices.counts();
+    summary.late_events = order.late();
+    summary.forgotten_sequences = reader.forgotten_sequences();
+    summary.sequences.end_run();
+
+    let report = Report {
+        summary: &summary,
+        tracks: reader.tracks(),
+        names: reader.names(),
+        schema: &schema,
+        top: match args.top {
+            0 => usize::MAX,
+            top => top,
+        },
+        sort: args.sort,
+        damages: damages.count(),
+    };
+    let mut out = stdout();
+    match args.json {
+        true => json::print(&report, &mut out),
+        false => text::print(&report, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .map_err(ToolError::Output)?;
+    Ok(damages.finish())
+}
+
+impl Summary {
+    #[inline]
+    fn add_event(&mut self, event: &EventHead) {
+        self.events += 1;
+        self.sequences.add(event.sequence_id);
+        let now_ns = event.timestamp_ns;
+        let first_ns = self.first_ns.get_or_insert(now_ns);
+        *first_ns = now_ns.min(*first_ns);
+        self.last_ns = self.last_ns.max(now_ns);
+        self.track(event.track).events += 1;
+        match event.kind {
+            EventKind::Instant => *self.instants.row(event.name, event.category) += 1,
+            EventKind::Counter(value) => self.add_counter(event.track, value, now_ns),
+            EventKind::Slice { duration_ns } => {
+                self.last_ns = self.last_ns.max(now_ns.saturating_add(duration_ns));
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn add_slice(&mut self, slice: &Slice) {
+        let row = self.spans.row(slice.begin.name, slice.begin.category);
+        row.add(slice.duration_ns, slice.self_ns);
+        let track = self.track(slice.begin.track);
+        track.spans += 1;
+        if slice.depth == 0 {
+            track.busy_ns = track.busy_ns.saturating_add(slice.duration_ns);
+        }
+    }
+
+    fn add_counter(&mut self, track: TrackId, value: CounterValue, now_ns: u64) {
+        let index = track.index();
+        if index >= self.counters.len() {
+            self.counters.resize(index + 1, None);
+        }
+        let number = as_f64(value);
+        let counter = self.counters[index].get_or_insert(CounterValues {
+            count: 0,
+            min: number,
+            max: number,
+            sum: 0.0,
+            last: value,
+            last_ns: 0,
+        });
+        counter.count += 1;
+        counter.min = counter.min.min(number);
+        counter.max = counter.max.max(number);
+        counter.sum += number;
+        // Threads take turns in the file.
+        if now_ns >= counter.last_ns {
+            counter.last_ns = now_ns;
+            counter.last = value;
+        }
+    }
+
+    fn add_packet(&mut self, packet: &OtherPacket<'_>) {
+        let Some(payload) = packet.packet.payload() else {
+            return;
+        };
+        let kind = self.packet_kinds.entry(payload.field).or_default();
+        kind.packets += 1;
+        kind.bytes += payload.bytes.len() as u64;
+        // Statistics that are malformed say nothing; `check` tells of them.
+        let _ = match payload.field {
+            TracePacket::TRACE_STATS_FIELD_NUMBER => self.losses.set_stats(payload.bytes),
+            SEQUENCE_ACCOUNTS => self.losses.set_accounts(payload.bytes),
+            _ => Ok(()),
+        };
+    }
+
+    fn add_skipped(&mut self, skipped: &Skipped) {
+        let reason = skipped.reason.to_string();
+        let room = self.skipped.len() < MAX_SKIP_REASONS;
+        if room || self.skipped.contains_key(&reason) {
+            *self.skipped.entry(reason).or_default() += 1;
+        } else {
+            let others = "other reasons".to_owned();
+            *self.skipped.entry(others).or_default() += 1;
+        }
+    }
+
+    #[inline]
+    fn track(&mut self, track: TrackId) -> &mut TrackCounts {
+        let index = track.index();
+        if index >= self.tracks.len() {
+            self.tracks.resize(index + 1, TrackCounts::default());
+        }
+        &mut self.tracks[index]
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.last_ns - self.first_ns.unwrap_or(self.last_ns)
+    }
+}
+
+impl SequenceCounts {
+    #[inline]
+    fn add(&mut self, sequence_id: u32) {
+        if self.run.0 != sequence_id {
+            self.end_run();
+            self.run.0 = sequence_id;
+        }
+        self.run.1 += 1;
+    }
+
+    fn end_run(&mut self) {
+        let (sequence_id, events) = std::mem::take(&mut self.run);
+        if events > 0 {
+            *self.events.entry(sequence_id).or_default() += events;
+        }
+    }
+}
+
+fn as_f64(value: CounterValue) -> f64 {
+    match value {
+        CounterValue::Int(value) => value as f64,
+        CounterValue::Double(value) => value,
+    }
+}

@@ -1,0 +1,83 @@
+//! The rows of a summary in the order in which they are shown.
+
+use std::cmp::Reverse;
+
+use tracezero::reader::{NameTable, TrackId, TrackTable};
+
+use super::spans::{ByName, Durations};
+use super::{CounterValues, Sort, Summary};
+use crate::schema::Schema;
+
+/// What stands for names that were too many to be kept apart.
+const OTHER_NAMES: &str = "(other names)";
+const NO_NAME: &str = "(no name)";
+
+/// A summary with what its numbers stand for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report<'r> {
+    pub(super) summary: &'r Summary,
+    pub(super) tracks: &'r TrackTable,
+    pub(super) names: &'r NameTable,
+    pub(super) schema: &'r Schema,
+    /// Rows of each table.
+    pub(super) top: usize,
+    pub(super) sort: Sort,
+    pub(super) damages: u64,
+}
+
+impl<'r> Report<'r> {
+    /// Category, name and durations of all spans.
+    pub(super) fn sorted_spans(&self) -> Vec<(&'r str, &'r str, &'r Durations)> {
+        let mut rows = self.named(&self.summary.spans);
+        rows.retain(|(.., row)| row.count > 0);
+        rows.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+        match self.sort {
+            Sort::Total => rows.sort_by_key(|(.., row)| Reverse(row.total_ns)),
+            Sort::SelfTime => rows.sort_by_key(|(.., row)| Reverse(row.self_ns)),
+            Sort::Count => rows.sort_by_key(|(.., row)| Reverse(row.count)),
+            Sort::Mean => rows.sort_by_key(|(.., row)| Reverse(row.mean_ns())),
+            Sort::Max => rows.sort_by_key(|(.., row)| Reverse(row.max_ns)),
+            Sort::Name => {}
+        }
+        rows
+    }
+
+    /// Category, name and number of all instants, the most frequent first.
+    pub(super) fn sorted_instants(&self) -> Vec<(&'r str, &'r str, u64)> {
+        let rows = self.named(&self.summary.instants).into_iter();
+        let mut rows: Vec<_> = rows
+            .map(|(category, name, count)| (category, name, *count))
+            .collect();
+        rows.sort_by_key(|(category, name, count)| (Reverse(*count), *name, *category));
+        rows
+    }
+
+    /// All counters, in the order in which they appeared.
+    pub(super) fn counters(&self) -> Vec<(TrackId, CounterValues)> {
+        let tracks = self.tracks.iter().zip(&self.summary.counters);
+        tracks
+            .filter_map(|((id, _), values)| Some((id, (*values)?)))
+            .collect()
+    }
+
+    /// What the schema calls the packet's field.
+    pub(super) fn packet_name(&self, field: u32) -> &'r str {
+        let field = self.schema.field(self.schema.packet(), field);
+        field.map_or("", |field| field.name.trim_matches(['[', ']']))
+    }
+
+    fn named<T: Default>(&self, rows: &'r ByName<T>) -> Vec<(&'r str, &'r str, &'r T)> {
+        let others = rows.others().map(|value| ("", OTHER_NAMES, value));
+        rows.rows()
+            .iter()
+            .map(|row| {
+                let name = match self.names.text(row.name) {
+                    "" => NO_NAME,
+                    name => name,
+                };
+                (self.names.text(row.category), name, &row.value)
+            })
+            .chain(others)
+            .collect()
+    }
+}

@@ -1,0 +1,314 @@
+//! A summary as text.
+
+use std::io::{self, Write};
+
+use tracezero::CounterValue;
+use tracezero::reader::{TrackKind, TrackTable};
+
+use super::{Report, Sort};
+use crate::table::{Table, printable};
+use crate::tracks::TrackPath;
+use crate::units::{bytes, duration, plural};
+
+/// Prints a summary.
+pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    print_head(report, out)?;
+    print_tracks(report, out)?;
+    print_spans(report, out)?;
+    print_counters(report, out)?;
+    print_instants(report, out)?;
+    print_packets(report, out)?;
+    print_losses(report, out)?;
+    print_skipped(report, out)
+}
+
+fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let summary = report.summary;
+    let tracks = report.tracks;
+    let count = |is_counted: fn(&TrackKind) -> bool| {
+        let counted = tracks.iter().filter(|(_, track)| is_counted(&track.kind));
+        counted.count() as u64
+    };
+    let processes = count(|kind| matches!(kind, TrackKind::Process { .. }));
+    let threads = count(|kind| matches!(kind, TrackKind::Thread { .. }));
+    let all = tracks.len() as u64;
+    writeln!(out, "duration   {}", duration(summary.duration_ns()))?;
+    writeln!(
+        out,
+        "size       {} in {}, {}",
+        bytes(summary.bytes),
+        plural(summary.packets, "packet"),
+        plural(summary.events, "event")
+    )?;
+    writeln!(
+        out,
+        "written by {}, {} with events",
+        match processes {
+            1 => "1 process".to_owned(),
+            _ => format!("{processes} processes"),
+        },
+        plural(summary.sequences.events.len() as u64, "sequence"),
+    )?;
+    writeln!(out, "tracks     {all}, {threads} of them threads")?;
+    let gaps = summary.losses.gaps();
+    match (gaps, summary.losses.packets()) {
+        (0, 0) => writeln!(out, "lost       nothing that the trace knows of"),
+        (gaps, 0) => writeln!(out, "lost       {}, see below", plural(gaps, "gap")),
+        (gaps, packets) => writeln!(
+            out,
+            "lost       {} in {}, see below",
+            plural(packets, "packet"),
+            plural(gaps, "gap")
+        ),
+    }?;
+    if report.damages > 0 {
+        writeln!(out, "damaged    {}", plural(report.damages, "place"))?;
+    }
+    Ok(())
+}
+
+fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut rows: Vec<_> = report
+        .tracks
+        .iter()
+        .zip(&report.summary.tracks)
+        .filter(|(_, counts)| counts.events > 0)
+        .collect();
+    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.events));
+    let mut table = Table::new(&["process", "track"], &["events", "spans", "busy"]);
+    for ((id, _), counts) in rows.iter().take(report.top) {
+        let path = TrackPath::of(*id, report.tracks, report.names);
+        table.row([
+            path.process,
+            path.track,
+            counts.events.to_string(),
+            counts.spans.to_string(),
+            duration(counts.busy_ns),
+        ]);
+    }
+    section("tracks", &table, rows.len(), report, out)
+}
+
+fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(
+        &["category", "span"],
+        &["count", "total", "self", "mean", "min", "max", "p50", "p99"],
+    );
+    let rows = report.sorted_spans();
+    for (category, name, row) in rows.iter().take(report.top) {
+        table.row([
+            (*category).to_owned(),
+            (*name).to_owned(),
+            row.count.to_string(),
+            duration(row.total_ns),
+            duration(row.self_ns),
+            duration(row.mean_ns()),
+            duration(row.min_ns),
+            duration(row.max_ns),
+            duration(row.quantile_ns(0.5)),
+            duration(row.quantile_ns(0.99)),
+        ]);
+    }
+    let by = match report.sort {
+        Sort::Total => "total",
+        Sort::SelfTime => "self time",
+        Sort::Count => "count",
+        Sort::Mean => "mean",
+        Sort::Max => "longest",
+        Sort::Name => "name",
+    };
+    section(&format!("spans, by {by}"), &table, rows.len(), report, out)?;
+    let summary = report.summary;
+    let remarks = [
+        (
+            summary.unfinished_spans,
+            "span had not ended at the end",
+            "spans had not ended at the end",
+        ),
+        (
+            summary.slices.unmatched_ends,
+            "end without a begin",
+            "ends without a begin",
+        ),
+        (
+            summary.slices.backwards,
+            "end before its begin",
+            "ends before their begins",
+        ),
+        (
+            summary.slices.too_deep,
+            "span too deep to count",
+            "spans too deep to count",
+        ),
+        (
+            summary.late_events,
+            "event too late to be put in order",
+            "events too late to be put in order",
+        ),
+    ];
+    for (count, one, several) in remarks {
+        match count {
+            0 => Ok(()),
+            1 => writeln!(out, "  1 {one}"),
+            _ => writeln!(out, "  {count} {several}"),
+        }?;
+    }
+    Ok(())
+}
+
+fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(
+        &["process", "counter", "unit"],
+        &["count", "min", "max", "mean", "last"],
+    );
+    let rows = report.counters();
+    for (id, values) in rows.iter().take(report.top) {
+        let path = TrackPath::of(*id, report.tracks, report.names);
+        table.row([
+            path.process,
+            path.track,
+            unit(*id, report.tracks, report).to_owned(),
+            values.count.to_string(),
+            number(values.min),
+            number(values.max),
+            number(values.sum / values.count as f64),
+            match values.last {
+                CounterValue::Int(value) => value.to_string(),
+                CounterValue::Double(value) => number(value),
+            },
+        ]);
+    }
+    section("counters", &table, rows.len(), report, out)
+}
+
+/// What a counter counts.
+pub(super) fn unit<'r>(
+    id: tracezero::reader::TrackId,
+    tracks: &TrackTable,
+    report: &Report<'r>,
+) -> &'r str {
+    use tracezero::protos::counter_descriptor::Unit;
+
+    let TrackKind::Counter(counter) = &tracks.track(id).kind else {
+        return "";
+    };
+    match counter.unit {
+        Unit::TIME_NS => "ns",
+        Unit::SIZE_BYTES => "bytes",
+        _ => report.names.text(counter.unit_name),
+    }
+}
+
+fn print_instants(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(&["category", "instant"], &["count"]);
+    let rows = report.sorted_instants();
+    for (category, name, count) in rows.iter().take(report.top) {
+        table.row([
+            (*category).to_owned(),
+            (*name).to_owned(),
+            count.to_string(),
+        ]);
+    }
+    section("instants", &table, rows.len(), report, out)
+}
+
+fn print_packets(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(&["packet"], &["field", "count", "bytes"]);
+    let kinds = &report.summary.packet_kinds;
+    for (field, kind) in kinds.iter().take(report.top) {
+        table.row([
+            report.packet_name(*field).to_owned(),
+            field.to_string(),
+            kind.packets.to_string(),
+            kind.bytes.to_string(),
+        ]);
+    }
+    section("other packets", &table, kinds.len(), report, out)
+}
+
+fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let losses = &report.summary.losses;
+    let mut table = Table::new(
+        &["sequence", "thread", "why"],
+        &["gaps", "first at packet", "packets lost"],
+    );
+    let lossy = losses.sequences.iter();
+    let lossy: Vec<_> = lossy
+        .filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
+        .collect();
+    for (id, sequence) in lossy.iter().take(report.top) {
+        let fates = sequence.packets.iter();
+        let mut why: Vec<String> = fates
+            .map(|(fate, count)| format!("{count} {fate}"))
+            .collect();
+        why.extend(sequence.causes.iter().map(|cause| (*cause).to_owned()));
+        table.row([
+            id.to_string(),
+            sequence.thread_name.clone(),
+            why.join(", "),
+            sequence.gaps.to_string(),
+            sequence
+                .first_packet
+                .map_or_else(String::new, |packet| packet.to_string()),
+            match sequence.packets_lost() {
+                0 => "?".to_owned(),
+                count => count.to_string(),
+            },
+        ]);
+    }
+    section("losses", &table, lossy.len(), report, out)?;
+    for (index, buffer) in losses.buffers.iter().enumerate() {
+        if *buffer != super::losses::BufferLosses::default() {
+            writeln!(
+                out,
+                "  buffer {index}: {} chunks overwritten, {} discarded, {} packets given up by \
+                 their writers",
+                buffer.chunks_overwritten, buffer.chunks_discarded, buffer.writer_packets_lost
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(&["why"], &["count"]);
+    let skipped = &report.summary.skipped;
+    for (reason, count) in skipped.iter().take(report.top) {
+        table.row([reason.clone(), count.to_string()]);
+    }
+    section("packets skipped", &table, skipped.len(), report, out)?;
+    match report.summary.forgotten_sequences {
+        0 => Ok(()),
+        count => writeln!(
+            out,
+            "  definitions of {count} sequences were forgotten for lack of room"
+        ),
+    }
+}
+
+/// Prints a table under a title, if it has rows, and how many more there are.
+fn section(
+    title: &str,
+    table: &Table,
+    rows: usize,
+    report: &Report<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if table.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", printable(title))?;
+    table.print(out)?;
+    match rows.saturating_sub(report.top) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more: --top 0 shows all"),
+    }
+}
+
+/// A value of a counter, without digits that nobody reads.
+fn number(value: f64) -> String {
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => format!("{value:.0}"),
+        false => format!("{value:.3}"),
+    }
+}

@@ -1,0 +1,128 @@
+//! Packets that become a trace file, compressed if that is asked for.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::error::ToolError;
+use crate::output::OutputFile;
+
+/// Field `packet` of a trace.
+const PACKET: u32 = 1;
+/// Fields of a packet.
+const COMPRESSED_PACKETS: u32 = 50;
+const ZSTD_COMPRESSED_PACKETS: u32 = 133;
+/// Packets that are compressed together, more or less: more would hardly make them smaller.
+const BUNDLE_BYTES: usize = 512 * 1024;
+
+/// How packets are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Plain,
+    Deflate { level: u32 },
+    Zstd { level: i32 },
+}
+
+/// Writes packets to a trace file.
+#[derive(Debug)]
+pub(crate) struct TraceFile {
+    out: OutputFile,
+    packing: Packing,
+    /// Framed packets that are to be compressed together.
+    bundle: Vec<u8>,
+    packets: u64,
+}
+
+impl TraceFile {
+    pub(crate) fn new(out: OutputFile, packing: Packing) -> Self {
+        Self {
+            out,
+            packing,
+            bundle: Vec::new(),
+            packets: 0,
+        }
+    }
+
+    /// Packets written so far.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(crate) fn write(&mut self, packet: &[u8]) -> Result<(), ToolError> {
+        self.packets += 1;
+        let mut header = [0; FIELD_HEADER_MAX_BYTES];
+        let header = field_header(PACKET, packet.len(), &mut header);
+        if self.packing == Packing::Plain {
+            let mut written = self.out.write_all(header);
+            if written.is_ok() {
+                written = self.out.write_all(packet);
+            }
+            return written.map_err(|error| self.out.failed(error));
+        }
+        if !self.bundle.is_empty() && self.bundle.len() + packet.len() > BUNDLE_BYTES {
+            self.write_bundle()?;
+        }
+        let mut memory = [0; FIELD_HEADER_MAX_BYTES];
+        let header = field_header(PACKET, packet.len(), &mut memory);
+        self.bundle.extend_from_slice(header);
+        self.bundle.extend_from_slice(packet);
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), ToolError> {
+        if !self.bundle.is_empty() {
+            self.write_bundle()?;
+        }
+        self.out.finish()
+    }
+
+    #[cold]
+    fn write_bundle(&mut self) -> Result<(), ToolError> {
+        let written = pack(self.packing, &self.bundle).and_then(|(field, payload)| {
+            let mut memory = [0; FIELD_HEADER_MAX_BYTES];
+            let inner = field_header(field, payload.len(), &mut memory);
+            let mut memory = [0; FIELD_HEADER_MAX_BYTES];
+            let outer = field_header(PACKET, inner.len() + payload.len(), &mut memory);
+            self.out.write_all(outer)?;
+            self.out.write_all(inner)?;
+            self.out.write_all(&payload)
+        });
+        self.bundle.clear();
+        written.map_err(|error| self.out.failed(error))
+    }
+}
+
+/// The field of a packet that holds these packets compressed, and its bytes.
+fn pack(packing: Packing, packets: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    match packing {
+        Packing::Plain => unreachable!("plain packets are written one by one"),
+        Packing::Deflate { level } => {
+            let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(level));
+            encoder.write_all(packets)?;
+            Ok((COMPRESSED_PACKETS, encoder.finish()?))
+        }
+        Packing::Zstd { level } => {
+            let payload = zstd::bulk::compress(packets, level)?;
+            Ok((ZSTD_COMPRESSED_PACKETS, payload))
+        }
+    }
+}
+
+/// A tag of at most 5 bytes and a length of at most 10.
+const FIELD_HEADER_MAX_BYTES: usize = 15;
+
+/// Tag and length of a length-delimited field.
+fn field_header(number: u32, len: usize, memory: &mut [u8; FIELD_HEADER_MAX_BYTES]) -> &[u8] {
+    let mut end = 0;
+    for mut value in [u64::from(number) << 3 | 2, len as u64] {
+        while value >= 0x80 {
+            memory[end] = value as u8 | 0x80;
+            value >>= 7;
+            end += 1;
+        }
+        memory[end] = value as u8;
+        end += 1;
+    }
+    &memory[..end]
+}

@@ -1,0 +1,83 @@
+//! Numbers as bytes: varints of 7 bits, the least significant first, as protobuf has them.
+
+use std::io::{self, Write};
+
+/// A number in 1 to 10 bytes.
+pub(crate) fn write_varint(out: &mut impl Write, value: u64) -> io::Result<()> {
+    let mut bytes = [0_u8; 10];
+    let mut length = 0;
+    let mut rest = value;
+    loop {
+        let low = (rest & 0x7f) as u8;
+        rest >>= 7;
+        if rest == 0 {
+            bytes[length] = low;
+            return out.write_all(&bytes[..=length]);
+        }
+        bytes[length] = low | 0x80;
+        length += 1;
+    }
+}
+
+/// Small numbers of both signs are small: 0, -1, 1, -2 become 0, 1, 2, 3.
+pub(crate) const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+/// How many, and then each one.
+pub(crate) fn write_list(
+    out: &mut impl Write,
+    values: impl ExactSizeIterator<Item = u64>,
+) -> io::Result<()> {
+    write_varint(out, values.len() as u64)?;
+    write_column(out, values)
+}
+
+/// Each one; the reader knows how many.
+pub(crate) fn write_column(
+    out: &mut impl Write,
+    values: impl Iterator<Item = u64>,
+) -> io::Result<()> {
+    values
+        .into_iter()
+        .try_for_each(|value| write_varint(out, value))
+}
+
+/// Each one as the difference from the one before, the first from 0.
+pub(crate) fn write_differences(
+    out: &mut impl Write,
+    values: impl Iterator<Item = i64>,
+) -> io::Result<()> {
+    let mut before = 0_i64;
+    for value in values {
+        write_varint(out, zigzag(value.wrapping_sub(before)))?;
+        before = value;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_have_seven_bits_per_byte() {
+        let bytes = |value| {
+            let mut out = Vec::new();
+            write_varint(&mut out, value).unwrap();
+            out
+        };
+        assert_eq!(bytes(0), [0]);
+        assert_eq!(bytes(127), [127]);
+        assert_eq!(bytes(300), [0xac, 0x02]);
+        assert_eq!(bytes(u64::MAX).len(), 10);
+    }
+
+    #[test]
+    fn differences_have_both_signs() {
+        let mut out = Vec::new();
+        write_differences(&mut out, [5, 3, 4].into_iter()).unwrap();
+        assert_eq!(out, [10, 3, 2]);
+        assert_eq!(zigzag(i64::MIN), u64::MAX);
+    }
+}

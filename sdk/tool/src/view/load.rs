@@ -1,0 +1,381 @@
+//! From a trace to the timeline of a page.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+
+use tracezero::CounterValue;
+use tracezero::reader::{Event, EventKind, NameId, ReadError, Record, TraceReader, TrackId};
+
+use crate::packets::DamageLog;
+
+use super::args::ArgsId;
+use super::event_args::ArgsReader;
+use super::losses::LossTracker;
+use super::timeline::{EventFacts, LabelId, Timeline, TrackIndex};
+use super::tracks;
+use super::window::{OpenSlice, Place, Window};
+
+/// Damaged places that a page lists; of more, the number is told.
+const DAMAGES_MAX: usize = 1000;
+/// Reasons to skip packets that are counted one by one.
+const SKIP_REASONS_MAX: usize = 100;
+
+/// Reads a trace into a timeline.
+pub(crate) struct Loader {
+    timeline: Timeline,
+    window: Option<Window>,
+    losses: LossTracker,
+    args: ArgsReader,
+    /// Labels of events with one category whose name is in the table of names.
+    labels: HashMap<(NameId, NameId), LabelId>,
+    latest_ns: u64,
+    damages_beyond_limit: u64,
+    skipped: BTreeMap<String, u64>,
+}
+
+/// The first time of a trace's events; `None` if it has none.
+///
+/// # Errors
+///
+/// If the trace cannot be read.
+pub(crate) fn earliest_ns(source: impl Read) -> Result<Option<u64>, ReadError> {
+    let mut reader = TraceReader::new(source);
+    let mut earliest_ns = None;
+    while let Some(record) = reader.next()? {
+        if let Record::Event(event) = record {
+            let time_ns = event.timestamp_ns;
+            earliest_ns = Some(earliest_ns.map_or(time_ns, |first: u64| first.min(time_ns)));
+        }
+    }
+    Ok(earliest_ns)
+}
+
+impl Loader {
+    /// Fills a timeline; with a window, from that part of the trace alone.
+    pub(crate) fn new(timeline: Timeline, window: Option<Window>) -> Self {
+        Self {
+            timeline,
+            window,
+            losses: LossTracker::default(),
+            args: ArgsReader::default(),
+            labels: HashMap::new(),
+            latest_ns: 0,
+            damages_beyond_limit: 0,
+            skipped: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a whole trace.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or not any further. Damage is none: it goes to `damages`, and is shown
+    /// in the page.
+    pub(crate) fn load(
+        mut self,
+        source: impl Read,
+        damages: &mut DamageLog,
+    ) -> Result<Timeline, ReadError> {
+        let mut reader = TraceReader::new(source);
+        while let Some(record) = reader.next()? {
+            match record {
+                Record::Event(event) => self.event(&event),
+                Record::Loss(loss) => self.losses.loss(&loss),
+                Record::Damage(damage) => {
+                    damages.report(&damage);
+                    self.damage(damage.to_string());
+                }
+                Record::Skipped(skipped) => self.skip(skipped.reason.to_string()),
+                _ => {}
+            }
+        }
+        self.timeline.file_bytes = reader.offset();
+        self.timeline.ensure_tracks(reader.tracks().len());
+        self.timeline.tracks = tracks::describe(reader.tracks(), reader.names());
+        Ok(self.finish())
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        let time_ns = event.timestamp_ns;
+        let track = index_of(event.track);
+        let earliest_ns = self.timeline.earliest_ns.unwrap_or(time_ns);
+        self.timeline.earliest_ns = Some(earliest_ns.min(time_ns));
+        self.timeline.ensure_tracks(event.track.index() + 1);
+        self.losses.event(event.sequence_id, track, time_ns);
+        let place = self
+            .window
+            .as_ref()
+            .map_or(Place::Inside, |window| window.place(time_ns));
+        match place {
+            Place::Before => self.event_before(event, track),
+            Place::Inside => {
+                self.take_open(track);
+                self.event_inside(event, track);
+            }
+            Place::After => {
+                self.take_open(track);
+                self.event_after(event, track);
+            }
+        }
+    }
+
+    fn event_inside(&mut self, event: &Event<'_>, track: TrackIndex) {
+        let time_ns = event.timestamp_ns;
+        self.latest_ns = self.latest_ns.max(time_ns);
+        for (extra, value) in event.extra_counters() {
+            self.timeline.ensure_tracks(extra.index() + 1);
+            self.timeline
+                .counter(index_of(*extra), time_ns, number(*value));
+        }
+        if let EventKind::Counter(value) = event.kind {
+            self.timeline.counter(track, time_ns, number(value));
+            return;
+        }
+        let is_end = event.kind == EventKind::SliceEnd;
+        // Nothing is stored for what is left out.
+        let (label, args, flows) = if self.timeline.is_full() && !is_end {
+            (LabelId(0), ArgsId::NONE, Vec::new())
+        } else {
+            let flows = event.flows().chain(event.terminating_flows()).collect();
+            let Timeline { strings, args, .. } = &mut self.timeline;
+            let args = self.args.read(event, strings, args);
+            let label = if is_end {
+                LabelId(0)
+            } else {
+                self.label(event)
+            };
+            (label, args, flows)
+        };
+        let facts = EventFacts {
+            track,
+            time_ns,
+            label,
+            args,
+            flows: &flows,
+        };
+        match event.kind {
+            EventKind::SliceBegin => self.timeline.begin(facts),
+            EventKind::SliceEnd => self.timeline.end(facts),
+            EventKind::Slice { duration_ns } => {
+                let end_ns = time_ns.saturating_add(duration_ns);
+                self.latest_ns = self.latest_ns.max(end_ns);
+                self.timeline.begin(facts);
+                self.timeline.end(EventFacts {
+                    time_ns: end_ns,
+                    args: ArgsId::NONE,
+                    flows: &[],
+                    ..facts
+                });
+            }
+            _ => self.timeline.instant(facts),
+        }
+    }
+
+    /// Only begins and ends matter: the slice may reach into the part that is shown.
+    fn event_before(&mut self, event: &Event<'_>, track: TrackIndex) {
+        let label = match event.kind {
+            EventKind::SliceBegin => self.label(event),
+            _ => LabelId(0),
+        };
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        match event.kind {
+            EventKind::SliceBegin => {
+                let time_ns = event.timestamp_ns;
+                window.open(track, OpenSlice { time_ns, label });
+            }
+            EventKind::SliceEnd => window.close(track),
+            _ => {}
+        }
+    }
+
+    /// Only ends matter, of slices that began in the part that is shown or before it.
+    fn event_after(&mut self, event: &Event<'_>, track: TrackIndex) {
+        match event.kind {
+            EventKind::SliceBegin => self.timeline.skip_slice(track),
+            EventKind::SliceEnd => self.event_inside(event, track),
+            _ => {}
+        }
+    }
+
+    /// Slices that are open where the part begins are part of it.
+    fn take_open(&mut self, track: TrackIndex) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        for OpenSlice { time_ns, label } in window.take_open(track) {
+            self.timeline.begin(EventFacts {
+                track,
+                time_ns,
+                label,
+                args: ArgsId::NONE,
+                flows: &[],
+            });
+        }
+    }
+
+    fn label(&mut self, event: &Event<'_>) -> LabelId {
+        let mut categories = event.categories();
+        let first = categories.next().unwrap_or_default();
+        let key = (event.name, event.category);
+        if categories.next().is_some() {
+            let all = event.categories().collect::<Vec<_>>().join(",");
+            return self.timeline.label(event.name(), &all);
+        }
+        if [event.name, event.category].contains(&NameId::MANY) {
+            return self.timeline.label(event.name(), first);
+        }
+        let timeline = &mut self.timeline;
+        let label = || timeline.label(event.name(), first);
+        *self.labels.entry(key).or_insert_with(label)
+    }
+
+    fn damage(&mut self, text: String) {
+        if self.timeline.damage.len() < DAMAGES_MAX {
+            self.timeline.damage.push(text);
+        } else {
+            self.damages_beyond_limit += 1;
+        }
+    }
+
+    fn skip(&mut self, reason: String) {
+        if self.skipped.len() < SKIP_REASONS_MAX || self.skipped.contains_key(&reason) {
+            *self.skipped.entry(reason).or_default() += 1;
+        } else {
+            *self.skipped.entry("other reasons".to_owned()).or_default() += 1;
+        }
+    }
+
+    fn finish(mut self) -> Timeline {
+        let open = self.window.as_ref().map(Window::tracks_with_open);
+        for track in open.into_iter().flatten() {
+            self.take_open(track);
+        }
+        for (reason, count) in &self.skipped {
+            let packets = if *count == 1 {
+                "packet was"
+            } else {
+                "packets were"
+            };
+            let note = format!("{count} {packets} skipped: {reason}");
+            self.timeline.notes.push(note);
+        }
+        if self.damages_beyond_limit > 0 {
+            let more = self.damages_beyond_limit;
+            self.timeline
+                .notes
+                .push(format!("{more} more damaged places"));
+        }
+        self.losses.finish_all(&mut self.timeline, self.latest_ns);
+        self.timeline
+    }
+}
+
+fn index_of(track: TrackId) -> TrackIndex {
+    TrackIndex(u32::try_from(track.index()).unwrap_or(u32::MAX))
+}
+
+fn number(value: CounterValue) -> f64 {
+    match value {
+        CounterValue::Int(value) => value as f64,
+        CounterValue::Double(value) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::view::encode::Encoder;
+    use crate::view::page;
+    use protozero::HeapBuffered;
+    use tracezero::protos::{Trace, track_event};
+
+    /// Tracks with uuids from 1 on, by name and the uuid of the track above, each with a slice that
+    /// carries an argument.
+    fn trace(tracks: &[(&str, u64)]) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<Trace<'_>>::new();
+        let mut trace = buffer.message();
+        for (uuid, (name, parent_uuid)) in (1..).zip(tracks) {
+            trace.add_packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(uuid);
+                    track.set_parent_uuid(*parent_uuid);
+                    track.set_name(name);
+                });
+                packet.set_trusted_packet_sequence_id(1);
+                packet.set_sequence_flags(u32::from(uuid == 1));
+            });
+        }
+        for (uuid, (name, _)) in (1..).zip(tracks) {
+            for kind in [track_event::Type::SLICE_BEGIN, track_event::Type::SLICE_END] {
+                trace.add_packet(|packet| {
+                    packet.set_timestamp(1000 * uuid + 100 * u64::from(kind.0.unsigned_abs()));
+                    packet.set_trusted_packet_sequence_id(1);
+                    packet.track_event(|event| {
+                        event.set_type(kind);
+                        event.set_track_uuid(uuid);
+                        event.set_name(name);
+                        event.add_flow_ids(7);
+                        event.add_debug_annotations(|arg| {
+                            arg.set_name("list");
+                            arg.add_array_values(|item| {
+                                item.set_string_value(name);
+                            });
+                            arg.add_array_values(|_| {});
+                        });
+                    });
+                });
+            }
+        }
+        drop(trace);
+        buffer.to_vec()
+    }
+
+    fn load(trace: &[u8], window: Option<Window>) -> Result<Timeline, ReadError> {
+        let timeline = Timeline::new("t".to_owned(), 0, 1000);
+        let mut damages = DamageLog::new(Path::new("t"));
+        Loader::new(timeline, window).load(trace, &mut damages)
+    }
+
+    #[test]
+    fn tracks_stand_below_those_that_their_descriptors_name() {
+        let timeline = load(&trace(&[("outer", 0), ("inner", 1)]), None).unwrap();
+        assert_eq!(timeline.tracks[0].parent, None);
+        assert_eq!(timeline.tracks[1].parent, Some(0));
+        assert_eq!(timeline.events[0].len(), 2);
+    }
+
+    #[test]
+    fn tracks_that_are_above_themselves_are_above_none() {
+        let timeline = load(&trace(&[("a", 2), ("b", 1), ("c", 3), ("d", 3)]), None).unwrap();
+        assert!(timeline.tracks.iter().all(|track| track.parent.is_none()));
+        let encoder = Encoder::new(timeline);
+        assert_eq!(encoder.event_count(), 4);
+    }
+
+    #[test]
+    fn whatever_the_bytes_are_a_page_is_made_or_an_error() {
+        let good = trace(&[("a", 0), ("b", 1), ("b", 1), ("c", 2)]);
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut pages = 0;
+        for _ in 0..2000 {
+            let mut bytes = good.clone();
+            for _ in 0..4 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let place = (random >> 8) as usize % bytes.len();
+                bytes[place] ^= 1 << (random & 7);
+            }
+            let window = (random & 0x100 != 0).then(|| Window::new(random % 4000, 4000));
+            if let Ok(timeline) = load(&bytes, window) {
+                page::write(&Encoder::new(timeline), &mut std::io::sink()).unwrap();
+                pages += 1;
+            }
+        }
+        assert!(pages > 1000, "{pages}");
+    }
+}

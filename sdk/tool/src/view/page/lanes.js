@@ -1,0 +1,106 @@
+// Where tracks stand: the tree of tracks as a list of lanes from top to bottom. All in CSS pixels.
+
+const ROW_HEIGHT = 19;
+const LANE_PADDING = 4;
+const GROUP_HEIGHT = 26;
+const COUNTER_HEIGHT = 48;
+/** Deeper rows of one track are not drawn. */
+const ROWS_DRAWN_MAX = 256;
+
+class Lanes {
+  constructor(model) {
+    this.model = model;
+    this.folded = new Set();
+    this.rowsByTrack = new Map();
+    model.rowTrack.forEach((track, row) => append(this.rowsByTrack, track, row));
+    this.counterByTrack = new Map(model.counters.map((counter) => [counter.track, counter]));
+    this.children = new Map();
+    this.roots = [];
+    model.tracks.forEach((track, id) => {
+      if (track.parent === undefined) this.roots.push(id);
+      else append(this.children, track.parent, id);
+    });
+    /** Tracks that carry data, or have such below them. */
+    this.filled = new Set();
+    for (const id of [...this.rowsByTrack.keys(), ...this.counterByTrack.keys()]) {
+      for (let at = id; at !== undefined && !this.filled.has(at); at = model.tracks[at].parent) this.filled.add(at);
+    }
+    this.place();
+  }
+
+  place() {
+    this.list = [];
+    this.laneOfTrack = new Map();
+    let top = 0;
+    // Depth first, without recursion: parents may be many.
+    const waiting = this.ordered(this.roots).reverse().map((track) => ({ track, indent: 0 }));
+    while (waiting.length > 0) {
+      const { track, indent } = waiting.pop();
+      const lane = this.laneOf(track, indent, top);
+      this.list.push(lane);
+      this.laneOfTrack.set(track, lane);
+      top += lane.height;
+      if (lane.parent && !this.folded.has(track)) {
+        const below = this.ordered(this.children.get(track) ?? []);
+        for (const child of below.reverse()) waiting.push({ track: child, indent: indent + 1 });
+      }
+    }
+    this.height = top;
+  }
+
+  laneOf(track, indent, top) {
+    const rows = (this.rowsByTrack.get(track) ?? []).slice(0, ROWS_DRAWN_MAX);
+    const counter = this.counterByTrack.get(track);
+    const parent = (this.children.get(track) ?? []).some((child) => this.filled.has(child));
+    const group = rows.length === 0 && counter === undefined;
+    let height = GROUP_HEIGHT;
+    if (counter) height = COUNTER_HEIGHT;
+    else if (rows.length > 0) height = Math.max(GROUP_HEIGHT + 1, rows.length * ROW_HEIGHT + 2 * LANE_PADDING);
+    return { track, indent, top, height, rows, counter, parent, group };
+  }
+
+  ordered(tracks) {
+    const rank = { process: 0, counter: 1, thread: 3 };
+    return tracks
+      .filter((track) => this.filled.has(track))
+      .sort((a, b) => {
+        const [left, right] = [this.model.tracks[a], this.model.tracks[b]];
+        return (rank[left.kind] ?? 2) - (rank[right.kind] ?? 2) || (left.rank ?? 0) - (right.rank ?? 0) || (left.tid ?? 0) - (right.tid ?? 0) || a - b;
+      });
+  }
+
+  toggle(track) {
+    if (!this.folded.delete(track)) this.folded.add(track);
+    this.place();
+  }
+
+  /** Unfolds what hides a track, and returns its lane. */
+  reveal(track) {
+    let changed = false;
+    for (let at = this.model.tracks[track].parent; at !== undefined; at = this.model.tracks[at].parent) {
+      changed = this.folded.delete(at) || changed;
+    }
+    if (changed) this.place();
+    return this.laneOfTrack.get(track);
+  }
+
+  /** Indexes [first, last) of the lanes between two heights. */
+  between(top, bottom) {
+    let low = 0;
+    let high = this.list.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const lane = this.list[middle];
+      if (lane.top + lane.height <= top) low = middle + 1;
+      else high = middle;
+    }
+    let last = low;
+    while (last < this.list.length && this.list[last].top < bottom) last++;
+    return [low, last];
+  }
+
+  at(height) {
+    const [first, last] = this.between(height, height + 1);
+    return first < last ? this.list[first] : undefined;
+  }
+}

@@ -1,0 +1,248 @@
+//! What a page shows, collected event by event: tracks, events, counters, and what was lost.
+//!
+//! Memory is bounded by a number of events; what comes later in the trace is left out and counted.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::args::{ArgsId, ArgsTable};
+use super::strings::{StringId, StringTable};
+
+/// What a page shows unless the user says otherwise: about 300 MB while it is made.
+pub(crate) const EVENTS_MAX_DEFAULT: u64 = 5_000_000;
+
+/// The place of a track in the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TrackIndex(pub(crate) u32);
+
+/// A name together with categories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LabelId(pub(crate) u32);
+
+/// What a track is, as the page has it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Track {
+    pub(crate) name: String,
+    /// `process`, `thread`, `counter` or `track`.
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<String>,
+    /// Smaller ones stand above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rank: Option<i32>,
+}
+
+/// A time in which events of some tracks were lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub(crate) tracks: Vec<TrackIndex>,
+    /// The last event that is known before, and the first one after.
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) text: String,
+}
+
+/// What an event does to the stack of its track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Begin,
+    End,
+    Instant,
+}
+
+/// An event as it came, before begins and ends are paired.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawEvent {
+    pub(crate) time_ns: u64,
+    pub(crate) label: LabelId,
+    pub(crate) args: ArgsId,
+    /// The place of a list in `Timeline::flow_lists`, counted from 1. 0 is none.
+    pub(crate) flows: u32,
+    pub(crate) kind: Kind,
+}
+
+/// What is known of an event when it is added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventFacts<'a> {
+    pub(crate) track: TrackIndex,
+    pub(crate) time_ns: u64,
+    pub(crate) label: LabelId,
+    pub(crate) args: ArgsId,
+    pub(crate) flows: &'a [u64],
+}
+
+/// Everything that a page shows.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub(crate) title: String,
+    pub(crate) file_bytes: u64,
+    pub(crate) strings: StringTable,
+    pub(crate) args: ArgsTable,
+    pub(crate) tracks: Vec<Track>,
+    /// Name and categories of each label.
+    pub(crate) labels: Vec<(StringId, StringId)>,
+    label_ids: HashMap<(StringId, StringId), LabelId>,
+    /// Events of each track, in the order of the file.
+    pub(crate) events: Vec<Vec<RawEvent>>,
+    /// Values of each track, if it is a counter.
+    pub(crate) counters: Vec<Vec<(u64, f64)>>,
+    pub(crate) flow_lists: Vec<Box<[u64]>>,
+    pub(crate) losses: Vec<Loss>,
+    /// What is damaged in the file, and where.
+    pub(crate) damage: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    limit: u64,
+    kept: u64,
+    left_out: LeftOut,
+    /// The first time of the trace, also of events that are not shown. `--from` counts from it.
+    pub(crate) earliest_ns: Option<u64>,
+    /// Slices that are open though they are not shown, of each track: their ends are left out, too.
+    open_left_out: Vec<u64>,
+}
+
+/// Events beyond the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    pub(crate) events: u64,
+    /// When the first of them was.
+    pub(crate) from_ns: u64,
+}
+
+impl Timeline {
+    /// An empty one that takes `limit` slices, instants and counter values.
+    pub(crate) fn new(title: String, file_bytes: u64, limit: u64) -> Self {
+        Self {
+            title,
+            file_bytes,
+            strings: StringTable::default(),
+            args: ArgsTable::default(),
+            tracks: Vec::new(),
+            labels: Vec::new(),
+            label_ids: HashMap::new(),
+            events: Vec::new(),
+            counters: Vec::new(),
+            flow_lists: Vec::new(),
+            losses: Vec::new(),
+            damage: Vec::new(),
+            notes: Vec::new(),
+            limit,
+            kept: 0,
+            left_out: LeftOut::default(),
+            earliest_ns: None,
+            open_left_out: Vec::new(),
+        }
+    }
+
+    /// Makes place for this many tracks; what they are is said later.
+    pub(crate) fn ensure_tracks(&mut self, count: usize) {
+        if self.tracks.len() < count {
+            self.tracks.resize_with(count, Track::default);
+            self.events.resize_with(count, Vec::new);
+            self.counters.resize_with(count, Vec::new);
+            self.open_left_out.resize(count, 0);
+        }
+    }
+
+    /// Whether what begins now would be left out.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.kept >= self.limit
+    }
+
+    pub(crate) fn label(&mut self, name: &str, categories: &str) -> LabelId {
+        let key = (self.strings.add(name), self.strings.add(categories));
+        let next = LabelId(u32::try_from(self.labels.len()).unwrap_or(u32::MAX));
+        *self.label_ids.entry(key).or_insert_with(|| {
+            self.labels.push(key);
+            next
+        })
+    }
+
+    pub(crate) fn begin(&mut self, facts: EventFacts<'_>) {
+        if self.has_room(facts.time_ns) {
+            self.push(facts, Kind::Begin);
+        } else {
+            self.skip_slice(facts.track);
+        }
+    }
+
+    /// A slice begins that is not to be shown.
+    pub(crate) fn skip_slice(&mut self, track: TrackIndex) {
+        self.open_left_out[track.0 as usize] += 1;
+    }
+
+    pub(crate) fn instant(&mut self, facts: EventFacts<'_>) {
+        if self.has_room(facts.time_ns) {
+            self.push(facts, Kind::Instant);
+        }
+    }
+
+    /// Ends the slice that began last on the track. Takes no room of its own.
+    pub(crate) fn end(&mut self, facts: EventFacts<'_>) {
+        let open_left_out = &mut self.open_left_out[facts.track.0 as usize];
+        match open_left_out.checked_sub(1) {
+            Some(rest) => *open_left_out = rest,
+            None => self.push(facts, Kind::End),
+        }
+    }
+
+    pub(crate) fn counter(&mut self, track: TrackIndex, time_ns: u64, value: f64) {
+        if self.has_room(time_ns) {
+            self.counters[track.0 as usize].push((time_ns, value));
+        }
+    }
+
+    pub(crate) const fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+
+    /// Lists of flows as one; 0 is none.
+    pub(crate) fn join_flows(&mut self, first: u32, second: u32) -> u32 {
+        match (first, second) {
+            (only, 0) | (0, only) => only,
+            _ => {
+                let lists = [first, second].map(|list| &*self.flow_lists[list as usize - 1]);
+                let joined = lists.concat();
+                self.add_flows(&joined)
+            }
+        }
+    }
+
+    fn has_room(&mut self, time_ns: u64) -> bool {
+        if !self.is_full() {
+            self.kept += 1;
+            return true;
+        }
+        if self.left_out.events == 0 {
+            self.left_out.from_ns = time_ns;
+        }
+        self.left_out.events += 1;
+        self.left_out.from_ns = self.left_out.from_ns.min(time_ns);
+        false
+    }
+
+    fn push(&mut self, facts: EventFacts<'_>, kind: Kind) {
+        let flows = self.add_flows(facts.flows);
+        self.events[facts.track.0 as usize].push(RawEvent {
+            time_ns: facts.time_ns,
+            label: facts.label,
+            args: facts.args,
+            flows,
+            kind,
+        });
+    }
+
+    fn add_flows(&mut self, flows: &[u64]) -> u32 {
+        if flows.is_empty() {
+            return 0;
+        }
+        self.flow_lists.push(flows.into());
+        u32::try_from(self.flow_lists.len()).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,109 @@
+//! What the tracks of a trace are, as a page says it.
+
+use std::collections::HashMap;
+
+use tracezero::protos::counter_descriptor::Unit;
+use tracezero::protos::track_descriptor::ChildTracksOrdering;
+use tracezero::reader::{Counter, NameTable, TrackId, TrackKind, TrackTable};
+
+use super::timeline::Track;
+
+/// All tracks, in the order of their ids.
+pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
+    let processes = table.iter().filter_map(|(id, track)| match track.kind {
+        // Not one under a thread, which would be above itself.
+        TrackKind::Process { pid, .. } if track.parent.is_none() => Some((pid, id)),
+        _ => None,
+    });
+    let processes: HashMap<i32, TrackId> = processes.collect();
+    let all = table.iter();
+    all.map(|(id, _)| describe_one(table, names, &processes, id))
+        .collect()
+}
+
+fn describe_one(
+    table: &TrackTable,
+    names: &NameTable,
+    processes: &HashMap<i32, TrackId>,
+    id: TrackId,
+) -> Track {
+    let track = table.track(id);
+    let title = table.title(id, names);
+    let mut described = Track {
+        parent: parent_of(table, processes, id).map(|parent| parent.index() as u32),
+        rank: rank_of(table, id),
+        ..Track::default()
+    };
+    let fallback = match &track.kind {
+        TrackKind::Process { pid, .. } => {
+            described.kind = "process";
+            described.pid = Some(*pid);
+            format!("process {pid}")
+        }
+        TrackKind::Thread { pid, tid, .. } => {
+            described.kind = "thread";
+            described.pid = Some(*pid);
+            described.tid = Some(*tid);
+            format!("thread {tid}")
+        }
+        TrackKind::Counter(counter) => {
+            described.kind = "counter";
+            described.unit = unit_of(counter, names);
+            "counter".to_owned()
+        }
+        _ => {
+            described.kind = "track";
+            match track.uuid {
+                0 => "(no track)".to_owned(),
+                uuid => format!("track {uuid:#x}"),
+            }
+        }
+    };
+    described.name = if title.is_empty() {
+        fallback
+    } else {
+        title.to_owned()
+    };
+    described
+}
+
+/// The track above, or that of a thread's process. None if the tracks above go round in circles.
+fn parent_of(
+    table: &TrackTable,
+    processes: &HashMap<i32, TrackId>,
+    id: TrackId,
+) -> Option<TrackId> {
+    let track = table.track(id);
+    if track.parent.is_some() {
+        let is_bounded = table.ancestry(id).count() < TrackTable::PARENTS_MAX;
+        return track.parent.filter(|_| is_bounded);
+    }
+    match track.kind {
+        TrackKind::Thread { pid, .. } => processes.get(&pid).copied(),
+        _ => None,
+    }
+}
+
+/// Where it stands among its neighbours: as its parent orders them, and a main thread above others.
+fn rank_of(table: &TrackTable, id: TrackId) -> Option<i32> {
+    let track = table.track(id);
+    if let TrackKind::Thread { pid, tid, .. } = track.kind
+        && pid == tid
+    {
+        return Some(-1);
+    }
+    let ordering = table.track(track.parent?).child_ordering;
+    (ordering == ChildTracksOrdering::EXPLICIT).then_some(track.sibling_order_rank)
+}
+
+fn unit_of(counter: &Counter, names: &NameTable) -> Option<String> {
+    let name = names.text(counter.unit_name);
+    if !name.is_empty() {
+        return Some(name.to_owned());
+    }
+    match counter.unit {
+        Unit::TIME_NS => Some("ns".to_owned()),
+        Unit::SIZE_BYTES => Some("bytes".to_owned()),
+        _ => None,
+    }
+}

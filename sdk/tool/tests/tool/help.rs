@@ -1,0 +1,32 @@
+//! What the tool says of itself.
+
+use crate::process::run;
+
+#[test]
+fn every_command_is_explained_with_an_example() {
+    let overview = run(&["--help"]).fine();
+    assert!(overview.text().contains("Exit status: 0"), "{overview:?}");
+    let commands: Vec<&str> = overview
+        .text()
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let help = run(&[command, "--help"]).fine();
+        let example = format!("Example: tracezero {command} ");
+        assert!(help.text().contains(&example), "{help:?}");
+    }
+}
+
+#[test]
+fn a_wrong_call_is_told_from_a_wrong_trace() {
+    assert_eq!(run(&["sumary"]).status, 2);
+    assert_eq!(run(&["summary"]).status, 2);
+    assert_eq!(run(&["summary", "--sort", "luck", "x"]).status, 2);
+    assert_eq!(run(&["--version"]).fine().text(), "tracezero 0.1.0\n");
+}

@@ -1,0 +1,35 @@
+//! `tracezero outline`.
+
+use crate::process::{run_on, run_with_input};
+use crate::traces::{Files, Maker, SHOP, recorded};
+
+#[test]
+fn an_outline_is_the_same_whenever_and_wherever_it_happened() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let run = run_on(&file, &["outline", "FILE"]).fine();
+    let expected = "\
+thread \"main\"
+  checkout
+    read x2
+    * paid
+counter \"queue\": 4 2
+";
+    assert_eq!(run.text(), expected);
+    let later = Maker {
+        pid: 20,
+        uuid: 200,
+        start_ns: 5_000_000,
+        ..SHOP
+    };
+    let again = run_with_input(&["outline", "-"], &later.trace()).fine();
+    assert_eq!(again.text(), expected);
+}
+
+#[test]
+fn what_is_alike_is_one_line() {
+    let run = run_with_input(&["outline", "-"], &recorded()).fine();
+    // Each request has its number among its arguments.
+    assert!(run.text().contains("    query\n"), "{run:?}");
+    assert!(run.text().lines().count() < 220, "{run:?}");
+}

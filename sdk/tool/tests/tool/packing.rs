@@ -1,0 +1,72 @@
+//! `tracezero compress` and `decompress`.
+
+use crate::process::{run, run_on, run_with_input};
+use crate::traces::{Files, SHOP, recorded};
+
+/// The packets of a trace as text, without their places.
+fn packets(trace: &[u8]) -> String {
+    let run = run_with_input(&["cat", "-"], trace).fine();
+    let lines = run.text().lines().filter(|line| !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
+    let files = Files::new();
+    let trace = SHOP.trace().repeat(2000);
+    let file = files.with("shop.pftrace", &trace);
+    for options in [
+        &["--level", "9"][..],
+        &["--zstd"],
+        &["--zstd", "--level", "19"],
+    ] {
+        let packed = files.path("packed.pftrace");
+        let packed_path = packed.to_str().unwrap();
+        let mut args = vec!["compress", "FILE", "-o", packed_path];
+        args.extend(options);
+        run_on(&file, &args).fine();
+        let size = files.read("packed.pftrace").len();
+        assert!(size < trace.len() / 20, "{size} of {}", trace.len());
+        let unpacked = run(&["decompress", packed_path, "-o", "-"]).fine();
+        assert!(unpacked.stdout == trace, "{options:?}");
+    }
+}
+
+#[test]
+fn a_recording_keeps_its_packets_and_is_packed_anew() {
+    let trace = recorded();
+    let packed = run_with_input(&["compress", "-", "-o", "-"], &trace).fine();
+    assert!(packed.stdout.len() < trace.len());
+    assert_eq!(packets(&packed.stdout), packets(&trace));
+    let again = run_with_input(&["compress", "--zstd", "-", "-o", "-"], &packed.stdout).fine();
+    assert_eq!(packets(&again.stdout), packets(&trace));
+}
+
+#[test]
+fn a_level_that_there_is_not_is_refused() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let run = run_on(&file, &["compress", "--level", "10", "FILE", "-o", "-"]);
+    assert_eq!(run.status, 2);
+    assert_eq!(run.stderr, "error: --level 10 is not one of 0 to 9\n");
+}
+
+#[test]
+fn a_file_can_replace_itself_and_a_failure_leaves_it_alone() {
+    let files = Files::new();
+    let trace = SHOP.trace().repeat(100);
+    let file = files.with("shop.pftrace", &trace);
+    let path = file.to_str().unwrap();
+    run(&["compress", path, "-o", path]).fine();
+    assert!(files.read("shop.pftrace").len() < trace.len());
+    run(&["decompress", path, "-o", path]).fine();
+    assert!(files.read("shop.pftrace") == trace);
+
+    let other = files.with("other.pftrace", b"{\"traceEvents\": []}");
+    let failed = run(&["compress", other.to_str().unwrap(), "-o", path]);
+    assert_eq!(failed.status, 2);
+    assert!(files.read("shop.pftrace") == trace);
+    // Nothing is left of what was begun.
+    let left = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert_eq!(left, 2);
+}

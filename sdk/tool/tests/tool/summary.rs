@@ -1,0 +1,93 @@
+//! `tracezero summary`.
+
+use serde_json::Value;
+
+use crate::process::{run_on, run_with_input};
+use crate::traces::{Files, SHOP, recorded};
+
+#[test]
+fn a_trace_is_summarized_in_tables() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let run = run_on(&file, &["summary", "FILE"]).fine();
+    let expected = "\
+duration   10.0 µs
+size       331 B in 14 packets, 9 events
+written by 1 process, 1 sequence with events
+tracks     3, 1 of them threads
+lost       nothing that the trace knows of
+
+tracks
+  process  track    events  spans     busy
+  shop 10  main 11       7      3  10.0 µs
+  shop 10  queue         2      0     0 ns
+
+spans, by total
+  category  span      count    total     self     mean      min      max      p50      p99
+  shop      checkout      1  10.0 µs  6.00 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs
+  shop      read          2  4.00 µs  4.00 µs  2.00 µs  1.00 µs  3.00 µs  1.00 µs  3.00 µs
+
+counters
+  process  counter  unit   count  min  max  mean  last
+  shop 10  queue    bytes      2    2    4     3     2
+
+instants
+  category  instant  count
+  shop      paid         1
+
+other packets
+  packet          field  count  bytes
+  clock_snapshot      6      1     18
+  trace_config       33      1      0
+";
+    assert_eq!(run.text(), expected);
+}
+
+#[test]
+fn rows_are_limited_and_sorted_as_asked() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let run = run_on(&file, &["summary", "--top", "1", "--sort", "count", "FILE"]).fine();
+    assert!(run.text().contains(
+        "spans, by count
+  category  span  count    total     self     mean      min      max      p50      p99
+  shop      read      2  4.00 µs  4.00 µs  2.00 µs  1.00 µs  3.00 µs  1.00 µs  3.00 µs
+  and 1 more: --top 0 shows all
+"
+    ));
+}
+
+#[test]
+fn programs_get_the_same_as_json() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let run = run_on(&file, &["summary", "--json", "FILE"]).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(summary["duration_ns"], 10_000);
+    let checkout = &summary["spans"][0];
+    assert_eq!(checkout["name"], "checkout");
+    assert_eq!(checkout["self_ns"], 6_000);
+    assert_eq!(summary["counters"][0]["last"], 2);
+    assert_eq!(summary["losses"]["gaps"], 0);
+}
+
+#[test]
+fn a_recording_has_all_that_was_recorded() {
+    let trace = recorded();
+    let run = run_with_input(&["summary", "--json", "-"], &trace).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    for span in summary["spans"].as_array().unwrap() {
+        assert_eq!(span["count"], 100, "{span}");
+    }
+    assert_eq!(summary["spans"].as_array().unwrap().len(), 2);
+    let counter = &summary["counters"][0];
+    assert_eq!(counter["counter"], "requests");
+    assert_eq!(
+        (&counter["min"], &counter["max"]),
+        (&0.0.into(), &99.0.into())
+    );
+    assert_eq!(counter["last"], 99);
+    assert_eq!(summary["instants"][0]["name"], "done");
+    assert_eq!(summary["unfinished_spans"], 0);
+    assert_eq!(summary["bytes"], trace.len());
+}

@@ -1,0 +1,195 @@
+//! Traces to try the tool on.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use protozero::HeapBuffered;
+use tempfile::TempDir;
+use tracezero::protos::{Trace, TracePacket, TrackEvent, counter_descriptor, track_event};
+use tracezero::{InMemorySession, counter, instant, span};
+
+/// One session at a time: it records what other threads of the process write.
+static SESSION: Mutex<()> = Mutex::new(());
+
+/// Files of a test, removed at its end.
+pub(crate) struct Files(TempDir);
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A file with these bytes.
+    pub(crate) fn with(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+}
+
+/// A recording: its times are those of the machine.
+pub(crate) fn recorded() -> Vec<u8> {
+    let _alone = SESSION.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = InMemorySession::start().unwrap();
+    for number in 0..100_u64 {
+        let _request = span!("http", "request", number, path = "/index.html");
+        let _query = span!("db", "query");
+        counter!("http", "requests", number);
+    }
+    instant!("http", "done");
+    session.finish().0
+}
+
+/// The process and thread that a made-up trace is of.
+#[derive(Clone, Copy)]
+pub(crate) struct Maker {
+    pub(crate) pid: i32,
+    /// Of the process's track; its thread and counter have the next ones.
+    pub(crate) uuid: u64,
+    /// Of its first event.
+    pub(crate) start_ns: u64,
+    /// How far the time of day is ahead of boot time.
+    pub(crate) time_of_day_ns: u64,
+}
+
+pub(crate) const SHOP: Maker = Maker {
+    pid: 10,
+    uuid: 100,
+    start_ns: 1_000_000,
+    time_of_day_ns: 5_000_000_000,
+};
+
+/// The packets of a trace, each with its tag and length.
+pub(crate) fn packets(trace: &[u8]) -> Vec<&[u8]> {
+    let mut fields = protozero::Decoder::new(trace).fields();
+    let mut packets = Vec::new();
+    loop {
+        let start = fields.offset();
+        if fields.next().is_none() {
+            return packets;
+        }
+        packets.push(&trace[start..fields.offset()]);
+    }
+}
+
+impl Maker {
+    /// A trace of which every byte is known: two spans inside of one, an instant, a counter.
+    pub(crate) fn trace(self) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<Trace<'_>>::new();
+        {
+            let mut trace = buffer.message();
+            trace.add_packet(|packet| {
+                packet.clock_snapshot(|snapshot| {
+                    for (id, time_ns) in
+                        [(6, self.start_ns), (1, self.start_ns + self.time_of_day_ns)]
+                    {
+                        snapshot.add_clocks(|clock| {
+                            clock.set_clock_id(id);
+                            clock.set_timestamp(time_ns);
+                        });
+                    }
+                });
+                packet.set_trusted_packet_sequence_id(1);
+            });
+            trace.add_packet(|packet| {
+                packet.trace_config(|_| {});
+                packet.set_trusted_packet_sequence_id(1);
+            });
+            trace.add_packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(self.uuid);
+                    track.process(|process| {
+                        process.set_pid(self.pid);
+                        process.set_process_name("shop");
+                    });
+                });
+                packet.set_first_packet_on_sequence(true);
+                packet.set_trusted_uid(1000);
+                self.on_sequence(packet, 1);
+            });
+            trace.add_packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(self.uuid + 1);
+                    track.set_parent_uuid(self.uuid);
+                    track.thread(|thread| {
+                        thread.set_pid(self.pid);
+                        thread.set_tid(self.pid + 1);
+                        thread.set_thread_name("main");
+                    });
+                });
+                self.on_sequence(packet, 0);
+            });
+            trace.add_packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(self.uuid + 2);
+                    track.set_parent_uuid(self.uuid);
+                    track.set_name("queue");
+                    track.counter(|counter| {
+                        counter.set_unit(counter_descriptor::Unit::SIZE_BYTES);
+                    });
+                });
+                self.on_sequence(packet, 0);
+            });
+            let begin = track_event::Type::SLICE_BEGIN;
+            let end = track_event::Type::SLICE_END;
+            for (time_ns, kind, name) in [
+                (0, begin, "checkout"),
+                (1_000, begin, "read"),
+                (4_000, end, ""),
+                (5_000, begin, "read"),
+                (6_000, end, ""),
+                (7_000, track_event::Type::INSTANT, "paid"),
+                (10_000, end, ""),
+            ] {
+                self.event(&mut trace, time_ns, kind, |event| {
+                    event.set_track_uuid(self.uuid + 1);
+                    if !name.is_empty() {
+                        event.add_categories("shop");
+                        event.set_name(name);
+                    }
+                });
+            }
+            for (time_ns, value) in [(2_000, 4), (8_000, 2)] {
+                let kind = track_event::Type::COUNTER;
+                self.event(&mut trace, time_ns, kind, |event| {
+                    event.set_track_uuid(self.uuid + 2);
+                    event.set_counter_value(value);
+                });
+            }
+        }
+        buffer.to_vec()
+    }
+
+    fn event(
+        self,
+        trace: &mut Trace<'_>,
+        time_ns: u64,
+        kind: track_event::Type,
+        write: impl FnOnce(&mut TrackEvent<'_>),
+    ) {
+        trace.add_packet(|packet| {
+            packet.set_timestamp(self.start_ns + time_ns);
+            packet.track_event(|event| {
+                event.set_type(kind);
+                write(event);
+            });
+            self.on_sequence(packet, 0);
+        });
+    }
+
+    fn on_sequence(self, packet: &mut TracePacket<'_>, flags: u32) {
+        packet.set_trusted_packet_sequence_id(2);
+        packet.set_trusted_pid(self.pid);
+        if flags != 0 {
+            packet.set_sequence_flags(flags);
+        }
+    }
+}
