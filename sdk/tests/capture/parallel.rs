@@ -102,7 +102,9 @@ fn a_session_records_what_is_captured_too() {
         }
     });
     let (trace, report) = session.finish();
-    assert_eq!(report.losses.of_packets_begun(), 0, "{report}");
+    // Threads of other tests may be in the middle of a packet.
+    let lost = report.losses.of_packets_begun() - report.losses.unfinished;
+    assert_eq!(lost, 0, "{report}");
     let trace = Trace::read(trace).unwrap();
     for number in 2000..2008_u64 {
         trace
