@@ -11,8 +11,12 @@
 //! assert_eq!(verdict.events[0].name.as_deref(), Some("read_file"));
 //! ```
 //!
+//! A trace that it accepts must be right for the SDK's own checker, too, so that neither is stricter
+//! than the other without a reason.
+//!
 //! Compressed packets are refused: the judge does not look inside them.
 
+mod checked; // what the SDK's own checker says
 mod clocks; // from a packet's timestamp to nanoseconds of the trace
 mod examiner; // goes through the packets in file order
 mod file; // the bytes, cut into packets
@@ -61,5 +65,7 @@ pub fn judge_with(
     extra: &ExtraSchema,
     options: Options,
 ) -> Result<Verdict, Vec<Problem>> {
-    examiner::examine(trace_bytes, extra, options)
+    let verdict = examiner::examine(trace_bytes, extra, options)?;
+    checked::accept(trace_bytes)?;
+    Ok(verdict)
 }
