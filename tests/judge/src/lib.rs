@@ -20,6 +20,7 @@ mod checked; // what the SDK's own checker says
 mod clocks; // from a packet's timestamp to nanoseconds of the trace
 mod examiner; // goes through the packets in file order
 mod file; // the bytes, cut into packets
+mod pictures; // spans as slices, and those that have a life and polls
 mod problem; // what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
 mod sequence; // what earlier packets of a sequence defined
@@ -29,6 +30,7 @@ mod value; // any message as a tree of plain values
 mod verdict; // the trace, resolved
 mod walk; // every field of a message, however deep
 
+pub use pictures::{Picture, Slice, picture, pictures, slice, slices, slices_named};
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
 pub use value::Value;

@@ -3,14 +3,12 @@
 use std::future;
 use std::task::Poll;
 
-use judge::{Value, Verdict};
+use judge::{Picture, Value, Verdict, picture, pictures, slice, slices, slices_named};
 use tracezero::{AsyncSpans, InMemorySession};
 use tracing::{Instrument as _, Span, info_span};
 
 use crate::executor::{Task, on, pause};
-use crate::recording::{
-    Picture, alone, finish, picture, pictures, recorded, recorded_by, slice, slices, slices_named,
-};
+use crate::recording::{alone, finish, recorded, recorded_by};
 
 async fn pauses(count: u32) -> u32 {
     for _ in 0..count {
