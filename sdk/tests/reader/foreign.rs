@@ -249,6 +249,64 @@ fn millions_of_sequences_take_no_more_memory_than_some() {
 }
 
 #[test]
+fn definitions_that_take_too_much_memory_are_forgotten_until_the_sequence_starts_anew() {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    let event = |packet: &mut TracePacket<'_>, flags| {
+        packet.set_trusted_packet_sequence_id(5).set_timestamp(1);
+        packet.set_sequence_flags(flags);
+        packet.track_event(|event| {
+            event.set_type(tracezero::protos::track_event::Type::INSTANT);
+            event.set_name_iid(1);
+        });
+    };
+    let define = |packet: &mut TracePacket<'_>, iids: std::ops::RangeInclusive<u64>| {
+        packet.interned_data(|interned| {
+            for iid in iids {
+                interned.add_event_names(|name| {
+                    name.set_iid(iid).set_name("name");
+                });
+            }
+        });
+    };
+    trace.add_packet(|packet| {
+        define(packet, 1..=1);
+        event(packet, CLEARED);
+    });
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    // 64 MiB hold three million of them.
+    for million in 1..=4 {
+        trace.add_packet(|packet| {
+            packet.set_trusted_packet_sequence_id(5);
+            define(packet, million * 1_000_000..=million * 1_000_000 + 999_999);
+        });
+    }
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    trace.add_packet(|packet| {
+        define(packet, 1..=1);
+        event(packet, CLEARED);
+    });
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    drop(trace);
+    let bytes = buffer.to_vec();
+    let mut reader = TraceReader::new(&bytes[..]);
+    let (mut events, mut skipped) = (0, Vec::new());
+    while let Some(record) = reader.next().expect("it can be read") {
+        match record {
+            Record::Event(event) => {
+                assert_eq!(event.name(), "name");
+                events += 1;
+            }
+            Record::Skipped(packet) => skipped.push(packet.reason),
+            Record::Packet(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((events, skipped), (4, vec![SkipReason::NeedsState]));
+    assert_eq!(reader.forgotten_sequences(), 1);
+}
+
+#[test]
 fn bundles_of_kernel_events_are_packets_like_others() {
     // A bundle of CPU 3 with an event and a time stamp, none of which the SDK's schema knows.
     let bundle = [0x0a, 6, 0x08, 3, 0x12, 2, 0x08, 9];
