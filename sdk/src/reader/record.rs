@@ -106,7 +106,7 @@ pub enum SkipReason {
         /// The letter that stands for its kind, as a number.
         phase: u32,
     },
-    /// It is about a track, and the trace has more than are kept apart: 8 Mi.
+    /// It is about a track, and the trace has more than are kept apart: 4 Mi.
     TooManyTracks,
     /// A message inside of it is malformed.
     Malformed {

@@ -16,7 +16,7 @@ use super::tracks::TrackTable;
 /// Reads the events of a trace in the order of the file.
 ///
 /// Memory is bounded however long the trace is. Most of it is for tracks: each takes about 100 bytes, and
-/// 8 Mi of them are kept apart.
+/// 4 Mi of them are kept apart.
 ///
 /// ```
 /// use tracezero::reader::{Record, TraceReader};

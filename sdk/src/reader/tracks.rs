@@ -13,8 +13,8 @@ use crate::protos::{
     TrackDescriptorDecoder, counter_descriptor, track_descriptor,
 };
 
-/// Tracks that are kept apart: about 1 GiB. What is on further ones is skipped.
-const TRACKS_MAX: usize = 8 << 20;
+/// Tracks that are kept apart: about 500 MiB. What is on further ones is skipped.
+const TRACKS_MAX: usize = 4 << 20;
 
 /// A track of the trace. Ids count from 0, without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
