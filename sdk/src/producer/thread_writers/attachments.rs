@@ -8,8 +8,10 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
 
-use super::super::data_sources::{self, CAPTURE_SLOT, DataSourceState, SLOTS_STRIDE};
+use super::super::active_slots::{CAPTURE_SLOT, SLOTS_STRIDE};
+use super::super::data_source_state::DataSourceState;
 use super::super::realm::Realm;
+use super::super::registry;
 use super::{Instance, ThreadWriters, WRITERS};
 use crate::data_source::contain;
 
@@ -179,8 +181,8 @@ impl ThreadWriters {
     /// Lets go of captures that have ended.
     pub(super) fn leave_ended_captures(&mut self) {
         self.drop_ended();
-        if current_capture().is_some_and(|realm| !data_sources::is_connected(realm)) {
-            let has_ended = |guard: &&mut Guard| !data_sources::is_connected(guard.realm);
+        if current_capture().is_some_and(|realm| !registry::is_connected(realm)) {
+            let has_ended = |guard: &&mut Guard| !registry::is_connected(guard.realm);
             for guard in self.attachments.guards.iter_mut().filter(has_ended) {
                 guard.realm = Realm::PROCESS;
             }
@@ -190,7 +192,7 @@ impl ThreadWriters {
 
     fn drop_ended(&mut self) {
         let set_aside = &mut self.attachments.set_aside;
-        let has_ended = |it: &mut SetAside| !data_sources::is_current(it.instance.generation);
+        let has_ended = |it: &mut SetAside| !registry::is_current(it.instance.generation);
         for ended in set_aside.extract_if(.., has_ended) {
             // Drops what the application keeps there, too.
             contain(|| drop(ended));
