@@ -17,9 +17,9 @@ type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 /// [`data_source!`](crate::data_source).
 pub struct DataSourceState {
     name: &'static str,
-    /// A serialized `FileDescriptorSet`, or empty.
     /// Whether all sessions that want it have started it once. Changed with the registry locked.
     pub(super) is_settled: AtomicBool,
+    /// A serialized `FileDescriptorSet`, or empty.
     descriptors: &'static [u8],
     /// Makes an instance; `None` for data sources without a type of their own.
     pub(super) set_up: Option<SetUp>,
