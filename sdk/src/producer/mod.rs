@@ -52,7 +52,7 @@ pub(crate) use process_producer::{
 pub(crate) use realm::Realm;
 #[cfg(feature = "testing")]
 pub(crate) use thread_writers::{
-    Attached, attach, captured_in, current_capture, is_in_other_capture,
+    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

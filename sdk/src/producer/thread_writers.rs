@@ -15,7 +15,7 @@ use self::attachments::Attachments;
 pub(super) use self::attachments::capture_without_instance;
 #[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
-    Attached, attach, captured_in, current_capture, is_in_other_capture,
+    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
 };
 use super::active_slots::{CAPTURE_SLOT, generation};
 use super::data_source_state::DataSourceState;

@@ -120,7 +120,8 @@ impl CaptureHandle {
     #[must_use]
     pub fn current() -> Option<Self> {
         let realm = producer::current_capture()?;
-        Some(Self { realm })
+        // The thread may not have noticed that it is over.
+        producer::is_capture(realm).then_some(Self { realm })
     }
 
     /// Captures what the calling thread traces as long as the guard lives. If the thread is attached to
