@@ -49,7 +49,7 @@ impl ActiveSlots {
         self.0.load(Ordering::Relaxed) & !UNREGISTERED
     }
 
-    /// Called with the registry locked.
+    /// Called with the registry locked, or in a forked child.
     pub(super) fn store(&self, mask: u32) {
         // Release pairs with the fence in `generation`: a thread that sees this mask also sees the
         // generation that came before it.
@@ -71,8 +71,8 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Has all trace points of this process record nothing from now on. Called in a forked child.
-pub(crate) fn go_quiet() {
+/// Has no instance record from now on. Called in a forked child.
+pub(super) fn go_quiet() {
     // Relaxed: the child has one thread.
     GENERATION.store(QUIET, Ordering::Relaxed);
 }

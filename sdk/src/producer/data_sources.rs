@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Arbiter;
-use super::active_slots::ActiveSlots;
 #[cfg(feature = "testing")]
 use super::active_slots::advance_generation;
+use super::active_slots::{self, ActiveSlots};
 use super::data_source_state::DataSourceState;
 use super::pending_flushes::PendingFlushes;
 use super::realm::Realm;
@@ -201,6 +201,13 @@ pub(crate) fn disconnect(realm: Realm) {
     };
     // With nothing locked: instances are the application's.
     contain(|| reentry::outside(|| drop(removed)));
+}
+
+/// Has all trace points of this process record nothing from now on. Called in a forked child.
+pub(crate) fn go_quiet() {
+    active_slots::go_quiet();
+    // Whoever asks first whether there are track events at all takes no lock then.
+    TRACK_EVENT.active.store(0);
 }
 
 /// Hits triggers by their names.

@@ -38,11 +38,11 @@ mod tests; // the whole journey, with many threads
 pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};
 #[cfg(feature = "testing")]
 pub(crate) use active_slots::CAPTURE_SLOT;
-pub(crate) use active_slots::{ActiveSlots, generation, go_quiet};
+pub(crate) use active_slots::{ActiveSlots, generation};
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
 pub use data_source_state::DataSourceState;
 pub(crate) use data_sources::{
-    activate_triggers, connect, declarations_changed, register_call_site, register_switch,
+    activate_triggers, connect, declarations_changed, go_quiet, register_call_site, register_switch,
 };
 #[cfg(feature = "testing")]
 pub(crate) use data_sources::{disconnect, reach_in_capture};
