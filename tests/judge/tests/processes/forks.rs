@@ -206,6 +206,16 @@ fn log_record(target: &str) {
     );
 }
 
+/// Is true from the end of its scope on, also if that is a panic.
+struct TrueAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for TrueAtEnd<'_> {
+    fn drop(&mut self) {
+        // Relaxed: whoever waits for it is handed nothing.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
     let _guard = alone();
@@ -221,6 +231,7 @@ fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
     // What `tracing` itself does once for each place is over then.
     dispatcher::with_default(dispatch, use_layer);
     thread::scope(|scope| {
+        let _over = TrueAtEnd(is_over);
         for _ in 0..4 {
             scope.spawn(|| {
                 dispatcher::with_default(dispatch, || {
@@ -240,7 +251,6 @@ fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
                 .wait();
             }
         });
-        is_over.store(true, Ordering::Relaxed);
     });
     drop(session);
 }
