@@ -28,6 +28,7 @@ thread_local! {
 }
 
 /// The call site of a record; `None` if there are too many.
+#[inline(never)] // Other events need none of it.
 pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
     // Without the thread's own at its end.
     let mut place = PLACE.try_with(Cell::take).unwrap_or_default();
