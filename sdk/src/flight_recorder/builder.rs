@@ -172,7 +172,8 @@ impl FlightRecorderBuilder {
     }
 
     /// Takes a snapshot of the name `signal USR2`, or as the signal is called, when the process
-    /// gets that signal; the process goes on.
+    /// gets that signal; the process goes on. Once the recorder has ended, the signal does nothing:
+    /// what it would have done before is not restored.
     #[cfg(feature = "signals")]
     pub fn snapshot_on_signal(mut self, signal: Signal) -> Self {
         self.signals.push(signal);
