@@ -11,7 +11,7 @@ use super::entered::{self, Entered};
 use super::event::record_event;
 use super::fields::{NameFields, Scratch, with_scratch};
 use super::life::begin_life;
-use super::site::{Site, site_of};
+use super::site::{Pattern, Site, site_of};
 use super::spans::{FirstEnter, SpanState, Spans};
 use crate::clock;
 use crate::forked_child;
@@ -136,71 +136,34 @@ impl TracingLayer {
         let mut span = slot.lock();
         let site = span.site?;
         let slots = site.call_site.active_slots();
-        if slots == 0 {
-            return None;
-        }
+        let begun = Begun::in_slots(slots)?;
         let time = EventTime::Now(clock::event_now_ns());
-        let begun = Begun::in_slots(slots);
-        self.note_enter(&mut span, site, time, begun);
-        if self.async_spans == AsyncSpans::Both && site.is_asynchronous() {
-            let parent = || self.parent_track(id, context);
-            begin_life(&mut span, site, slots, time, parent);
+        let is_first = note_enter(&mut span, site, time, begun);
+        // What a capture shows is to depend on nothing that was traced before it.
+        let learnt = match begun.is_captured() {
+            true => Pattern::Unknown,
+            false => site.pattern(),
+        };
+        if self.async_spans == AsyncSpans::Both {
+            if is_first && (learnt != Pattern::Unknown || begun.is_captured()) {
+                span.flow.get_or_insert_with(Flow::new);
+            }
+            if !is_first || learnt == Pattern::Asynchronous {
+                let parent = || self.parent_track(begun, id, context);
+                begin_life(&mut span, site, slots, time, parent);
+                slot.needs_end();
+            }
         }
-        if span.life.is_some() || site.is_unknown() {
-            slot.needs_end();
-        }
-        self.begin_poll(&mut span, site, slots, time);
+        begin_poll(&mut span, site, slots, time, is_first);
         Some(Entered {
             layer: self.number,
             id: number,
             site,
-            begun,
+            begun: Some(begun),
             flow: span.flow,
             slot: slot_index,
             args_len: span.args.len(),
         })
-    }
-
-    /// Finds out what kind of span this is.
-    #[inline]
-    fn note_enter(
-        &self,
-        span: &mut SpanState,
-        site: &'static Site,
-        time: EventTime,
-        begun: Option<Begun>,
-    ) {
-        if span.first_enter.is_none() {
-            span.first_enter = Some(FirstEnter {
-                timestamp_ns: time.timestamp_ns(),
-                seen_by: begun,
-            });
-            if self.async_spans == AsyncSpans::Both && site.begins_flows() {
-                span.flow.get_or_insert_with(Flow::new);
-            }
-        } else if !span.is_entered_again {
-            span.is_entered_again = true;
-            site.note_asynchronous();
-        }
-    }
-
-    /// Begins the slice on a thread.
-    #[inline]
-    fn begin_poll(&self, span: &mut SpanState, site: &'static Site, slots: u32, time: EventTime) {
-        let (call_site, placement) = site.named(&span.name);
-        let args = match &span.life {
-            // The slice of the life has them.
-            Some(_) => &[][..],
-            None => &span.args,
-        };
-        if span.causes.is_empty() {
-            let parts = Encoded::new(args, span.flow.as_slice());
-            return call_site.begin_encoded(slots, time, &placement, parts);
-        }
-        span.causes.extend(span.flow);
-        let parts = Encoded::new(args, &span.causes);
-        call_site.begin_encoded(slots, time, &placement, parts);
-        span.causes.clear();
     }
 
     /// A thread leaves a span.
@@ -241,9 +204,6 @@ impl TracingLayer {
     fn close(&self, id: &Id) {
         self.spans.remove(id.into_u64(), |span| {
             let Some(site) = span.site else { return };
-            if span.first_enter.is_some() && !span.is_entered_again {
-                site.note_synchronous();
-            }
             if let Some(life) = &span.life
                 && let Some(begun) = life.begun
             {
@@ -275,7 +235,11 @@ impl TracingLayer {
         let flow = {
             let mut cause = cause.lock();
             if let Some(site) = cause.site {
-                site.note_followed();
+                site.note(Pattern::Followed);
+            }
+            if cause.first_enter.is_some() && cause.flow.is_none() {
+                // Its slice is not part of a flow. Those of the next ones are.
+                return;
             }
             *cause.flow.get_or_insert_with(Flow::new)
         };
@@ -283,6 +247,49 @@ impl TracingLayer {
             slot.lock().add_cause(flow);
         }
     }
+}
+
+/// Takes note of an enter: whether it is the first one. Each capture has its own first one, if a span
+/// was entered before it began.
+#[inline]
+fn note_enter(span: &mut SpanState, site: &'static Site, time: EventTime, begun: Begun) -> bool {
+    let is_first = span
+        .first_enter
+        .is_none_or(|first| begun.is_new_to_capture(first.seen_by));
+    if is_first {
+        span.first_enter = Some(FirstEnter {
+            timestamp_ns: time.timestamp_ns(),
+            seen_by: begun,
+        });
+    } else {
+        site.note(Pattern::Asynchronous);
+    }
+    is_first
+}
+
+/// Begins the slice on a thread.
+#[inline]
+fn begin_poll(
+    span: &mut SpanState,
+    site: &'static Site,
+    slots: u32,
+    time: EventTime,
+    is_first: bool,
+) {
+    let (call_site, placement) = site.named(&span.name);
+    let args = match &span.life {
+        // The first slice and that of the life have them.
+        Some(_) if !is_first => &[][..],
+        _ => &span.args,
+    };
+    if span.causes.is_empty() {
+        let parts = Encoded::new(args, span.flow.as_slice());
+        return call_site.begin_encoded(slots, time, &placement, parts);
+    }
+    span.causes.extend(span.flow);
+    let parts = Encoded::new(args, &span.causes);
+    call_site.begin_encoded(slots, time, &placement, parts);
+    span.causes.clear();
 }
 
 /// Whether any session records track events.

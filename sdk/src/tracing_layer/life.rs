@@ -7,14 +7,22 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::layer::TracingLayer;
 use super::site::Site;
-use super::spans::{Life, SpanState};
+use super::spans::{FirstEnter, Life, SpanState};
 use crate::clock;
 use crate::producer;
 use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
 
 impl TracingLayer {
     /// The track of the innermost asynchronous span around this one.
-    pub(super) fn parent_track<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Track>
+    ///
+    /// A span in which an asynchronous one goes on is taken for one, too: as long as that is so it will
+    /// most likely be entered again.
+    pub(super) fn parent_track<S>(
+        &self,
+        begun: Begun,
+        id: &Id,
+        context: &Context<'_, S>,
+    ) -> Option<Track>
     where
         S: Subscriber + for<'l> LookupSpan<'l>,
     {
@@ -31,8 +39,8 @@ impl TracingLayer {
                 parent = Some(life.track.clone());
                 break;
             }
-            // As long as a span inside goes on, it will most likely be entered again.
-            if state.first_enter.is_some() && state.site.is_some_and(Site::may_be_asynchronous) {
+            let is_seen = |first: FirstEnter| !begun.is_new_to_capture(first.seen_by);
+            if state.first_enter.is_some_and(is_seen) {
                 beginning.push(slot);
             }
         }
@@ -83,18 +91,16 @@ pub(super) fn begin_life(
     let mut seen_by = life.begun.and_then(Begun::still_recording);
     let placement = placement.on(&life.track);
     let flows = [flow];
-    let parts = Encoded::new(&span.args, &flows);
+    // Values that came since are in the end.
+    let args = span.args.get(..life.args_len).unwrap_or_default();
+    let parts = Encoded::new(args, &flows);
     producer::with_instances(&TRACK_EVENT, slots, |instance| {
         if seen_by.is_some_and(|seen_by| seen_by.is_known_to(instance)) {
             return;
         }
         let began = first_enter
             .filter(|first| first.timestamp_ns < time.timestamp_ns())
-            .filter(|first| {
-                first
-                    .seen_by
-                    .is_some_and(|seen_by| seen_by.includes(instance))
-            });
+            .filter(|first| first.seen_by.includes(instance));
         let began = match began {
             // Before the first slice on a thread, so that the flow comes from here.
             Some(first) => EventTime::At(first.timestamp_ns - 1),

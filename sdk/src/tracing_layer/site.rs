@@ -2,7 +2,7 @@
 //! record it, and what its spans were like so far.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracing_core::{Level, Metadata};
 
@@ -18,14 +18,6 @@ const DEFAULT_EVENT_NAME_PREFIX: &str = "event ";
 const LOG_NAME: &str = "log event";
 const LOG_TARGET: &str = "log";
 
-/// Spans of a call site that must have been entered once, and none twice, until its next ones are
-/// taken for synchronous.
-const SYNCHRONOUS_AFTER: u32 = 16;
-/// The spans of a call site are asynchronous.
-const ASYNCHRONOUS: u32 = u32::MAX;
-/// Other spans follow from those of a call site.
-const FOLLOWED: u32 = u32::MAX - 1;
-
 /// A call site. There is one for each callsite of `tracing`, and for each place of `log` records.
 #[derive(Debug)]
 pub(super) struct Site {
@@ -40,8 +32,19 @@ pub(super) struct Site {
     pub(super) is_log: bool,
     /// What the first of its events said. Most always say the same.
     first_message: OnceLock<CallSite>,
-    /// How many spans were entered once, up to [`SYNCHRONOUS_AFTER`]; or one of the constants.
-    pattern: AtomicU32,
+    /// A [`Pattern`]. It only grows.
+    pattern: AtomicU8,
+}
+
+/// What the spans of a call site were like so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pattern {
+    /// They were entered once, if there were any.
+    Unknown,
+    /// Other spans followed from one.
+    Followed,
+    /// One was entered more than once.
+    Asynchronous,
 }
 
 /// What becomes of a field.
@@ -150,7 +153,7 @@ impl Site {
             level,
             is_log: false,
             first_message: OnceLock::new(),
-            pattern: AtomicU32::new(0),
+            pattern: AtomicU8::new(Pattern::Unknown as u8),
         }
     }
 
@@ -186,59 +189,23 @@ impl Site {
         (first.name() == message).then_some(first)
     }
 
-    /// Whether spans of this call site are entered more than once.
+    /// What the spans were like so far.
     #[inline]
-    pub(super) fn is_asynchronous(&self) -> bool {
-        self.pattern() == ASYNCHRONOUS
-    }
-
-    /// Whether they may be, as far as that is known.
-    pub(super) fn may_be_asynchronous(&self) -> bool {
-        self.is_unknown() || self.is_asynchronous()
-    }
-
-    /// Whether that is not known yet.
-    #[inline]
-    pub(super) fn is_unknown(&self) -> bool {
-        self.pattern() < SYNCHRONOUS_AFTER
-    }
-
-    /// Whether a span that is entered for the first time begins a flow: it will be joined to what
-    /// comes later, unless it is entered once as all others were.
-    #[inline]
-    pub(super) fn begins_flows(&self) -> bool {
-        self.pattern() != SYNCHRONOUS_AFTER
-    }
-
-    /// A span was entered more than once.
-    pub(super) fn note_asynchronous(&self) {
-        self.set_pattern(ASYNCHRONOUS);
-    }
-
-    /// Another span follows from one of these.
-    pub(super) fn note_followed(&self) {
-        if !self.is_asynchronous() {
-            self.set_pattern(FOLLOWED);
+    pub(super) fn pattern(&self) -> Pattern {
+        // Relaxed, as in `note`: a guess, ordered with nothing.
+        match self.pattern.load(Ordering::Relaxed) {
+            0 => Pattern::Unknown,
+            1 => Pattern::Followed,
+            _ => Pattern::Asynchronous,
         }
     }
 
-    /// A span was entered once in its life.
+    /// A span was like this.
     #[inline]
-    pub(super) fn note_synchronous(&self) {
-        let pattern = self.pattern();
-        if pattern < SYNCHRONOUS_AFTER {
-            self.set_pattern(pattern + 1);
+    pub(super) fn note(&self, pattern: Pattern) {
+        if self.pattern() < pattern {
+            self.pattern.fetch_max(pattern as u8, Ordering::Relaxed);
         }
-    }
-
-    #[inline]
-    fn pattern(&self) -> u32 {
-        // Relaxed, as are the stores: a guess, ordered with nothing.
-        self.pattern.load(Ordering::Relaxed)
-    }
-
-    fn set_pattern(&self, pattern: u32) {
-        self.pattern.store(pattern, Ordering::Relaxed);
     }
 }
 

@@ -61,8 +61,7 @@ pub(super) struct SpanState {
     /// Encoded.
     pub(super) args: Vec<u8>,
     pub(super) first_enter: Option<FirstEnter>,
-    pub(super) is_entered_again: bool,
-    /// Joins the slices of the span.
+    /// Joins the slices of the span, but for the first one if nobody knew then that there would be more.
     pub(super) flow: Option<Flow>,
     /// Flows of spans that this one follows from, until it is entered.
     pub(super) causes: Vec<Flow>,
@@ -75,7 +74,7 @@ pub(super) struct FirstEnter {
     /// On the trace clock.
     pub(super) timestamp_ns: u64,
     /// The sessions that have seen it.
-    pub(super) seen_by: Option<Begun>,
+    pub(super) seen_by: Begun,
 }
 
 /// The slice from the first enter to the end.
@@ -232,7 +231,6 @@ impl SpanState {
         self.name.clear();
         self.args.clear();
         self.first_enter = None;
-        self.is_entered_again = false;
         self.flow = None;
         self.causes.clear();
         self.life = None;

@@ -87,6 +87,29 @@ impl Begun {
         self.includes(instance)
     }
 
+    /// Whether a capture is among them.
+    #[inline(always)]
+    pub(crate) fn is_captured(self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.capture != Realm::PROCESS;
+        #[cfg(not(feature = "testing"))]
+        false
+    }
+
+    /// Whether a capture is among them, and no capture among the `earlier` ones, unless that is over.
+    #[inline(always)]
+    pub(crate) fn is_new_to_capture(self, earlier: Self) -> bool {
+        #[cfg(feature = "testing")]
+        return self.is_captured()
+            && self.capture != earlier.capture
+            && !producer::is_capture(earlier.capture);
+        #[cfg(not(feature = "testing"))]
+        {
+            let _ = earlier;
+            false
+        }
+    }
+
     /// The slots in which some of them may still record.
     #[inline(always)]
     pub(crate) fn active_slots(self) -> u32 {

@@ -1,11 +1,13 @@
 //! Spans of the `tracing` crate in captures.
 
 use std::future;
+use std::mem;
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tracezero::testing::{Event, Trace, capture};
-use tracezero::{TracingLayer, layer};
+use tracezero::{InMemorySession, TracingLayer, layer};
 use tracing::{Instrument as _, info_span, subscriber};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
@@ -104,4 +106,96 @@ fn spans_may_nest_deeper_than_the_stack() {
     trace.assert_no_loss().assert_well_formed();
     let lives = trace.span("inside").all();
     assert_eq!(lives.iter().filter(|it| it.thread().is_none()).count(), 1);
+}
+
+/// Polls it until it is done.
+fn complete<R>(future: impl Future<Output = R>) -> R {
+    let mut future = pin!(future);
+    let context = &mut Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(context) {
+            return result;
+        }
+    }
+}
+
+/// Is done the second time that it is polled.
+async fn pause() {
+    let mut is_first = true;
+    future::poll_fn(|_| match mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+/// All that can be told of what is captured, but for its times and the numbers of its flows.
+fn told(trace: &Trace) -> Vec<String> {
+    let events = trace.spans();
+    events
+        .map(|event| {
+            let args: Vec<_> = event.args().collect();
+            let (thread, flows) = (event.thread().is_some(), event.flows().len());
+            format!("{} {args:?} {thread} {flows}", event.name())
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_captured_depends_on_nothing_that_was_traced_before() {
+    let run = || {
+        let entered_now_and_then = |number: u32, times| {
+            let span = info_span!("span", number);
+            (0..times).for_each(|_| span.in_scope(|| ()));
+        };
+        let capture = capture();
+        for times in [1, 2, 1] {
+            entered_now_and_then(1, times);
+        }
+        let outer = info_span!("outer", number = 2);
+        complete(async { pause().instrument(info_span!("inner")).await }.instrument(outer));
+        capture.finish()
+    };
+    with(layer(), || {
+        let first = run();
+        assert_eq!(told(&first), told(&run()));
+        // Also beside a session, and while other tests capture.
+        let session = InMemorySession::start().unwrap();
+        assert_eq!(told(&first), told(&run()));
+        drop(session);
+        for _ in 0..100 {
+            assert_eq!(told(&first), told(&run()));
+        }
+    });
+}
+
+#[test]
+fn the_first_slice_on_a_thread_has_the_arguments_and_further_ones_have_none() {
+    for _ in 0..2 {
+        let trace = with(layer(), || {
+            let capture = capture();
+            complete(pause().instrument(info_span!("fetch", url = "/a")));
+            capture.finish()
+        });
+        trace.span("fetch").once().arg("url", "/a");
+        let polls = trace.polls("fetch").times(3);
+        let with_args: Vec<bool> = polls.iter().map(|it| it.arg("url").is_some()).collect();
+        assert_eq!(with_args, [true, false, false]);
+    }
+}
+
+#[test]
+fn a_span_that_was_entered_before_the_capture_is_new_to_it() {
+    let trace = with(layer(), || {
+        let session = InMemorySession::start().unwrap();
+        let span = info_span!("early", number = 1);
+        span.in_scope(|| ());
+        let capture = capture();
+        span.in_scope(|| ());
+        drop(span);
+        drop(session);
+        capture.finish()
+    });
+    trace.span("early").once().arg("number", 1);
+    assert_eq!(names(&trace), ["early"]);
 }

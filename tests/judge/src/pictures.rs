@@ -112,7 +112,7 @@ pub fn slice(verdict: &Verdict, name: &str) -> Slice {
 /// # Panics
 ///
 /// If one is not whole: it has a life, and polls within it that one flow joins, from the life's begin
-/// to its end.
+/// to its end. The flow may leave out the first poll.
 #[must_use]
 pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
     let (lives, polls): (Vec<_>, Vec<_>) = slices_named(verdict, name)
@@ -123,9 +123,9 @@ pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
         .map(|life| {
             assert_eq!(life.begin.track_name.as_deref(), Some(name));
             let flow = *life.begin.flow_ids.last().expect("a flow begins");
-            let polls = polls
-                .iter()
-                .filter(|poll| poll.begin.flow_ids.contains(&flow));
+            let polls = polls.iter().filter(|poll| {
+                poll.begin.flow_ids.contains(&flow) || is_unknown_first(poll, &life)
+            });
             if let Some(end) = &life.end {
                 assert_eq!(end.terminating_flow_ids, [flow]);
             }
@@ -147,6 +147,11 @@ pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
         "each poll is of one life: {polls:#?}"
     );
     pictures
+}
+
+/// Whether this is the poll that a life begins with, written when nobody knew that there would be more.
+fn is_unknown_first(poll: &Slice, life: &Slice) -> bool {
+    poll.begin.flow_ids.is_empty() && poll.begin.timestamp_ns == life.begin.timestamp_ns + 1
 }
 
 /// The only asynchronous span called `name`.
