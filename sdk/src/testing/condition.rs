@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::event::{Event, Kind};
+use super::failure;
 use crate::reader::Value;
 
 #[derive(Clone, Debug)]
@@ -33,8 +34,11 @@ impl Condition {
             Self::Arg(path, value) => event.arg(path) == Some(value),
             Self::HasArg(path) => event.arg(path).is_some(),
             Self::Category(category) => event.categories().any(|it| it == category),
-            Self::OnThread(name) => event.thread() == Some(name.as_str()),
-            Self::OnTrack(name) => event.track() == name,
+            Self::OnThread(name) => {
+                let track = event.track_data();
+                track.is_thread && track.is_called(name)
+            }
+            Self::OnTrack(name) => event.track_data().is_called(name),
             Self::TookLessThan(limit) => event.duration().is_some_and(|it| it < *limit),
             Self::TookAtLeast(limit) => event.duration().is_some_and(|it| it >= *limit),
             Self::HasEnded => event.end_ns().is_some(),
@@ -64,7 +68,9 @@ impl Condition {
         if let Self::Before(name) | Self::After(name) = self
             && others(event, name).next().is_none()
         {
-            return format!("there is no {name:?}");
+            let names = [Kind::Span, Kind::Instant].map(|kind| event.trace.names_of(kind));
+            let similar = failure::is_it(name, names.into_iter().flatten());
+            return format!("there is no {name:?}{similar}");
         }
         let objection = match self {
             Self::Inside(_) | Self::DirectlyInside(_) | Self::AtTop => {

@@ -1,21 +1,25 @@
 //! From the records of a trace to spans, instants and counters.
 
 use super::event::{EventData, Kind};
+use super::lives::Lives;
 use super::trace::{Contents, TrackData};
 use crate::reader::{
     self, Event, EventKind, Level, ReadError, Record, Rule, TraceReader, TrackId, TrackKind, Value,
 };
 use crate::track_event::CounterValue;
 
+/// What messages call the thread that began the capture.
+const THIS_THREAD: &str = "this thread";
+
 /// An event as it was read.
-struct RawEvent {
+pub(super) struct RawEvent {
     timestamp_ns: u64,
     track: TrackId,
     kind: EventKind,
-    name: String,
+    pub(super) name: String,
     categories: Vec<String>,
     args: Vec<(String, Value)>,
-    flows: Vec<u64>,
+    pub(super) flows: Vec<u64>,
     counters: Vec<(TrackId, CounterValue)>,
 }
 
@@ -73,6 +77,7 @@ impl Contents {
         // Those of one time stay in the order in which they were written.
         raw_events.sort_by_key(|event| event.timestamp_ns);
         contents.put_together(raw_events);
+        contents.nest_lives(reader.tracks());
         reader::check(bytes, |finding| {
             // Spans without one of their ends were found above, by name.
             if finding.level == Level::Error && finding.rule != Rule::Nesting {
@@ -86,19 +91,20 @@ impl Contents {
     fn put_together(&mut self, raw_events: Vec<RawEvent>) {
         // Spans that have not ended, by track.
         let mut open: Vec<Vec<usize>> = self.tracks.iter().map(|_| Vec::new()).collect();
+        let mut lives = Lives::default();
         for mut raw in raw_events {
             for (track, value) in raw.counters.drain(..) {
                 self.tracks[track.index()].count(raw.timestamp_ns, value);
             }
             let track = raw.track.index();
-            let open = &mut open[track];
+            let open_here = &mut open[track];
             // What was written with its duration is over by its time.
-            while let Some(&last) = open.last()
+            while let Some(&last) = open_here.last()
                 && self.events[last]
                     .end_ns
                     .is_some_and(|end_ns| end_ns <= raw.timestamp_ns)
             {
-                open.pop();
+                open_here.pop();
             }
             let (kind, end_ns) = match raw.kind {
                 EventKind::Counter(value) => {
@@ -106,7 +112,7 @@ impl Contents {
                     continue;
                 }
                 EventKind::SliceEnd => {
-                    match open.pop() {
+                    match open_here.pop() {
                         Some(begun) => self.events[begun].end(raw),
                         None => self.faults.push(format!(
                             "a span ends on {} that did not begin there",
@@ -123,16 +129,30 @@ impl Contents {
                 EventKind::Instant => (Kind::Instant, Some(raw.timestamp_ns)),
             };
             let index = self.events.len();
-            let parent = open.last().copied();
-            match parent {
-                Some(parent) => self.events[parent].children.push(index),
-                None => self.tracks[track].roots.push(index),
-            }
+            let around = open_here.last().copied();
             if kind == Kind::Span {
-                open.push(index);
+                open_here.push(index);
             }
+            let is_life = |life: &usize| {
+                let life = &self.events[*life];
+                life.end_ns.is_none() && life.name == raw.name
+            };
+            let life = match self.tracks[track].is_thread && kind == Kind::Span {
+                true => lives.of_poll(&raw).find(is_life),
+                false => None,
+            };
+            if raw.kind == EventKind::SliceBegin && !self.tracks[track].is_thread {
+                lives.add(&raw, index);
+            }
+            let parent = life.or_else(|| around.map(|around| self.without_poll(around)));
+            let siblings = match (life, parent) {
+                (Some(life), _) => &mut self.events[life].polls,
+                (None, Some(parent)) => &mut self.events[parent].children,
+                (None, None) => &mut self.tracks[track].roots,
+            };
+            siblings.push(index);
             self.events.push(EventData {
-                kind,
+                kind: if life.is_some() { Kind::Poll } else { kind },
                 name: raw.name,
                 categories: raw.categories,
                 args: raw.args,
@@ -141,6 +161,7 @@ impl Contents {
                 end_ns,
                 parent,
                 children: Vec::new(),
+                polls: Vec::new(),
                 flows: raw.flows,
             });
         }
@@ -149,8 +170,17 @@ impl Contents {
                 let label = &self.tracks[event.track].label;
                 let name = &event.name;
                 self.faults
-                    .push(format!("span {name:?} on {label} has not ended"));
+                    .push(format!("{} {name:?} on {label} has not ended", event.kind));
             }
+        }
+    }
+
+    /// The event itself; for a poll, its life.
+    fn without_poll(&self, index: usize) -> usize {
+        let event = &self.events[index];
+        match event.kind {
+            Kind::Poll => event.parent.unwrap_or(index),
+            _ => index,
         }
     }
 }
@@ -171,8 +201,12 @@ impl TrackData {
             TrackKind::Counter(_) => "counter",
             _ => "track",
         };
-        let label = match kind {
-            TrackKind::Thread { tid, .. } if Some(*tid) == this_thread => "this thread".to_owned(),
+        let is_this_thread = match kind {
+            TrackKind::Thread { tid, .. } => Some(*tid) == this_thread,
+            _ => false,
+        };
+        let label = match name {
+            _ if is_this_thread => THIS_THREAD.to_owned(),
             _ if name.is_empty() => what.to_owned(),
             _ => format!("{what} {name:?}"),
         };
@@ -180,10 +214,16 @@ impl TrackData {
             name: name.to_owned(),
             label,
             is_thread: what == "thread",
+            is_this_thread,
             is_counter: what == "counter",
             roots: Vec::new(),
             values: Vec::new(),
         }
+    }
+
+    /// Whether it has this name, or is called so in messages and outlines.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.is_this_thread && name == THIS_THREAD
     }
 
     fn count(&mut self, timestamp_ns: u64, value: CounterValue) {

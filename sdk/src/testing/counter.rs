@@ -20,13 +20,11 @@ impl Counter {
         values.sort_by_key(|(timestamp_ns, _)| *timestamp_ns);
         if values.is_empty() {
             let names = trace.counter_names();
-            let similar = match failure::closest(name, names.iter().copied()) {
-                Some(similar) => format!("; is it {similar:?}?"),
-                None => String::new(),
-            };
+            let similar = failure::is_it(name, names.iter().copied());
+            let hint = failure::attach_hint(trace);
             let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
             match names.as_slice() {
-                [] => panic!("expected counter {name:?}, but the trace has no counters"),
+                [] => panic!("expected counter {name:?}, but the trace has no counters{hint}"),
                 _ => panic!(
                     "expected counter {name:?}{similar}{}",
                     failure::list("\ncounters of the trace", &names)

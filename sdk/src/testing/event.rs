@@ -26,14 +26,20 @@ pub(super) struct EventData {
     pub(super) start_ns: u64,
     /// `None` for a span that has not ended.
     pub(super) end_ns: Option<u64>,
+    /// The span around it, as for [`Event::parent`]; for a poll its life.
     pub(super) parent: Option<usize>,
+    /// Without polls.
     pub(super) children: Vec<usize>,
+    /// If it is a life.
+    pub(super) polls: Vec<usize>,
     pub(super) flows: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Span,
+    /// What a thread did for a span that is a future's.
+    Poll,
     Instant,
 }
 
@@ -41,6 +47,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Span => "span",
+            Self::Poll => "poll",
             Self::Instant => "instant",
         })
     }
@@ -96,21 +103,28 @@ impl<'t> Event<'t> {
         ))
     }
 
-    /// The span around it on its track.
+    /// The span around it: on its track; for what a thread did in a poll, the span of the future; for the
+    /// span of a future, that of the future around it, or what else is on the tracks above.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         Some(self.at(self.data().parent?))
     }
 
-    /// The spans around it on its track, from the inside out.
+    /// The spans around it, from the inside out.
     pub fn ancestors(self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), |event| event.parent())
     }
 
-    /// What is directly inside of it on its track, in order.
+    /// What is directly inside of it, in order, without polls.
     pub fn children(self) -> impl Iterator<Item = Self> {
         let children = self.data().children.iter();
         children.map(move |&index| self.at(index))
+    }
+
+    /// The polls of a future, in order; none for other spans.
+    pub fn polls(self) -> impl Iterator<Item = Self> {
+        let polls = self.data().polls.iter();
+        polls.map(move |&index| self.at(index))
     }
 
     /// The name of its track: for most events, that of their thread.
@@ -148,8 +162,10 @@ impl<'t> Event<'t> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.data();
-        if data.kind == Kind::Instant {
-            f.write_str("* ")?;
+        match data.kind {
+            Kind::Span => {}
+            Kind::Poll => f.write_str("poll ")?,
+            Kind::Instant => f.write_str("* ")?,
         }
         f.write_str(&data.name)?;
         for (name, value) in &data.args {
@@ -157,8 +173,8 @@ impl fmt::Display for Event<'_> {
         }
         match (data.kind, self.duration()) {
             (Kind::Instant, _) => Ok(()),
-            (Kind::Span, Some(duration)) => write!(f, " ({duration:?})"),
-            (Kind::Span, None) => write!(f, " (not ended)"),
+            (_, Some(duration)) => write!(f, " ({duration:?})"),
+            (_, None) => write!(f, " (not ended)"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::mem;
 
 use super::event::{Event, Kind};
 use super::trace::Trace;
@@ -26,19 +27,54 @@ pub(super) fn list(heading: &str, entries: &[String]) -> String {
     out
 }
 
-/// The name that was meant, maybe, as the end of a sentence.
+/// What may be meant by a name that nothing of this kind has, as the end of a sentence. Empty if there is
+/// nothing like it.
 pub(super) fn similar_name(trace: &Trace, kind: Kind, name: &str) -> String {
-    let other_kind = match kind {
-        Kind::Span => Kind::Instant,
-        Kind::Instant => Kind::Span,
+    let others = match kind {
+        Kind::Span => [Kind::Instant, Kind::Poll],
+        Kind::Poll => [Kind::Span, Kind::Instant],
+        Kind::Instant => [Kind::Span, Kind::Poll],
     };
-    if trace.of_kind(other_kind).any(|event| event.name() == name) {
-        return format!("; there is an {other_kind} of this name").replace("an span", "a span");
+    for other in others {
+        if trace.names_of(other).contains(name) {
+            let article = if other == Kind::Instant { "an" } else { "a" };
+            return format!("; there is {article} {other} of this name");
+        }
     }
-    let names: BTreeSet<&str> = trace.of_kind(kind).map(Event::name).collect();
+    if let Some(similar) = closest(name, trace.names_of(kind)) {
+        return format!("; is it {similar:?}?");
+    }
+    others
+        .into_iter()
+        .find_map(|other| {
+            let similar = closest(name, trace.names_of(other))?;
+            Some(format!("; is it the {other} {similar:?}?"))
+        })
+        .unwrap_or_default()
+}
+
+/// The one of `names` that may be meant, likewise.
+pub(super) fn is_it<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     match closest(name, names) {
         Some(similar) => format!("; is it {similar:?}?"),
         None => String::new(),
+    }
+}
+
+/// Why something may be missing in a capture: no other thread is in it.
+pub(super) fn attach_hint(trace: &Trace) -> &'static str {
+    let contents = &trace.contents;
+    let mut tracks = contents
+        .events
+        .iter()
+        .map(|event| &contents.tracks[event.track]);
+    let has_others = tracks.any(|track| track.is_thread && !track.is_this_thread);
+    match trace.report {
+        Some(_) if !has_others => {
+            "\nother threads, and what they do for tasks, are captured if they are attached: see \
+             `CaptureHandle`"
+        }
+        _ => "",
     }
 }
 
@@ -58,18 +94,27 @@ pub(super) fn closest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) 
         .map(|(_, closest)| closest)
 }
 
-/// How many characters have to be changed, put in or taken out (Levenshtein).
+/// How many characters have to be changed, put in or taken out, or exchanged with the next one (optimal
+/// string alignment).
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
+    // Distances from the beginnings of `right`, by length: those of all of `left` so far, and before.
     let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut earlier: Option<(char, Vec<usize>)> = None;
     for (index, from) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
+        let mut next = vec![index + 1];
         for (column, &to) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+            let replaced = row[column] + usize::from(from != to);
+            let mut least = replaced.min(next[column] + 1).min(row[column + 1] + 1);
+            if let Some((before, row)) = &earlier
+                && column > 0
+                && (*before, from) == (to, right[column - 1])
+            {
+                least = least.min(row[column - 1] + 1);
+            }
+            next.push(least);
         }
+        earlier = Some((from, mem::replace(&mut row, next)));
     }
     row[right.len()]
 }
@@ -159,8 +204,12 @@ impl Printer<'_> {
             } else {
                 self.left_out += 1;
             }
-            let children = event.data().children.iter().rev();
-            next.extend(children.map(|&child| (child, depth + 1)));
+            let mut inside: Vec<usize> = event.children().map(|child| child.index).collect();
+            // Others are left out, as in outlines.
+            let polls = event.polls().map(|poll| poll.index);
+            inside.extend(polls.filter(|poll| self.marked.contains(poll)));
+            inside.sort_unstable();
+            next.extend(inside.into_iter().rev().map(|index| (index, depth + 1)));
         }
     }
 }
@@ -181,6 +230,7 @@ mod tests {
         let names = ["disk_read", "disk_write", "x"];
         assert_eq!(closest("disk_raed", names), Some("disk_read"));
         assert_eq!(closest("disk", names), Some("disk_read"));
+        assert_eq!(closest("psuh", ["push", "x"]), Some("push"));
         assert_eq!(closest("network", names), None);
         assert_eq!(closest("network", []), None);
     }

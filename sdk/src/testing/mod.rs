@@ -87,6 +87,89 @@
 //! While anybody captures, [`enabled!`](crate::enabled!) and arguments of events are evaluated on all
 //! threads.
 //!
+//! # Futures
+//!
+//! A future with a span ([`TraceFuture`](crate::TraceFuture), the attribute [`trace`](macro@crate::trace), or
+//! `Instrument` of `tracing` with the [layer](crate::guide#spans-of-the-tracing-crate)) is one span, however
+//! often and on whatever threads it is polled. What happens in its polls is inside of it, and so are the spans of
+//! the futures that it awaits. [`Trace::polls`] asks for the polls themselves.
+//!
+//! ```
+//! use std::pin::pin;
+//! use std::task::{Context, Poll, Waker};
+//! use tracezero::testing::{CaptureHandle, capture};
+//! use tracezero::{TraceFuture as _, async_span, instant, trace};
+//!
+//! #[trace("http", args(url))]
+//! async fn fetch(url: &str) {
+//!     yield_once().await;
+//!     instant!("http", "received");
+//! }
+//! # async fn yield_once() {
+//! #     let mut has_waited = false;
+//! #     let wait = |_: &mut Context<'_>| match std::mem::replace(&mut has_waited, true) {
+//! #         true => Poll::Ready(()),
+//! #         false => Poll::Pending,
+//! #     };
+//! #     std::future::poll_fn(wait).await;
+//! # }
+//!
+//! async fn sync_all() {
+//!     fetch("/a").await;
+//!     fetch("/b").await;
+//! }
+//! # fn block_on<R>(future: impl Future<Output = R>) -> R {
+//! #     let mut future = pin!(future);
+//! #     let context = &mut Context::from_waker(Waker::noop());
+//! #     loop {
+//! #         if let Poll::Ready(result) = future.as_mut().poll(context) {
+//! #             return result;
+//! #         }
+//! #     }
+//! # }
+//!
+//! // #[test]
+//! fn all_is_fetched_in_order() {
+//!     let capture = capture();
+//!     block_on(sync_all().traced(async_span!("app", "sync_all"))); // of a runtime, or your own
+//!     let trace = capture.finish();
+//!
+//!     trace.span("fetch").times(2).directly_inside("sync_all");
+//!     trace.instant("received").times(2).inside("fetch");
+//!     trace.polls("fetch").arg("url", "/a").never(); // the span has the arguments
+//!     trace.polls("sync_all").times(3).on_thread("this thread");
+//!
+//!     let expected = r#"track "sync_all"
+//!   sync_all
+//!     fetch url="/a"
+//!       * received
+//!     fetch url="/b"
+//!       * received
+//! "#;
+//!     assert_eq!(trace.outline(), expected);
+//! }
+//! # all_is_fetched_in_order();
+//! ```
+//!
+//! Tasks that are spawned run on threads of the runtime, which are not attached. Spawn them wrapped:
+//!
+//! ```
+//! # use tracezero::testing::CaptureHandle;
+//! # use tracezero::{TraceFuture as _, async_span};
+//! # fn spawn<F: Future>(_: F) {}
+//! # let job = std::future::ready(());
+//! # let capture = tracezero::testing::capture();
+//! let task = job.traced(async_span!("app", "job"));
+//! match CaptureHandle::current() {
+//!     Some(handle) => spawn(handle.wrap_future(task)),
+//!     None => spawn(task),
+//! }
+//! # ;
+//! ```
+//!
+//! A poll is recognized by its structure, in any trace: it is a slice on a thread that carries the flow with
+//! which a slice of the same name began on a track that is no thread's, and has not ended.
+//!
 //! # What a failed test says
 //!
 //! What was expected, what is there instead, and the trace as a tree, with the spans in question marked:
@@ -107,6 +190,7 @@ mod capture; // captures, and the threads that are attached to them
 // What can be asked of it.
 mod trace; // a trace in memory
 mod contents; // what is in it, put together from its records
+mod lives; // the spans of futures, and their polls
 mod event; // a span or an instant
 mod counter; // a counter
 mod query; // questions about the spans or instants of a name

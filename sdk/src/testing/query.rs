@@ -9,8 +9,8 @@ use super::failure;
 use super::trace::Trace;
 use crate::reader::Value;
 
-/// The spans or instants of a name that meet conditions: what [`Trace::span`] and [`Trace::instant`]
-/// give.
+/// The spans, polls or instants of a name that meet conditions: what [`Trace::span`], [`Trace::polls`]
+/// and [`Trace::instant`] give.
 ///
 /// Conditions narrow it down, then a count is asserted:
 ///
@@ -33,7 +33,7 @@ pub struct Query<'t> {
     conditions: Vec<Condition>,
 }
 
-/// Spans or instants that were found. Each condition from here on is an assertion, which all of them
+/// Spans, polls or instants that were found. Each condition from here on is an assertion, which all of them
 /// must meet.
 ///
 /// ```
@@ -86,7 +86,7 @@ macro_rules! conditions {
 }
 
 conditions! {
-    /// It is inside a span of this name on its track, directly or not.
+    /// It is inside a span of this name, directly or not; see [`Event::parent`].
     inside(name: &str) => Condition::Inside(name.to_owned());
     /// The span that it is directly inside of has this name.
     directly_inside(name: &str) => Condition::DirectlyInside(name.to_owned());
@@ -99,7 +99,7 @@ conditions! {
     has_arg(path: &str) => Condition::HasArg(path.to_owned());
     /// It is of this category, among others maybe.
     category(category: &str) => Condition::Category(category.to_owned());
-    /// It is on the track of a thread of this name.
+    /// It is on the track of a thread of this name. The one that captures is "this thread" as well.
     on_thread(name: &str) => Condition::OnThread(name.to_owned());
     /// It is on a track of this name, of whatever kind.
     on_track(name: &str) => Condition::OnTrack(name.to_owned());
@@ -204,7 +204,11 @@ impl<'t> Query<'t> {
                 false => events,
             };
             if marked.is_empty() {
-                message.push_str(&failure::similar_name(self.trace, self.kind, &self.name));
+                let similar = failure::similar_name(self.trace, self.kind, &self.name);
+                message.push_str(&similar);
+                if similar.is_empty() {
+                    message.push_str(failure::attach_hint(self.trace));
+                }
             } else if !is_right(marked.len()) && self.conditions.is_empty() {
                 // The count says it.
             } else {

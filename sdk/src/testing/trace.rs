@@ -1,5 +1,6 @@
 //! A trace in memory, with everything that can be asked of it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -41,8 +42,10 @@ pub(super) struct TrackData {
     /// What it is called in messages.
     pub(super) label: String,
     pub(super) is_thread: bool,
+    /// That which began the capture.
+    pub(super) is_this_thread: bool,
     pub(super) is_counter: bool,
-    /// The events that are inside of no other.
+    /// The events that are inside of no other, but for polls.
     pub(super) roots: Vec<usize>,
     /// The values of a counter, with their times.
     pub(super) values: Vec<(u64, f64)>,
@@ -99,7 +102,7 @@ impl Trace {
         self.report.as_ref()
     }
 
-    /// All spans, by the times when they began.
+    /// All spans, by the times when they began. Polls of futures are none.
     pub fn spans(&self) -> impl Iterator<Item = Event<'_>> {
         self.of_kind(Kind::Span)
     }
@@ -109,9 +112,14 @@ impl Trace {
         self.of_kind(Kind::Instant)
     }
 
-    /// Asks for the spans of this name.
+    /// Asks for the spans of this name. That of a future is one, however often it was polled.
     pub fn span(&self, name: &str) -> Query<'_> {
         Query::new(self, Kind::Span, name)
+    }
+
+    /// Asks for the polls of futures whose spans have this name: what threads did for them.
+    pub fn polls(&self, name: &str) -> Query<'_> {
+        Query::new(self, Kind::Poll, name)
     }
 
     /// Asks for the instants of this name.
@@ -213,6 +221,10 @@ impl Trace {
         events
             .filter(move |(_, event)| event.kind == kind)
             .map(|(index, _)| self.event(index))
+    }
+
+    pub(super) fn names_of(&self, kind: Kind) -> BTreeSet<&str> {
+        self.of_kind(kind).map(Event::name).collect()
     }
 
     pub(super) fn event(&self, index: usize) -> Event<'_> {

@@ -88,6 +88,7 @@ impl Begun {
     }
 
     /// Whether a capture is among them.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(crate) fn is_captured(self) -> bool {
         #[cfg(feature = "testing")]
@@ -97,6 +98,7 @@ impl Begun {
     }
 
     /// Whether a capture is among them, and no capture among the `earlier` ones, unless that is over.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(crate) fn is_new_to_capture(self, earlier: Self) -> bool {
         #[cfg(feature = "testing")]

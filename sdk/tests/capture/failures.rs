@@ -32,6 +32,10 @@ fn message_of<R>(assertion: impl FnOnce() -> R) -> String {
     *payload.downcast::<String>().expect("a message")
 }
 
+/// That nobody else is in the capture.
+const HINT: &str = "other threads, and what they do for tasks, are captured if they are attached: see \
+                    `CaptureHandle`";
+
 const TREE: &str = r#"
   this thread
     read key="a" (5ms)
@@ -176,7 +180,7 @@ fn every_condition_says_what_is_there_instead() {
     );
     assert_eq!(
         objection(message_of(|| job().after("raed"))),
-        r#""job" after "raed", but there is no "raed""#
+        r#""job" after "raed", but there is no "raed"; is it "read"?"#
     );
     assert_eq!(
         objection(message_of(|| job().flows_to("read"))),
@@ -194,11 +198,14 @@ fn a_counter_that_is_not_there_lists_those_that_are() {
     let empty = capture().finish();
     assert_eq!(
         message_of(|| empty.counter("queue")),
-        "expected counter \"queue\", but the trace has no counters"
+        format!("expected counter \"queue\", but the trace has no counters\n{HINT}")
     );
     assert_eq!(
         message_of(|| empty.span("read").once()),
-        "expected exactly 1 span \"read\", found 0\n\nthe trace has no spans and no instants"
+        format!(
+            "expected exactly 1 span \"read\", found 0\n{HINT}\n\n\
+             the trace has no spans and no instants"
+        )
     );
 }
 
@@ -263,4 +270,100 @@ fn a_trace_may_nest_deeper_than_the_stack() {
     let message = message_of(|| trace.span("read").once());
     assert!(message.contains("found 50000"), "{message}");
     assert!(message.contains(".. and 49940 more"), "{message}");
+}
+
+#[test]
+fn without_another_thread_a_span_that_is_missing_may_be_on_one_that_is_not_attached() {
+    let capture = tracezero::testing::capture();
+    let push = || drop(span!("test", "push"));
+    std::thread::spawn(push).join().unwrap();
+    let trace = capture.finish();
+    let expected = format!(
+        "expected exactly 1 span \"push\", found 0\n{HINT}\n\nthe trace has no spans and no instants"
+    );
+    assert_eq!(message_of(|| trace.span("push").once()), expected);
+
+    let capture = tracezero::testing::capture();
+    capture.spawn(push).join().unwrap();
+    let trace = capture.finish();
+    assert!(!message_of(|| trace.span("pull").once()).contains(HINT));
+    // What it is then, nobody knows.
+    let trace = Trace::read(trace.bytes()).unwrap();
+    assert!(!message_of(|| trace.span("pull").once()).contains(HINT));
+}
+
+#[test]
+fn a_misspelled_name_is_recognized_wherever_it_stands() {
+    let trace = reads();
+    let ends_with = |message: String, end: &str| {
+        let line = message.lines().next().unwrap();
+        assert!(line.ends_with(end), "{line}");
+    };
+    ends_with(
+        message_of(|| trace.span("raed").once()),
+        "; is it \"read\"?",
+    );
+    ends_with(
+        message_of(|| trace.span("cahced").once()),
+        "; is it the instant \"cached\"?",
+    );
+    ends_with(
+        message_of(|| trace.polls("read").once()),
+        "; there is a span of this name",
+    );
+    ends_with(
+        message_of(|| trace.span("job").once().after("raed")),
+        "there is no \"raed\"; is it \"read\"?",
+    );
+    ends_with(
+        message_of(|| trace.span("disk_read").times(2).inside("raed")),
+        "but it is inside \"read\"",
+    );
+}
+
+#[test]
+fn polls_are_shown_where_they_are_asked_for() {
+    use tracezero::TraceFuture as _;
+
+    let capture = capture();
+    let mut future = Box::pin(
+        async { instant!("test", "polled") }.traced(tracezero::async_span!("test", "fetch")),
+    );
+    let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(future.as_mut().poll(context).is_ready());
+    let trace = capture.finish();
+    let without_times = |message: String| -> String {
+        let line = |line: &str| line.split(" (").next().unwrap().to_owned() + "\n";
+        message.lines().map(line).collect()
+    };
+    assert_eq!(
+        without_times(message_of(|| trace.span("fetch").never())),
+        "expected no span \"fetch\", found 1
+
+  track \"fetch\"
+>   fetch
+      * polled
+"
+    );
+    assert_eq!(
+        without_times(message_of(|| trace.polls("fetch").times(2))),
+        "expected exactly 2 polls \"fetch\", found 1
+
+  track \"fetch\"
+    fetch
+>     poll fetch
+      * polled
+"
+    );
+}
+
+#[test]
+fn this_thread_may_be_asked_for_as_messages_call_it() {
+    let trace = reads();
+    trace
+        .span("disk_read")
+        .times(2)
+        .on_thread("this thread")
+        .on_track("this thread");
+    assert!(message_of(|| trace.span("job").once().on_thread("this thread")).contains("on track"));
 }

@@ -1,9 +1,15 @@
 //! Outlines: texts for snapshot tests.
 
-use std::thread;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::{future, mem, thread};
 
-use tracezero::testing::{Trace, capture};
-use tracezero::{CounterTrack, Track, begin, counter, debug, dict, instant, span};
+use tracezero::testing::{CaptureHandle, Trace, capture};
+use tracezero::{
+    CounterTrack, TraceFuture as _, Track, async_span, begin, counter, debug, dict, instant, span,
+    trace,
+};
 
 #[derive(Debug)]
 struct Key(#[expect(dead_code, reason = "it is printed")] u32);
@@ -151,4 +157,192 @@ fn packets_with_a_schema_of_their_own_are_counted() {
 #[test]
 fn a_trace_without_events_has_an_empty_outline() {
     assert_eq!(outline_of(|| ()), "");
+}
+
+/// Is done the second time that it is polled.
+async fn pause() {
+    let mut is_first = true;
+    future::poll_fn(|_| match mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[trace("test", args(url))]
+async fn fetch(url: &str) {
+    drop(span!("test", "parse"));
+    pause().await;
+    instant!("test", "received");
+}
+
+#[trace("test")]
+async fn fetch_all() {
+    fetch("/b").await;
+    instant!("test", "in between");
+    fetch("/a").await;
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Polls tasks until they are done, each time the `turn`-th of those that are left, on a thread of its own
+/// or on this one.
+fn run(mut tasks: Vec<Task>, mut turn: usize) {
+    let handle = CaptureHandle::current().unwrap();
+    while !tasks.is_empty() {
+        let index = turn % tasks.len();
+        let task = &mut tasks[index];
+        let mut poll = move || {
+            let context = &mut Context::from_waker(Waker::noop());
+            task.as_mut().poll(context).is_ready()
+        };
+        let is_done = match turn % 3 {
+            0 => poll(),
+            _ => thread::scope(|scope| handle.spawn_scoped(scope, poll).join().unwrap()),
+        };
+        if is_done {
+            drop(tasks.remove(index));
+        }
+        turn = turn * 5 / 3 + 1;
+        turn %= 1000;
+    }
+}
+
+#[test]
+fn an_outline_of_futures_does_not_depend_on_the_threads_that_poll_them() {
+    let expected = r#"this thread
+  * started
+track "fetch_all" x3
+  fetch_all
+    fetch url="/b"
+      parse
+      * received
+    * in between
+    fetch url="/a"
+      parse
+      * received
+"#;
+    for turn in 0..20 {
+        let outline = outline_of(|| {
+            instant!("test", "started");
+            let task = || -> Task { Box::pin(fetch_all()) };
+            run(vec![task(), task(), task()], turn);
+        });
+        assert_eq!(outline, expected, "{turn}");
+    }
+}
+
+#[test]
+fn tasks_that_a_future_starts_come_last_in_it_whichever_was_faster() {
+    let expected = r#"track "parent"
+  parent
+    * started
+    fetch url="/awaited"
+      parse
+      * received
+    fetch url="/a"
+      parse
+      * received
+    fetch url="/b" x2
+      parse
+      * received
+"#;
+    for turn in 0..20 {
+        let outline = outline_of(|| {
+            let tasks: RefCell<Vec<Task>> = RefCell::default();
+            let mut parent = Box::pin(
+                async {
+                    // They have their places where they are made.
+                    tasks.borrow_mut().extend(["/b", "/a", "/b"].map(|url| {
+                        let task = async move {
+                            drop(span!("test", "parse"));
+                            pause().await;
+                            instant!("test", "received");
+                        };
+                        let span = async_span!("test", "fetch", url = url);
+                        Box::pin(task.traced(span)) as Task
+                    }));
+                    instant!("test", "started");
+                    fetch("/awaited").await;
+                    pause().await;
+                }
+                .traced(async_span!("test", "parent")),
+            );
+            let context = &mut Context::from_waker(Waker::noop());
+            for _ in 0..2 {
+                assert!(parent.as_mut().poll(context).is_pending());
+            }
+            run(tasks.take(), turn);
+            assert!(parent.as_mut().poll(context).is_ready());
+        });
+        assert_eq!(outline, expected, "{turn}");
+    }
+}
+
+#[test]
+fn what_is_open_at_the_end_stands_where_it_is() {
+    let capture = capture();
+    let mut task: Task = Box::pin(fetch_all());
+    let context = &mut Context::from_waker(Waker::noop());
+    assert!(task.as_mut().poll(context).is_pending());
+    assert!(task.as_mut().poll(context).is_pending());
+    let trace = capture.finish();
+    drop(task);
+    let expected = r#"track "fetch_all"
+  fetch_all (not ended)
+    fetch url="/b"
+      parse
+      * received
+    * in between
+    fetch url="/a" (not ended)
+      parse
+"#;
+    assert_eq!(trace.outline(), expected);
+}
+
+#[test]
+fn a_task_that_outlives_the_one_that_started_it_has_a_track_of_its_own() {
+    let outline = outline_of(|| {
+        let task: RefCell<Option<Task>> = RefCell::default();
+        let parent = async {
+            let span = async_span!("test", "child");
+            let mut child: Task = Box::pin(pause().traced(span));
+            assert!(
+                future::poll_fn(|context| Poll::Ready(child.as_mut().poll(context).is_pending()))
+                    .await
+            );
+            *task.borrow_mut() = Some(child);
+        };
+        let mut parent = Box::pin(parent.traced(async_span!("test", "parent")));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(parent.as_mut().poll(context).is_ready());
+        run(vec![task.take().unwrap()], 0);
+    });
+    let expected = r#"track "parent"
+  parent
+  track "child"
+    child
+"#;
+    assert_eq!(outline, expected);
+}
+
+#[test]
+fn a_slice_that_shares_a_flow_is_a_poll_only_while_a_span_of_its_name_is_open() {
+    let outline = outline_of(|| {
+        let (flow, track) = (tracezero::Flow::new(), Track::named("jobs"));
+        let job = span!("test", "job", track: &track, flow: &flow);
+        {
+            let _poll = span!("test", "job", flow: &flow);
+            drop(span!("test", "step", flow: &flow));
+        }
+        drop(job);
+        drop(span!("test", "job", flow: &flow));
+    });
+    let expected = r#"this thread
+  job
+track "jobs"
+  job
+    step
+"#;
+    assert_eq!(outline, expected);
 }

@@ -5,6 +5,7 @@
 //! a count. So memory goes by how much different there is in a trace, up to a limit, and not by its
 //! length.
 
+mod forest; // all tracks, with futures put together
 mod tree; // one track
 mod counter; // one counter
 
@@ -13,7 +14,8 @@ use std::fmt::{self, Write};
 use std::io::Read;
 
 use self::counter::Values;
-use self::tree::{Budget, Kind, Text, Tree, indent};
+use self::forest::{Begin, Forest};
+use self::tree::{Kind, Text, indent};
 use super::args::Args;
 use super::damage::Damage;
 use super::error::ReadError;
@@ -26,9 +28,6 @@ use super::tracks::{TrackId, TrackKind, TrackTable};
 use super::value::Value;
 use crate::track_event::CounterValue;
 
-/// Lines that an outline may have.
-const NODES_MAX: usize = 1 << 20;
-
 /// Events that are held back so that those of other sequences can come before them.
 const HELD_BACK_MAX: usize = 1 << 16;
 /// Text of all of them.
@@ -36,6 +35,9 @@ const HELD_BACK_MAX_BYTES: usize = 64 << 20;
 
 /// Longer names and arguments of an event are cut.
 const TEXT_MAX_BYTES: usize = 4096;
+
+/// Flows of an event that are looked at.
+const FLOWS_MAX: usize = 16;
 
 /// Fields of such packets that are told apart.
 const PACKET_FIELDS_MAX: usize = 1000;
@@ -58,6 +60,19 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 ///
 /// Spans are indented by what they are in; `*` stands before an instant. Threads and tracks that are
 /// alike are one, too. A process is named only if there are several.
+///
+/// ```text
+/// track "serve"
+///   serve
+///     * request number=1
+///     handle number=1 x2
+///       * cached
+/// ```
+///
+/// The span of a future stands on a track of its own or, if it ends before the one that it was awaited or
+/// spawned by, in that one; with what happened in its polls, on whatever threads, and without them. Those
+/// that were polled by the future around them are in the order in which they ended. Others are tasks,
+/// which run beside each other: they come last, sorted, so that it does not matter which was faster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     text: String,
@@ -136,9 +151,9 @@ struct Builder {
     in_order: InOrder<(TrackId, Change)>,
     /// Text of what is held back.
     held_back_bytes: usize,
-    /// By track id.
-    tracks: Vec<TrackContents>,
-    budget: Budget,
+    forest: Forest,
+    /// Of counters, by track id.
+    values: Vec<Values>,
     /// Packets with other data, by field.
     packets: BTreeMap<u32, u64>,
     /// Those with a field for which there was no room.
@@ -151,8 +166,8 @@ impl Default for Builder {
         Self {
             in_order: InOrder::new(HELD_BACK_MAX),
             held_back_bytes: 0,
-            tracks: Vec::new(),
-            budget: Budget::new(NODES_MAX),
+            forest: Forest::default(),
+            values: Vec::new(),
             packets: BTreeMap::new(),
             more_packets: 0,
             this_thread: None,
@@ -160,18 +175,12 @@ impl Default for Builder {
     }
 }
 
-#[derive(Debug, Default)]
-struct TrackContents {
-    tree: Tree,
-    values: Values,
-}
-
 /// What an event does to its track.
 #[derive(Debug)]
 enum Change {
-    Begin(Text),
+    Begin(Begin),
     End { args: String },
-    Whole(Text),
+    Whole(Begin),
     Instant(Text),
     Count(CounterValue),
 }
@@ -179,9 +188,9 @@ enum Change {
 impl Change {
     const fn text_bytes(&self) -> usize {
         match self {
-            Self::Begin(text) | Self::Whole(text) | Self::Instant(text) => {
-                text.name.len() + text.args.len()
-            }
+            Self::Begin(Begin { text, .. })
+            | Self::Whole(Begin { text, .. })
+            | Self::Instant(text) => text.name.len() + text.args.len(),
             Self::End { args } => args.len(),
             Self::Count(_) => 0,
         }
@@ -194,10 +203,15 @@ impl Builder {
             name: cut(event.name().to_owned()),
             args: cut(args_text(event.args())),
         };
+        let begin = || Begin {
+            timestamp_ns: event.timestamp_ns,
+            text: text(),
+            flows: flows(event),
+        };
         let change = match event.kind {
-            EventKind::SliceBegin => Change::Begin(text()),
+            EventKind::SliceBegin => Change::Begin(begin()),
             EventKind::SliceEnd => Change::End { args: text().args },
-            EventKind::Slice { .. } => Change::Whole(text()),
+            EventKind::Slice { .. } => Change::Whole(begin()),
             EventKind::Instant => Change::Instant(text()),
             EventKind::Counter(value) => Change::Count(value),
         };
@@ -206,12 +220,12 @@ impl Builder {
             .in_order
             .push(event.timestamp_ns, (event.track, change));
         if let Some((track, change)) = due {
-            self.apply(track, change);
+            self.apply(event.tracks(), track, change);
         }
         while self.held_back_bytes > HELD_BACK_MAX_BYTES
             && let Some((track, change)) = self.in_order.pop()
         {
-            self.apply(track, change);
+            self.apply(event.tracks(), track, change);
         }
     }
 
@@ -224,33 +238,33 @@ impl Builder {
         }
     }
 
-    fn apply(&mut self, track: TrackId, change: Change) {
+    fn apply(&mut self, tracks: &TrackTable, track: TrackId, change: Change) {
         self.held_back_bytes -= change.text_bytes();
-        if self.tracks.len() <= track.index() {
-            self.tracks
-                .resize_with(track.index() + 1, TrackContents::default);
-        }
-        let TrackContents { tree, values } = &mut self.tracks[track.index()];
-        let budget = &mut self.budget;
         match change {
-            Change::Begin(text) => tree.begin(text, budget),
-            Change::End { args } => tree.end(&args, budget),
-            Change::Whole(text) => {
-                tree.begin(text, budget);
-                tree.end("", budget);
+            Change::Begin(begin) => self.forest.begin(tracks, track, begin),
+            Change::End { args } => self.forest.end(tracks, track, &args),
+            Change::Whole(begin) => {
+                self.forest.begin(tracks, track, begin);
+                self.forest.end(tracks, track, "");
             }
-            Change::Instant(text) => tree.add_leaf(Kind::Instant, text, budget),
-            Change::Count(value) => values.add(value),
+            Change::Instant(text) => self.forest.add_leaf(track, Kind::Instant, text),
+            Change::Count(value) => self.values_of(track).add(value),
         }
+    }
+
+    fn values_of(&mut self, track: TrackId) -> &mut Values {
+        let index = track.index();
+        if self.values.len() <= index {
+            self.values.resize_with(index + 1, Values::default);
+        }
+        &mut self.values[index]
     }
 
     fn finish(mut self, tracks: &TrackTable, names: &NameTable) -> Outline {
         while let Some((track, change)) = self.in_order.pop() {
-            self.apply(track, change);
+            self.apply(tracks, track, change);
         }
-        for contents in &mut self.tracks {
-            contents.tree.finish(&mut self.budget);
-        }
+        self.forest.finish(tracks);
         let mut blocks = Blocks {
             builder: &self,
             tracks,
@@ -288,6 +302,12 @@ impl Builder {
         }
         outline
     }
+}
+
+/// The first flows that an event has.
+fn flows(event: &Event<'_>) -> Vec<u64> {
+    let flows = event.flows().chain(event.terminating_flows());
+    flows.take(FLOWS_MAX).collect()
 }
 
 /// The arguments as a text, with a space before each.
@@ -389,14 +409,13 @@ impl Blocks<'_> {
             TrackKind::Plain => (Rank::Track, named("track")),
         };
         let mut own = String::new();
-        let mut is_empty = true;
-        if let Some(contents) = self.builder.tracks.get(id.index()) {
-            contents.tree.write(0, &mut own);
-            is_empty = own.is_empty() && contents.values.is_empty();
-            if !contents.values.is_empty() {
-                // Writing to a string does not fail.
-                let _ = write!(label, ": {}", contents.values);
-            }
+        self.builder.forest.write(id, &mut own);
+        let values = self.builder.values.get(id.index());
+        let values = values.filter(|values| !values.is_empty());
+        let is_empty = own.is_empty() && values.is_none();
+        if let Some(values) = values {
+            // Writing to a string does not fail.
+            let _ = write!(label, ": {values}");
         }
         let nested = self.of(Some(id), depth + 1);
         (!is_empty || !nested.is_empty()).then_some(Block {

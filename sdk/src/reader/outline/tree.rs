@@ -1,5 +1,6 @@
 //! What is on one track, as a tree in which siblings that are alike are one.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -24,22 +25,55 @@ const MORE_NAMES: &str = "(more names)";
 /// The slices and instants of one track.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Slices that have not ended, from the outside in.
-    open: Vec<Node>,
+    /// Slices that have not ended, from the outside in. A slice at position `p` is no deeper, with all
+    /// that is inside of it, than `DEPTH_MAX - p`.
+    open: Vec<Open>,
     /// Slices that were left out, and have not ended.
     left_out: u64,
     roots: Siblings,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// A slice that has not ended.
+#[derive(Debug)]
+pub(super) enum Open {
+    Slice(OpenSlice),
+    /// A poll of the future whose span began with this flow, which has no node.
+    Poll {
+        flow: u64,
+    },
+}
+
+/// A slice that will be a node.
+#[derive(Debug)]
+pub(super) struct OpenSlice {
+    pub(super) node: Node,
+    pub(super) begin_ns: u64,
+    /// That began with it, if it may be a life.
+    pub(super) flows: Vec<u64>,
+    /// If it is a life: its place in the one around it.
+    pub(super) polled: Option<Place>,
+}
+
+/// How a node stands among its siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// As things happened.
+    InOrder,
+    /// Wherever: it is a task beside others, and which is first is chance.
+    AnyOrder,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Siblings {
     nodes: Vec<Node>,
+    /// Those in any order, sorted.
+    tasks: Vec<Node>,
     /// How many of a name were left out.
     left_out: BTreeMap<String, u64>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Node {
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Node {
     kind: Kind,
     text: Text,
     /// How many of them there are in a row.
@@ -47,9 +81,11 @@ struct Node {
     /// Whether it ended, for slices.
     is_open: bool,
     children: Siblings,
+    /// Of the tree that begins here, 1 without children.
+    height: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Slice,
     Instant,
@@ -58,7 +94,7 @@ pub(super) enum Kind {
 }
 
 /// What is shown of an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Text {
     pub(super) name: String,
     /// With a space before each; empty for none.
@@ -134,57 +170,92 @@ impl Size {
 }
 
 impl Tree {
-    pub(super) fn begin(&mut self, text: Text, budget: &mut Budget) {
-        // Ends are those of the slices that began last.
+    /// Whether there is room for it.
+    pub(super) fn begin(&mut self, open: Open, budget: &mut Budget) -> bool {
         let has_room = self.open.len() < DEPTH_MAX && budget.open_left > 0;
+        // Ends are those of the slices that began last.
         if has_room && self.left_out == 0 {
             budget.open_left -= 1;
-            self.open.push(Node::new(Kind::Slice, text));
+            self.open.push(open);
+            true
         } else {
             self.left_out += 1;
+            false
         }
     }
 
-    /// The newest slice ends. `args` are those of its end.
-    pub(super) fn end(&mut self, args: &str, budget: &mut Budget) {
-        if self.left_out > 0 {
-            self.left_out -= 1;
+    /// If the newest slice was left out, it ends.
+    pub(super) const fn end_left_out(&mut self) -> bool {
+        let is_left_out = self.left_out > 0;
+        self.left_out = self.left_out.saturating_sub(1);
+        is_left_out
+    }
+
+    /// The innermost slice that is open, which is so no more.
+    pub(super) fn pop(&mut self, budget: &mut Budget) -> Option<Open> {
+        let open = self.open.pop()?;
+        budget.open_left += 1;
+        Some(open)
+    }
+
+    /// How many slices are open.
+    pub(super) const fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn innermost(&self) -> Option<&Open> {
+        self.open.last()
+    }
+
+    pub(super) fn is_in_poll(&self) -> bool {
+        let mut open = self.open.iter();
+        open.any(|open| matches!(open, Open::Poll { .. }))
+    }
+
+    /// The position of the innermost slice that has been open since then.
+    pub(super) fn open_since(&self, timestamp_ns: u64) -> Option<usize> {
+        self.open.iter().rposition(|open| match open {
+            Open::Slice(slice) => slice.begin_ns <= timestamp_ns,
+            Open::Poll { .. } => false,
+        })
+    }
+
+    /// The slice at this position.
+    pub(super) fn slice_mut(&mut self, position: usize) -> Option<&mut OpenSlice> {
+        match self.open.get_mut(position)? {
+            Open::Slice(slice) => Some(slice),
+            Open::Poll { .. } => None,
+        }
+    }
+
+    /// Adds to the innermost slice that has a node.
+    pub(super) fn add(&mut self, node: Node, budget: &mut Budget) {
+        let is_slice = |open: &Open| matches!(open, Open::Slice(_));
+        match self.open.iter().rposition(is_slice) {
+            Some(position) => self.add_at(position, Place::InOrder, node, budget),
+            None => self.roots.add(node, budget),
+        }
+    }
+
+    /// Adds to the slice at this position, if it is there.
+    pub(super) fn add_at(
+        &mut self,
+        position: usize,
+        place: Place,
+        node: Node,
+        budget: &mut Budget,
+    ) {
+        let Some(OpenSlice { node: parent, .. }) = self.slice_mut(position) else {
             return;
+        };
+        if position + 1 + node.height > DEPTH_MAX {
+            return parent.children.leave_out(node, budget);
         }
-        match self.open.pop() {
-            Some(mut node) => {
-                budget.open_left += 1;
-                node.text.args.push_str(args);
-                node.is_open = false;
-                self.add(node, budget);
-            }
-            None => {
-                let text = Text {
-                    args: args.to_owned(),
-                    ..Text::default()
-                };
-                self.add_leaf(Kind::StrayEnd, text, budget);
-            }
+        parent.height = parent.height.max(1 + node.height);
+        match place {
+            Place::InOrder => parent.children.add(node, budget),
+            Place::AnyOrder => parent.children.add_task(node, budget),
         }
-    }
-
-    /// Something without an inside.
-    pub(super) fn add_leaf(&mut self, kind: Kind, text: Text, budget: &mut Budget) {
-        self.add(Node::new(kind, text), budget);
-    }
-
-    /// What is open stays so.
-    pub(super) fn finish(&mut self, budget: &mut Budget) {
-        while let Some(node) = self.open.pop() {
-            budget.open_left += 1;
-            self.add(node, budget);
-        }
-    }
-
-    fn add(&mut self, node: Node, budget: &mut Budget) {
-        let parent = self.open.last_mut();
-        let siblings = parent.map_or(&mut self.roots, |parent| &mut parent.children);
-        siblings.add(node, budget);
     }
 
     /// Writes a line for each node, `depth` steps to the right.
@@ -201,15 +272,33 @@ impl Siblings {
         {
             last.count += node.count;
             budget.give_back(node.children.size());
-        } else if self.nodes.len() < SIBLINGS_MAX && budget.take(node.own_size()) {
+        } else if self.has_room_for(&node, budget) {
             self.nodes.push(node);
         } else {
-            budget.give_back(node.children.size());
-            self.leave_out(node.text.name, node.count, budget);
+            self.leave_out(node, budget);
         }
     }
 
-    fn leave_out(&mut self, name: String, count: u64, budget: &mut Budget) {
+    /// The same in any order.
+    fn add_task(&mut self, node: Node, budget: &mut Budget) {
+        match self.tasks.binary_search_by(|other| other.order(&node)) {
+            Ok(position) => {
+                self.tasks[position].count += node.count;
+                budget.give_back(node.children.size());
+            }
+            Err(position) if self.has_room_for(&node, budget) => self.tasks.insert(position, node),
+            Err(_) => self.leave_out(node, budget),
+        }
+    }
+
+    fn has_room_for(&self, node: &Node, budget: &mut Budget) -> bool {
+        self.nodes.len() + self.tasks.len() < SIBLINGS_MAX && budget.take(node.own_size())
+    }
+
+    /// Counts it by its name only.
+    fn leave_out(&mut self, node: Node, budget: &mut Budget) {
+        budget.give_back(node.children.size());
+        let (name, count) = (node.text.name, node.count);
         let has_room = self.left_out.contains_key(&name) || budget.take(Size::of_name(&name));
         let name = if has_room {
             name
@@ -221,7 +310,7 @@ impl Siblings {
 
     /// What they have taken of the budget, with all below them.
     fn size(&self) -> Size {
-        let nodes = self.nodes.iter();
+        let nodes = self.nodes.iter().chain(&self.tasks);
         let nodes = nodes.map(|node| node.own_size().plus(node.children.size()));
         let names = self.left_out.keys().map(|name| match name.as_str() {
             MORE_NAMES => Size::default(),
@@ -231,7 +320,7 @@ impl Siblings {
     }
 
     fn write(&self, depth: usize, out: &mut String) {
-        for node in &self.nodes {
+        for node in self.nodes.iter().chain(&self.tasks) {
             indent(depth, out);
             // Writing to a string does not fail.
             let _ = writeln!(out, "{node}");
@@ -245,14 +334,25 @@ impl Siblings {
 }
 
 impl Node {
-    fn new(kind: Kind, text: Text) -> Self {
+    pub(super) fn new(kind: Kind, text: Text) -> Self {
         Self {
             kind,
             text,
             count: 1,
             is_open: kind == Kind::Slice,
             children: Siblings::default(),
+            height: 1,
         }
+    }
+
+    /// The slice ends, with these arguments.
+    pub(super) fn end(&mut self, args: &str) {
+        self.text.args.push_str(args);
+        self.is_open = false;
+    }
+
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.text.name == name
     }
 
     /// Without what is below it.
@@ -265,16 +365,32 @@ impl Node {
     }
 
     fn is_like(&self, other: &Self) -> bool {
+        self.order(other).is_eq()
+    }
+
+    /// Equal are those that are alike, with all below them.
+    fn order(&self, other: &Self) -> Ordering {
         let Self {
             kind,
             text,
             count: _,
             is_open,
             children,
+            height: _,
         } = self;
-        (*kind, *is_open) == (other.kind, other.is_open)
-            && *text == other.text
-            && *children == other.children
+        let own = (kind, text, is_open).cmp(&(&other.kind, &other.text, &other.is_open));
+        own.then_with(|| children.cmp(&other.children))
+    }
+}
+
+impl OpenSlice {
+    pub(super) fn new(text: Text, begin_ns: u64, flows: Vec<u64>) -> Self {
+        Self {
+            node: Node::new(Kind::Slice, text),
+            begin_ns,
+            flows,
+            polled: None,
+        }
     }
 }
 
@@ -313,6 +429,26 @@ mod tests {
         }
     }
 
+    fn begin(tree: &mut Tree, name: &str, budget: &mut Budget) {
+        tree.begin(
+            Open::Slice(OpenSlice::new(text(name), 0, Vec::new())),
+            budget,
+        );
+    }
+
+    fn end(tree: &mut Tree, budget: &mut Budget) {
+        if !tree.end_left_out()
+            && let Some(Open::Slice(mut slice)) = tree.pop(budget)
+        {
+            slice.node.end("");
+            tree.add(slice.node, budget);
+        }
+    }
+
+    fn add_leaf(tree: &mut Tree, name: &str, budget: &mut Budget) {
+        tree.add(Node::new(Kind::Instant, text(name)), budget);
+    }
+
     fn written(tree: &Tree) -> String {
         let mut out = String::new();
         tree.write(0, &mut out);
@@ -325,9 +461,9 @@ mod tests {
         budget: &mut Budget,
         inside: impl Fn(&mut Tree, &mut Budget),
     ) {
-        tree.begin(text(name), budget);
+        begin(tree, name, budget);
         inside(tree, budget);
-        tree.end("", budget);
+        end(tree, budget);
     }
 
     #[test]
@@ -336,8 +472,8 @@ mod tests {
         for leaf in ["a", "a", "b", "a"] {
             slice(&mut tree, "loop", &mut budget, |tree, budget| {
                 slice(tree, leaf, budget, |_, _| ());
-                tree.add_leaf(Kind::Instant, text("done"), budget);
-                tree.add_leaf(Kind::Instant, text("done"), budget);
+                add_leaf(tree, "done", budget);
+                add_leaf(tree, "done", budget);
             });
         }
         let expected = "\
@@ -356,25 +492,10 @@ loop
     }
 
     #[test]
-    fn what_has_no_end_or_no_begin_is_marked() {
-        let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
-        tree.end(" n=1", &mut budget);
-        tree.begin(text("outer"), &mut budget);
-        tree.begin(text("inner"), &mut budget);
-        tree.finish(&mut budget);
-        let expected = "\
-(an end without its begin) n=1
-outer (not ended)
-  inner (not ended)
-";
-        assert_eq!(written(&tree), expected);
-    }
-
-    #[test]
     fn beyond_the_limits_names_are_counted() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(4));
         for name in ["a", "b", "a", "b", "a", "b", "a", "c"] {
-            tree.add_leaf(Kind::Instant, text(name), &mut budget);
+            add_leaf(&mut tree, name, &mut budget);
         }
         assert_eq!(
             written(&tree),
@@ -394,12 +515,12 @@ outer (not ended)
     fn slices_that_nest_too_deep_are_left_out() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(10_000));
         for _ in 0..2 * DEPTH_MAX {
-            tree.begin(text("deeper"), &mut budget);
+            begin(&mut tree, "deeper", &mut budget);
         }
         for _ in 0..2 * DEPTH_MAX {
-            tree.end("", &mut budget);
+            end(&mut tree, &mut budget);
         }
-        tree.add_leaf(Kind::Instant, text("after"), &mut budget);
+        add_leaf(&mut tree, "after", &mut budget);
         let lines = written(&tree);
         assert_eq!(lines.lines().count(), DEPTH_MAX + 1);
         assert!(lines.ends_with("\n* after\n"), "{lines}");
@@ -413,7 +534,7 @@ outer (not ended)
             // No two are alike.
             let name = format!("child {number}");
             slice(&mut tree, "parent", &mut budget, |tree, budget| {
-                tree.add_leaf(Kind::Instant, text(&name), budget);
+                add_leaf(tree, &name, budget);
             });
         }
         let taken = before.checked_sub(budget.left).expect("less is left");
@@ -425,7 +546,7 @@ outer (not ended)
     fn names_for_which_there_is_no_room_are_one() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(0));
         for number in 0..NAMES_MAX + 2 {
-            tree.add_leaf(Kind::Instant, text(&format!("{number:06}")), &mut budget);
+            add_leaf(&mut tree, &format!("{number:06}"), &mut budget);
         }
         let lines = written(&tree);
         assert_eq!(lines.lines().count(), NAMES_MAX + 1);
@@ -437,14 +558,14 @@ outer (not ended)
         let mut budget = Budget::new(100);
         budget.open_left = 1;
         let mut trees = [Tree::default(), Tree::default()];
-        trees[0].begin(text("open"), &mut budget);
-        trees[1].begin(text("left out"), &mut budget);
-        trees[0].end("", &mut budget);
-        trees[1].begin(text("inside of it"), &mut budget);
-        trees[1].end("", &mut budget);
-        trees[1].end("", &mut budget);
-        trees[1].begin(text("after"), &mut budget);
-        trees[1].end("", &mut budget);
+        begin(&mut trees[0], "open", &mut budget);
+        begin(&mut trees[1], "left out", &mut budget);
+        end(&mut trees[0], &mut budget);
+        begin(&mut trees[1], "inside of it", &mut budget);
+        end(&mut trees[1], &mut budget);
+        end(&mut trees[1], &mut budget);
+        begin(&mut trees[1], "after", &mut budget);
+        end(&mut trees[1], &mut budget);
         assert_eq!(written(&trees[0]), "open\n");
         assert_eq!(written(&trees[1]), "after\n");
     }

@@ -1,0 +1,76 @@
+//! The spans of futures, and their polls.
+//!
+//! The span of a future, its *life*, is a slice on a track that is no thread's; each of its polls is a
+//! slice of the same name on a thread. A flow that begins with the life goes through all of them.
+
+use std::collections::HashMap;
+use std::mem;
+
+use super::contents::RawEvent;
+use super::event::Kind;
+use super::trace::Contents;
+use crate::reader::{TrackKind, TrackTable};
+
+/// What may turn out to be lives.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    /// The newest, by the flows that began with them.
+    begun: HashMap<u64, usize>,
+}
+
+impl Lives {
+    /// Adds a slice that begins, with its position.
+    pub(super) fn add(&mut self, begin: &RawEvent, index: usize) {
+        self.begun
+            .extend(begin.flows.iter().map(|&flow| (flow, index)));
+    }
+
+    /// Those of which a slice on a thread may be a poll.
+    pub(super) fn of_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
+        let flows = begin.flows.iter();
+        flows.filter_map(|flow| self.begun.get(flow).copied())
+    }
+}
+
+impl Contents {
+    /// Puts lives into what they are inside of on the tracks above theirs.
+    pub(super) fn nest_lives(&mut self, tracks: &TrackTable) {
+        // By track, in the order of their begins.
+        let mut spans: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
+        for (index, event) in self.events.iter().enumerate() {
+            if event.kind == Kind::Span {
+                spans[event.track].push(index);
+            }
+        }
+        for (id, _) in tracks.iter() {
+            let roots = mem::take(&mut self.tracks[id.index()].roots);
+            for root in roots {
+                let above = tracks.ancestry(id).skip(1);
+                let mut above = above.filter(|(_, track)| track.kind == TrackKind::Plain);
+                let parent = match self.events[root].polls.as_slice() {
+                    [] => None,
+                    _ => above.find_map(|(above, _)| self.around(root, &spans[above.index()])),
+                };
+                let Some(parent) = parent else {
+                    self.tracks[id.index()].roots.push(root);
+                    continue;
+                };
+                self.events[root].parent = Some(parent);
+                let children = &mut self.events[parent].children;
+                let at = children.partition_point(|&child| child < root);
+                children.insert(at, root);
+            }
+        }
+    }
+
+    /// The innermost of `spans`, all on one track, that the life is inside of.
+    fn around(&self, life: usize, spans: &[usize]) -> Option<usize> {
+        let end_ns = |index: usize| self.events[index].end_ns.unwrap_or(u64::MAX);
+        let before = spans.partition_point(|&span| span < life);
+        let &newest = spans[..before].last()?;
+        let track = self.events[newest].track;
+        std::iter::successors(Some(newest), |&span| self.events[span].parent)
+            .take_while(|&span| self.events[span].track == track)
+            .find(|&span| end_ns(span) >= end_ns(life))
+    }
+}

@@ -1,0 +1,175 @@
+//! Spans of futures, and their polls.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::{future, mem, thread};
+
+use tracezero::testing::{CaptureHandle, Trace, capture};
+use tracezero::{TraceFuture as _, async_span, instant, span, trace};
+
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls it until it is done.
+fn complete<R>(future: impl Future<Output = R>) -> R {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = poll_once(future.as_mut()) {
+            return result;
+        }
+    }
+}
+
+/// The same with the polls by turns on this thread and on others.
+fn complete_on_many<R: Send>(future: impl Future<Output = R> + Send) -> R {
+    let handle = CaptureHandle::current().unwrap();
+    let mut future = pin!(future);
+    loop {
+        let future = &mut future;
+        let poll = move || poll_once(future.as_mut());
+        let polled = thread::scope(|scope| handle.spawn_scoped(scope, poll).join().unwrap());
+        if let Poll::Ready(result) = polled {
+            return result;
+        }
+    }
+}
+
+/// Is done the second time that it is polled.
+async fn pause() {
+    let mut is_first = true;
+    future::poll_fn(|_| match mem::take(&mut is_first) {
+        true => Poll::Pending,
+        false => Poll::Ready(()),
+    })
+    .await;
+}
+
+#[trace("test", args(a, b))]
+async fn add(a: u32, b: u32) -> u32 {
+    pause().await;
+    let _carry = span!("test", "carry");
+    instant!("test", "added");
+    a + b
+}
+
+#[trace("test")]
+async fn add_later() -> u32 {
+    pause().await;
+    let sum = add(1, 2).await;
+    instant!("test", "in between");
+    add(sum, 3).await
+}
+
+fn captured(work: impl FnOnce()) -> Trace {
+    let capture = capture();
+    work();
+    let trace = capture.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace
+}
+
+#[test]
+fn a_future_is_one_span_and_has_its_polls_besides() {
+    let trace = captured(|| assert_eq!(complete(add_later()), 6));
+    trace.span("add_later").once();
+    trace.span("add").times(2);
+    trace.span("add").arg("a", 3).once().arg("b", 3);
+    trace.polls("add_later").times(4).on_thread("this thread");
+    let polls = trace
+        .polls("add")
+        .times(4)
+        .inside("add")
+        .inside("add_later");
+    assert!(polls.iter().all(|poll| poll.args().count() == 0));
+    assert_eq!(trace.spans().filter(|it| it.name() == "add").count(), 2);
+    let life = trace.span("add").arg("a", 1).once().single();
+    assert_eq!(life.polls().count(), 2);
+    assert!(
+        life.polls()
+            .all(|poll| poll.parent().unwrap().start_ns() == life.start_ns())
+    );
+}
+
+#[test]
+fn what_happens_in_a_poll_is_inside_of_the_future() {
+    let trace = captured(|| assert_eq!(complete_on_many(add_later()), 6));
+    trace
+        .span("carry")
+        .times(2)
+        .directly_inside("add")
+        .inside("add_later");
+    trace
+        .instant("added")
+        .times(2)
+        .directly_inside("carry")
+        .inside("add_later");
+    trace
+        .instant("in between")
+        .once()
+        .directly_inside("add_later");
+    let around = trace.instant("added").times(2).iter().next().unwrap();
+    let names: Vec<_> = around.ancestors().map(|it| it.name()).collect();
+    assert_eq!(names, ["carry", "add", "add_later"]);
+}
+
+#[test]
+fn a_future_is_inside_of_those_whose_tracks_are_above_its_own() {
+    let trace = captured(|| assert_eq!(complete(add_later()), 6));
+    trace.span("add_later").once().at_top();
+    trace
+        .span("add")
+        .on_track("add")
+        .times(2)
+        .directly_inside("add_later");
+    let life = trace.span("add_later").once().single();
+    let inside: Vec<_> = life.children().map(|it| it.name()).collect();
+    assert_eq!(inside, ["add", "in between", "add"]);
+}
+
+#[test]
+fn a_future_that_outlives_the_one_that_started_it_is_inside_of_nothing() {
+    let trace = captured(|| {
+        let mut task = None;
+        let parent = async {
+            let mut child = Box::pin(pause().traced(async_span!("test", "child")));
+            assert!(poll_once(child.as_mut()).is_pending());
+            task = Some(child);
+        };
+        complete(parent.traced(async_span!("test", "parent")));
+        complete(task.unwrap());
+    });
+    trace.span("child").once().at_top();
+}
+
+#[test]
+fn a_slice_on_a_thread_is_a_poll_only_of_a_span_of_its_name_that_goes_on() {
+    let trace = captured(|| {
+        let flow = tracezero::Flow::new();
+        let track = tracezero::Track::named("jobs");
+        let job = span!("test", "job", track: &track, flow: &flow);
+        drop(span!("test", "job", flow: &flow));
+        drop(span!("test", "step", flow: &flow));
+        drop(span!("test", "job"));
+        drop(job);
+        drop(span!("test", "job", flow: &flow));
+    });
+    trace.polls("job").once().on_thread("this thread");
+    trace.span("job").times(3);
+    trace.span("step").once().at_top();
+    trace.polls("step").never();
+}
+
+#[test]
+fn an_open_future_has_its_polls_and_what_is_inside() {
+    let capture = capture();
+    let mut task = Box::pin(add_later());
+    for _ in 0..3 {
+        assert!(poll_once(task.as_mut()).is_pending());
+    }
+    let trace = capture.finish();
+    drop(task);
+    trace.span("add").times(2).inside("add_later");
+    trace.polls("add_later").times(3);
+    assert_eq!(trace.span("add_later").has_ended().all().len(), 0);
+}
