@@ -89,15 +89,15 @@
 //!
 //! # Futures
 //!
-//! A future with a span ([`TraceFuture`](crate::TraceFuture), the attribute [`trace`](macro@crate::trace), or
-//! `Instrument` of `tracing` with the [layer](crate::guide#spans-of-the-tracing-crate)) is one span, however
-//! often and on whatever threads it is polled. What happens in its polls is inside of it, and so are the spans of
-//! the futures that it awaits. [`Trace::polls`] asks for the polls themselves.
+//! A future with a span is one span, however often and on whatever threads it is polled: whether it has it by
+//! [`TraceFuture`](crate::TraceFuture), by the attribute [`trace`](macro@crate::trace), or by `Instrument` of
+//! the `tracing` crate. What happens in its polls is inside of it, and so are the futures that it awaits.
+//! [`Trace::polls`] asks for the polls themselves.
 //!
 //! ```
 //! use std::pin::pin;
 //! use std::task::{Context, Poll, Waker};
-//! use tracezero::testing::{CaptureHandle, capture};
+//! use tracezero::testing::capture;
 //! use tracezero::{TraceFuture as _, async_span, instant, trace};
 //!
 //! #[trace("http", args(url))]
@@ -151,24 +151,24 @@
 //! # all_is_fetched_in_order();
 //! ```
 //!
-//! Tasks that are spawned run on threads of the runtime, which are not attached. Spawn them wrapped:
+//! Threads of a runtime are not attached, so tasks that are spawned have to be wrapped:
 //!
 //! ```
-//! # use tracezero::testing::CaptureHandle;
-//! # use tracezero::{TraceFuture as _, async_span};
-//! # fn spawn<F: Future>(_: F) {}
-//! # let job = std::future::ready(());
-//! # let capture = tracezero::testing::capture();
-//! let task = job.traced(async_span!("app", "job"));
-//! match CaptureHandle::current() {
-//!     Some(handle) => spawn(handle.wrap_future(task)),
-//!     None => spawn(task),
+//! # mod runtime { pub fn spawn<F: Future>(_: F) {} }
+//! use tracezero::testing::CaptureHandle;
+//!
+//! /// Spawns a task that is captured if whoever spawns it is.
+//! fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+//!     match CaptureHandle::current() {
+//!         Some(handle) => runtime::spawn(handle.wrap_future(task)),
+//!         None => runtime::spawn(task),
+//!     }
 //! }
-//! # ;
+//! # spawn(async {});
 //! ```
 //!
-//! A poll is recognized by its structure, in any trace: it is a slice on a thread that carries the flow with
-//! which a slice of the same name began on a track that is no thread's, and has not ended.
+//! A poll is known by its structure, in any trace: a slice on a thread with the flow that began with a slice
+//! of the same name on another kind of track, as long as that one is open.
 //!
 //! # What a failed test says
 //!

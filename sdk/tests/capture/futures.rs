@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::{future, mem, thread};
 
-use tracezero::testing::{CaptureHandle, Trace, capture};
+use tracezero::testing::{CaptureHandle, Event, Trace, capture};
 use tracezero::{TraceFuture as _, async_span, instant, span, trace};
 
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -109,7 +109,7 @@ fn what_happens_in_a_poll_is_inside_of_the_future() {
         .once()
         .directly_inside("add_later");
     let around = trace.instant("added").times(2).iter().next().unwrap();
-    let names: Vec<_> = around.ancestors().map(|it| it.name()).collect();
+    let names: Vec<_> = around.ancestors().map(Event::name).collect();
     assert_eq!(names, ["carry", "add", "add_later"]);
 }
 
@@ -123,7 +123,7 @@ fn a_future_is_inside_of_those_whose_tracks_are_above_its_own() {
         .times(2)
         .directly_inside("add_later");
     let life = trace.span("add_later").once().single();
-    let inside: Vec<_> = life.children().map(|it| it.name()).collect();
+    let inside: Vec<_> = life.children().map(Event::name).collect();
     assert_eq!(inside, ["add", "in between", "add"]);
 }
 
