@@ -1,6 +1,6 @@
 //! `tracezero view`: a trace as one page that a browser shows without any network.
 //!
-//! A trace is read into a [`timeline`](self::timeline), whose begins and ends become events in rows;
+//! A trace is read into a [`timeline`], whose begins and ends become events in rows;
 //! their columns go into a page as compressed text. The page in `page/` draws them.
 
 mod load; // a trace into a timeline
