@@ -12,6 +12,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
+use tracezero::testing::Trace;
 use tracezero::{
     BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, Report, TraceConfig,
     data_source,
@@ -249,6 +250,7 @@ struct Read {
 /// Reads the packets of all writers. Checks that each is intact, that numbers rise on every
 /// sequence, and that exactly those after a gap say that others were lost.
 fn read_back(trace: &[u8]) -> BTreeMap<u32, Read> {
+    Trace::read(trace).unwrap().assert_well_formed();
     let mut all: BTreeMap<u32, Read> = BTreeMap::new();
     for packet in TraceDecoder::new(trace).packet() {
         let packet: TracePacketDecoder<'_> = packet.unwrap();

@@ -62,6 +62,14 @@ fn producer_and_service_meet_only_in_what_both_may_name() {
     }
 }
 
+#[test]
+fn reading_traces_knows_nothing_of_recording_them() {
+    let recording = [
+        "producer", "service", "consumer", "runtime", "shm", "commit",
+    ];
+    assert_never_named("sdk/src/reader", &recording);
+}
+
 /// The code in `place` names none of these modules of the crate.
 fn assert_never_named(place: &str, modules: &[&str]) {
     for (file, code) in sources(&[place]) {

@@ -9,6 +9,7 @@ use std::{env, fs, process, thread};
 
 use tracezero::protos::track_event::Type;
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
+use tracezero::testing::Trace;
 use tracezero::{InMemorySession, Report, Session, counter, span};
 
 /// Spans of all threads together, which the default ring has room for.
@@ -95,6 +96,7 @@ fn assert_that_all_are_there(trace: &[u8], report: &Report, threads: u64) {
     assert_eq!(report.losses.total(), 0, "{report:#}");
     let per_thread = SPANS / threads;
     assert_eq!(report.packets_read, report.packets_begun);
+    Trace::read(trace).unwrap().assert_well_formed();
 
     let mut sequences = BTreeMap::<u32, Read>::new();
     for packet in TraceDecoder::new(trace).packet() {

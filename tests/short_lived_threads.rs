@@ -6,6 +6,7 @@
 use std::thread;
 
 use tracezero::protos::TraceDecoder;
+use tracezero::testing::Trace;
 use tracezero::{BufferConfig, TraceConfig, instant};
 
 /// There are 32,767 writer ids.
@@ -27,6 +28,7 @@ fn events_of_more_threads_than_there_are_writer_ids_are_all_in_the_trace() {
     assert_eq!(report.events, THREADS, "{report}");
     assert_eq!(report.packets_read, report.packets_begun, "{report}");
     assert_eq!(report.losses.total(), 0, "{report}");
+    Trace::read(&trace[..]).unwrap().assert_well_formed();
     for packet in TraceDecoder::new(&trace).packet() {
         assert_eq!(packet.unwrap().previous_packet_dropped().unwrap(), None);
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::Data;
+use tracezero::testing::Trace;
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, DataSource as _, DataSourceConfig, Error, Report,
     SessionState, TraceConfig, data_source,
@@ -49,6 +50,7 @@ fn write(number: u64) {
 
 /// The numbers of the packets of a trace, in its order.
 fn numbers(trace: &[u8]) -> Vec<u64> {
+    Trace::read(trace).unwrap().assert_well_formed();
     TraceDecoder::new(trace)
         .packet()
         .filter_map(|packet| packet.unwrap().for_testing().unwrap())

@@ -65,11 +65,12 @@ callgrind::subjects! {
     // Without the layer.
     registry_span_0: 592, registry_0();
     registry_span_3: 611, registry_3(v);
-    // What the layer adds.
-    layer_span_0: 1228 - registry_span_0, layer_0();
-    layer_span_3: 1994 - registry_span_3, layer_3(v);
-    event: 1208, event();
-    disabled_event: 161, disabled_event();
+    // What the layer adds. Where a call site stands in its bucket depends on its address: each place
+    // costs 7 instructions, and there is room for two more than in the least case.
+    layer_span_0: 1242 - registry_span_0, layer_0();
+    layer_span_3: 2008 - registry_span_3, layer_3(v);
+    event: 1222, event();
+    disabled_event: 175, disabled_event();
 }
 
 fn main() -> ExitCode {

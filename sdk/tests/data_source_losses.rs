@@ -7,6 +7,7 @@ use std::thread;
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::SequenceFlags;
+use tracezero::reader::check;
 use tracezero::{BufferConfig, DataSource, Error, Setup, TraceConfig};
 
 struct Numbers;
@@ -66,6 +67,8 @@ fn incremental_state_is_made_anew_after_a_loss_and_the_loss_is_counted() -> Resu
 
     let (trace, report) = session.finish();
     assert_eq!(report.losses.dropped, 3);
+    let checked = check(&trace[..], |finding| println!("{finding}"));
+    assert_eq!(checked.unwrap().errors, 0);
     let packets = TraceDecoder::new(&trace).packet().filter_map(|packet| {
         let packet = packet.unwrap();
         let event = packet.for_testing().unwrap()?;

@@ -20,7 +20,7 @@ impl<S: RangeSource> StreamWriter<S> {
     ///
     /// Fill it in with [`StreamWriter::close_slot`]. One that is not filled in, because the range was
     /// given up before, is left to its owner as 4 bytes of 0, in the place where it was reserved.
-    /// Where memory has ended ([`Range::NOWHERE`]), there is no slot.
+    /// Where memory has ended ([`Range::NOWHERE`](super::Range::NOWHERE)), there is no slot.
     #[inline]
     pub fn append_slot(&mut self) {
         let is_outermost = self.slots.len() == 0 && matches!(self.frame, Frame::None);

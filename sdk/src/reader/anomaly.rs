@@ -14,8 +14,9 @@ pub(super) enum Anomaly {
         message: &'static str,
         error: DecodeError,
     },
-    /// The packet says that it is the first of its sequence, which has others.
-    NotTheFirst { packets: u64 },
+    /// The packet says that it is the first of its sequence, which has others. If it clears the state,
+    /// another writer has got the sequence's id.
+    NotTheFirst { packets: u64, clears_state: bool },
     /// Interned data while the state is not valid, which is passed over.
     DefinitionWithoutState,
     /// A definition has no id.

@@ -228,11 +228,15 @@ impl<'a> Entry<'a> {
     }
 
     fn value(&self, table: Table, names: &mut NameTable, locations: &mut Locations) -> u32 {
-        let text = names.id_of_bytes(self.text);
-        if table != Table::Locations {
-            return text.index() as u32;
+        match table {
+            Table::Locations => {
+                let file = names.id_of_string(self.text);
+                locations.id((file, names.id_of_string(self.function), self.line))
+            }
+            // For these the schema has `bytes`.
+            Table::ArgTexts | Table::Correlations => names.id_of_bytes(self.text).index() as u32,
+            _ => names.id_of_string(self.text).index() as u32,
         }
-        locations.id((text, names.id_of_bytes(self.function), self.line))
     }
 }
 

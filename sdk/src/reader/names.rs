@@ -116,6 +116,15 @@ impl NameTable {
     pub(super) fn id_of_bytes(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
             Ok(name) => self.id(name),
+            Err(_) => self.id(&String::from_utf8_lossy(name)),
+        }
+    }
+
+    /// The same for a field that has to be UTF-8.
+    #[inline]
+    pub(super) fn id_of_string(&mut self, name: &[u8]) -> NameId {
+        match str::from_utf8(name) {
+            Ok(name) => self.id(name),
             Err(_) => {
                 self.mended += 1;
                 self.id(&String::from_utf8_lossy(name))
@@ -123,7 +132,7 @@ impl NameTable {
         }
     }
 
-    /// How many texts were not UTF-8.
+    /// How many texts were not UTF-8, though they have to be.
     pub(super) const fn mended(&self) -> u64 {
         self.mended
     }

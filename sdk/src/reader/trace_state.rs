@@ -64,7 +64,11 @@ impl TraceState {
         let sequence = self.sequences.get(head.sequence_id);
         if head.first_packet_on_sequence && sequence.packets > 0 {
             let packets = sequence.packets;
-            self.anomalies.push(Anomaly::NotTheFirst { packets });
+            let clears_state = head.clears_state();
+            self.anomalies.push(Anomaly::NotTheFirst {
+                packets,
+                clears_state,
+            });
         }
         sequence.packets += 1;
         sequence.last_packet = packet.place.index;

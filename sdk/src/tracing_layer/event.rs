@@ -9,7 +9,7 @@ use crate::clock;
 use crate::track_event::{CallSite, Encoded, EventTime, Placement};
 
 /// Records an event.
-#[inline]
+#[inline(always)]
 pub(super) fn record_event(event: &Event<'_>) {
     let Some(event_site) = site_of(event.metadata()) else {
         return;

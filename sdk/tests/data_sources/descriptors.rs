@@ -6,7 +6,7 @@ use tracezero::{
     TraceConfig, data_source,
 };
 
-use super::probe::{Probe, alone, recording};
+use super::probe::{Probe, alone, assert_well_formed, recording};
 
 /// A `FileDescriptorSet` of one file without declarations.
 const SCHEMA: &[u8] = b"\x0a\x0b\x0a\x09gpu.proto";
@@ -40,6 +40,7 @@ fn outline(trace: &[u8]) -> Vec<String> {
         let file = schema.unwrap()?.file().next()?;
         Some(file.unwrap().name().unwrap()?.to_owned())
     };
+    assert_well_formed(trace);
     let packets = TraceDecoder::new(trace).packet();
     packets.filter_map(|packet| name(packet.unwrap())).collect()
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use protozero::HeapBuffered;
 use tracezero::protos::{DataSourceConfig as ConfigMessage, TraceDecoder};
+use tracezero::reader::{Level, check};
 use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, Flushing, Setup, Starting, Stopping, TraceConfig,
 };
@@ -165,8 +166,17 @@ pub fn recording(label: &str) -> TraceConfig {
         .data_source(DataSourceConfig::new(Probe::NAME).source_specific(&config.to_vec()))
 }
 
+/// Whether other tools can read it.
+pub fn assert_well_formed(trace: &[u8]) {
+    let found = check(trace, |finding| {
+        assert_eq!(finding.level, Level::Note, "{finding}");
+    });
+    found.unwrap();
+}
+
 /// The numbers that [`Probe::write`] has written into a trace.
 pub fn numbers(trace: &[u8]) -> Vec<u64> {
+    assert_well_formed(trace);
     TraceDecoder::new(trace)
         .packet()
         .filter_map(|packet| packet.unwrap().for_testing().unwrap()?.counter().unwrap())

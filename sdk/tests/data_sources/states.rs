@@ -8,7 +8,7 @@ use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::{BufferConfig, DataSource, DataSourceConfig, Error, TraceConfig};
 
 use super::callbacks::wait_for;
-use super::probe::{Callback, Probe, act_in, alone, note, notes, recording};
+use super::probe::{Callback, Probe, act_in, alone, assert_well_formed, note, notes, recording};
 
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
 const NEEDED: u32 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32;
@@ -97,6 +97,7 @@ fn write(number: u64) {
 
 /// Sequence, flags, number and count of what was defined before, of each packet.
 fn written(trace: &[u8]) -> Vec<(u32, u32, u64, u32)> {
+    assert_well_formed(trace);
     let packets = TraceDecoder::new(trace).packet();
     let numbers = packets.filter_map(|packet| {
         let packet = packet.unwrap();

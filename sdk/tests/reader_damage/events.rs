@@ -97,7 +97,7 @@ fn a_flow_with_one_end() {
         event.remove(event::TERMINATING_FLOW_IDS);
     });
     let words = format!("flow {} has this event only", flow.expect("a flow"));
-    assert_error(&trace, packet, Rule::Flow, &words);
+    assert_finding(&trace, packet, Level::Note, Rule::Flow, &words);
 }
 
 #[test]

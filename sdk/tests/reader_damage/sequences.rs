@@ -28,6 +28,23 @@ fn a_second_first_packet() {
 }
 
 #[test]
+fn a_writer_that_gets_the_id_of_another_is_a_second_first_packet_that_clears_the_state() {
+    let mut trace = Trace::good();
+    let first = trace.start(trace.event("ready"));
+    let mut again = trace.packets[first].clone();
+    again.remove(field::TRACK_DESCRIPTOR);
+    trace.packets.push(again);
+    let packet = trace.packets.len() - 1;
+    let before =
+        (0..packet).filter(|before| trace.sequence_id(*before) == trace.sequence_id(packet));
+    let words = format!(
+        "flagged as the first of its sequence, after {} others",
+        before.count()
+    );
+    assert_finding(&trace, packet, Level::Note, Rule::FirstPacket, &words);
+}
+
+#[test]
 fn a_sequence_whose_state_is_never_cleared() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");

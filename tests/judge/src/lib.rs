@@ -11,11 +11,16 @@
 //! assert_eq!(verdict.events[0].name.as_deref(), Some("read_file"));
 //! ```
 //!
+//! A trace that it accepts must be right for the SDK's own checker, too, so that neither is stricter
+//! than the other without a reason.
+//!
 //! Compressed packets are refused: the judge does not look inside them.
 
+mod checked; // what the SDK's own checker says
 mod clocks; // from a packet's timestamp to nanoseconds of the trace
 mod examiner; // goes through the packets in file order
 mod file; // the bytes, cut into packets
+mod pictures; // spans as slices, and those that have a life and polls
 mod problem; // what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
 mod sequence; // what earlier packets of a sequence defined
@@ -25,6 +30,7 @@ mod value; // any message as a tree of plain values
 mod verdict; // the trace, resolved
 mod walk; // every field of a message, however deep
 
+pub use pictures::{Picture, Slice, picture, pictures, slice, slices, slices_named};
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
 pub use value::Value;
@@ -61,5 +67,7 @@ pub fn judge_with(
     extra: &ExtraSchema,
     options: Options,
 ) -> Result<Verdict, Vec<Problem>> {
-    examiner::examine(trace_bytes, extra, options)
+    let verdict = examiner::examine(trace_bytes, extra, options)?;
+    checked::accept(trace_bytes)?;
+    Ok(verdict)
 }

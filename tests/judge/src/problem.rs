@@ -30,6 +30,8 @@ pub enum Rule {
     Event,
     /// The service introduces the trace before any data.
     Preamble,
+    /// `tracezero::reader::check` finds no error. It is asked about traces that are right otherwise.
+    Checked,
 }
 
 /// One thing that is wrong with a trace.

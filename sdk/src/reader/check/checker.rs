@@ -217,10 +217,18 @@ impl<F: FnMut(&Finding)> Checker<F> {
             Anomaly::Malformed { message, error } => {
                 (Rule::Decoding, format!("{message} is malformed: {error}"))
             }
-            Anomaly::NotTheFirst { packets } => (
-                Rule::FirstPacket,
-                format!("flagged as the first of its sequence, after {packets} others"),
-            ),
+            Anomaly::NotTheFirst {
+                packets,
+                clears_state,
+            } => {
+                let text = format!("flagged as the first of its sequence, after {packets} others");
+                let level = if *clears_state {
+                    Level::Note
+                } else {
+                    Level::Error
+                };
+                return self.object(at, level, Rule::FirstPacket, text);
+            }
             Anomaly::DefinitionWithoutState => {
                 // Behind a loss there is no way to tell.
                 let level = self.level_behind_loss(at);
@@ -435,18 +443,13 @@ impl<F: FnMut(&Finding)> Checker<F> {
         self.nesting
             .finish(tracks, reader.names(), has_losses, &mut add);
         for (id, flow) in self.flows.singles() {
-            let level = if has_losses {
-                Level::Note
-            } else {
-                Level::Error
-            };
-            let text = format!("flow {id} has this event only");
             add(Finding::at(
                 flow.place,
                 flow.sequence_id,
-                level,
+                // What it was to lead to may not have happened.
+                Level::Note,
                 Rule::Flow,
-                text,
+                format!("flow {id} has this event only"),
             ));
         }
         let of_trace = |rule, text| Finding {

@@ -5,12 +5,12 @@ use std::future::{self, Future};
 use std::panic;
 use std::task::Poll;
 
-use judge::{EventKind, Value};
+use judge::{EventKind, Value, picture, pictures, slices};
 use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{Flow, TraceFuture as _, Track, async_span, instant, span};
 
 use crate::executor::{Task, on, pause};
-use crate::picture::{picture, pictures, recorded, slices};
+use crate::recording::recorded;
 
 async fn pauses(count: u32) -> u32 {
     for _ in 0..count {

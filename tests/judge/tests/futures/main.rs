@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 mod executor; // futures that are polled by hand, on threads by name
-mod picture; // what a trace says of a future
+mod recording; // what a session says of futures
 
 mod lives; // one session, one future
 mod nested; // futures in the polls of others

@@ -1,11 +1,11 @@
 //! Futures in the polls of others: their tracks nest as the futures do.
 
-use judge::Verdict;
+use judge::{Picture, Verdict, picture, pictures};
 use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{TraceFuture as _, async_span, trace};
 
 use crate::executor::{Task, pause};
-use crate::picture::{Picture, picture, pictures, recorded};
+use crate::recording::recorded;
 
 /// The track that the life of a future lies under.
 fn parent_uuid(verdict: &Verdict, future: &Picture) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::future;
 
-use judge::Verdict;
+use judge::{Verdict, picture};
 use tracezero::{
     BufferConfig, DataSourceConfig, Flow, InMemorySession, TraceConfig, TraceFuture as _,
     TrackEventConfig, async_span,
@@ -10,7 +10,7 @@ use tracezero::{
 
 use crate::alone;
 use crate::executor::{Task, pause};
-use crate::picture::{picture, verdict};
+use crate::recording::verdict;
 
 fn session(events: &TrackEventConfig) -> InMemorySession {
     let config = TraceConfig::new()

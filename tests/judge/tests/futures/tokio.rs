@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use judge::pictures;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
 use tracezero::{TraceFuture as _, async_span, span, trace};
 
-use crate::picture::{pictures, recorded};
+use crate::recording::recorded;
 
 const TASKS: u32 = 200;
 const STEPS: u32 = 10;
@@ -61,7 +62,7 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
     let polls = STEPS as usize + 1;
     assert!(tasks.iter().all(|task| task.polls.len() >= polls));
     assert!(steps.iter().all(|step| step.polls.len() == 2));
-    let has_wandered = |polls: &[crate::picture::Slice]| {
+    let has_wandered = |polls: &[judge::Slice]| {
         let tracks: HashSet<u64> = polls.iter().map(|poll| poll.begin.track_uuid).collect();
         tracks.len() > 1
     };

@@ -3,14 +3,12 @@
 use std::future;
 use std::task::Poll;
 
-use judge::{Value, Verdict};
+use judge::{Picture, Value, Verdict, picture, pictures, slice, slices, slices_named};
 use tracezero::{AsyncSpans, InMemorySession};
 use tracing::{Instrument as _, Span, info_span};
 
 use crate::executor::{Task, on, pause};
-use crate::recording::{
-    Picture, alone, finish, picture, pictures, recorded, recorded_by, slice, slices, slices_named,
-};
+use crate::recording::{alone, finish, recorded, recorded_by};
 
 async fn pauses(count: u32) -> u32 {
     for _ in 0..count {
@@ -21,12 +19,10 @@ async fn pauses(count: u32) -> u32 {
 
 /// The track that the life's track lies under.
 fn parent_track(verdict: &Verdict, picture: &Picture) -> u64 {
-    let mut descriptors = verdict
-        .packets
-        .iter()
-        .map(|packet| packet.track_descriptor());
-    let own = descriptors.find(|it| it.uuid() == picture.life.begin.track_uuid);
-    own.unwrap().parent_uuid()
+    let uuid = picture.life.begin.track_uuid;
+    let mut packets = verdict.packets.iter();
+    let own = packets.find(|packet| packet.track_descriptor().uuid() == uuid);
+    own.unwrap().track_descriptor().parent_uuid()
 }
 
 #[test]

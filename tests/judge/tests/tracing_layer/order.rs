@@ -2,9 +2,10 @@
 
 use std::thread;
 
+use judge::{slices, slices_named};
 use tracing::{info_span, span::EnteredSpan};
 
-use crate::recording::{recorded, recorded_by, slices, slices_named};
+use crate::recording::{recorded, recorded_by};
 
 #[test]
 fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
@@ -19,7 +20,7 @@ fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
     assert_eq!(outer.begin.name.as_deref(), Some("outer"));
     assert_eq!((first.depth, second.depth), (1, 0));
     assert_eq!(first.begin.name, second.begin.name);
-    let end_ns = |slice: &crate::recording::Slice| slice.end.as_ref().unwrap().timestamp_ns;
+    let end_ns = |slice: &judge::Slice| slice.end.as_ref().unwrap().timestamp_ns;
     assert_eq!(end_ns(&outer), end_ns(&first));
     assert_eq!(end_ns(&outer), second.begin.timestamp_ns);
     assert_eq!(first.begin.track_uuid, second.begin.track_uuid);

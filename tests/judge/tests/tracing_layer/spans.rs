@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use judge::Value;
+use judge::{Value, slice, slices, slices_named};
 use tracezero::InMemorySession;
 use tracing::field::Empty;
 use tracing::{Span, debug_span, info, info_span, instrument};
 
 use crate::executor::on;
-use crate::recording::{alone, finish, recorded, recorded_by, slice, slices, slices_named};
+use crate::recording::{alone, finish, recorded, recorded_by};
 
 #[test]
 fn a_span_is_a_slice_on_the_thread_that_enters_it_with_its_target_as_category_and_its_place() {

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::future;
 use std::time::Duration;
 
+use judge::{Picture, pictures};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
 use tracing::{Instrument as _, info, info_span, instrument};
 
-use crate::recording::{Picture, pictures, recorded};
+use crate::recording::recorded;
 
 const TASKS: u32 = 200;
 const STEPS: u32 = 10;
