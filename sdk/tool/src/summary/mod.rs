@@ -28,6 +28,7 @@ use crate::input::Input;
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
+use crate::tracks::TrackPaths;
 
 /// The packet of this SDK that holds the accounts of sequences.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
@@ -186,6 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         summary: &summary,
         tracks: reader.tracks(),
         names: reader.names(),
+        paths: TrackPaths::new(reader.tracks(), reader.names()),
         schema: &schema,
         top: match args.top {
             0 => usize::MAX,

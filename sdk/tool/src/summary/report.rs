@@ -7,17 +7,19 @@ use tracezero::reader::{NameTable, TrackId, TrackTable};
 use super::spans::{ByName, Durations};
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
+use crate::tracks::TrackPaths;
 
 /// What stands for names that were too many to be kept apart.
 const OTHER_NAMES: &str = "(other names)";
 const NO_NAME: &str = "(no name)";
 
 /// A summary with what its numbers stand for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
     pub(super) tracks: &'r TrackTable,
     pub(super) names: &'r NameTable,
+    pub(super) paths: TrackPaths<'r>,
     pub(super) schema: &'r Schema,
     /// Rows of each table.
     pub(super) top: usize,

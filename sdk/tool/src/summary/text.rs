@@ -7,7 +7,6 @@ use tracezero::reader::{TrackKind, TrackTable};
 
 use super::{Report, Sort};
 use crate::table::{Table, printable};
-use crate::tracks::TrackPath;
 use crate::units::{bytes, duration, plural};
 
 /// Prints a summary.
@@ -71,7 +70,7 @@ fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let rows = report.sorted_tracks();
     let mut table = Table::new(&["process", "track"], &["events", "spans", "busy"]);
     for (id, counts) in rows.iter().take(report.top) {
-        let path = TrackPath::of(*id, report.tracks, report.names);
+        let path = report.paths.of(*id);
         table.row([
             path.process,
             path.track,
@@ -157,7 +156,7 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     );
     let rows = report.counters();
     for (id, values) in rows.iter().take(report.top) {
-        let path = TrackPath::of(*id, report.tracks, report.names);
+        let path = report.paths.of(*id);
         table.row([
             path.process,
             path.track,
