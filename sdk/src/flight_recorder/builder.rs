@@ -152,8 +152,9 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Snapshots of the same name are at least so far apart, 10 s by default: others are refused as
-    /// [`FlightError::TooSoon`], and counted. More than 64 names share one interval.
+    /// Snapshots of the same name are at least so far apart, 10 s by default, whether they could be
+    /// written or not: others are refused as [`FlightError::TooSoon`], and counted. More than 64
+    /// names share one interval.
     pub const fn min_interval(mut self, interval: Duration) -> Self {
         self.min_interval = interval;
         self

@@ -225,5 +225,11 @@ impl ThreadWriters {
 impl Drop for ThreadWriters {
     fn drop(&mut self) {
         self.leave_to_parent();
+        // Drops what the application keeps there, too. The process would not survive a panic in it.
+        for instance in &mut self.instances {
+            contain(|| *instance = None);
+        }
+        #[cfg(feature = "testing")]
+        self.attachments.drop_all();
     }
 }

@@ -59,6 +59,7 @@ impl TracingLayer {
 
 /// Begins the slice of an asynchronous span on a track of its own, below that of `parent`, in those
 /// sessions of `slots` that have not seen it begin.
+#[inline]
 pub(super) fn begin_life(
     span: &mut SpanState,
     site: &'static Site,

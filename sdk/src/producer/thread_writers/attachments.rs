@@ -142,6 +142,13 @@ impl Attachments {
         self.guards.push(Guard { id, realm });
         id
     }
+
+    /// Lets go of what there is for any capture.
+    pub(super) fn drop_all(&mut self) {
+        for kept in self.set_aside.drain(..) {
+            contain(|| drop(kept));
+        }
+    }
 }
 
 impl Default for Attachments {
