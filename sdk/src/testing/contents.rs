@@ -144,7 +144,11 @@ impl Contents {
             if raw.kind == EventKind::SliceBegin && !self.tracks[track].is_thread {
                 lives.add(&raw, index);
             }
-            let parent = life.or_else(|| around.map(|around| self.without_poll(around)));
+            let around = around.map(|around| self.without_poll(around));
+            let parent = life.or(around);
+            if let Some(life) = life.filter(|&life| self.events[life].polls.is_empty()) {
+                self.events[life].polled_in = around;
+            }
             let siblings = match (life, parent) {
                 (Some(life), _) => &mut self.events[life].polls,
                 (None, Some(parent)) => &mut self.events[parent].children,
@@ -162,6 +166,7 @@ impl Contents {
                 parent,
                 children: Vec::new(),
                 polls: Vec::new(),
+                polled_in: None,
                 flows: raw.flows,
             });
         }

@@ -32,6 +32,8 @@ pub(super) struct EventData {
     pub(super) children: Vec<usize>,
     /// If it is a life.
     pub(super) polls: Vec<usize>,
+    /// What was around the first of them on its thread.
+    pub(super) polled_in: Option<usize>,
     pub(super) flows: Vec<u64>,
 }
 
@@ -103,8 +105,9 @@ impl<'t> Event<'t> {
         ))
     }
 
-    /// The span around it: on its track; for what a thread did in a poll, the span of the future; for the
-    /// span of a future, that of the future around it, or what else is on the tracks above.
+    /// The span around it on its track. For a poll, and what is directly inside of it, that is the span of
+    /// the future. For the span of a future it is the one around it on the tracks above its own, or else what
+    /// was around its first poll; as long as it ended in there.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         Some(self.at(self.data().parent?))

@@ -33,7 +33,8 @@ impl Lives {
 }
 
 impl Contents {
-    /// Puts lives into what they are inside of on the tracks above theirs.
+    /// Puts lives into what they are inside of: on the tracks above theirs, or else where they were polled
+    /// first.
     pub(super) fn nest_lives(&mut self, tracks: &TrackTable) {
         // By track, in the order of their begins.
         let mut spans: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
@@ -47,11 +48,13 @@ impl Contents {
             for root in roots {
                 let above = tracks.ancestry(id).skip(1);
                 let mut above = above.filter(|(_, track)| track.kind == TrackKind::Plain);
-                let parent = match self.events[root].polls.as_slice() {
-                    [] => None,
-                    _ => above.find_map(|(above, _)| self.around(root, &spans[above.index()])),
-                };
-                let Some(parent) = parent else {
+                let is_life = !self.events[root].polls.is_empty();
+                let parent = is_life.then(|| {
+                    above
+                        .find_map(|(above, _)| self.around(root, &spans[above.index()]))
+                        .or_else(|| self.around_first_poll(root))
+                });
+                let Some(parent) = parent.flatten() else {
                     self.tracks[id.index()].roots.push(root);
                     continue;
                 };
@@ -65,12 +68,23 @@ impl Contents {
 
     /// The innermost of `spans`, all on one track, that the life is inside of.
     fn around(&self, life: usize, spans: &[usize]) -> Option<usize> {
-        let end_ns = |index: usize| self.events[index].end_ns.unwrap_or(u64::MAX);
         let before = spans.partition_point(|&span| span < life);
         let &newest = spans[..before].last()?;
         let track = self.events[newest].track;
         std::iter::successors(Some(newest), |&span| self.events[span].parent)
             .take_while(|&span| self.events[span].track == track)
-            .find(|&span| end_ns(span) >= end_ns(life))
+            .find(|&span| self.is_over_in(life, span))
+    }
+
+    /// What was around the first poll of a life, if the life is inside of that.
+    fn around_first_poll(&self, life: usize) -> Option<usize> {
+        let around = self.events[life].polled_in?;
+        (around < life && self.is_over_in(life, around)).then_some(around)
+    }
+
+    /// Whether a life ends while a span is open.
+    fn is_over_in(&self, life: usize, span: usize) -> bool {
+        let end_ns = |index: usize| self.events[index].end_ns.unwrap_or(u64::MAX);
+        end_ns(life) <= end_ns(span)
     }
 }

@@ -139,16 +139,14 @@ impl TracingLayer {
         let begun = Begun::in_slots(slots)?;
         let time = EventTime::Now(clock::event_now_ns());
         let is_first = note_enter(&mut span, site, time, begun);
-        // What a capture shows is to depend on nothing that was traced before it.
-        let learnt = match begun.is_captured() {
-            true => Pattern::Unknown,
-            false => site.pattern(),
-        };
         if self.async_spans == AsyncSpans::Both {
-            if is_first && (learnt != Pattern::Unknown || begun.is_captured()) {
+            let pattern = site.pattern();
+            // What a capture shows depends on nothing that was traced before it.
+            let is_captured = begun.is_captured();
+            if is_first && (is_captured || pattern != Pattern::Unknown) {
                 span.flow.get_or_insert_with(Flow::new);
             }
-            if !is_first || learnt == Pattern::Asynchronous {
+            if !is_first || (!is_captured && pattern == Pattern::Asynchronous) {
                 let parent = || self.parent_track(begun, id, context);
                 begin_life(&mut span, site, slots, time, parent);
                 slot.needs_end();

@@ -173,3 +173,27 @@ fn an_open_future_has_its_polls_and_what_is_inside() {
     trace.polls("add_later").times(3);
     assert_eq!(trace.span("add_later").has_ended().all().len(), 0);
 }
+
+#[test]
+fn a_future_that_is_on_no_track_of_another_is_inside_of_what_it_was_polled_in_first() {
+    let mut later = Box::pin(add_later());
+    let trace = captured(|| {
+        let made_before = add(1, 2);
+        let outer = async { made_before.await + 1 };
+        {
+            let _main = span!("test", "main");
+            assert_eq!(complete(outer.traced(async_span!("test", "outer"))), 4);
+            assert!(poll_once(later.as_mut()).is_pending());
+        }
+        assert_eq!(complete(later.as_mut()), 6);
+    });
+    trace.span("outer").once().directly_inside("main");
+    trace
+        .span("add")
+        .arg("a", 1)
+        .directly_inside("outer")
+        .once();
+    trace.instant("added").inside("main").once();
+    // It went on after that.
+    trace.span("add_later").once().at_top();
+}

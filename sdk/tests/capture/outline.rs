@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::{future, mem, thread};
 
@@ -343,6 +344,83 @@ fn a_slice_that_shares_a_flow_is_a_poll_only_while_a_span_of_its_name_is_open() 
 track "jobs"
   job
     step
+"#;
+    assert_eq!(outline, expected);
+}
+
+#[test]
+fn what_a_thread_does_in_a_poll_after_the_future_is_on_the_thread() {
+    let outline = outline_of(|| {
+        let (flow, track) = (tracezero::Flow::new(), Track::named("jobs"));
+        let job = span!("test", "job", track: &track, flow: &flow);
+        let _poll = span!("test", "job", flow: &flow);
+        drop(job);
+        instant!("test", "late");
+    });
+    assert_eq!(outline, "this thread\n  * late\ntrack \"jobs\"\n  job\n");
+}
+
+/// A task that is over after those that it spawned, each of which spawns another one but the last.
+fn chain(length: u32, spawned: &Arc<Mutex<Vec<Task>>>) -> Task {
+    let spawned = Arc::clone(spawned);
+    let task = async move {
+        if let Some(length) = length.checked_sub(1) {
+            let next = chain(length, &spawned);
+            spawned.lock().unwrap().push(next);
+            return pause().await;
+        }
+        let spans: Vec<_> = (0..500).map(|_| span!("test", "step")).collect();
+        spans.into_iter().rev().for_each(drop);
+    };
+    Box::pin(task.traced(async_span!("test", "task")))
+}
+
+#[test]
+fn a_future_with_which_another_one_would_be_too_deep_is_counted_in_that_one() {
+    let outline = outline_of(|| {
+        let spawned = Arc::default();
+        let mut tasks = vec![chain(20, &spawned)];
+        let context = &mut Context::from_waker(Waker::noop());
+        while let Some(newest) = tasks.last_mut() {
+            if newest.as_mut().poll(context).is_ready() {
+                tasks.pop();
+            }
+            tasks.append(&mut spawned.lock().unwrap());
+        }
+    });
+    let lines = |text: &str| outline.lines().filter(|line| line.trim() == text).count();
+    // The last one is 501 deep, and 512 are shown.
+    assert_eq!(
+        (lines("task"), lines(".. task x1")),
+        (21 - 12, 1),
+        "{outline}"
+    );
+    assert_eq!(lines("step"), 0);
+}
+
+#[test]
+fn a_future_that_is_on_no_track_of_another_is_where_it_was_polled_first() {
+    let outline = outline_of(|| {
+        let made_before: Task = Box::pin(fetch("/b"));
+        let outer = async {
+            made_before.await;
+            fetch("/a").await;
+        };
+        let _main = span!("test", "main");
+        run(
+            vec![Box::pin(outer.traced(async_span!("test", "outer")))],
+            0,
+        );
+    });
+    let expected = r#"this thread
+  main
+    outer
+      fetch url="/b"
+        parse
+        * received
+      fetch url="/a"
+        parse
+        * received
 "#;
     assert_eq!(outline, expected);
 }

@@ -2,14 +2,14 @@
 //!
 //! The span of a future, its *life*, is a slice on a track that is no thread's; each of its polls is a
 //! slice of the same name on a thread, and a flow that begins with the life goes through them. Polls are
-//! left out, and what a thread did in one stands in the life; a life stands in what it is inside of on the
-//! tracks above its own. So it does not matter which threads a runtime chose.
+//! left out, and what a thread did in one stands in the life. A life stands in what it is inside of on the
+//! tracks above its own, or else in what it was polled in first. So it does not matter which threads a runtime chose.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use super::tree::{Budget, Kind, Node, Open, OpenSlice, Place, Text, Tree};
+use super::tree::{Budget, FirstPoll, Kind, Node, Open, OpenSlice, Place, Position, Text, Tree};
 use crate::reader::tracks::{TrackId, TrackKind, TrackTable, UuidHasher};
 
 /// Lines that an outline may have.
@@ -22,16 +22,8 @@ pub(super) struct Forest {
     trees: Vec<Tree>,
     /// Open slices that may be lives, by the flows that began with them: the newest of each. There are
     /// no more than slices may be open, times the flows that an event may have.
-    lives: HashMap<u64, LifePlace, BuildHasherDefault<UuidHasher>>,
+    lives: HashMap<u64, Position, BuildHasherDefault<UuidHasher>>,
     budget: Budget,
-}
-
-/// An open slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LifePlace {
-    track: TrackId,
-    /// How many slices are around it on its track.
-    depth: usize,
 }
 
 /// A slice that begins.
@@ -66,26 +58,26 @@ impl Forest {
             }
             flows.clear();
         }
-        let place = LifePlace {
+        let position = Position {
             track,
             depth: self.tree(track).depth(),
+            begin_ns: timestamp_ns,
         };
         let slice = OpenSlice::new(text, timestamp_ns, flows.clone());
         let (tree, budget) = self.tree_and_budget(track);
         if tree.begin(Open::Slice(slice), budget) {
             self.lives
-                .extend(flows.into_iter().map(|flow| (flow, place)));
+                .extend(flows.into_iter().map(|flow| (flow, position)));
         }
     }
 
     fn begin_poll(&mut self, track: TrackId, flow: u64) {
-        let place = match self.tree(track).is_in_poll() {
-            true => Place::InOrder,
-            false => Place::AnyOrder,
+        let first_poll = FirstPoll {
+            polled_in: self.innermost(track),
+            is_in_poll: self.tree(track).is_in_poll(),
         };
         if let Some(life) = self.life_mut(flow) {
-            // It is the first poll that says where the life belongs.
-            life.polled.get_or_insert(place);
+            life.polled.get_or_insert(first_poll);
         }
         let (tree, budget) = self.tree_and_budget(track);
         tree.begin(Open::Poll { flow }, budget);
@@ -152,54 +144,83 @@ impl Forest {
 
     /// Puts a slice that was open into what it was inside of.
     fn put(&mut self, tracks: &TrackTable, track: TrackId, slice: OpenSlice) {
-        let depth = self.tree(track).depth();
-        let place = LifePlace { track, depth };
+        let position = Position {
+            track,
+            depth: self.tree(track).depth(),
+            begin_ns: slice.begin_ns,
+        };
         for flow in &slice.flows {
-            if self.lives.get(flow) == Some(&place) {
+            if self.lives.get(flow) == Some(&position) {
                 self.lives.remove(flow);
             }
         }
-        let life = slice.polled.filter(|_| depth == 0);
-        let around = life.and_then(|place| {
-            let around = self.around_life(tracks, track, slice.begin_ns)?;
-            Some((around, place))
-        });
-        match around {
-            Some((around, place)) => {
-                let (tree, budget) = self.tree_and_budget(around.track);
-                tree.add_at(around.depth, place, slice.node, budget);
-            }
+        let first_poll = slice.polled.filter(|_| position.depth == 0);
+        match first_poll.and_then(|first_poll| self.around_life(tracks, position, first_poll)) {
+            Some((around, place)) => self.add_at(around, place, slice.node),
             None => self.add(track, slice.node),
         }
     }
 
-    /// The innermost slice, on the tracks above that of a life, that has been open since the life began.
-    fn around_life(&self, tracks: &TrackTable, track: TrackId, begin_ns: u64) -> Option<LifePlace> {
-        let above = tracks.ancestry(track).skip(1);
-        above
+    /// What a life is inside of and has ended in: the innermost slice on the tracks above its own, or else
+    /// what it was polled in first.
+    fn around_life(
+        &mut self,
+        tracks: &TrackTable,
+        life: Position,
+        first_poll: FirstPoll,
+    ) -> Option<(Position, Place)> {
+        let above = tracks.ancestry(life.track).skip(1);
+        let above = above
             .filter(|(_, track)| track.kind == TrackKind::Plain)
-            .find_map(|(track, _)| {
-                let depth = self.trees.get(track.index())?.open_since(begin_ns)?;
-                Some(LifePlace { track, depth })
-            })
+            .find_map(|(track, _)| self.open_since(track, life.begin_ns));
+        if let Some(above) = above {
+            let place = match first_poll.is_in_poll {
+                true => Place::InOrder,
+                false => Place::AnyOrder,
+            };
+            return Some((above, place));
+        }
+        let polled_in = first_poll.polled_in?;
+        let around = self.tree(polled_in.track).slice_mut(polled_in.depth);
+        let is_open = around.is_some_and(|around| around.begin_ns == polled_in.begin_ns);
+        is_open.then_some((polled_in, Place::InOrder))
     }
 
     /// Adds to the innermost slice that is open; in a poll, to the life.
     fn add(&mut self, track: TrackId, node: Node) {
-        let life = match self.tree(track).innermost() {
-            Some(&Open::Poll { flow }) => self.lives.get(&flow).copied(),
-            _ => None,
-        };
-        match life {
-            Some(life) => {
-                let (tree, budget) = self.tree_and_budget(life.track);
-                tree.add_at(life.depth, Place::InOrder, node, budget);
-            }
+        match self.innermost(track) {
+            Some(around) => self.add_at(around, Place::InOrder, node),
             None => {
                 let (tree, budget) = self.tree_and_budget(track);
-                tree.add(node, budget);
+                tree.add_root(node, budget);
             }
         }
+    }
+
+    fn add_at(&mut self, around: Position, place: Place, node: Node) {
+        let (tree, budget) = self.tree_and_budget(around.track);
+        tree.add_at(around.depth, place, node, budget);
+    }
+
+    /// The innermost slice that is open; in a poll, the life.
+    fn innermost(&mut self, track: TrackId) -> Option<Position> {
+        if let Some(&Open::Poll { flow }) = self.tree(track).innermost()
+            && let Some(life) = self.lives.get(&flow)
+        {
+            return Some(*life);
+        }
+        self.open_since(track, u64::MAX)
+    }
+
+    /// The innermost slice on a track that has been open since then.
+    fn open_since(&self, track: TrackId, timestamp_ns: u64) -> Option<Position> {
+        let tree = self.trees.get(track.index())?;
+        let (depth, begin_ns) = tree.open_since(timestamp_ns)?;
+        Some(Position {
+            track,
+            depth,
+            begin_ns,
+        })
     }
 
     fn is_life(&mut self, flow: u64, name: &str) -> bool {
@@ -208,7 +229,7 @@ impl Forest {
     }
 
     fn life_mut(&mut self, flow: u64) -> Option<&mut OpenSlice> {
-        let &LifePlace { track, depth } = self.lives.get(&flow)?;
+        let &Position { track, depth, .. } = self.lives.get(&flow)?;
         self.tree(track).slice_mut(depth)
     }
 

@@ -69,10 +69,11 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 ///       * cached
 /// ```
 ///
-/// The span of a future stands on a track of its own or, if it ends before the one that it was awaited or
-/// spawned by, in that one; with what happened in its polls, on whatever threads, and without them. Those
-/// that were polled by the future around them are in the order in which they ended. Others are tasks,
-/// which run beside each other: they come last, sorted, so that it does not matter which was faster.
+/// The span of a future stands, with what happened in its polls and without them, in what it is inside of:
+/// the future that awaited or spawned it, or what it was polled in first. It has a track of its own if
+/// there is no such thing, or it outlives that. Those that were polled by another future are in the order in
+/// which they ended. Others are tasks, which run beside each other: they come last in the one that
+/// spawned them, sorted, so that it does not matter which was faster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     text: String,

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use crate::reader::tracks::TrackId;
+
 /// Siblings that are shown one by one; of those that come after them only the names are counted.
 const SIBLINGS_MAX: usize = 1000;
 
@@ -25,8 +27,8 @@ const MORE_NAMES: &str = "(more names)";
 /// The slices and instants of one track.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Slices that have not ended, from the outside in. A slice at position `p` is no deeper, with all
-    /// that is inside of it, than `DEPTH_MAX - p`.
+    /// Slices that have not ended, from the outside in. One in `n` others has, with all that is inside of
+    /// it, at most the height `DEPTH_MAX - n`.
     open: Vec<Open>,
     /// Slices that were left out, and have not ended.
     left_out: u64,
@@ -50,8 +52,27 @@ pub(super) struct OpenSlice {
     pub(super) begin_ns: u64,
     /// That began with it, if it may be a life.
     pub(super) flows: Vec<u64>,
-    /// If it is a life: its place in the one around it.
-    pub(super) polled: Option<Place>,
+    /// If it is a life: where it was polled first.
+    pub(super) polled: Option<FirstPoll>,
+}
+
+/// Where a life was polled first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstPoll {
+    /// In what; `None` if it was in nothing.
+    pub(super) polled_in: Option<Position>,
+    /// Whether it was in the poll of another life.
+    pub(super) is_in_poll: bool,
+}
+
+/// An open slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) track: TrackId,
+    /// How many slices are around it on its track.
+    pub(super) depth: usize,
+    /// When it began.
+    pub(super) begin_ns: u64,
 }
 
 /// How a node stands among its siblings.
@@ -212,43 +233,35 @@ impl Tree {
         open.any(|open| matches!(open, Open::Poll { .. }))
     }
 
-    /// The position of the innermost slice that has been open since then.
-    pub(super) fn open_since(&self, timestamp_ns: u64) -> Option<usize> {
-        self.open.iter().rposition(|open| match open {
-            Open::Slice(slice) => slice.begin_ns <= timestamp_ns,
-            Open::Poll { .. } => false,
-        })
+    /// The depth of the innermost slice that has been open since then, and when it began.
+    pub(super) fn open_since(&self, timestamp_ns: u64) -> Option<(usize, u64)> {
+        let open = self.open.iter().enumerate().rev();
+        let mut slices = open.filter_map(|(depth, open)| match open {
+            Open::Slice(slice) => Some((depth, slice.begin_ns)),
+            Open::Poll { .. } => None,
+        });
+        slices.find(|(_, begin_ns)| *begin_ns <= timestamp_ns)
     }
 
-    /// The slice at this position.
-    pub(super) fn slice_mut(&mut self, position: usize) -> Option<&mut OpenSlice> {
-        match self.open.get_mut(position)? {
+    /// The slice at this depth.
+    pub(super) fn slice_mut(&mut self, depth: usize) -> Option<&mut OpenSlice> {
+        match self.open.get_mut(depth)? {
             Open::Slice(slice) => Some(slice),
             Open::Poll { .. } => None,
         }
     }
 
-    /// Adds to the innermost slice that has a node.
-    pub(super) fn add(&mut self, node: Node, budget: &mut Budget) {
-        let is_slice = |open: &Open| matches!(open, Open::Slice(_));
-        match self.open.iter().rposition(is_slice) {
-            Some(position) => self.add_at(position, Place::InOrder, node, budget),
-            None => self.roots.add(node, budget),
-        }
+    /// Adds what is in no slice.
+    pub(super) fn add_root(&mut self, node: Node, budget: &mut Budget) {
+        self.roots.add(node, budget);
     }
 
-    /// Adds to the slice at this position, if it is there.
-    pub(super) fn add_at(
-        &mut self,
-        position: usize,
-        place: Place,
-        node: Node,
-        budget: &mut Budget,
-    ) {
-        let Some(OpenSlice { node: parent, .. }) = self.slice_mut(position) else {
+    /// Adds to the slice at this depth, if it is there.
+    pub(super) fn add_at(&mut self, depth: usize, place: Place, node: Node, budget: &mut Budget) {
+        let Some(OpenSlice { node: parent, .. }) = self.slice_mut(depth) else {
             return;
         };
-        if position + 1 + node.height > DEPTH_MAX {
+        if depth + 1 + node.height > DEPTH_MAX {
             return parent.children.leave_out(node, budget);
         }
         parent.height = parent.height.max(1 + node.height);
@@ -441,12 +454,19 @@ mod tests {
             && let Some(Open::Slice(mut slice)) = tree.pop(budget)
         {
             slice.node.end("");
-            tree.add(slice.node, budget);
+            add(tree, slice.node, budget);
         }
     }
 
     fn add_leaf(tree: &mut Tree, name: &str, budget: &mut Budget) {
-        tree.add(Node::new(Kind::Instant, text(name)), budget);
+        add(tree, Node::new(Kind::Instant, text(name)), budget);
+    }
+
+    fn add(tree: &mut Tree, node: Node, budget: &mut Budget) {
+        match tree.depth().checked_sub(1) {
+            Some(depth) => tree.add_at(depth, Place::InOrder, node, budget),
+            None => tree.add_root(node, budget),
+        }
     }
 
     fn written(tree: &Tree) -> String {
