@@ -11,8 +11,10 @@ use judge::pictures;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
-use tracezero::{TraceFuture as _, async_span, span, trace};
+use tracezero::reader::{Outline, TraceReader};
+use tracezero::{InMemorySession, TraceFuture as _, async_span, instant, span, trace};
 
+use crate::alone;
 use crate::recording::recorded;
 
 const TASKS: u32 = 200;
@@ -123,4 +125,50 @@ fn tasks_that_are_aborted_time_out_or_never_end_are_told_apart() {
         panic!("{verdict:?}")
     };
     assert!(endless.life.end.is_none());
+}
+
+#[test]
+fn an_outline_tells_nothing_of_the_threads_that_tasks_ran_on() {
+    let outline = || {
+        let _guard = alone();
+        let session = InMemorySession::start().unwrap();
+        let all = async {
+            let mut tasks = JoinSet::new();
+            for number in 0..20 {
+                let task = async move {
+                    step(number % 2).await;
+                    instant!("test", "half-way");
+                    step(2).await;
+                };
+                tasks.spawn(task.traced(async_span!("test", "task")));
+            }
+            step(3).await;
+            tasks.join_all().await;
+        };
+        runtime().block_on(all.traced(async_span!("test", "all")));
+        let (trace, _) = session.finish();
+        let mut reader = TraceReader::new(trace.as_slice());
+        Outline::read(&mut reader).unwrap().to_string()
+    };
+    let expected = "\
+track \"all\"
+  all
+    step step=3
+      work
+    task x10
+      step step=0
+        work
+      * half-way
+      step step=2
+        work
+    task x10
+      step step=1
+        work
+      * half-way
+      step step=2
+        work
+";
+    for _ in 0..20 {
+        assert_eq!(outline(), expected);
+    }
 }

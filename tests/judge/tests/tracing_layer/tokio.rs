@@ -8,9 +8,11 @@ use judge::{Picture, pictures};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
+use tracezero::InMemorySession;
+use tracezero::reader::{Outline, TraceReader};
 use tracing::{Instrument as _, info, info_span, instrument};
 
-use crate::recording::recorded;
+use crate::recording::{alone, recorded};
 
 const TASKS: u32 = 200;
 const STEPS: u32 = 10;
@@ -101,4 +103,54 @@ fn tasks_that_are_aborted_or_never_end_are_told_apart() {
     assert_eq!(ended("aborted"), [true; 10]);
     assert_eq!(ended("failed"), [true]);
     assert_eq!(ended("endless"), [false]);
+}
+
+#[test]
+fn an_outline_tells_nothing_of_the_threads_that_tasks_ran_on() {
+    #[instrument]
+    async fn half(number: u32) {
+        task::yield_now().await;
+        info!("work");
+    }
+    let outline = || {
+        let _guard = alone();
+        let session = InMemorySession::start().unwrap();
+        let all = async {
+            let mut tasks = JoinSet::new();
+            for number in 0..20 {
+                let task = async move {
+                    half(number % 2).await;
+                    half(2).await;
+                };
+                tasks.spawn(task.instrument(info_span!("part")));
+            }
+            half(3).await;
+            tasks.join_all().await;
+        };
+        runtime().block_on(all.instrument(info_span!("all")));
+        let (trace, _) = session.finish();
+        let mut reader = TraceReader::new(trace.as_slice());
+        Outline::read(&mut reader).unwrap().to_string()
+    };
+    // Call sites are known from then on.
+    outline();
+    let expected = "\
+track \"all\"
+  all
+    half number=3
+      * work level=\"INFO\"
+    part x10
+      half number=0
+        * work level=\"INFO\"
+      half number=2
+        * work level=\"INFO\"
+    part x10
+      half number=1
+        * work level=\"INFO\"
+      half number=2
+        * work level=\"INFO\"
+";
+    for _ in 0..20 {
+        assert_eq!(outline(), expected);
+    }
 }
