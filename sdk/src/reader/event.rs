@@ -184,6 +184,20 @@ impl<'a> Event<'a> {
         )
     }
 
+    /// Whether there are any of both.
+    pub(super) fn has_flows(&self) -> bool {
+        let mut fields = Decoder::new(self.bytes).fields().map_while(Result::ok);
+        fields.any(|field| {
+            matches!(
+                field.number,
+                TrackEvent::FLOW_IDS_FIELD_NUMBER
+                    | TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER
+                    | super::track_event::FLOW_IDS_OLD
+                    | super::track_event::TERMINATING_FLOW_IDS_OLD
+            )
+        })
+    }
+
     /// Where in the source it was written.
     #[must_use]
     pub fn location(&self) -> Option<Location<'a>> {

@@ -32,7 +32,7 @@ pub(super) struct Begin {
     pub(super) timestamp_ns: u64,
     pub(super) text: Text,
     /// That go through it.
-    pub(super) flows: Vec<u64>,
+    pub(super) flows: Box<[u64]>,
 }
 
 impl Default for Forest {
@@ -56,7 +56,7 @@ impl Forest {
             if let Some(flow) = flows.iter().find(|flow| self.is_life(**flow, &text.name)) {
                 return self.begin_poll(track, *flow);
             }
-            flows.clear();
+            flows = Box::default();
         }
         let position = Position {
             track,
@@ -248,4 +248,76 @@ impl Forest {
 
 fn is_thread(tracks: &TrackTable, track: TrackId) -> bool {
     matches!(tracks.track(track).kind, TrackKind::Thread { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::names::NameTable;
+
+    /// Two threads, and four tracks that lie below each other.
+    fn tracks() -> (TrackTable, Vec<TrackId>) {
+        let (mut tracks, mut names) = (TrackTable::default(), NameTable::default());
+        // Fields of descriptors: 1 is the uuid, 4 the thread, 5 the parent.
+        let threads = [[0x08, 1, 0x22, 0], [0x08, 2, 0x22, 0]];
+        let plain = (3..7).map(|uuid| [0x08, uuid, 0x28, uuid + 1]);
+        let ids = threads.into_iter().chain(plain).map(|descriptor| {
+            let described = tracks.describe(&descriptor, &mut names);
+            described.expect("a descriptor").expect("a uuid").0
+        });
+        let ids = ids.collect();
+        (tracks, ids)
+    }
+
+    #[test]
+    fn any_order_of_begins_and_ends_leaves_nothing_behind() {
+        let (tracks, ids) = tracks();
+        let mut state = 1_u64;
+        // xorshift64.
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % limit as u64) as usize
+        };
+        let (mut lines, mut moved) = (0, 0);
+        for _ in 0..2000 {
+            let mut forest = Forest::default();
+            let (open_before, left_before) = forest.budget.left();
+            for timestamp_ns in 0..40 {
+                let track = ids[below(ids.len())];
+                if below(5) < 3 {
+                    let text = Text {
+                        name: ["a", "b"][below(2)].to_owned(),
+                        args: String::new(),
+                    };
+                    let flows = (0..below(3)).map(|_| below(3) as u64).collect();
+                    let begin = Begin {
+                        timestamp_ns,
+                        text,
+                        flows,
+                    };
+                    forest.begin(&tracks, track, begin);
+                } else {
+                    forest.end(&tracks, track, "");
+                }
+            }
+            forest.finish(&tracks);
+            assert!(forest.lives.is_empty());
+            let (open, left) = forest.budget.left();
+            assert_eq!(open, open_before);
+            let written = |track: &TrackId| {
+                let mut out = String::new();
+                forest.write(*track, &mut out);
+                out
+            };
+            let written: Vec<String> = ids.iter().map(written).collect();
+            let written_lines = written.iter().flat_map(|it| it.lines());
+            assert_eq!(written_lines.count(), left_before - left, "{written:?}");
+            lines += left_before - left;
+            moved += usize::from(written[2].is_empty());
+        }
+        // It was about something.
+        assert!(lines > 10_000 && moved > 10, "{lines} {moved}");
+    }
 }

@@ -306,7 +306,11 @@ impl Builder {
 }
 
 /// The first flows that an event has.
-fn flows(event: &Event<'_>) -> Vec<u64> {
+fn flows(event: &Event<'_>) -> Box<[u64]> {
+    // Most have none, and are looked through once.
+    if !event.has_flows() {
+        return Box::default();
+    }
     let flows = event.flows().chain(event.terminating_flows());
     flows.take(FLOWS_MAX).collect()
 }

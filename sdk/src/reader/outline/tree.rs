@@ -37,6 +37,10 @@ pub(super) struct Tree {
 
 /// A slice that has not ended.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are slices, and are not worth an allocation each"
+)]
 pub(super) enum Open {
     Slice(OpenSlice),
     /// A poll of the future whose span began with this flow, which has no node.
@@ -51,7 +55,7 @@ pub(super) struct OpenSlice {
     pub(super) node: Node,
     pub(super) begin_ns: u64,
     /// That began with it, if it may be a life.
-    pub(super) flows: Vec<u64>,
+    pub(super) flows: Box<[u64]>,
     /// If it is a life: where it was polled first.
     pub(super) polled: Option<FirstPoll>,
 }
@@ -148,6 +152,12 @@ impl Budget {
             },
             open_left: OPEN_MAX,
         }
+    }
+
+    /// Slices that may be open, and nodes.
+    #[cfg(test)]
+    pub(super) const fn left(&self) -> (usize, usize) {
+        (self.open_left, self.left.nodes)
     }
 
     /// Takes that much away; false if there is less.
@@ -397,7 +407,7 @@ impl Node {
 }
 
 impl OpenSlice {
-    pub(super) fn new(text: Text, begin_ns: u64, flows: Vec<u64>) -> Self {
+    pub(super) fn new(text: Text, begin_ns: u64, flows: Box<[u64]>) -> Self {
         Self {
             node: Node::new(Kind::Slice, text),
             begin_ns,
@@ -444,7 +454,7 @@ mod tests {
 
     fn begin(tree: &mut Tree, name: &str, budget: &mut Budget) {
         tree.begin(
-            Open::Slice(OpenSlice::new(text(name), 0, Vec::new())),
+            Open::Slice(OpenSlice::new(text(name), 0, Box::default())),
             budget,
         );
     }
