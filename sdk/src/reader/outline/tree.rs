@@ -37,10 +37,6 @@ pub(super) struct Tree {
 
 /// A slice that has not ended.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are slices, and are not worth an allocation each"
-)]
 pub(super) enum Open {
     Slice(OpenSlice),
     /// A poll of the future whose span began with this flow, which has no node.
