@@ -1,17 +1,18 @@
-//! The reader and the checker on any bytes: they return, and every byte is in a packet or in what is
-//! reported as damage.
+//! The reader, the checker and the outline on any bytes: they return, and every byte is in a packet or in
+//! what is reported as damage.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tracezero::reader::{
-    ArgValue, Args, EventHead, InTimeOrder, PacketItem, PacketReader, ReadError, Record, Slices,
-    TraceReader, check,
+    ArgValue, Args, EventHead, InTimeOrder, Outline, PacketItem, PacketReader, ReadError, Record,
+    Slices, TraceReader, check,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     read_packets(bytes);
     read_records(bytes);
     let _ = check(bytes, |finding| assert!(!finding.text.is_empty()));
+    let _ = Outline::read(&mut TraceReader::new(bytes));
 });
 
 fn read_packets(bytes: &[u8]) {
@@ -43,7 +44,8 @@ fn read_records(bytes: &[u8]) {
     let mut records = 0;
     while let Ok(Some(record)) = reader.next() {
         records += 1;
-        assert!(records <= bytes.len(), "two bytes at least for each");
+        // A packet has at least two bytes, and tells of a loss and of something else at most.
+        assert!(records <= bytes.len());
         if let Record::Event(event) = record {
             let _ = (event.name().len(), event.categories().count());
             let _ = (event.location(), event.log_line(), event.correlation());

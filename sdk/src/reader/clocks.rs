@@ -15,6 +15,8 @@ const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 const READINGS_MAX: usize = 16 * 1024;
 /// Clocks with one meaning in the whole trace; further ones are not known.
 const GLOBAL_CLOCKS_MAX: usize = 256;
+/// The longest unit of a clock, 36 years: what any timestamp comes to is a number of 124 bits then.
+const UNIT_MAX_NS: u64 = 1 << 60;
 
 /// Clocks with one meaning in the whole trace.
 #[derive(Clone, Debug)]
@@ -56,19 +58,22 @@ impl GlobalClocks {
     }
 
     /// The time on the trace clock: by the last reading that is not later, else by the first.
-    pub(super) fn to_trace_ns(&self, clock_id: u32, timestamp: u64) -> Option<u64> {
+    pub(super) fn to_trace_ns(&self, clock_id: u32, timestamp: u64) -> Result<u64, ClockError> {
         if clock_id == self.trace_clock_id {
-            return Some(timestamp);
+            return Ok(timestamp);
         }
-        let (_, clock) = self.clocks.iter().find(|(id, _)| *id == clock_id)?;
+        let clock = self.clocks.iter().find(|(id, _)| *id == clock_id);
+        let (_, clock) = clock.ok_or(ClockError::Unknown { clock_id })?;
         let time_ns = i128::from(timestamp) * i128::from(clock.unit_ns);
         let later = clock
             .readings
             .iter()
             .rev()
             .find(|(reading, _)| *reading <= time_ns);
-        let (reading, trace_ns) = later.or(clock.readings.first())?;
-        u64::try_from(time_ns - reading + trace_ns).ok()
+        let (reading, trace_ns) = later
+            .or(clock.readings.first())
+            .ok_or(ClockError::Unknown { clock_id })?;
+        u64::try_from(time_ns - reading + trace_ns).map_err(|_| ClockError::OutOfRange { clock_id })
     }
 
     /// Takes over a snapshot of a packet of a sequence with `own` clocks.
@@ -108,7 +113,7 @@ impl GlobalClocks {
         for reading in readings() {
             let reading = reading?;
             if !SEQUENCE_CLOCKS.contains(&reading.clock_id) {
-                let known_ns = self.to_trace_ns(reading.clock_id, reading.timestamp);
+                let known_ns = self.to_trace_ns(reading.clock_id, reading.timestamp).ok();
                 // The trace clock itself is best.
                 if trace_ns.is_none() || reading.clock_id == self.trace_clock_id {
                     trace_ns = known_ns.or(trace_ns);
@@ -179,7 +184,7 @@ impl Reading {
                     reading.is_incremental = raw != 0;
                 }
                 (C::UNIT_MULTIPLIER_NS_FIELD_NUMBER, Value::Varint(unit)) => {
-                    reading.unit_ns = unit.max(1);
+                    reading.unit_ns = unit.clamp(1, UNIT_MAX_NS);
                 }
                 _ => {}
             }
@@ -249,9 +254,7 @@ impl SequenceClocks {
         anomalies: &mut Vec<Anomaly>,
     ) -> Result<u64, ClockError> {
         if !SEQUENCE_CLOCKS.contains(&clock_id) {
-            return global
-                .to_trace_ns(clock_id, timestamp)
-                .ok_or(ClockError::Unknown { clock_id });
+            return global.to_trace_ns(clock_id, timestamp);
         }
         let clock = self.clocks.iter_mut().find(|clock| clock.id == clock_id);
         let clock = clock.ok_or(ClockError::Unknown { clock_id })?;

@@ -50,7 +50,7 @@ pub enum DamageKind {
 }
 
 impl Damage {
-    /// The place of the packet that is at fault.
+    /// Whether it is among compressed packets, once they are unpacked.
     #[must_use]
     pub const fn is_inside_bundle(&self) -> bool {
         self.unpacked_offset.is_some()

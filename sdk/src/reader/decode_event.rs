@@ -8,7 +8,7 @@ use super::event::EventKind;
 use super::interning::Table;
 use super::names::{NameId, NameTable};
 use super::record::SkipReason;
-use super::sequence::{Sequence, as_double};
+use super::sequence::{EXTRA_COUNTERS_MAX, Sequence, as_double};
 use super::track_event::{LEGACY_DURATION_US, LEGACY_EVENT, LEGACY_NAME_IID, LEGACY_PHASE};
 use super::tracks::{TrackId, TrackKind, TrackTable};
 use crate::protos::TrackEvent;
@@ -140,7 +140,7 @@ impl RawEvent<'_> {
 impl EventTables<'_> {
     #[inline]
     pub(super) fn decode(&mut self, event: &[u8]) -> Result<DecodedEvent, SkipReason> {
-        let mut raw = RawEvent::decode(event).map_err(|error| SkipReason::Malformed { error })?;
+        let mut raw = RawEvent::decode(event)?;
         let kind = match raw.event_type {
             1 => EventKind::SliceBegin,
             2 => EventKind::SliceEnd,
@@ -160,10 +160,10 @@ impl EventTables<'_> {
             _ => self.interned(Table::Categories, raw.category_iid),
         };
         let track = self.track(raw.track_uuid);
+        let track = track.ok_or(SkipReason::TooManyTracks)?;
         self.extra_counters.clear();
         if raw.has_extra_counters {
-            self.read_extra_counters(event)
-                .map_err(|error| SkipReason::Malformed { error })?;
+            self.read_extra_counters(event)?;
         }
         let kind = match kind {
             EventKind::Counter(value) => EventKind::Counter(self.counter_value(track, value)),
@@ -193,15 +193,13 @@ impl EventTables<'_> {
 
     /// The track of an event: its own, the sequence's default, or the one without a number.
     #[inline]
-    fn track(&mut self, uuid: Option<u64>) -> TrackId {
+    fn track(&mut self, uuid: Option<u64>) -> Option<TrackId> {
         if uuid.is_none() || uuid == self.sequence.default_track_uuid {
-            if let Some(track) = self.sequence.default_track {
-                return track;
+            if self.sequence.default_track.is_none() {
+                let uuid = self.sequence.default_track_uuid.unwrap_or_default();
+                self.sequence.default_track = self.tracks.id(uuid);
             }
-            let uuid = self.sequence.default_track_uuid.unwrap_or_default();
-            let track = self.tracks.id(uuid);
-            self.sequence.default_track = Some(track);
-            return track;
+            return self.sequence.default_track;
         }
         self.tracks.id(uuid.unwrap_or_default())
     }
@@ -226,7 +224,7 @@ impl EventTables<'_> {
 
     #[cold]
     #[inline(never)]
-    fn read_extra_counters(&mut self, event: &[u8]) -> Result<(), DecodeError> {
+    fn read_extra_counters(&mut self, event: &[u8]) -> Result<(), SkipReason> {
         use TrackEvent as E;
 
         let decoder = Decoder::new(event);
@@ -234,7 +232,7 @@ impl EventTables<'_> {
             .repeated::<types::Int64>(E::EXTRA_COUNTER_VALUES_FIELD_NUMBER)
             .map(|value| Ok(CounterValue::Int(value?)));
         let own = decoder.repeated::<types::Uint64>(E::EXTRA_COUNTER_TRACK_UUIDS_FIELD_NUMBER);
-        let own: Vec<u64> = own.collect::<Result<_, _>>()?;
+        let own = own.take(EXTRA_COUNTERS_MAX).collect::<Result<_, _>>()?;
         self.pair_extra_counters(values, own, |sequence| &sequence.extra_counter_tracks)?;
 
         let values = decoder
@@ -242,7 +240,7 @@ impl EventTables<'_> {
             .map(|value| Ok(CounterValue::Double(value?)));
         let own =
             decoder.repeated::<types::Uint64>(E::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS_FIELD_NUMBER);
-        let own: Vec<u64> = own.collect::<Result<_, _>>()?;
+        let own = own.take(EXTRA_COUNTERS_MAX).collect::<Result<_, _>>()?;
         self.pair_extra_counters(values, own, |sequence| {
             &sequence.extra_double_counter_tracks
         })
@@ -254,7 +252,7 @@ impl EventTables<'_> {
         values: impl Iterator<Item = Result<CounterValue, DecodeError>>,
         own: Vec<u64>,
         defaults: impl Fn(&Sequence) -> &Vec<u64>,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), SkipReason> {
         for (index, value) in values.enumerate() {
             let value = value?;
             let uuid = if own.is_empty() {
@@ -266,7 +264,7 @@ impl EventTables<'_> {
                 self.anomalies.push(Anomaly::ExtraCountersWithoutTrack);
                 return Ok(());
             };
-            let track = self.tracks.id(*uuid);
+            let track = self.tracks.id(*uuid).ok_or(SkipReason::TooManyTracks)?;
             let value = self.counter_value(track, value);
             self.extra_counters.push((track, value));
         }
@@ -282,8 +280,7 @@ impl EventTables<'_> {
             return Err(SkipReason::UnknownType { number });
         }
         let legacy = Decoder::new(raw.legacy.ok_or(SkipReason::NoType)?);
-        let malformed = |error| SkipReason::Malformed { error };
-        let number = |field| legacy.last::<types::Uint64>(field).map_err(malformed);
+        let number = |field| legacy.last::<types::Uint64>(field);
         if raw.name_iid == 0 {
             raw.name_iid = number(LEGACY_NAME_IID)?.unwrap_or_default();
         }

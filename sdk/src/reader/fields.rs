@@ -30,5 +30,8 @@ of_packet! {
     ZSTD_COMPRESSED_PACKETS = ZSTD_COMPRESSED_PACKETS_FIELD_NUMBER;
 }
 
+/// Events of the kernel, which the SDK never writes.
+pub(super) const FTRACE_EVENTS: u32 = 1;
+
 /// What older producers write in place of the flag `SEQ_INCREMENTAL_STATE_CLEARED`.
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 41;

@@ -103,7 +103,6 @@ impl<R: Read> Framer<R> {
         }
         self.stream.want(HEADER_MAX_BYTES)?;
         let offset = self.stream.offset();
-        let available_bytes = self.stream.available().len() as u64;
         let kind = match header(self.stream.available()) {
             Header::NoPacket => DamageKind::NoPacket,
             Header::Incomplete => DamageKind::Truncated { missing_bytes: 1 },
@@ -125,7 +124,6 @@ impl<R: Read> Framer<R> {
                 }
             }
         };
-        debug_assert!(available_bytes > 0);
         self.stream.consume(1);
         self.damage = Some(Search { from: offset, kind });
         self.search()

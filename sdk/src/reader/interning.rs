@@ -9,6 +9,9 @@ use super::event::Location;
 use super::names::{NameId, NameTable};
 use crate::protos::InternedData;
 
+/// Places in the source code that are remembered: about 50 MiB. Further ones are not known.
+const LOCATIONS_MAX: usize = 1 << 20;
+
 /// A kind of interned data. Each has ids of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -246,7 +249,13 @@ pub(super) struct Locations {
 }
 
 impl Locations {
+    /// What stands for a location for which there is no room.
+    const UNKNOWN: u32 = LOCATIONS_MAX as u32;
+
     fn id(&mut self, location: (NameId, NameId, u32)) -> u32 {
+        if self.all.len() == LOCATIONS_MAX {
+            return self.ids.get(&location).copied().unwrap_or(Self::UNKNOWN);
+        }
         *self.ids.entry(location).or_insert_with(|| {
             self.all.push(location);
             self.all.len() as u32 - 1

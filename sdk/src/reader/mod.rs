@@ -60,6 +60,7 @@ mod record; // all that there is in a trace
 mod trace_state; // what packets so far have said, and how the next is read with it
 mod trace_reader; // puts it together
 // Events to slices.
+mod in_order; // what comes in nearly the order of its times
 mod time_order; // what several threads wrote to one track
 mod slices; // begins and ends, paired
 // A trace as a text.

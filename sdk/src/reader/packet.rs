@@ -6,7 +6,7 @@ use protozero::{DecodeError, Decoder, Value};
 
 use super::cursor::Cursor;
 use super::fields;
-use super::plausible::has_its_wire_type;
+use super::plausible::{has_its_wire_type, is_packet_in_packet};
 use crate::protos::trace_packet::SequenceFlags;
 
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
@@ -198,8 +198,11 @@ impl PacketHead {
                 (fields::INCREMENTAL_STATE_CLEARED, Value::Varint(value)) => {
                     head.sequence_flags |= if value == 0 { 0 } else { CLEARED };
                 }
-                // No field of packets: another packet that a wrong length made part of this one.
-                (1, _) => return Err(DecodeError::WireTypeMismatch { field: 1 }),
+                _ if is_packet_in_packet(field) => {
+                    return Err(DecodeError::WireTypeMismatch {
+                        field: field.number,
+                    });
+                }
                 _ if !has_its_wire_type(field) => head.mistyped_field = Some(field.number),
                 _ if head.payload_field != 0 => {}
                 (number, value) => {

@@ -318,13 +318,14 @@ impl<R: Read> PacketReader<R> {
         let wanted = self.file.stream.want(HEAD_BYTES);
         wanted.map_err(|source| self.io_error(source))?;
         let head = self.file.stream.available();
-        // A JSON file may begin with a line's end, which is the tag of a packet as well.
-        let found =
-            FileKind::of(head).filter(|kind| !head.starts_with(b"\n") || *kind != FileKind::Json);
-        if let Some(kind) = found {
-            return Err(ReadError::NotATrace { found: Some(kind) });
+        // The tag of a packet is a line's end as well: what begins with one is taken for a trace.
+        if head.starts_with(b"\n") {
+            return Ok(());
         }
-        Ok(())
+        match FileKind::of(head) {
+            None => Ok(()),
+            found => Err(ReadError::NotATrace { found }),
+        }
     }
 
     #[cold]

@@ -14,7 +14,11 @@ pub(super) fn is_plausible(bytes: &[u8]) -> bool {
     let mut is_anchored = false;
     for (index, field) in Decoder::new(bytes).fields().enumerate() {
         let Ok(field) = field else { return false };
-        if index == FIELDS_MAX || field.number >= FIELD_NUMBER_END || !has_its_wire_type(field) {
+        if index == FIELDS_MAX
+            || field.number >= FIELD_NUMBER_END
+            || !has_its_wire_type(field)
+            || is_packet_in_packet(field)
+        {
             return false;
         }
         is_anchored |= matches!(
@@ -41,7 +45,8 @@ pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
         | fields::INCREMENTAL_STATE_CLEARED
         | fields::PREVIOUS_PACKET_DROPPED
         | fields::FIRST_PACKET_ON_SEQUENCE => matches!(field.value, Value::Varint(_)),
-        fields::CLOCK_SNAPSHOT
+        fields::FTRACE_EVENTS
+        | fields::CLOCK_SNAPSHOT
         | fields::TRACK_EVENT
         | fields::INTERNED_DATA
         | fields::TRACE_CONFIG
@@ -51,8 +56,24 @@ pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
         | fields::TRACK_DESCRIPTOR
         | fields::EXTENSION_DESCRIPTOR
         | fields::ZSTD_COMPRESSED_PACKETS => matches!(field.value, Value::Bytes(_)),
-        // Not a field of packets: what it most likely is, is a packet in the middle of another.
-        1 => false,
+        _ => true,
+    }
+}
+
+/// Whether a field of a packet is the packet behind it, of which a wrong length made a part. Packets in
+/// a file have the number of kernel events in a packet; those come in bundles, which say their CPU in a
+/// number. In that field no packet has one.
+pub(super) fn is_packet_in_packet(field: Field<'_>) -> bool {
+    /// `FtraceEventBundle.cpu`.
+    const CPU: u32 = 1;
+    match field.value {
+        _ if field.number != fields::FTRACE_EVENTS => false,
+        Value::Bytes(bundle) => {
+            let mut inside = Decoder::new(bundle).fields().take(FIELDS_MAX);
+            let is_cpu =
+                |field: Field<'_>| field.number == CPU && matches!(field.value, Value::Varint(_));
+            !bundle.is_empty() && !inside.any(|field| field.is_ok_and(is_cpu))
+        }
         _ => true,
     }
 }

@@ -106,11 +106,19 @@ pub enum SkipReason {
         /// The letter that stands for its kind, as a number.
         phase: u32,
     },
+    /// It is about a track, and the trace has more than are kept apart: 4 Mi.
+    TooManyTracks,
     /// A message inside of it is malformed.
     Malformed {
         /// What is wrong with it.
         error: protozero::DecodeError,
     },
+}
+
+impl From<protozero::DecodeError> for SkipReason {
+    fn from(error: protozero::DecodeError) -> Self {
+        Self::Malformed { error }
+    }
 }
 
 impl Loss {
@@ -164,6 +172,9 @@ impl fmt::Display for SkipReason {
                 Some(letter @ '!'..='~') => write!(f, "a legacy event of phase '{letter}'"),
                 _ => write!(f, "a legacy event of phase {phase}"),
             },
+            Self::TooManyTracks => {
+                write!(f, "its track is one of more than can be kept apart")
+            }
             Self::Malformed { error } => write!(f, "it is malformed: {error}"),
         }
     }

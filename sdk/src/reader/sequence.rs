@@ -1,6 +1,7 @@
 //! What the packets of a sequence have said so far.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 
 use protozero::DecodeError;
@@ -10,6 +11,9 @@ use super::interning::IidTable;
 use super::tracks::{TrackId, UuidHasher};
 use crate::protos::TracePacketDefaultsDecoder;
 use crate::track_event::CounterValue;
+
+/// Counters that come along with events of a sequence; further ones are left out.
+pub(super) const EXTRA_COUNTERS_MAX: usize = 1024;
 
 /// Memory that the states of all sequences may take. Beyond it those that were not used for longest
 /// are forgotten: of a trace with millions of short threads most have ended.
@@ -33,7 +37,9 @@ pub(super) struct Sequence {
     pub(super) iids: IidTable,
     pub(super) clocks: SequenceClocks,
     /// Counters that count differences, with their sums.
-    pub(super) sums: Vec<(TrackId, CounterValue)>,
+    sums: HashMap<TrackId, CounterValue, BuildHasherDefault<UuidHasher>>,
+    /// How much of the memory of all states is that of this one.
+    counted_bytes: usize,
 }
 
 impl Sequence {
@@ -47,7 +53,7 @@ impl Sequence {
         self.extra_double_counter_tracks.clear();
         self.iids.clear();
         self.clocks.clear();
-        self.sums.clear();
+        self.sums = HashMap::default();
     }
 
     /// Takes over the defaults of a packet.
@@ -62,10 +68,12 @@ impl Sequence {
             return Ok(());
         };
         self.default_track_uuid = defaults.track_uuid()?;
-        for uuid in defaults.extra_counter_track_uuids() {
+        let tracks = defaults.extra_counter_track_uuids();
+        for uuid in tracks.take(EXTRA_COUNTERS_MAX) {
             self.extra_counter_tracks.push(uuid?);
         }
-        for uuid in defaults.extra_double_counter_track_uuids() {
+        let tracks = defaults.extra_double_counter_track_uuids();
+        for uuid in tracks.take(EXTRA_COUNTERS_MAX) {
             self.extra_double_counter_tracks.push(uuid?);
         }
         Ok(())
@@ -73,12 +81,10 @@ impl Sequence {
 
     /// Adds a difference to a counter's sum on this sequence.
     pub(super) fn add_up(&mut self, track: TrackId, value: CounterValue) -> CounterValue {
-        let position = self.sums.iter().position(|(known, _)| *known == track);
-        let Some(position) = position else {
-            self.sums.push((track, value));
-            return value;
+        let sum = match self.sums.entry(track) {
+            Entry::Occupied(sum) => sum.into_mut(),
+            Entry::Vacant(place) => return *place.insert(value),
         };
-        let sum = &mut self.sums[position].1;
         *sum = match (*sum, value) {
             (CounterValue::Int(sum), CounterValue::Int(value)) => {
                 CounterValue::Int(sum.wrapping_add(value))
@@ -113,8 +119,8 @@ pub(super) struct Sequences {
     by_id: HashMap<u32, u32, BuildHasherDefault<UuidHasher>>,
     /// The one that was used last: packets of a sequence come in runs.
     current: usize,
-    /// Room that new sequences may take until sizes are added up again.
-    unmeasured: usize,
+    /// Memory that all of them take, the current one without what it has grown by.
+    size_bytes: usize,
     forgotten: u64,
 }
 
@@ -134,39 +140,64 @@ impl Sequences {
 
     #[inline(never)]
     fn switch(&mut self, id: u32) {
+        self.settle();
         if let Some(place) = self.by_id.get(&id) {
             self.current = *place as usize;
             return;
         }
-        if self.unmeasured == 0 {
-            self.forget_some();
-        }
-        self.unmeasured -= 1;
         self.current = self.all.len();
         self.by_id.insert(id, self.current as u32);
         self.all.push(Sequence {
             id,
             ..Sequence::default()
         });
+        self.settle();
     }
 
-    /// If all states together take too much memory, forgets the half that was not used for longest.
+    /// Counts what the current sequence has grown by. If all states together take too much memory,
+    /// forgets some.
+    pub(super) fn settle(&mut self) {
+        let Some(sequence) = self.all.get_mut(self.current) else {
+            return;
+        };
+        let size_bytes = sequence.size_bytes();
+        self.size_bytes = self.size_bytes - sequence.counted_bytes + size_bytes;
+        sequence.counted_bytes = size_bytes;
+        if self.size_bytes > STATES_MAX_BYTES {
+            self.forget_some();
+        }
+    }
+
+    /// Keeps the current sequence and those that were used last, as far as they fit into half of the
+    /// memory.
     #[cold]
     fn forget_some(&mut self) {
-        let size_bytes: usize = self.all.iter().map(Sequence::size_bytes).sum();
-        self.unmeasured = 1024;
-        if size_bytes <= STATES_MAX_BYTES {
-            return;
+        self.all.swap(0, self.current);
+        self.all[1..].sort_unstable_by_key(|sequence| std::cmp::Reverse(sequence.last_packet));
+        if self.all[0].size_bytes() > STATES_MAX_BYTES {
+            // It alone is too much: it goes on when its producer defines everything anew.
+            let current = &mut self.all[0];
+            current.clear();
+            current.is_valid = false;
+            current.iids = IidTable::default();
+            self.forgotten += 1;
         }
-        let kept = self.all.len() / 2;
-        self.all
-            .sort_unstable_by_key(|sequence| std::cmp::Reverse(sequence.last_packet));
-        self.forgotten += (self.all.len() - kept) as u64;
-        self.all.truncate(kept);
+        self.size_bytes = 0;
         self.by_id.clear();
-        for (place, sequence) in (0..).zip(&self.all) {
-            self.by_id.insert(sequence.id, place);
+        let mut kept = 0;
+        for sequence in &mut self.all {
+            let size_bytes = sequence.size_bytes();
+            if kept > 0 && self.size_bytes + size_bytes > STATES_MAX_BYTES / 2 {
+                break;
+            }
+            self.size_bytes += size_bytes;
+            sequence.counted_bytes = size_bytes;
+            self.by_id.insert(sequence.id, kept);
+            kept += 1;
         }
+        self.forgotten += (self.all.len() - kept as usize) as u64;
+        self.all.truncate(kept as usize);
+        self.current = 0;
     }
 
     /// The sequence that was used last.

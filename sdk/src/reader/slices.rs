@@ -7,6 +7,10 @@ use super::tracks::TrackId;
 /// Slices that may be open on a track, inside of each other. Those deeper are counted and left out.
 pub const SLICES_MAX_DEPTH: usize = 4096;
 
+/// Slices that may be open on all tracks together: about 500 MiB. Those beyond are counted with those
+/// that are too deep.
+const OPEN_SLICES_MAX: usize = 1 << 20;
+
 /// Tracks that keep the memory of their stacks while no slice is open. Further ones, of operations
 /// that come and go, give it back.
 const KEPT_STACKS: usize = 4096;
@@ -50,6 +54,8 @@ const KEPT_STACKS: usize = 4096;
 pub struct Slices<T = ()> {
     /// By track.
     stacks: Vec<Stack<T>>,
+    /// Slices on all stacks.
+    open: usize,
     counts: SliceCounts,
 }
 
@@ -58,7 +64,7 @@ pub struct Slices<T = ()> {
 pub struct SliceCounts {
     /// Ends where no slice was open.
     pub unmatched_ends: u64,
-    /// Slices deeper than [`SLICES_MAX_DEPTH`].
+    /// Slices deeper than [`SLICES_MAX_DEPTH`], or beyond 1 Mi that are open at once.
     pub too_deep: u64,
     /// Ends before their begins.
     pub backwards: u64,
@@ -97,7 +103,7 @@ pub struct OpenSlice<T = ()> {
 #[derive(Clone, Debug)]
 struct Stack<T> {
     open: Vec<OpenSlice<T>>,
-    /// Slices that began when the stack was full.
+    /// Slices that have begun and for which there was no room.
     left_out: u64,
 }
 
@@ -105,6 +111,7 @@ impl<T> Default for Slices<T> {
     fn default() -> Self {
         Self {
             stacks: Vec::new(),
+            open: 0,
             counts: SliceCounts::default(),
         }
     }
@@ -140,14 +147,24 @@ impl<T: Copy> Slices<T> {
             self.stacks.resize_with(index + 1, Stack::default);
         }
         let stack = &mut self.stacks[index];
-        if !stack.open.is_empty() {
+        let open_before = stack.open.len();
+        if open_before > 0 {
             stack.end_due(event.timestamp_ns, &mut ended);
         }
+        let is_full = self.open >= OPEN_SLICES_MAX
+            || stack.open.len() >= SLICES_MAX_DEPTH
+            // Ends are those of the slices that began last.
+            || stack.left_out > 0;
         match event.kind {
-            EventKind::SliceBegin => stack.begin(event, None, value, &mut self.counts),
+            EventKind::SliceBegin if is_full => {
+                self.counts.too_deep += 1;
+                stack.left_out += 1;
+            }
+            EventKind::Slice { .. } if is_full => self.counts.too_deep += 1,
+            EventKind::SliceBegin => stack.begin(event, None, value),
             EventKind::Slice { duration_ns } => {
                 let end_ns = event.timestamp_ns.saturating_add(duration_ns);
-                stack.begin(event, Some(end_ns), value, &mut self.counts);
+                stack.begin(event, Some(end_ns), value);
             }
             EventKind::SliceEnd => {
                 stack.end(event.timestamp_ns, &mut self.counts, &mut ended);
@@ -157,12 +174,15 @@ impl<T: Copy> Slices<T> {
             }
             EventKind::Instant | EventKind::Counter(_) => {}
         }
+        self.open = self.open + stack.open.len() - open_before;
     }
 
     /// Ends the slices whose ends are known, after the last event.
     pub fn finish(&mut self, mut ended: impl FnMut(Slice<T>)) {
         for stack in &mut self.stacks {
+            let open_before = stack.open.len();
             stack.end_due(u64::MAX, &mut ended);
+            self.open = self.open + stack.open.len() - open_before;
         }
     }
 
@@ -192,13 +212,7 @@ impl<T: Copy> Stack<T> {
         begin: &EventHead,
         end_ns: Option<u64>,
         value: impl FnOnce(Option<&OpenSlice<T>>) -> T,
-        counts: &mut SliceCounts,
     ) {
-        if self.open.len() == SLICES_MAX_DEPTH {
-            counts.too_deep += 1;
-            self.left_out += u64::from(end_ns.is_none());
-            return;
-        }
         let value = value(self.open.last());
         self.open.push(OpenSlice {
             begin: *begin,
@@ -259,6 +273,7 @@ impl<T: Copy> Stack<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::tracks::TrackTable;
 
     fn event(timestamp_ns: u64, kind: EventKind) -> EventHead {
         EventHead {
@@ -344,5 +359,33 @@ mod tests {
         let (found, counts) = slices(&begins.chain(ends).collect::<Vec<_>>());
         assert_eq!((found.len(), counts.too_deep), (SLICES_MAX_DEPTH, 3));
         assert_eq!(found.last(), Some(&(0, 2 * depth - 1, 2, 0)));
+    }
+
+    #[test]
+    fn slices_that_are_open_on_too_many_tracks_leave_the_others_alone() {
+        let mut tracks = TrackTable::default();
+        let on = |track, event: EventHead| EventHead { track, ..event };
+        let mut slices = Slices::new();
+        let mut found = Vec::new();
+        let mut ended = |slice: Slice| found.push(slice.begin.timestamp_ns);
+        let ids: Vec<_> = (0..OPEN_SLICES_MAX as u64 + 2)
+            .map(|uuid| tracks.id(uuid).expect("room"))
+            .collect();
+        for (time, track) in (0..).zip(&ids) {
+            slices.add(&on(*track, event(time, BEGIN)), |_| (), &mut ended);
+        }
+        let [first, .., last] = ids[..] else {
+            unreachable!("there are many")
+        };
+        assert_eq!(slices.counts().too_deep, 2);
+        assert_eq!(slices.open().count(), OPEN_SLICES_MAX);
+        // There is room again, but what begins in a slice that was left out is left out, too.
+        slices.add(&on(first, event(2_000_000, END)), |_| (), &mut ended);
+        for kind in [BEGIN, END, END, BEGIN, END] {
+            slices.add(&on(last, event(2_000_001, kind)), |_| (), &mut ended);
+        }
+        assert_eq!(found, [0, 2_000_001]);
+        assert_eq!(slices.counts().unmatched_ends, 0);
+        assert_eq!(slices.counts().too_deep, 3);
     }
 }

@@ -1,9 +1,7 @@
 //! Events of tracks that several sequences write, in the order of their times.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
 use super::event::EventHead;
+use super::in_order::InOrder;
 use super::tracks::{TrackKind, TrackTable};
 
 /// Events that wait for earlier ones, unless one asks for another number.
@@ -16,28 +14,19 @@ const WINDOW_EVENTS: usize = 512 * 1024;
 /// of them goes, or until the end. 512 Ki events fit into it, which take 40 MiB.
 #[derive(Debug)]
 pub struct InTimeOrder {
-    waiting: BinaryHeap<Waiting>,
-    window_events: usize,
+    waiting: InOrder<EventHead>,
     /// By track.
     tracks: Vec<TrackOrder>,
-    arrived: u64,
     late: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct TrackOrder {
-    /// The sequence that wrote to it first; 0 if none has.
+    /// The sequence that wrote to it last; 0 if none has.
     writer: u32,
     is_shared: bool,
     /// The time of the last event that went through.
     last_ns: u64,
-}
-
-/// An event in the window. The greatest is the one that goes first.
-#[derive(Debug)]
-struct Waiting {
-    event: EventHead,
-    arrival: u64,
 }
 
 impl Default for InTimeOrder {
@@ -57,10 +46,8 @@ impl InTimeOrder {
     #[must_use]
     pub const fn with_window(window_events: usize) -> Self {
         Self {
-            waiting: BinaryHeap::new(),
-            window_events,
+            waiting: InOrder::new(window_events),
             tracks: Vec::new(),
-            arrived: 0,
             late: 0,
         }
     }
@@ -88,33 +75,22 @@ impl InTimeOrder {
             deliver(event);
             return;
         }
-        self.wait(event, deliver);
-    }
-
-    fn wait(&mut self, event: &EventHead, mut deliver: impl FnMut(&EventHead)) {
-        self.arrived += 1;
-        self.waiting.push(Waiting {
-            event: *event,
-            arrival: self.arrived,
-        });
-        while self.waiting.len() > self.window_events {
-            self.deliver_one(&mut deliver);
+        if let Some(earliest) = self.waiting.push(event.timestamp_ns, *event) {
+            self.deliver(&earliest, &mut deliver);
         }
     }
 
-    fn deliver_one(&mut self, deliver: &mut impl FnMut(&EventHead)) {
-        if let Some(Waiting { event, .. }) = self.waiting.pop() {
-            let order = &mut self.tracks[event.track.index()];
-            self.late += u64::from(event.timestamp_ns < order.last_ns);
-            order.last_ns = event.timestamp_ns;
-            deliver(&event);
-        }
+    fn deliver(&mut self, event: &EventHead, deliver: &mut impl FnMut(&EventHead)) {
+        let order = &mut self.tracks[event.track.index()];
+        self.late += u64::from(event.timestamp_ns < order.last_ns);
+        order.last_ns = event.timestamp_ns;
+        deliver(event);
     }
 
     /// Delivers what is left, after the last event.
     pub fn finish(&mut self, mut deliver: impl FnMut(&EventHead)) {
-        while !self.waiting.is_empty() {
-            self.deliver_one(&mut deliver);
+        while let Some(event) = self.waiting.pop() {
+            self.deliver(&event, &mut deliver);
         }
     }
 
@@ -125,27 +101,6 @@ impl InTimeOrder {
         self.late
     }
 }
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |waiting: &Self| (waiting.event.timestamp_ns, waiting.arrival);
-        key(other).cmp(&key(self))
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Waiting {}
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +114,7 @@ mod tests {
             timestamp_ns,
             kind: EventKind::Instant,
             sequence_id,
-            track: tracks.id(uuid),
+            track: tracks.id(uuid).expect("room"),
             name: NameId::NONE,
             category: NameId::NONE,
         }

@@ -15,7 +15,8 @@ use super::tracks::TrackTable;
 
 /// Reads the events of a trace in the order of the file.
 ///
-/// Memory is bounded however long the trace is, but for its tracks: each takes about 100 bytes.
+/// Memory is bounded however long the trace is. Most of it is for tracks: each takes about 100 bytes, and
+/// 4 Mi of them are kept apart.
 ///
 /// ```
 /// use tracezero::reader::{Record, TraceReader};
@@ -115,8 +116,8 @@ impl<R> TraceReader<R> {
         self.packets.packets()
     }
 
-    /// Sequences whose definitions were forgotten, because all of them together would take too much
-    /// memory. If one of them goes on, its packets are skipped.
+    /// Sequences whose definitions were forgotten, because all of them together would take more than
+    /// 64 MiB. If one of them goes on, its packets are skipped until it starts anew.
     #[must_use]
     pub const fn forgotten_sequences(&self) -> u64 {
         self.state.sequences.forgotten()

@@ -85,6 +85,10 @@ impl TraceState {
         }
         if head.has_definitions() {
             self.define(head, packet);
+            // There may have been no room for all that.
+            if head.needs_state() && !self.sequences.get(head.sequence_id).is_valid {
+                return Reading::Skipped(SkipReason::NeedsState);
+            }
         }
         if head.payload_field == fields::TRACK_EVENT {
             return self.event(head, packet);
@@ -167,6 +171,7 @@ impl TraceState {
         } else if !interned_data.is_empty() {
             self.anomalies.push(Anomaly::DefinitionWithoutState);
         }
+        self.sequences.settle();
     }
 
     #[inline(never)]
@@ -187,7 +192,7 @@ impl TraceState {
             };
         }
         match self.tracks.describe(payload, &mut self.names) {
-            Err(error) => Reading::Skipped(SkipReason::Malformed { error }),
+            Err(reason) => Reading::Skipped(reason),
             Ok(None) => {
                 self.anomalies.push(Anomaly::NoTrackUuid);
                 Reading::Other(None)

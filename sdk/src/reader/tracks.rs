@@ -1,15 +1,20 @@
 //! The tracks of a trace, as their descriptors say what they are.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use protozero::DecodeError;
 
 use super::names::{NameId, NameTable};
+use super::record::SkipReason;
 use crate::protos::{
     CounterDescriptorDecoder, ProcessDescriptorDecoder, ThreadDescriptorDecoder,
     TrackDescriptorDecoder, counter_descriptor, track_descriptor,
 };
+
+/// Tracks that are kept apart: about 500 MiB. What is on further ones is skipped.
+const TRACKS_MAX: usize = 4 << 20;
 
 /// A track of the trace. Ids count from 0, without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,10 +80,21 @@ pub struct Counter {
 }
 
 /// All tracks of a trace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TrackTable {
     tracks: Vec<Track>,
     by_uuid: HashMap<u64, TrackId, BuildHasherDefault<UuidHasher>>,
+    tracks_max: usize,
+}
+
+impl Default for TrackTable {
+    fn default() -> Self {
+        Self {
+            tracks: Vec::new(),
+            by_uuid: HashMap::default(),
+            tracks_max: TRACKS_MAX,
+        }
+    }
 }
 
 impl TrackId {
@@ -165,17 +181,20 @@ impl TrackTable {
         })
     }
 
-    /// The id of the track with this uuid, which is added if it is new.
-    pub(super) fn id(&mut self, uuid: u64) -> TrackId {
-        let next = TrackId(self.tracks.len() as u32);
-        let id = *self.by_uuid.entry(uuid).or_insert(next);
-        if id == next {
-            self.tracks.push(Track {
-                uuid,
-                ..Track::default()
-            });
+    /// The id of the track with this uuid, which is added if it is new and there is room.
+    pub(super) fn id(&mut self, uuid: u64) -> Option<TrackId> {
+        match self.by_uuid.entry(uuid) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(_) if self.tracks.len() >= self.tracks_max => None,
+            Entry::Vacant(place) => {
+                let id = TrackId(self.tracks.len() as u32);
+                self.tracks.push(Track {
+                    uuid,
+                    ..Track::default()
+                });
+                Some(*place.insert(id))
+            }
         }
-        id
     }
 
     /// Takes over a descriptor, which replaces an earlier one of the same track. `None` if it has no
@@ -184,7 +203,7 @@ impl TrackTable {
         &mut self,
         descriptor: &[u8],
         names: &mut NameTable,
-    ) -> Result<Option<(TrackId, Change)>, DecodeError> {
+    ) -> Result<Option<(TrackId, Change)>, SkipReason> {
         let descriptor = TrackDescriptorDecoder::new(descriptor);
         let Some(uuid) = descriptor.uuid()? else {
             return Ok(None);
@@ -212,8 +231,8 @@ impl TrackTable {
         }
         // 0 is where tracks without a parent are.
         let parent_uuid = descriptor.parent_uuid()?.filter(|uuid| *uuid != 0);
-        track.parent = parent_uuid.map(|uuid| self.id(uuid));
-        let id = self.id(uuid);
+        let id = self.id(uuid).ok_or(SkipReason::TooManyTracks)?;
+        track.parent = parent_uuid.and_then(|uuid| self.id(uuid));
         let place = &mut self.tracks[id.index()];
         let change = match place.is_described {
             false => Change::New,
@@ -294,5 +313,31 @@ impl Hasher for UuidHasher {
     fn write_u64(&mut self, number: u64) {
         let product = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracks_for_which_there_is_no_room_have_no_id() {
+        let mut tracks = TrackTable {
+            tracks_max: 2,
+            ..TrackTable::default()
+        };
+        let first = tracks.id(10).expect("room");
+        let second = tracks.id(20).expect("room");
+        assert_eq!(tracks.id(30), None);
+        assert_eq!((tracks.id(10), tracks.id(20)), (Some(first), Some(second)));
+        assert_eq!(tracks.len(), 2);
+
+        let names = &mut NameTable::new();
+        // Uuid 30; then uuid 20, under track 30.
+        let described = tracks.describe(&[0x08, 30], names);
+        assert_eq!(described, Err(SkipReason::TooManyTracks));
+        let described = tracks.describe(&[0x08, 20, 0x28, 30], names);
+        assert_eq!(described, Ok(Some((second, Change::New))));
+        assert_eq!(tracks.track(second).parent, None);
     }
 }

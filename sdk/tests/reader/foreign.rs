@@ -249,6 +249,142 @@ fn millions_of_sequences_take_no_more_memory_than_some() {
 }
 
 #[test]
+fn definitions_that_take_too_much_memory_are_forgotten_until_the_sequence_starts_anew() {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    let event = |packet: &mut TracePacket<'_>, flags| {
+        packet.set_trusted_packet_sequence_id(5).set_timestamp(1);
+        packet.set_sequence_flags(flags);
+        packet.track_event(|event| {
+            event.set_type(tracezero::protos::track_event::Type::INSTANT);
+            event.set_name_iid(1);
+        });
+    };
+    let define = |packet: &mut TracePacket<'_>, iids: std::ops::RangeInclusive<u64>| {
+        packet.interned_data(|interned| {
+            for iid in iids {
+                interned.add_event_names(|name| {
+                    name.set_iid(iid).set_name("name");
+                });
+            }
+        });
+    };
+    trace.add_packet(|packet| {
+        define(packet, 1..=1);
+        event(packet, CLEARED);
+    });
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    // 64 MiB hold three million of them.
+    for million in 1..=4 {
+        trace.add_packet(|packet| {
+            packet.set_trusted_packet_sequence_id(5);
+            define(packet, million * 1_000_000..=million * 1_000_000 + 999_999);
+        });
+    }
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    trace.add_packet(|packet| {
+        define(packet, 1..=1);
+        event(packet, CLEARED);
+    });
+    trace.add_packet(|packet| event(packet, NEEDS_STATE));
+    drop(trace);
+    let bytes = buffer.to_vec();
+    let mut reader = TraceReader::new(&bytes[..]);
+    let (mut events, mut skipped) = (0, Vec::new());
+    while let Some(record) = reader.next().expect("it can be read") {
+        match record {
+            Record::Event(event) => {
+                assert_eq!(event.name(), "name");
+                events += 1;
+            }
+            Record::Skipped(packet) => skipped.push(packet.reason),
+            Record::Packet(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((events, skipped), (4, vec![SkipReason::NeedsState]));
+    assert_eq!(reader.forgotten_sequences(), 1);
+}
+
+#[test]
+fn bundles_of_kernel_events_are_packets_like_others() {
+    // A bundle of CPU 3 with an event and a time stamp, none of which the SDK's schema knows.
+    let bundle = [0x0a, 6, 0x08, 3, 0x12, 2, 0x08, 9];
+    let write = |packet: &mut TracePacket<'_>| packet.as_message_mut().append_raw(&bundle);
+    let mut trace = trace(&[&write, &write, &write]);
+    let mut reader = TraceReader::new(&trace[..]);
+    for _ in 0..3 {
+        let Some(Record::Packet(packet)) = reader.next().expect("it can be read") else {
+            panic!("a packet")
+        };
+        let payload = packet.packet.payload().expect("a payload");
+        assert_eq!((payload.field, payload.bytes), (1, &bundle[2..]));
+    }
+    let frame_bytes = trace.len() / 3;
+    // Damage is left behind at such a packet, too.
+    trace[frame_bytes] = 0xff;
+    let mut reader = TraceReader::new(&trace[..]);
+    assert!(matches!(reader.next(), Ok(Some(Record::Packet(_)))));
+    let Ok(Some(Record::Damage(damage))) = reader.next() else {
+        panic!("damage")
+    };
+    assert_eq!(damage.length_bytes, frame_bytes as u64);
+    assert!(matches!(reader.next(), Ok(Some(Record::Packet(_)))));
+}
+
+#[test]
+fn a_first_packet_of_any_length_is_not_taken_for_a_file_of_another_kind() {
+    for len in 1..200_usize {
+        let name = "n".repeat(len);
+        let trace = trace(&[&|packet| {
+            packet.track_descriptor(|track| {
+                track.set_uuid(1).set_name(&name);
+            });
+        }]);
+        let read = TraceReader::new(&trace[..])
+            .next()
+            .map(|record| record.is_some());
+        assert!(matches!(read, Ok(true)), "{} bytes: {read:?}", trace.len());
+    }
+}
+
+#[test]
+fn times_beyond_the_end_of_time_are_out_of_range_whatever_their_unit() {
+    let trace = trace(&[
+        &|packet| {
+            packet.clock_snapshot(|snapshot| {
+                snapshot.add_clocks(|clock| {
+                    clock.set_clock_id(BOOTTIME).set_timestamp(1);
+                });
+                for id in [64, 128] {
+                    snapshot.add_clocks(|clock| {
+                        clock.set_clock_id(id).set_timestamp(1);
+                        clock.set_unit_multiplier_ns(u64::MAX);
+                    });
+                }
+            });
+        },
+        &|packet| {
+            packet.set_timestamp(u64::MAX).set_timestamp_clock_id(64);
+            packet.track_event(|_| {});
+        },
+        &|packet| {
+            packet.set_timestamp(u64::MAX).set_timestamp_clock_id(128);
+            packet.track_event(|_| {});
+        },
+    ]);
+    let mut reader = TraceReader::new(&trace[..]);
+    let mut reasons = Vec::new();
+    while let Some(record) = reader.next().expect("it can be read") {
+        if let Record::Skipped(skipped) = record {
+            reasons.push(skipped.reason);
+        }
+    }
+    let expected = [64, 128].map(|clock_id| SkipReason::TimeOutOfRange { clock_id });
+    assert_eq!(reasons, expected);
+}
+
+#[test]
 fn a_trace_of_a_producer_that_has_no_service_has_no_errors() {
     let trace = trace(&[
         &|packet| {

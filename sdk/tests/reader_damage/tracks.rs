@@ -42,6 +42,32 @@ fn a_track_above_itself() {
 }
 
 #[test]
+fn a_track_under_more_tracks_than_are_looked_at() {
+    let mut trace = Trace::good();
+    let lane = trace.track(trace.event("passed"));
+    let packet = trace.descriptor(lane);
+    // From the topmost down; that one is where the track itself was.
+    for number in (0..64).rev() {
+        let mut above = trace.packets[packet + 63 - number].clone();
+        above.edit(field::TRACK_DESCRIPTOR, |descriptor| {
+            descriptor.set(1, Content::Varint(1000 + number as u64));
+        });
+        trace.packets.insert(packet + 63 - number, above);
+        trace.packets[packet + 64 - number].edit(field::TRACK_DESCRIPTOR, |descriptor| {
+            descriptor.set(PARENT_UUID, Content::Varint(1000 + number as u64));
+        });
+    }
+    let words =
+        format!("track {lane} is under 63 tracks or more, of which only those are looked at");
+    let found = findings(&trace.encode());
+    assert!(
+        found.iter().any(|finding| finding.text == words),
+        "{found:#?}"
+    );
+    assert!(found.iter().all(|finding| finding.level == Level::Note));
+}
+
+#[test]
 fn a_descriptor_that_does_not_say_of_what() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A request with what is inside of it: 13 spans, 2 instants and 2 values of counters.
+/// A request with what is inside of it: 12 spans, an instant and 2 values of counters.
 fn serve(number: u64) {
     let _request = span!("http", "request", number, path = "/index.html");
     counter!("http", "requests", number);

@@ -14,8 +14,11 @@ pub(crate) const UNKNOWN: MessageId = MessageId(0);
 const PACKET: &str = ".perfetto.protos.TracePacket";
 /// Nested declarations are followed this deep.
 const MAX_DEPTH: u32 = 32;
-/// Fields that all schemas together may declare; what comes after them has no name.
-const MAX_FIELDS: usize = 1 << 20;
+/// Fields that all schemas together may declare, and values of enums, and types; what comes after them
+/// has no name.
+const MAX_FIELDS: usize = 1 << 18;
+/// Longer names are none.
+const MAX_NAME_BYTES: usize = 512;
 
 /// A message of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -170,6 +173,9 @@ impl Schema {
         const FIELD: u32 = 2;
         const EXTENSION: u32 = 6;
         let name = join(scope, message)?;
+        if name.len() > MAX_NAME_BYTES {
+            return Ok(());
+        }
         let id = self.message(&name);
         for field in message.repeated::<types::Bytes>(FIELD) {
             let field = Decoder::new(field?);
@@ -202,7 +208,8 @@ impl Schema {
         let number = field.last::<types::Int32>(NUMBER)?.unwrap_or_default();
         let kind = field.last::<types::Int32>(TYPE)?.unwrap_or_default();
         let type_name = field.last::<types::Str>(TYPE_NAME)?.unwrap_or_default();
-        if !is_name(&name) || self.fields.len() >= MAX_FIELDS {
+        // Names of fields of nothing would be those of all messages that nobody has described.
+        if message == UNKNOWN || !is_name(&name) || self.fields.len() >= MAX_FIELDS {
             return Ok(());
         }
         let Some(kind) = self.kind(kind, type_name) else {
@@ -221,7 +228,9 @@ impl Schema {
         const VALUE: u32 = 2;
         const NUMBER: u32 = 2;
         let name = join(scope, enumeration)?;
-        let id = self.enumeration(&name);
+        let Some(id) = self.enumeration(&name) else {
+            return Ok(());
+        };
         for value in enumeration.repeated::<types::Bytes>(VALUE) {
             let value = Decoder::new(value?);
             let number = value.last::<types::Int32>(NUMBER)?.unwrap_or_default();
@@ -234,14 +243,15 @@ impl Schema {
         Ok(())
     }
 
+    /// The message of this name, which need not be declared; that of no name if there is no room.
     fn message(&mut self, name: &str) -> MessageId {
         let next = MessageId(self.messages.len() as u32);
-        *self.messages.entry(name.to_owned()).or_insert(next)
+        id_of(name, next, &mut self.messages).unwrap_or(UNKNOWN)
     }
 
-    fn enumeration(&mut self, name: &str) -> EnumId {
+    fn enumeration(&mut self, name: &str) -> Option<EnumId> {
         let next = EnumId(self.enums.len() as u32);
-        *self.enums.entry(name.to_owned()).or_insert(next)
+        id_of(name, next, &mut self.enums)
     }
 
     /// By the number of a type in `descriptor.proto`. Groups have no kind.
@@ -259,7 +269,7 @@ impl Schema {
             11 => Kind::Message(self.message(type_name)),
             12 => Kind::Bytes,
             13 => Kind::Uint32,
-            14 => Kind::Enum(self.enumeration(type_name)),
+            14 => Kind::Enum(self.enumeration(type_name)?),
             15 => Kind::Sfixed32,
             16 => Kind::Sfixed64,
             17 => Kind::Sint32,
@@ -267,6 +277,18 @@ impl Schema {
             _ => return None,
         })
     }
+}
+
+/// The id of a type, `next` if it is new; `None` if it is no name or there is no room for it.
+fn id_of<I: Copy>(name: &str, next: I, ids: &mut HashMap<String, I>) -> Option<I> {
+    if let Some(known) = ids.get(name) {
+        return Some(*known);
+    }
+    if name.len() > MAX_NAME_BYTES || ids.len() >= MAX_FIELDS {
+        return None;
+    }
+    ids.insert(name.to_owned(), next);
+    Some(next)
 }
 
 fn name_of(declaration: Decoder<'_>) -> Result<&str, DecodeError> {
@@ -281,7 +303,7 @@ fn join(scope: &str, declaration: Decoder<'_>) -> Result<String, DecodeError> {
 
 /// Whether this can stand in front of a value: no text from a trace reaches a terminal as it is.
 fn is_name(name: &str) -> bool {
-    !name.is_empty()
+    (1..=MAX_NAME_BYTES).contains(&name.len())
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.[]".contains(&byte))
@@ -320,6 +342,29 @@ mod tests {
         schema.add(set).unwrap();
         let message = schema.message(".M");
         assert!(schema.field(message, 1).is_none());
+    }
+
+    #[test]
+    fn an_extension_of_nothing_names_no_field() {
+        let mut schema = Schema::of_sdk();
+        // A file, an extension `x` with number 1.
+        let set = b"\x0a\x09\x3a\x07\x0a\x01x\x18\x01\x28\x05";
+        schema.add(set).unwrap();
+        assert!(schema.field(UNKNOWN, 1).is_none());
+    }
+
+    #[test]
+    fn types_for_which_there_is_no_room_are_not_known() {
+        let mut ids = HashMap::new();
+        for number in 0..MAX_FIELDS {
+            assert_eq!(id_of(&number.to_string(), number, &mut ids), Some(number));
+        }
+        assert_eq!(id_of("one more", 0, &mut ids), None);
+        assert_eq!(id_of("7", 0, &mut ids), Some(7));
+        assert_eq!(
+            id_of(&"x".repeat(MAX_NAME_BYTES + 1), 0, &mut HashMap::new()),
+            None
+        );
     }
 
     #[test]

@@ -51,8 +51,8 @@ impl TraceFile {
 
     pub(crate) fn write(&mut self, packet: &[u8]) -> Result<(), ToolError> {
         self.packets += 1;
-        let mut header = [0; FIELD_HEADER_MAX_BYTES];
-        let header = field_header(PACKET, packet.len(), &mut header);
+        let mut memory = [0; FIELD_HEADER_MAX_BYTES];
+        let header = field_header(PACKET, packet.len(), &mut memory);
         if self.packing == Packing::Plain {
             let mut written = self.out.write_all(header);
             if written.is_ok() {
@@ -63,8 +63,6 @@ impl TraceFile {
         if !self.bundle.is_empty() && self.bundle.len() + packet.len() > BUNDLE_BYTES {
             self.write_bundle()?;
         }
-        let mut memory = [0; FIELD_HEADER_MAX_BYTES];
-        let header = field_header(PACKET, packet.len(), &mut memory);
         self.bundle.extend_from_slice(header);
         self.bundle.extend_from_slice(packet);
         Ok(())
@@ -80,6 +78,10 @@ impl TraceFile {
     #[cold]
     fn write_bundle(&mut self) -> Result<(), ToolError> {
         let written = pack(self.packing, &self.bundle).and_then(|(field, payload)| {
+            // What does not become smaller stays as it is: it might become too long for a packet.
+            if payload.len() >= self.bundle.len() {
+                return self.out.write_all(&self.bundle);
+            }
             let mut memory = [0; FIELD_HEADER_MAX_BYTES];
             let inner = field_header(field, payload.len(), &mut memory);
             let mut memory = [0; FIELD_HEADER_MAX_BYTES];

@@ -1,6 +1,7 @@
 //! Goes through a trace and applies the rules.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::io::Read;
 
@@ -27,6 +28,8 @@ pub const FINDINGS_PER_RULE: u64 = 1000;
 
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
+/// Sequences that are kept in mind: about 200 MiB. Of further ones only single packets are looked at.
+const SEQUENCES_MAX: usize = 8 << 20;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +78,7 @@ pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSu
         },
         sequences: HashMap::default(),
         has_losses: false,
+        damages: 0,
         tracks: TrackUses::default(),
         nesting: Nesting::default(),
         flows: Flows::default(),
@@ -115,6 +119,8 @@ struct Checker<F> {
     sequences: HashMap<u32, SequenceSeen, BuildHasherDefault<UuidHasher>>,
     /// Whether something is missing from the trace: of some sequence, packets or their beginning.
     has_losses: bool,
+    /// Damaged places so far. Each may have cost packets of any sequence.
+    damages: u32,
     tracks: TrackUses,
     nesting: Nesting,
     flows: Flows,
@@ -125,6 +131,8 @@ struct Checker<F> {
 #[derive(Clone, Copy, Debug, Default)]
 struct SequenceSeen {
     has_losses: bool,
+    /// Damaged places before its first packet.
+    damages_before: u32,
     /// Whether it has been said that its packets are skipped, behind a loss.
     is_skipping: bool,
 }
@@ -201,19 +209,33 @@ impl<F: FnMut(&Finding)> Checker<F> {
             return;
         }
         let is_whole = head.first_packet_on_sequence || head.sequence_id == SERVICE;
-        let seen = SequenceSeen {
-            has_losses: !is_whole,
-            is_skipping: false,
+        self.has_losses |= !is_whole;
+        let Some(seen) = self.begin_sequence(head.sequence_id) else {
+            return;
         };
-        self.has_losses |= seen.has_losses;
-        self.sequences.insert(head.sequence_id, seen);
-        if head.first_packet_on_sequence && head.trusted_uid.is_none() {
+        seen.has_losses = !is_whole;
+        if head.first_packet_on_sequence
+            && (head.trusted_uid.is_none() || head.trusted_pid.is_none())
+        {
             let text = "the first packet of the sequence does not say whose process wrote it";
             self.object(at, Level::Note, Rule::Sequence, text.to_owned());
         }
         if !is_whole {
             let text = "the beginning of the sequence is not in the trace".to_owned();
             self.object(at, Level::Note, Rule::Loss, text);
+        }
+    }
+
+    /// What is kept of a sequence, from here on if it is new; `None` if there is no room for it.
+    fn begin_sequence(&mut self, sequence_id: u32) -> Option<&mut SequenceSeen> {
+        let is_full = self.sequences.len() >= SEQUENCES_MAX;
+        match self.sequences.entry(sequence_id) {
+            Entry::Occupied(seen) => Some(seen.into_mut()),
+            Entry::Vacant(_) if is_full => None,
+            Entry::Vacant(place) => Some(place.insert(SequenceSeen {
+                damages_before: self.damages,
+                ..SequenceSeen::default()
+            })),
         }
     }
 
@@ -364,10 +386,9 @@ impl<F: FnMut(&Finding)> Checker<F> {
             sequence_id: loss.sequence_id,
         };
         self.has_losses = true;
-        self.sequences
-            .entry(loss.sequence_id)
-            .or_default()
-            .has_losses = true;
+        if let Some(seen) = self.begin_sequence(loss.sequence_id) {
+            seen.has_losses = true;
+        }
         let unknown_bits = loss.unknown_bits();
         if unknown_bits != 0 {
             let text = format!("a loss has causes that are not known: bits {unknown_bits:#x}");
@@ -383,8 +404,11 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     /// What a loss explains is to be known; without one it is wrong.
     fn level_behind_loss(&self, at: At) -> Level {
-        let seen = self.sequences.get(&at.sequence_id);
-        if seen.is_some_and(|seen| seen.has_losses) {
+        let has_losses = match self.sequences.get(&at.sequence_id) {
+            Some(seen) => seen.has_losses || seen.damages_before < self.damages,
+            None => self.sequences.len() >= SEQUENCES_MAX,
+        };
+        if has_losses {
             Level::Note
         } else {
             Level::Error
@@ -403,6 +427,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             SkipReason::UnknownType { .. } | SkipReason::LegacyPhase { .. } => {
                 (Level::Note, Rule::Event)
             }
+            SkipReason::TooManyTracks => (Level::Note, Rule::Track),
             SkipReason::Malformed { .. } => (Level::Error, Rule::Decoding),
         };
         self.object(at, level, rule, format!("the packet is skipped: {reason}"));
@@ -429,9 +454,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     fn damage(&mut self, damage: &Damage) {
         self.has_losses = true;
-        for seen in self.sequences.values_mut() {
-            seen.has_losses = true;
-        }
+        self.damages = self.damages.saturating_add(1);
         let finding = Finding {
             rule: Rule::Framing,
             level: Level::Error,

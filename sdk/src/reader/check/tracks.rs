@@ -89,6 +89,16 @@ impl TrackUses {
         if is_above_itself {
             let text = format!("track {} is above itself", track.uuid);
             report(seen.finding(Rule::TrackTree, text));
+        } else if tracks.ancestry(record.track).count() == TrackTable::PARENTS_MAX {
+            let text = format!(
+                "track {} is under {} tracks or more, of which only those are looked at",
+                track.uuid,
+                TrackTable::PARENTS_MAX - 1
+            );
+            report(Finding {
+                level: Level::Note,
+                ..seen.finding(Rule::TrackTree, text)
+            });
         }
         if let Some(parent) = track.parent
             && !tracks.track(parent).is_described
@@ -99,36 +109,64 @@ impl TrackUses {
 
     /// The trace has ended: what has not been described is not.
     pub(super) fn finish(&self, tracks: &TrackTable, report: &mut impl FnMut(Finding)) {
-        let mut findings = Vec::new();
+        // In the order of the file, and put into words one by one: there may be millions.
+        let mut faulty = Vec::new();
         for (id, uses) in &self.undescribed {
-            let track = tracks.track(*id);
             for (is_value, seen) in [(false, uses.for_slices), (true, uses.for_values)] {
-                let Some(seen) = seen else { continue };
-                // Events that name no track are on one that needs no descriptor.
-                if !track.is_described && track.uuid != 0 {
-                    let text = format!("track {} has no descriptor", track.uuid);
-                    findings.push(seen.finding(Rule::Track, text));
-                } else if let Some(text) = misuse(*id, is_value, tracks) {
-                    findings.push(seen.finding(Rule::Counter, text));
+                faulty.extend(seen.map(|seen| (seen.place.index, *id, Late::Use { is_value })));
+            }
+        }
+        let orphans = self.orphans.iter();
+        faulty.extend(orphans.map(|(id, seen)| (seen.place.index, *id, Late::Orphan)));
+        faulty.sort_unstable();
+        for (_, id, late) in faulty {
+            let (seen, fault) = match late {
+                Late::Use { is_value } => {
+                    let uses = self.undescribed.get(&id);
+                    let seen = uses.and_then(|uses| match is_value {
+                        false => uses.for_slices,
+                        true => uses.for_values,
+                    });
+                    (seen, fault_of_use(id, is_value, tracks))
                 }
-            }
-        }
-        for (id, seen) in &self.orphans {
-            let track = tracks.track(*id);
-            let Some(parent) = track.parent.map(|parent| tracks.track(parent)) else {
-                continue;
+                Late::Orphan => (self.orphans.get(&id).copied(), fault_of_orphan(id, tracks)),
             };
-            if !parent.is_described {
-                let text = format!(
-                    "track {} is under track {}, which has no descriptor",
-                    track.uuid, parent.uuid
-                );
-                findings.push(seen.finding(Rule::TrackTree, text));
+            if let (Some(seen), Some((rule, text))) = (seen, fault) {
+                report(seen.finding(rule, text));
             }
         }
-        findings.sort_by_key(|finding| (finding.packet, finding.rule));
-        findings.into_iter().for_each(report);
     }
+}
+
+/// What can be judged at the end of the trace only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Late {
+    Use { is_value: bool },
+    Orphan,
+}
+
+/// What is wrong with a slice or a value on a track that was not described by then.
+fn fault_of_use(id: TrackId, is_value: bool, tracks: &TrackTable) -> Option<(Rule, String)> {
+    let track = tracks.track(id);
+    // Events that name no track are on one that needs no descriptor.
+    if !track.is_described && track.uuid != 0 {
+        let text = format!("track {} has no descriptor", track.uuid);
+        return Some((Rule::Track, text));
+    }
+    misuse(id, is_value, tracks).map(|text| (Rule::Counter, text))
+}
+
+/// What is wrong with a track whose parent was not described by then.
+fn fault_of_orphan(id: TrackId, tracks: &TrackTable) -> Option<(Rule, String)> {
+    let track = tracks.track(id);
+    let parent = tracks.track(track.parent?);
+    (!parent.is_described).then(|| {
+        let text = format!(
+            "track {} is under track {}, which has no descriptor",
+            track.uuid, parent.uuid
+        );
+        (Rule::TrackTree, text)
+    })
 }
 
 /// What is wrong with a slice or a value on a track.

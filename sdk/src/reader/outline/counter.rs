@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::reader::sequence::as_double;
 use crate::track_event::CounterValue;
 
 /// Values that are shown one by one.
@@ -25,12 +26,12 @@ impl Values {
         self.range = match self.range {
             None => Some((value, value)),
             Some((low, high)) => Some((
-                if number(value) < number(low) {
+                if as_double(value) < as_double(low) {
                     value
                 } else {
                     low
                 },
-                if number(value) > number(high) {
+                if as_double(value) > as_double(high) {
                     value
                 } else {
                     high
@@ -41,13 +42,6 @@ impl Values {
 
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
-    }
-}
-
-fn number(value: CounterValue) -> f64 {
-    match value {
-        CounterValue::Int(value) => value as f64,
-        CounterValue::Double(value) => value,
     }
 }
 

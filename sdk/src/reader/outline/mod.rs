@@ -7,19 +7,18 @@
 
 mod tree; // one track
 mod counter; // one counter
-mod in_order; // events by their times, as far as they are in memory
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::io::Read;
 
 use self::counter::Values;
-use self::in_order::InOrder;
 use self::tree::{Budget, Kind, Text, Tree, indent};
 use super::args::Args;
 use super::damage::Damage;
 use super::error::ReadError;
 use super::event::{Event, EventKind};
+use super::in_order::InOrder;
 use super::names::NameTable;
 use super::record::Record;
 use super::trace_reader::TraceReader;
@@ -32,6 +31,14 @@ const NODES_MAX: usize = 1 << 20;
 
 /// Events that are held back so that those of other sequences can come before them.
 const HELD_BACK_MAX: usize = 1 << 16;
+/// Text of all of them.
+const HELD_BACK_MAX_BYTES: usize = 64 << 20;
+
+/// Longer names and arguments of an event are cut.
+const TEXT_MAX_BYTES: usize = 4096;
+
+/// Fields of such packets that are told apart.
+const PACKET_FIELDS_MAX: usize = 1000;
 
 /// Packets with other data are counted from this field of `TracePacket` on: those before are the
 /// service's own, and what tracing in other places than applications writes.
@@ -102,7 +109,7 @@ impl Outline {
                 Record::Packet(other) => {
                     let field = other.packet.payload().map_or(0, |payload| payload.field);
                     if field >= FIRST_COUNTED_FIELD {
-                        *builder.packets.entry(field).or_default() += 1;
+                        builder.packet(field);
                     }
                 }
                 Record::Damage(damage) => report(&damage),
@@ -127,11 +134,15 @@ impl fmt::Display for Outline {
 
 struct Builder {
     in_order: InOrder<(TrackId, Change)>,
+    /// Text of what is held back.
+    held_back_bytes: usize,
     /// By track id.
     tracks: Vec<TrackContents>,
     budget: Budget,
     /// Packets with other data, by field.
     packets: BTreeMap<u32, u64>,
+    /// Those with a field for which there was no room.
+    more_packets: u64,
     this_thread: Option<i32>,
 }
 
@@ -139,11 +150,11 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             in_order: InOrder::new(HELD_BACK_MAX),
+            held_back_bytes: 0,
             tracks: Vec::new(),
-            budget: Budget {
-                nodes_left: NODES_MAX,
-            },
+            budget: Budget::new(NODES_MAX),
             packets: BTreeMap::new(),
+            more_packets: 0,
             this_thread: None,
         }
     }
@@ -165,11 +176,23 @@ enum Change {
     Count(CounterValue),
 }
 
+impl Change {
+    const fn text_bytes(&self) -> usize {
+        match self {
+            Self::Begin(text) | Self::Whole(text) | Self::Instant(text) => {
+                text.name.len() + text.args.len()
+            }
+            Self::End { args } => args.len(),
+            Self::Count(_) => 0,
+        }
+    }
+}
+
 impl Builder {
     fn event(&mut self, event: &Event<'_>) {
         let text = || Text {
-            name: event.name().to_owned(),
-            args: args_text(event.args()),
+            name: cut(event.name().to_owned()),
+            args: cut(args_text(event.args())),
         };
         let change = match event.kind {
             EventKind::SliceBegin => Change::Begin(text()),
@@ -178,15 +201,31 @@ impl Builder {
             EventKind::Instant => Change::Instant(text()),
             EventKind::Counter(value) => Change::Count(value),
         };
+        self.held_back_bytes += change.text_bytes();
         let due = self
             .in_order
             .push(event.timestamp_ns, (event.track, change));
         if let Some((track, change)) = due {
             self.apply(track, change);
         }
+        while self.held_back_bytes > HELD_BACK_MAX_BYTES
+            && let Some((track, change)) = self.in_order.pop()
+        {
+            self.apply(track, change);
+        }
+    }
+
+    /// A packet with other data.
+    fn packet(&mut self, field: u32) {
+        if self.packets.len() < PACKET_FIELDS_MAX || self.packets.contains_key(&field) {
+            *self.packets.entry(field).or_default() += 1;
+        } else {
+            self.more_packets += 1;
+        }
     }
 
     fn apply(&mut self, track: TrackId, change: Change) {
+        self.held_back_bytes -= change.text_bytes();
         if self.tracks.len() <= track.index() {
             self.tracks
                 .resize_with(track.index() + 1, TrackContents::default);
@@ -194,10 +233,10 @@ impl Builder {
         let TrackContents { tree, values } = &mut self.tracks[track.index()];
         let budget = &mut self.budget;
         match change {
-            Change::Begin(text) => tree.begin(text),
+            Change::Begin(text) => tree.begin(text, budget),
             Change::End { args } => tree.end(&args, budget),
             Change::Whole(text) => {
-                tree.begin(text);
+                tree.begin(text, budget);
                 tree.end("", budget);
             }
             Change::Instant(text) => tree.add_leaf(Kind::Instant, text, budget),
@@ -243,6 +282,10 @@ impl Builder {
             // Writing to a string does not fail.
             let _ = writeln!(outline.text, "packets with field {field}: {count}");
         }
+        if self.more_packets > 0 {
+            let count = self.more_packets;
+            let _ = writeln!(outline.text, "packets with more fields: {count}");
+        }
         outline
     }
 }
@@ -253,6 +296,16 @@ fn args_text(args: Args<'_>) -> String {
     for arg in args {
         // Writing to a string does not fail.
         let _ = write!(text, " {}={:#}", arg.name, Value::from(arg.value));
+    }
+    text
+}
+
+/// As much of a text as is shown.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_MAX_BYTES {
+        text.truncate(text.floor_char_boundary(TEXT_MAX_BYTES));
+        text.push_str("..");
+        text.shrink_to_fit();
     }
     text
 }

@@ -6,16 +6,28 @@ use std::fmt::{self, Write};
 /// Siblings that are shown one by one; of those that come after them only the names are counted.
 const SIBLINGS_MAX: usize = 1000;
 
-/// Depth of the tree. What is deeper is counted with what is at that depth.
+/// Depth of the tree. What is deeper is left out.
 const DEPTH_MAX: usize = 512;
+
+/// Slices that may be open on all tracks together. What begins beyond is left out.
+const OPEN_MAX: usize = 1 << 16;
+
+/// Different names of siblings that are not shown one by one, over all tracks.
+const NAMES_MAX: usize = 1 << 16;
+
+/// Text of all nodes.
+const TEXT_MAX_BYTES: usize = 256 << 20;
+
+/// What stands for names for which there is no room.
+const MORE_NAMES: &str = "(more names)";
 
 /// The slices and instants of one track.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     /// Slices that have not ended, from the outside in.
     open: Vec<Node>,
-    /// Begins that were too deep, and have not ended.
-    too_deep: u64,
+    /// Slices that were left out, and have not ended.
+    left_out: u64,
     roots: Siblings,
 }
 
@@ -53,29 +65,95 @@ pub(super) struct Text {
     pub(super) args: String,
 }
 
-/// Nodes that an outline may have, over all its tracks.
+/// What an outline may still take, over all its tracks.
 #[derive(Debug)]
 pub(super) struct Budget {
-    pub(super) nodes_left: usize,
+    left: Size,
+    open_left: usize,
+}
+
+/// What some nodes take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    nodes: usize,
+    text_bytes: usize,
+    /// Names of siblings that are not shown.
+    names: usize,
+}
+
+impl Budget {
+    pub(super) const fn new(nodes: usize) -> Self {
+        Self {
+            left: Size {
+                nodes,
+                text_bytes: TEXT_MAX_BYTES,
+                names: NAMES_MAX,
+            },
+            open_left: OPEN_MAX,
+        }
+    }
+
+    /// Takes that much away; false if there is less.
+    fn take(&mut self, size: Size) -> bool {
+        match self.left.checked_sub(size) {
+            Some(left) => self.left = left,
+            None => return false,
+        }
+        true
+    }
+
+    fn give_back(&mut self, size: Size) {
+        self.left = self.left.plus(size);
+    }
+}
+
+impl Size {
+    fn checked_sub(self, other: Self) -> Option<Self> {
+        Some(Self {
+            nodes: self.nodes.checked_sub(other.nodes)?,
+            text_bytes: self.text_bytes.checked_sub(other.text_bytes)?,
+            names: self.names.checked_sub(other.names)?,
+        })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes + other.nodes,
+            text_bytes: self.text_bytes + other.text_bytes,
+            names: self.names + other.names,
+        }
+    }
+
+    fn of_name(name: &str) -> Self {
+        Self {
+            nodes: 0,
+            text_bytes: name.len(),
+            names: 1,
+        }
+    }
 }
 
 impl Tree {
-    pub(super) fn begin(&mut self, text: Text) {
-        if self.open.len() < DEPTH_MAX {
+    pub(super) fn begin(&mut self, text: Text, budget: &mut Budget) {
+        // Ends are those of the slices that began last.
+        let has_room = self.open.len() < DEPTH_MAX && budget.open_left > 0;
+        if has_room && self.left_out == 0 {
+            budget.open_left -= 1;
             self.open.push(Node::new(Kind::Slice, text));
         } else {
-            self.too_deep += 1;
+            self.left_out += 1;
         }
     }
 
     /// The newest slice ends. `args` are those of its end.
     pub(super) fn end(&mut self, args: &str, budget: &mut Budget) {
-        if self.too_deep > 0 {
-            self.too_deep -= 1;
+        if self.left_out > 0 {
+            self.left_out -= 1;
             return;
         }
         match self.open.pop() {
             Some(mut node) => {
+                budget.open_left += 1;
                 node.text.args.push_str(args);
                 node.is_open = false;
                 self.add(node, budget);
@@ -98,6 +176,7 @@ impl Tree {
     /// What is open stays so.
     pub(super) fn finish(&mut self, budget: &mut Budget) {
         while let Some(node) = self.open.pop() {
+            budget.open_left += 1;
             self.add(node, budget);
         }
     }
@@ -121,20 +200,34 @@ impl Siblings {
             && last.is_like(&node)
         {
             last.count += node.count;
-            budget.nodes_left += node.children.size();
-        } else if self.nodes.len() < SIBLINGS_MAX && budget.nodes_left > 0 {
-            budget.nodes_left -= 1;
+            budget.give_back(node.children.size());
+        } else if self.nodes.len() < SIBLINGS_MAX && budget.take(node.own_size()) {
             self.nodes.push(node);
         } else {
-            budget.nodes_left += node.children.size();
-            *self.left_out.entry(node.text.name).or_default() += node.count;
+            budget.give_back(node.children.size());
+            self.leave_out(node.text.name, node.count, budget);
         }
     }
 
-    /// How many nodes there are, with all below them.
-    fn size(&self) -> usize {
-        let below = |node: &Node| 1 + node.children.size();
-        self.nodes.iter().map(below).sum()
+    fn leave_out(&mut self, name: String, count: u64, budget: &mut Budget) {
+        let has_room = self.left_out.contains_key(&name) || budget.take(Size::of_name(&name));
+        let name = if has_room {
+            name
+        } else {
+            MORE_NAMES.to_owned()
+        };
+        *self.left_out.entry(name).or_default() += count;
+    }
+
+    /// What they have taken of the budget, with all below them.
+    fn size(&self) -> Size {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| node.own_size().plus(node.children.size()));
+        let names = self.left_out.keys().map(|name| match name.as_str() {
+            MORE_NAMES => Size::default(),
+            name => Size::of_name(name),
+        });
+        nodes.chain(names).fold(Size::default(), Size::plus)
     }
 
     fn write(&self, depth: usize, out: &mut String) {
@@ -159,6 +252,15 @@ impl Node {
             count: 1,
             is_open: kind == Kind::Slice,
             children: Siblings::default(),
+        }
+    }
+
+    /// Without what is below it.
+    fn own_size(&self) -> Size {
+        Size {
+            nodes: 1,
+            text_bytes: self.text.name.len() + self.text.args.len(),
+            names: 0,
         }
     }
 
@@ -223,14 +325,14 @@ mod tests {
         budget: &mut Budget,
         inside: impl Fn(&mut Tree, &mut Budget),
     ) {
-        tree.begin(text(name));
+        tree.begin(text(name), budget);
         inside(tree, budget);
         tree.end("", budget);
     }
 
     #[test]
     fn siblings_that_are_alike_with_all_below_them_are_one() {
-        let (mut tree, mut budget) = (Tree::default(), Budget { nodes_left: 100 });
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
         for leaf in ["a", "a", "b", "a"] {
             slice(&mut tree, "loop", &mut budget, |tree, budget| {
                 slice(tree, leaf, budget, |_, _| ());
@@ -250,15 +352,15 @@ loop
   * done x2
 ";
         assert_eq!(written(&tree), expected);
-        assert_eq!(budget.nodes_left, 100 - 9);
+        assert_eq!(budget.left.nodes, 100 - 9);
     }
 
     #[test]
     fn what_has_no_end_or_no_begin_is_marked() {
-        let (mut tree, mut budget) = (Tree::default(), Budget { nodes_left: 100 });
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
         tree.end(" n=1", &mut budget);
-        tree.begin(text("outer"));
-        tree.begin(text("inner"));
+        tree.begin(text("outer"), &mut budget);
+        tree.begin(text("inner"), &mut budget);
         tree.finish(&mut budget);
         let expected = "\
 (an end without its begin) n=1
@@ -270,7 +372,7 @@ outer (not ended)
 
     #[test]
     fn beyond_the_limits_names_are_counted() {
-        let (mut tree, mut budget) = (Tree::default(), Budget { nodes_left: 4 });
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(4));
         for name in ["a", "b", "a", "b", "a", "b", "a", "c"] {
             tree.add_leaf(Kind::Instant, text(name), &mut budget);
         }
@@ -279,12 +381,7 @@ outer (not ended)
             "* a\n* b\n* a\n* b\n.. a x2\n.. b x1\n.. c x1\n"
         );
 
-        let (mut tree, mut budget) = (
-            Tree::default(),
-            Budget {
-                nodes_left: usize::MAX / 2,
-            },
-        );
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(usize::MAX / 2));
         for number in 0..2 * SIBLINGS_MAX {
             slice(&mut tree, ["a", "b"][number % 2], &mut budget, |_, _| ());
         }
@@ -295,9 +392,9 @@ outer (not ended)
 
     #[test]
     fn slices_that_nest_too_deep_are_left_out() {
-        let (mut tree, mut budget) = (Tree::default(), Budget { nodes_left: 10_000 });
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(10_000));
         for _ in 0..2 * DEPTH_MAX {
-            tree.begin(text("deeper"));
+            tree.begin(text("deeper"), &mut budget);
         }
         for _ in 0..2 * DEPTH_MAX {
             tree.end("", &mut budget);
@@ -306,5 +403,49 @@ outer (not ended)
         let lines = written(&tree);
         assert_eq!(lines.lines().count(), DEPTH_MAX + 1);
         assert!(lines.ends_with("\n* after\n"), "{lines}");
+    }
+
+    #[test]
+    fn what_is_merged_or_left_out_gives_back_what_it_took() {
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
+        let before = budget.left;
+        for number in 0..3 * SIBLINGS_MAX {
+            // No two are alike.
+            let name = format!("child {number}");
+            slice(&mut tree, "parent", &mut budget, |tree, budget| {
+                tree.add_leaf(Kind::Instant, text(&name), budget);
+            });
+        }
+        let taken = before.checked_sub(budget.left).expect("less is left");
+        assert_eq!(taken, tree.roots.size());
+        assert_eq!((taken.nodes, taken.names), (100, 1));
+    }
+
+    #[test]
+    fn names_for_which_there_is_no_room_are_one() {
+        let (mut tree, mut budget) = (Tree::default(), Budget::new(0));
+        for number in 0..NAMES_MAX + 2 {
+            tree.add_leaf(Kind::Instant, text(&format!("{number:06}")), &mut budget);
+        }
+        let lines = written(&tree);
+        assert_eq!(lines.lines().count(), NAMES_MAX + 1);
+        assert!(lines.starts_with(".. (more names) x2\n.. 000000 x1\n"));
+    }
+
+    #[test]
+    fn slices_that_are_open_beyond_the_limit_are_left_out_with_their_ends() {
+        let mut budget = Budget::new(100);
+        budget.open_left = 1;
+        let mut trees = [Tree::default(), Tree::default()];
+        trees[0].begin(text("open"), &mut budget);
+        trees[1].begin(text("left out"), &mut budget);
+        trees[0].end("", &mut budget);
+        trees[1].begin(text("inside of it"), &mut budget);
+        trees[1].end("", &mut budget);
+        trees[1].end("", &mut budget);
+        trees[1].begin(text("after"), &mut budget);
+        trees[1].end("", &mut budget);
+        assert_eq!(written(&trees[0]), "open\n");
+        assert_eq!(written(&trees[1]), "after\n");
     }
 }

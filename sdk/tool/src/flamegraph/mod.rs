@@ -80,7 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         );
     }
     let track = args.track.as_deref();
-    let lines = stacks.folded(track, !args.merged, reader.tracks(), reader.names());
+    let folded = stacks.folded(track, !args.merged, reader.tracks(), reader.names());
+    let lines = folded.lines;
+    if folded.left_out > 0 {
+        let count = folded.left_out;
+        eprintln!("{count} stacks are left out: their names take too much room");
+    }
     if lines.is_empty() {
         return Err(ToolError::Read {
             path: args.file.clone(),

@@ -11,6 +11,10 @@ use crate::tracks::TrackPath;
 const MAX_NODES: usize = 1 << 17;
 /// Spans inside of each other that are told apart.
 const MAX_DEPTH: u32 = 256;
+/// Longer names are cut.
+const MAX_FRAME_BYTES: usize = 256;
+/// Lines of all stacks together; those beyond are left out.
+const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// Time by stack.
 #[derive(Debug, Default)]
@@ -18,6 +22,15 @@ pub(super) struct Stacks {
     nodes: Vec<Node>,
     children: HashMap<(NodeId, NameId), NodeId>,
     roots: HashMap<RootKey, NodeId>,
+    /// Spans that count as the stack that they are in.
+    pub(super) left_out: u64,
+}
+
+/// Lines of text, one for each stack.
+#[derive(Debug)]
+pub(super) struct Folded {
+    pub(super) lines: Vec<String>,
+    /// Stacks that have none, for lack of room.
     pub(super) left_out: u64,
 }
 
@@ -113,8 +126,10 @@ impl Stacks {
         with_tracks: bool,
         tracks: &TrackTable,
         names: &NameTable,
-    ) -> Vec<String> {
+    ) -> Folded {
         let mut times: HashMap<String, u64> = HashMap::new();
+        let mut room_bytes = MAX_LINE_BYTES;
+        let mut left_out = 0;
         let mut labels: HashMap<TrackId, String> = HashMap::new();
         for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
             let (root, path) = self.path(node);
@@ -135,14 +150,24 @@ impl Stacks {
                 }
                 line.push_str(&frame(names.text(*name)));
             }
-            *times.entry(line).or_default() += node.self_ns;
+            if let Some(time_ns) = times.get_mut(&line) {
+                *time_ns = time_ns.saturating_add(node.self_ns);
+            } else if let Some(rest) = room_bytes.checked_sub(line.len()) {
+                room_bytes = rest;
+                times.insert(line, node.self_ns);
+            } else {
+                left_out += 1;
+            }
         }
+        let times = times.into_iter();
         let mut lines: Vec<String> = times
-            .into_iter()
-            .map(|(stack, self_ns)| format!("{stack} {self_ns}"))
+            .map(|(mut stack, self_ns)| {
+                stack.push_str(&format!(" {self_ns}"));
+                stack
+            })
             .collect();
         lines.sort_unstable();
-        lines
+        Folded { lines, left_out }
     }
 
     /// The track of a stack, and its spans from the inside out.
@@ -172,6 +197,9 @@ fn label(id: TrackId, tracks: &TrackTable, names: &NameTable) -> String {
 fn frame(name: &str) -> String {
     match name {
         "" => "(no name)".to_owned(),
-        name => printable(name).replace(';', ":"),
+        name => {
+            let name = &name[..name.floor_char_boundary(MAX_FRAME_BYTES)];
+            printable(name).replace(';', ":")
+        }
     }
 }

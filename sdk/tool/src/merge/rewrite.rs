@@ -89,9 +89,11 @@ pub(super) struct Rewriter {
 impl Rewriter {
     pub(super) fn new(renumbering: Renumbering) -> Self {
         let service = renumbering.shares_service.then_some((SERVICE, SERVICE));
+        // What belongs to no sequence goes on doing so.
+        let kept = [(0, 0)].into_iter().chain(service);
         Self {
             renumbering,
-            sequences: HashMap::from_iter(service),
+            sequences: kept.collect(),
             packet: Vec::new(),
         }
     }

@@ -16,6 +16,9 @@ use crate::packets::Packets;
 
 /// Clocks of one machine agree this well: the time of day may be set while it runs.
 const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
+/// Tracks of all files together, and sequences of each, that can be merged: about 1 GB.
+const MAX_TRACKS: usize = 4 << 20;
+const MAX_SEQUENCES: usize = 4 << 20;
 /// Parents of a track that are looked at.
 const MAX_PARENTS: usize = 64;
 
@@ -87,6 +90,14 @@ impl Survey {
             }
             if let Ok(Some(track)) = TracePacketDecoder::new(packet.bytes).track_descriptor() {
                 let _ = survey.add_track(track, &mut tracks);
+            }
+            if all.0.len() + tracks.len() > MAX_TRACKS || survey.sequences.len() > MAX_SEQUENCES {
+                return Err(ToolError::Read {
+                    path: path.to_owned(),
+                    message: format!(
+                        "there are more tracks or sequences than can be merged, {MAX_TRACKS} of each"
+                    ),
+                });
             }
         }
         survey.renumber(index as u64, &tracks, all);

@@ -17,10 +17,14 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "bytes": summary.bytes,
         "packets": summary.packets,
         "events": summary.events,
-        "sequences": summary.sequences.events.len(),
+        "sequences": summary.sequences.count(),
         "damaged_places": report.damages,
         "unfinished_spans": summary.unfinished_spans,
         "unmatched_ends": summary.slices.unmatched_ends,
+        "ends_before_begins": summary.slices.backwards,
+        "spans_too_deep": summary.slices.too_deep,
+        "late_events": summary.late_events,
+        "forgotten_sequences": summary.forgotten_sequences,
         "tracks": tracks(report),
         "spans": spans(report),
         "counters": counters(report),
@@ -34,11 +38,10 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
 }
 
 fn tracks(report: &Report<'_>) -> Vec<Value> {
-    let tracks = report.tracks.iter().zip(&report.summary.tracks);
+    let tracks = report.sorted_tracks().into_iter();
     tracks
-        .filter(|(_, counts)| counts.events > 0)
         .take(report.top)
-        .map(|((id, _), counts)| {
+        .map(|(id, counts)| {
             let path = TrackPath::of(id, report.tracks, report.names);
             json!({
                 "process": path.process,
@@ -113,9 +116,8 @@ fn packets(report: &Report<'_>) -> Vec<Value> {
 
 fn losses(report: &Report<'_>) -> Value {
     let losses = &report.summary.losses;
-    let sequences = losses.sequences.iter().take(report.top);
+    let sequences = losses.lossy().take(report.top);
     let sequences: Vec<Value> = sequences
-        .filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
         .map(|(id, sequence)| {
             let packets: serde_json::Map<String, Value> = sequence
                 .packets
@@ -127,9 +129,26 @@ fn losses(report: &Report<'_>) -> Value {
                 "thread": sequence.thread_name,
                 "gaps": sequence.gaps,
                 "causes": sequence.causes,
+                "first_packet": sequence.first_packet,
                 "packets": packets,
             })
         })
         .collect();
-    json!({"gaps": losses.gaps(), "packets": losses.packets(), "sequences": sequences})
+    let buffers: Vec<Value> = losses
+        .buffers
+        .iter()
+        .map(|buffer| {
+            json!({
+                "chunks_overwritten": buffer.chunks_overwritten,
+                "chunks_discarded": buffer.chunks_discarded,
+                "writer_packets_lost": buffer.writer_packets_lost,
+            })
+        })
+        .collect();
+    json!({
+        "gaps": losses.gaps(),
+        "packets": losses.packets(),
+        "sequences": sequences,
+        "buffers": buffers,
+    })
 }

@@ -1,6 +1,7 @@
 //! What was lost, as far as the trace says.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use protozero::{DecodeError, Decoder, types};
 use tracezero::protos::TraceStatsDecoder;
@@ -19,10 +20,19 @@ const LOST: [(u32, &str); 8] = [
     (16, "file full"),
 ];
 
+/// Sequences with losses that are told apart.
+const MAX_SEQUENCES: usize = 100_000;
+/// Buffers with losses that are told apart.
+const MAX_BUFFERS: usize = 1000;
+
 /// Losses by sequence and by buffer.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    pub(super) sequences: BTreeMap<u32, SequenceLosses>,
+    sequences: BTreeMap<u32, SequenceLosses>,
+    /// Gaps in sequences for which there was no room.
+    pub(super) further_gaps: u64,
+    /// Packets lost of such sequences, by their accounts.
+    further_packets: u64,
     /// Packets that the buffers' statistics call lost, by buffer.
     pub(super) buffers: Vec<BufferLosses>,
 }
@@ -52,7 +62,10 @@ pub(super) struct BufferLosses {
 
 impl Losses {
     pub(super) fn add(&mut self, loss: &Loss) {
-        let sequence = self.sequences.entry(loss.sequence_id).or_default();
+        let Some(sequence) = self.sequence(loss.sequence_id) else {
+            self.further_gaps += 1;
+            return;
+        };
         sequence.gaps += 1;
         sequence.first_packet.get_or_insert(loss.place.index);
         if sequence.bits | loss.bits != sequence.bits {
@@ -65,11 +78,28 @@ impl Losses {
         }
     }
 
+    /// What a sequence lost so far; `None` if there is no room for it.
+    fn sequence(&mut self, id: u32) -> Option<&mut SequenceLosses> {
+        let is_full = self.sequences.len() >= MAX_SEQUENCES;
+        match self.sequences.entry(id) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(_) if is_full => None,
+            Entry::Vacant(place) => Some(place.insert(SequenceLosses::default())),
+        }
+    }
+
+    /// The sequences that lost anything.
+    pub(super) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
+        let sequences = self.sequences.iter();
+        sequences.filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
+    }
+
     /// Takes over the accounts of sequences: later ones go on where earlier ones were.
     pub(super) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
         }
+        self.further_packets = 0;
         let accounts = SequenceAccountsDecoder::new(payload).sequences();
         let encoded = Decoder::new(payload)
             .repeated::<types::Bytes>(SequenceAccounts::SEQUENCES_FIELD_NUMBER);
@@ -84,7 +114,10 @@ impl Losses {
                 continue;
             }
             let id = account.sequence_id()?.unwrap_or_default();
-            let sequence = self.sequences.entry(id).or_default();
+            let Some(sequence) = self.sequence(id) else {
+                self.further_packets = self.further_packets.saturating_add(sum(&packets));
+                continue;
+            };
             sequence.thread_name = account.thread_name()?.unwrap_or_default().to_owned();
             sequence.packets = packets;
         }
@@ -93,7 +126,8 @@ impl Losses {
 
     pub(super) fn set_stats(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         self.buffers.clear();
-        for buffer in TraceStatsDecoder::new(payload).buffer_stats() {
+        let buffers = TraceStatsDecoder::new(payload).buffer_stats();
+        for buffer in buffers.take(MAX_BUFFERS) {
             let buffer = buffer?;
             self.buffers.push(BufferLosses {
                 chunks_overwritten: buffer.chunks_overwritten()?.unwrap_or_default(),
@@ -106,19 +140,61 @@ impl Losses {
 
     /// Packets that are known to be lost. There may be more: not every producer counts them.
     pub(super) fn packets(&self) -> u64 {
-        self.sequences
-            .values()
-            .map(SequenceLosses::packets_lost)
-            .sum()
+        let lost = self.sequences.values().map(SequenceLosses::packets_lost);
+        lost.fold(self.further_packets, u64::saturating_add)
     }
 
     pub(super) fn gaps(&self) -> u64 {
-        self.sequences.values().map(|sequence| sequence.gaps).sum()
+        let gaps = self.sequences.values().map(|sequence| sequence.gaps);
+        self.further_gaps + gaps.sum::<u64>()
     }
 }
 
 impl SequenceLosses {
     pub(super) fn packets_lost(&self) -> u64 {
-        self.packets.iter().map(|(_, count)| count).sum()
+        sum(&self.packets)
+    }
+}
+
+/// Counts in a trace are what it says: they may come to more than there are numbers.
+fn sum(packets: &[(&str, u64)]) -> u64 {
+    let counts = packets.iter().map(|(_, count)| *count);
+    counts.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_that_lost_more_than_there_are_numbers_do_not_overflow() {
+        // Sequence 2, "dropped" and "overwritten": all ones.
+        let mut account = vec![0x08, 2];
+        for tag in [9 << 3, 10 << 3] {
+            account.push(tag);
+            account.extend([0xff; 9]);
+            account.push(0x01);
+        }
+        let mut payload = vec![0x0a, account.len() as u8];
+        payload.extend(account);
+        let mut losses = Losses::default();
+        losses.set_accounts(&payload).unwrap();
+        assert_eq!(losses.packets(), u64::MAX);
+    }
+
+    #[test]
+    fn gaps_of_more_sequences_than_are_told_apart_are_counted_together() {
+        let mut losses = Losses::default();
+        for sequence_id in (0..MAX_SEQUENCES as u32 + 2).chain([7]) {
+            losses.add(&Loss {
+                place: Default::default(),
+                sequence_id,
+                bits: 1,
+                is_at_start: false,
+            });
+        }
+        assert_eq!(losses.lossy().count(), MAX_SEQUENCES);
+        assert_eq!(losses.further_gaps, 2);
+        assert_eq!(losses.gaps(), MAX_SEQUENCES as u64 + 3);
     }
 }

@@ -7,7 +7,7 @@ mod report; // the rows in the order in which they are shown
 mod spans; // what is counted by name
 mod text; // the tables for people
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -33,6 +33,12 @@ use crate::schema::Schema;
 const SEQUENCE_ACCOUNTS: u32 = 1990;
 /// Reasons for which packets are skipped that are told apart.
 const MAX_SKIP_REASONS: usize = 50;
+/// Fields of packets that are told apart; what has another one counts as [`OTHER_FIELDS`].
+const MAX_PACKET_KINDS: usize = 1000;
+/// No field has this number.
+const OTHER_FIELDS: u32 = 0;
+/// Sequences that are counted; there may be more.
+const MAX_SEQUENCES: usize = 8 << 20;
 
 /// Summarizes a trace
 ///
@@ -84,7 +90,7 @@ struct Summary {
     events: u64,
     /// By track.
     tracks: Vec<TrackCounts>,
-    sequences: SequenceCounts,
+    sequences: SequencesSeen,
     spans: ByName<Durations>,
     instants: ByName<u64>,
     /// By track.
@@ -125,12 +131,12 @@ struct PacketKind {
     bytes: u64,
 }
 
-/// Events by sequence.
+/// The sequences that have events.
 #[derive(Debug, Default)]
-struct SequenceCounts {
-    events: HashMap<u32, u64>,
-    /// The sequence of the last events, and how many they are: they come in runs.
-    run: (u32, u64),
+struct SequencesSeen {
+    ids: HashSet<u32>,
+    /// That of the last event: they come in runs.
+    last: Option<u32>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
@@ -175,7 +181,6 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     summary.slices = slices.counts();
     summary.late_events = order.late();
     summary.forgotten_sequences = reader.forgotten_sequences();
-    summary.sequences.end_run();
 
     let report = Report {
         summary: &summary,
@@ -259,7 +264,12 @@ impl Summary {
         let Some(payload) = packet.packet.payload() else {
             return;
         };
-        let kind = self.packet_kinds.entry(payload.field).or_default();
+        let has_room = self.packet_kinds.len() < MAX_PACKET_KINDS;
+        let field = match has_room || self.packet_kinds.contains_key(&payload.field) {
+            true => payload.field,
+            false => OTHER_FIELDS,
+        };
+        let kind = self.packet_kinds.entry(field).or_default();
         kind.packets += 1;
         kind.bytes += payload.bytes.len() as u64;
         // Statistics that are malformed say nothing; `check` tells of them.
@@ -295,21 +305,19 @@ impl Summary {
     }
 }
 
-impl SequenceCounts {
+impl SequencesSeen {
     #[inline]
     fn add(&mut self, sequence_id: u32) {
-        if self.run.0 != sequence_id {
-            self.end_run();
-            self.run.0 = sequence_id;
+        if self.last != Some(sequence_id) {
+            self.last = Some(sequence_id);
+            if self.ids.len() < MAX_SEQUENCES {
+                self.ids.insert(sequence_id);
+            }
         }
-        self.run.1 += 1;
     }
 
-    fn end_run(&mut self) {
-        let (sequence_id, events) = std::mem::take(&mut self.run);
-        if events > 0 {
-            *self.events.entry(sequence_id).or_default() += events;
-        }
+    fn count(&self) -> usize {
+        self.ids.len()
     }
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use tracezero::reader::{NameTable, TrackId, TrackTable};
 
 use super::spans::{ByName, Durations};
-use super::{CounterValues, Sort, Summary};
+use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
 
 /// What stands for names that were too many to be kept apart.
@@ -26,6 +26,17 @@ pub(super) struct Report<'r> {
 }
 
 impl<'r> Report<'r> {
+    /// All tracks with events, those with the most first.
+    pub(super) fn sorted_tracks(&self) -> Vec<(TrackId, &'r TrackCounts)> {
+        let tracks = self.tracks.iter().zip(&self.summary.tracks);
+        let mut rows: Vec<_> = tracks
+            .filter(|(_, counts)| counts.events > 0)
+            .map(|((id, _), counts)| (id, counts))
+            .collect();
+        rows.sort_by_key(|(_, counts)| Reverse(counts.events));
+        rows
+    }
+
     /// Category, name and durations of all spans.
     pub(super) fn sorted_spans(&self) -> Vec<(&'r str, &'r str, &'r Durations)> {
         let mut rows = self.named(&self.summary.spans);
@@ -62,6 +73,9 @@ impl<'r> Report<'r> {
 
     /// What the schema calls the packet's field.
     pub(super) fn packet_name(&self, field: u32) -> &'r str {
+        if field == OTHER_FIELDS {
+            return "(others)";
+        }
         let field = self.schema.field(self.schema.packet(), field);
         field.map_or("", |field| field.name.trim_matches(['[', ']']))
     }

@@ -47,7 +47,7 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             1 => "1 process".to_owned(),
             _ => format!("{processes} processes"),
         },
-        plural(summary.sequences.events.len() as u64, "sequence"),
+        plural(summary.sequences.count() as u64, "sequence"),
     )?;
     writeln!(out, "tracks     {all}, {threads} of them threads")?;
     let gaps = summary.losses.gaps();
@@ -68,15 +68,9 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    let mut rows: Vec<_> = report
-        .tracks
-        .iter()
-        .zip(&report.summary.tracks)
-        .filter(|(_, counts)| counts.events > 0)
-        .collect();
-    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.events));
+    let rows = report.sorted_tracks();
     let mut table = Table::new(&["process", "track"], &["events", "spans", "busy"]);
-    for ((id, _), counts) in rows.iter().take(report.top) {
+    for (id, counts) in rows.iter().take(report.top) {
         let path = TrackPath::of(*id, report.tracks, report.names);
         table.row([
             path.process,
@@ -232,11 +226,8 @@ fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         &["sequence", "thread", "why"],
         &["gaps", "first at packet", "packets lost"],
     );
-    let lossy = losses.sequences.iter();
-    let lossy: Vec<_> = lossy
-        .filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
-        .collect();
-    for (id, sequence) in lossy.iter().take(report.top) {
+    let lossy = losses.lossy().count();
+    for (id, sequence) in losses.lossy().take(report.top) {
         let fates = sequence.packets.iter();
         let mut why: Vec<String> = fates
             .map(|(fate, count)| format!("{count} {fate}"))
@@ -256,7 +247,14 @@ fn print_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             },
         ]);
     }
-    section("losses", &table, lossy.len(), report, out)?;
+    section("losses", &table, lossy, report, out)?;
+    if losses.further_gaps > 0 {
+        writeln!(
+            out,
+            "  {} in sequences that are not listed",
+            plural(losses.further_gaps, "gap")
+        )?;
+    }
     for (index, buffer) in losses.buffers.iter().enumerate() {
         if *buffer != super::losses::BufferLosses::default() {
             writeln!(

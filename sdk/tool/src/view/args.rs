@@ -20,6 +20,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use super::columns::{write_varint, zigzag};
 use super::strings::StringId;
 
+/// All sets together. Those for which there is no room are left out.
+const TABLE_MAX_BYTES: usize = 256 << 20;
+
 /// The place of a set in the table, counted from 1. 0 is no arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ArgsId(pub(crate) u32);
@@ -96,14 +99,29 @@ impl ArgsWriter {
 }
 
 /// All sets, in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ArgsTable {
     bytes: Vec<u8>,
+    room_bytes: usize,
+    left_out: u64,
     /// Where each set ends in `bytes`; it begins where the one before ends.
     ends: Vec<usize>,
     /// One set for each hash; another with the same hash is stored again each time it comes.
     by_hash: HashMap<u64, ArgsId>,
     hasher: RandomState,
+}
+
+impl Default for ArgsTable {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            room_bytes: TABLE_MAX_BYTES,
+            left_out: 0,
+            ends: Vec::new(),
+            by_hash: HashMap::new(),
+            hasher: RandomState::new(),
+        }
+    }
 }
 
 impl ArgsTable {
@@ -122,6 +140,11 @@ impl ArgsTable {
         }
         let joined = [self.bytes_of(first), self.bytes_of(second)].concat();
         self.add_bytes(&joined)
+    }
+
+    /// How many sets there was no room for.
+    pub(crate) const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// The bytes of a set.
@@ -145,6 +168,11 @@ impl ArgsTable {
         {
             return *id;
         }
+        let Some(room_bytes) = self.room_bytes.checked_sub(bytes.len()) else {
+            self.left_out += 1;
+            return ArgsId::NONE;
+        };
+        self.room_bytes = room_bytes;
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len());
         let id = ArgsId(u32::try_from(self.ends.len()).unwrap_or(u32::MAX));
@@ -172,6 +200,18 @@ mod tests {
         assert_eq!(table.bytes_of(first), [1, 2, 0xac, 0x02]);
         assert_eq!(table.add(&ArgsWriter::default()), ArgsId::NONE);
         assert_eq!(table.ends.len(), 2);
+    }
+
+    #[test]
+    fn sets_for_which_there_is_no_room_are_left_out() {
+        let mut table = ArgsTable {
+            room_bytes: 3,
+            ..ArgsTable::default()
+        };
+        let first = table.add(&set(1));
+        assert_eq!(table.add(&set(2)), ArgsId::NONE);
+        assert_eq!(table.add(&set(1)), first);
+        assert_eq!(table.left_out(), 1);
     }
 
     #[test]

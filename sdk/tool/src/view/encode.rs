@@ -22,17 +22,43 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::args::ArgsId;
 use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
 use super::rows::{self, Event, Form, Row, Unplaced};
-use super::timeline::{LabelId, Loss, Timeline};
+use super::timeline::{LabelId, Timeline, Track};
 
 const FORMAT_VERSION: u64 = 1;
 /// The page counts in floating numbers: times since the begin of the trace are exact up to here.
 const TIME_MAX_NS: u64 = (1 << 53) - 1;
+
+/// What the head of the page says, as JSON.
+#[derive(Debug, Serialize)]
+struct Head<'t> {
+    title: &'t str,
+    file_bytes: u64,
+    duration_ns: u64,
+    tracks: &'t [Track],
+    losses: Vec<HeadLoss<'t>>,
+    damage: Vec<HeadDamage<'t>>,
+    notes: Vec<String>,
+    left_out: String,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadLoss<'t> {
+    tracks: Vec<u32>,
+    start_ns: u64,
+    end_ns: u64,
+    text: &'t str,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadDamage<'t> {
+    text: &'t str,
+}
 
 /// A timeline that is ready to be written.
 #[derive(Debug)]
@@ -90,7 +116,7 @@ impl Encoder {
     /// Those of `out`.
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         write_varint(out, FORMAT_VERSION)?;
-        let head = self.head().to_string();
+        let head = serde_json::to_string(&self.head())?;
         write_varint(out, head.len() as u64)?;
         out.write_all(head.as_bytes())?;
         self.write_strings(out)?;
@@ -102,38 +128,55 @@ impl Encoder {
         self.write_counters(out)
     }
 
-    fn head(&self) -> serde_json::Value {
+    fn head(&self) -> Head<'_> {
         let timeline = &self.timeline;
-        let mut notes = timeline.notes.clone();
-        if self.unplaced.ends_without_begin > 0 {
-            let count = self.unplaced.ends_without_begin;
-            notes.push(format!("{count} ends of slices whose begin is not there"));
+        let losses = timeline.losses.iter().map(|loss| HeadLoss {
+            tracks: loss.tracks.iter().map(|track| track.0).collect(),
+            start_ns: self.since_start(loss.start_ns),
+            end_ns: self.since_start(loss.end_ns),
+            text: &loss.text,
+        });
+        let damage = timeline.damage.iter().map(|text| HeadDamage { text });
+        Head {
+            title: &timeline.title,
+            file_bytes: timeline.file_bytes,
+            duration_ns: self.since_start(self.end_ns),
+            tracks: &timeline.tracks,
+            losses: losses.collect(),
+            damage: damage.collect(),
+            notes: self.notes(),
+            left_out: self.left_out_text(),
         }
-        if self.unplaced.too_deep > 0 {
-            let (count, limit) = (self.unplaced.too_deep, rows::DEPTH_MAX);
-            notes.push(format!(
-                "{count} slices are not shown: they nest deeper than {limit}"
-            ));
-        }
-        json!({
-            "title": timeline.title,
-            "file_bytes": timeline.file_bytes,
-            "duration_ns": self.since_start(self.end_ns),
-            "tracks": timeline.tracks,
-            "losses": timeline.losses.iter().map(|loss| self.loss(loss)).collect::<Vec<_>>(),
-            "damage": timeline.damage.iter().map(|text| json!({ "text": text })).collect::<Vec<_>>(),
-            "notes": notes,
-            "left_out": self.left_out_text(),
-        })
     }
 
-    fn loss(&self, loss: &Loss) -> serde_json::Value {
-        json!({
-            "tracks": loss.tracks.iter().map(|track| track.0).collect::<Vec<_>>(),
-            "start_ns": self.since_start(loss.start_ns),
-            "end_ns": self.since_start(loss.end_ns),
-            "text": loss.text,
-        })
+    /// What is not in the page, and why.
+    fn notes(&self) -> Vec<String> {
+        let timeline = &self.timeline;
+        let mut notes = timeline.notes.clone();
+        let ends = self.unplaced.ends_without_begin + timeline.ends_left_out;
+        let limit = rows::DEPTH_MAX;
+        let counted = [
+            (ends, "ends of slices whose begin is not there".to_owned()),
+            (
+                self.unplaced.too_deep,
+                format!("slices are not shown: they nest deeper than {limit}"),
+            ),
+            (
+                timeline.strings.left_out(),
+                "texts are not shown: there are too many different ones".to_owned(),
+            ),
+            (
+                timeline.args.left_out(),
+                "sets of arguments are not shown: there are too many different ones".to_owned(),
+            ),
+            (
+                timeline.flows_left_out,
+                "links of flows are not shown: there are too many".to_owned(),
+            ),
+        ];
+        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+        notes.extend(counted.map(|(count, what)| format!("{count} {what}")));
+        notes
     }
 
     fn write_strings(&self, out: &mut impl Write) -> io::Result<()> {
@@ -303,9 +346,9 @@ fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
     numbers[label.0 as usize]
 }
 
-/// Differences of such values are exact, in the page too.
+/// Differences of such values are exact, in the page too: zigzag makes numbers of 53 bits of them.
 fn is_small_integer(value: f64) -> bool {
-    value.fract() == 0.0 && value.abs() < (1_u64 << 52) as f64
+    value.fract() == 0.0 && value.abs() < (1_u64 << 51) as f64
 }
 
 /// The first and the last time of a timeline.
@@ -331,6 +374,7 @@ fn bounds(timeline: &Timeline) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::columns::zigzag;
     use crate::view::timeline::{EventFacts, Track, TrackIndex};
 
     /// Reads varints back, as the page does.
@@ -456,7 +500,17 @@ mod tests {
         let encoder = Encoder::new(timeline);
         let mut bytes = Vec::new();
         encoder.write(&mut bytes).unwrap();
-        assert_eq!(encoder.head()["duration_ns"], TIME_MAX_NS);
+        assert_eq!(encoder.head().duration_ns, TIME_MAX_NS);
+    }
+
+    #[test]
+    fn differences_of_small_integers_are_exact_in_floating_numbers() {
+        let largest = (1_i64 << 51) - 1;
+        assert!(is_small_integer(largest as f64) && is_small_integer(-largest as f64));
+        assert!(!is_small_integer((largest + 1) as f64) && !is_small_integer(0.5));
+        for difference in [2 * largest, -2 * largest] {
+            assert!(zigzag(difference) < 1 << 53);
+        }
     }
 
     #[test]
@@ -465,7 +519,7 @@ mod tests {
         let mut bytes = Vec::new();
         encoder.write(&mut bytes).unwrap();
         assert_eq!(encoder.event_count(), 0);
-        assert_eq!(encoder.head()["duration_ns"], 0);
+        assert_eq!(encoder.head().duration_ns, 0);
     }
 
     #[test]

@@ -5,9 +5,6 @@ use tracezero::reader::{Arg, ArgValue, Args, Correlation, Event};
 use super::args::{ArgsId, ArgsTable, ArgsWriter, ListKind, Scalar};
 use super::strings::StringTable;
 
-/// Longer texts are cut.
-const TEXT_MAX_BYTES: usize = 64 << 10;
-
 /// Takes arguments over into the tables of a page.
 #[derive(Debug, Default)]
 pub(crate) struct ArgsReader {
@@ -112,7 +109,7 @@ impl ArgsReader {
     }
 
     fn put_text(&mut self, name: &str, text: &str, strings: &mut StringTable) {
-        let text = strings.add(&text[..text.floor_char_boundary(TEXT_MAX_BYTES)]);
+        let text = strings.add(text);
         self.scalar(name, Scalar::String(text), strings);
     }
 }

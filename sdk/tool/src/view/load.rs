@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use tracezero::CounterValue;
-use tracezero::reader::{Event, EventKind, NameId, ReadError, Record, TraceReader, TrackId};
+use tracezero::reader::{
+    Event, EventKind, NameId, NameTable, ReadError, Record, TraceReader, TrackId,
+};
 
 use crate::packets::DamageLog;
 
@@ -13,8 +15,10 @@ use super::event_args::ArgsReader;
 use super::losses::LossTracker;
 use super::timeline::{EventFacts, LabelId, Timeline, TrackIndex};
 use super::tracks;
-use super::window::{OpenSlice, Place, Window};
+use super::window::{OpenSlice, OpenSlices, Place, Window};
 
+/// Flows through one event.
+const FLOWS_MAX: usize = 1000;
 /// Damaged places that a page lists; of more, the number is told.
 const DAMAGES_MAX: usize = 1000;
 /// Reasons to skip packets that are counted one by one.
@@ -92,7 +96,7 @@ impl Loader {
         self.timeline.file_bytes = reader.offset();
         self.timeline.ensure_tracks(reader.tracks().len());
         self.timeline.tracks = tracks::describe(reader.tracks(), reader.names());
-        Ok(self.finish())
+        Ok(self.finish(reader.names()))
     }
 
     fn event(&mut self, event: &Event<'_>) {
@@ -102,18 +106,21 @@ impl Loader {
         self.timeline.earliest_ns = Some(earliest_ns.min(time_ns));
         self.timeline.ensure_tracks(event.track.index() + 1);
         self.losses.event(event.sequence_id, track, time_ns);
-        let place = self
-            .window
-            .as_ref()
-            .map_or(Place::Inside, |window| window.place(time_ns));
+        let place = match (&self.window, event.kind) {
+            (None, _) => Place::Inside,
+            (Some(window), EventKind::Slice { duration_ns }) => {
+                window.place_of_slice(time_ns, time_ns.saturating_add(duration_ns))
+            }
+            (Some(window), _) => window.place(time_ns),
+        };
         match place {
             Place::Before => self.event_before(event, track),
             Place::Inside => {
-                self.take_open(track);
+                self.take_open(track, event.names());
                 self.event_inside(event, track);
             }
             Place::After => {
-                self.take_open(track);
+                self.take_open(track, event.names());
                 self.event_after(event, track);
             }
         }
@@ -129,14 +136,25 @@ impl Loader {
         }
         if let EventKind::Counter(value) = event.kind {
             self.timeline.counter(track, time_ns, number(value));
-            return;
+        } else {
+            self.slice_or_instant(event, track);
         }
+    }
+
+    fn slice_or_instant(&mut self, event: &Event<'_>, track: TrackIndex) {
+        let time_ns = event.timestamp_ns;
+        self.latest_ns = self.latest_ns.max(time_ns);
         let is_end = event.kind == EventKind::SliceEnd;
+        let is_left_out = match is_end {
+            true => self.timeline.is_in_skipped_slice(track),
+            false => self.timeline.is_full(),
+        };
         // Nothing is stored for what is left out.
-        let (label, args, flows) = if self.timeline.is_full() && !is_end {
+        let (label, args, flows) = if is_left_out {
             (LabelId(0), ArgsId::NONE, Vec::new())
         } else {
-            let flows = event.flows().chain(event.terminating_flows()).collect();
+            let flows = event.flows().chain(event.terminating_flows());
+            let flows = flows.take(FLOWS_MAX).collect();
             let Timeline { strings, args, .. } = &mut self.timeline;
             let args = self.args.read(event, strings, args);
             let label = if is_end {
@@ -173,18 +191,18 @@ impl Loader {
 
     /// Only begins and ends matter: the slice may reach into the part that is shown.
     fn event_before(&mut self, event: &Event<'_>, track: TrackIndex) {
-        let label = match event.kind {
-            EventKind::SliceBegin => self.label(event),
-            _ => LabelId(0),
-        };
         let Some(window) = &mut self.window else {
             return;
         };
         match event.kind {
-            EventKind::SliceBegin => {
-                let time_ns = event.timestamp_ns;
-                window.open(track, OpenSlice { time_ns, label });
-            }
+            EventKind::SliceBegin => window.open(
+                track,
+                OpenSlice {
+                    time_ns: event.timestamp_ns,
+                    name: event.name,
+                    category: event.category,
+                },
+            ),
             EventKind::SliceEnd => window.close(track),
             _ => {}
         }
@@ -194,24 +212,30 @@ impl Loader {
     fn event_after(&mut self, event: &Event<'_>, track: TrackIndex) {
         match event.kind {
             EventKind::SliceBegin => self.timeline.skip_slice(track),
-            EventKind::SliceEnd => self.event_inside(event, track),
+            EventKind::SliceEnd => self.slice_or_instant(event, track),
             _ => {}
         }
     }
 
     /// Slices that are open where the part begins are part of it.
-    fn take_open(&mut self, track: TrackIndex) {
+    fn take_open(&mut self, track: TrackIndex, names: &NameTable) {
         let Some(window) = &mut self.window else {
             return;
         };
-        for OpenSlice { time_ns, label } in window.take_open(track) {
+        let OpenSlices { slices, left_out } = window.take_open(track);
+        for slice in slices {
+            let (name, category) = (names.text(slice.name), names.text(slice.category));
+            let label = self.timeline.label(name, category);
             self.timeline.begin(EventFacts {
                 track,
-                time_ns,
+                time_ns: slice.time_ns,
                 label,
                 args: ArgsId::NONE,
                 flows: &[],
             });
+        }
+        for _ in 0..left_out {
+            self.timeline.skip_slice(track);
         }
     }
 
@@ -247,10 +271,10 @@ impl Loader {
         }
     }
 
-    fn finish(mut self) -> Timeline {
+    fn finish(mut self, names: &NameTable) -> Timeline {
         let open = self.window.as_ref().map(Window::tracks_with_open);
         for track in open.into_iter().flatten() {
-            self.take_open(track);
+            self.take_open(track, names);
         }
         for (reason, count) in &self.skipped {
             let packets = if *count == 1 {
@@ -354,6 +378,31 @@ mod tests {
         assert!(timeline.tracks.iter().all(|track| track.parent.is_none()));
         let encoder = Encoder::new(timeline);
         assert_eq!(encoder.event_count(), 4);
+    }
+
+    #[test]
+    fn nothing_is_stored_for_what_is_left_out() {
+        let timeline = Timeline::new("t".to_owned(), 0, 0);
+        let mut damages = DamageLog::new(Path::new("t"));
+        let trace = trace(&[("outer", 0), ("inner", 1)]);
+        let timeline = Loader::new(timeline, None).load(&trace[..], &mut damages);
+        let timeline = timeline.unwrap();
+        assert_eq!(timeline.left_out().events, 2);
+        assert_eq!(timeline.strings.iter().collect::<Vec<_>>(), [""]);
+        assert!(timeline.flow_lists.is_empty() && timeline.labels.is_empty());
+    }
+
+    #[test]
+    fn slices_that_began_before_the_part_have_their_names() {
+        let trace = trace(&[("outer", 0), ("inner", 1)]);
+        let timeline = load(&trace, Some(Window::new(1150, 2150))).unwrap();
+        let names: Vec<_> = timeline.strings.iter().collect();
+        assert!(
+            names.contains(&"outer") && names.contains(&"inner"),
+            "{names:?}"
+        );
+        let encoder = Encoder::new(timeline);
+        assert_eq!(encoder.event_count(), 2);
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl LossTracker {
 
     /// Packets of a sequence are missing here.
     pub(crate) fn loss(&mut self, loss: &reader::Loss) {
+        if self.pending.len() >= LOSSES_MAX && !self.pending.contains_key(&loss.sequence_id) {
+            self.beyond_limit += 1;
+            return;
+        }
         let last_ns = self.sequences.get(&loss.sequence_id);
         let pending = self.pending.entry(loss.sequence_id).or_insert(Pending {
             start_ns: last_ns.map_or(0, |sequence| sequence.last_ns),
@@ -149,6 +153,19 @@ mod tests {
         tracker.loss(&loss(7, 1));
         let text = "packets of sequence 7 were lost: PRESENT".to_owned();
         assert_eq!(finished(tracker), [(100, 1000, text)]);
+    }
+
+    #[test]
+    fn losses_that_wait_for_an_event_are_bounded() {
+        let mut tracker = LossTracker::default();
+        for sequence_id in 0..LOSSES_MAX as u32 + 3 {
+            tracker.loss(&loss(sequence_id, 1));
+        }
+        tracker.loss(&loss(7, 1 | 64));
+        assert_eq!(
+            (tracker.pending.len(), tracker.beyond_limit),
+            (LOSSES_MAX, 3)
+        );
     }
 
     #[test]

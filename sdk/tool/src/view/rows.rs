@@ -232,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn ends_without_begins_are_kept_up_to_the_limit() {
+        let scene = Scene::new(2).end(1).end(2).end(3).end(4).end(5);
+        assert_eq!(scene.timeline.ends_left_out, 3);
+        let (events, unplaced) = scene.place();
+        assert!(events.is_empty());
+        assert_eq!(unplaced.ends_without_begin, 2);
+    }
+
+    #[test]
     fn beyond_the_limit_slices_are_left_out_with_their_ends() {
         let scene = Scene::new(2).begin(0, "a").begin(1, "b").end(2);
         let scene = scene.begin(3, "left out").end(4).instant(5).end(6);

@@ -1,7 +1,15 @@
-//! The strings of a page, each stored once.
+//! The strings of a page, each stored once. Memory is bounded: long ones are cut, and those for which
+//! there is no room become one.
 
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// Longer texts are cut.
+const TEXT_MAX_BYTES: usize = 64 << 10;
+/// All texts together.
+const TABLE_MAX_BYTES: usize = 256 << 20;
+/// What stands for texts for which there was no room.
+const TOO_MANY: &str = "(more texts)";
 
 /// The place of a string in the table. 0 is the empty string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,6 +20,8 @@ pub(crate) struct StringId(pub(crate) u32);
 pub(crate) struct StringTable {
     list: Vec<Rc<str>>,
     ids: HashMap<Rc<str>, StringId>,
+    room_bytes: usize,
+    left_out: u64,
 }
 
 impl Default for StringTable {
@@ -19,8 +29,10 @@ impl Default for StringTable {
         let mut table = Self {
             list: Vec::new(),
             ids: HashMap::new(),
+            room_bytes: TABLE_MAX_BYTES,
+            left_out: 0,
         };
-        table.add("");
+        table.insert("");
         table
     }
 }
@@ -28,9 +40,31 @@ impl Default for StringTable {
 impl StringTable {
     /// The id of a string, a new one if it is not there yet.
     pub(crate) fn add(&mut self, text: &str) -> StringId {
+        let text = &text[..text.floor_char_boundary(TEXT_MAX_BYTES)];
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
+        // Short ones take room, too.
+        let size_bytes = text.len() + 3 * size_of::<Rc<str>>();
+        match self.room_bytes.checked_sub(size_bytes) {
+            Some(rest) => {
+                self.room_bytes = rest;
+                self.insert(text)
+            }
+            None => {
+                self.left_out += 1;
+                let known = self.ids.get(TOO_MANY).copied();
+                known.unwrap_or_else(|| self.insert(TOO_MANY))
+            }
+        }
+    }
+
+    /// How often there was no room for a text.
+    pub(crate) const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    fn insert(&mut self, text: &str) -> StringId {
         let text: Rc<str> = text.into();
         let id = StringId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
         self.list.push(Rc::clone(&text));
@@ -55,5 +89,20 @@ mod tests {
         assert_eq!(table.add("b"), StringId(2));
         assert_eq!(table.add("a"), a);
         assert_eq!(table.iter().collect::<Vec<_>>(), ["", "a", "b"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_those_for_which_there_is_no_room_are_one() {
+        let mut table = StringTable::default();
+        let long = table.add(&"ä".repeat(TEXT_MAX_BYTES));
+        assert_eq!(table.iter().last().unwrap().len(), TEXT_MAX_BYTES);
+        table.room_bytes = 100;
+        let a = table.add("a");
+        let too_many = table.add(&"b".repeat(100));
+        assert_eq!(table.add(&"c".repeat(100)), too_many);
+        assert_eq!(table.add("a"), a);
+        assert_eq!(table.add(&"ä".repeat(TEXT_MAX_BYTES)), long);
+        assert_eq!(table.iter().last(), Some(TOO_MANY));
+        assert_eq!(table.left_out(), 2);
     }
 }

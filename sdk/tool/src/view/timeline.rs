@@ -1,6 +1,7 @@
 //! What a page shows, collected event by event: tracks, events, counters, and what was lost.
 //!
-//! Memory is bounded by a number of events; what comes later in the trace is left out and counted.
+//! Memory is bounded: by a number of events, and by limits of the tables for what they carry. What is
+//! beyond is left out and counted.
 
 use std::collections::HashMap;
 
@@ -11,6 +12,9 @@ use super::strings::{StringId, StringTable};
 
 /// What a page shows unless the user says otherwise: about 300 MB while it is made.
 pub(crate) const EVENTS_MAX_DEFAULT: u64 = 5_000_000;
+
+/// Flows through events that are kept: 128 MiB.
+const FLOW_LINKS_MAX: usize = 1 << 24;
 
 /// The place of a track in the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,12 +98,17 @@ pub(crate) struct Timeline {
     /// Values of each track, if it is a counter.
     pub(crate) counters: Vec<Vec<(u64, f64)>>,
     pub(crate) flow_lists: Vec<Box<[u64]>>,
+    flow_links: usize,
+    pub(crate) flows_left_out: u64,
     pub(crate) losses: Vec<Loss>,
     /// What is damaged in the file, and where.
     pub(crate) damage: Vec<String>,
     pub(crate) notes: Vec<String>,
     limit: u64,
     kept: u64,
+    ends: u64,
+    /// Ends beyond the limit. No more slices begin, so they are not those of any.
+    pub(crate) ends_left_out: u64,
     left_out: LeftOut,
     /// The first time of the trace, also of events that are not shown. `--from` counts from it.
     pub(crate) earliest_ns: Option<u64>,
@@ -129,11 +138,15 @@ impl Timeline {
             events: Vec::new(),
             counters: Vec::new(),
             flow_lists: Vec::new(),
+            flow_links: 0,
+            flows_left_out: 0,
             losses: Vec::new(),
             damage: Vec::new(),
             notes: Vec::new(),
             limit,
             kept: 0,
+            ends: 0,
+            ends_left_out: 0,
             left_out: LeftOut::default(),
             earliest_ns: None,
             open_left_out: Vec::new(),
@@ -183,12 +196,21 @@ impl Timeline {
         }
     }
 
+    /// Whether the slice that began last on the track is not to be shown.
+    pub(crate) fn is_in_skipped_slice(&self, track: TrackIndex) -> bool {
+        self.open_left_out[track.0 as usize] > 0
+    }
+
     /// Ends the slice that began last on the track. Takes no room of its own.
     pub(crate) fn end(&mut self, facts: EventFacts<'_>) {
         let open_left_out = &mut self.open_left_out[facts.track.0 as usize];
         match open_left_out.checked_sub(1) {
             Some(rest) => *open_left_out = rest,
-            None => self.push(facts, Kind::End),
+            None if self.ends < self.limit => {
+                self.ends += 1;
+                self.push(facts, Kind::End);
+            }
+            None => self.ends_left_out += 1,
         }
     }
 
@@ -239,6 +261,10 @@ impl Timeline {
     }
 
     fn add_flows(&mut self, flows: &[u64]) -> u32 {
+        let room = FLOW_LINKS_MAX - self.flow_links;
+        let (flows, left_out) = flows.split_at(flows.len().min(room));
+        self.flow_links += flows.len();
+        self.flows_left_out += left_out.len() as u64;
         if flows.is_empty() {
             return 0;
         }

@@ -8,6 +8,9 @@ use tracezero::reader::{Counter, NameTable, TrackId, TrackKind, TrackTable};
 
 use super::timeline::Track;
 
+/// Longer names are cut.
+const NAME_MAX_BYTES: usize = 1024;
+
 /// All tracks, in the order of their ids.
 pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
     let processes = table.iter().filter_map(|(id, track)| match track.kind {
@@ -62,7 +65,7 @@ fn describe_one(
     described.name = if title.is_empty() {
         fallback
     } else {
-        title.to_owned()
+        title[..title.floor_char_boundary(NAME_MAX_BYTES)].to_owned()
     };
     described
 }
@@ -99,6 +102,7 @@ fn rank_of(table: &TrackTable, id: TrackId) -> Option<i32> {
 fn unit_of(counter: &Counter, names: &NameTable) -> Option<String> {
     let name = names.text(counter.unit_name);
     if !name.is_empty() {
+        let name = &name[..name.floor_char_boundary(NAME_MAX_BYTES)];
         return Some(name.to_owned());
     }
     match counter.unit {

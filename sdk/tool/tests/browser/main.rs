@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
+use protozero::HeapBuffered;
 use serde_json::Value;
 use tempfile::TempDir;
+use tracezero::protos::{Trace, TrackEvent, track_event};
 use tracezero::{Flow, InMemorySession, counter, instant, span};
 
 use crate::chromium::Chromium;
@@ -284,6 +286,61 @@ fn a_marked_range_limits_the_tables() {
     chromium.screenshot("view-mark.png");
     chromium.key("Escape", false);
     assert_eq!(chromium.evaluate(count), "60");
+}
+
+/// An event with more arguments, and more events with names of their own, than a call of a function
+/// takes arguments.
+fn crowd() -> Vec<u8> {
+    const MANY: u64 = 130_000;
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    let mut instant = |time_ns, write: &dyn Fn(&mut TrackEvent<'_>)| {
+        trace.add_packet(|packet| {
+            packet.set_timestamp(time_ns);
+            packet.set_trusted_packet_sequence_id(2);
+            packet.track_event(|event| {
+                event.set_type(track_event::Type::INSTANT);
+                write(event);
+            });
+        });
+    };
+    for number in 1..=MANY {
+        instant(number * 1000, &|event| {
+            event.set_name(&format!("name {}", number + 1_000_000));
+        });
+    }
+    instant((MANY + 100) * 1000, &|event| {
+        event.set_name("crowded");
+        for number in 0..MANY {
+            event.add_debug_annotations(|arg| {
+                arg.set_name("number").set_uint_value(number);
+            });
+        }
+    });
+    drop(trace);
+    buffer.to_vec()
+}
+
+#[test]
+#[ignore = "needs Chromium: ci/view.sh"]
+fn tables_and_details_show_more_than_a_call_takes_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("crowd.pftrace");
+    std::fs::write(&trace, crowd()).unwrap();
+    let page = folder.path().join("crowd.html");
+    view(&trace, &page, &[]);
+    let mut chromium = Chromium::start();
+    chromium.open(&page);
+    let lines = "document.querySelectorAll('#panel tbody tr').length";
+    assert_eq!(chromium.evaluate(lines), 200);
+    chromium.evaluate("document.querySelector('#panel .more').click()");
+    assert_eq!(chromium.evaluate(lines), 5200);
+    let (x, y) = point_of(&mut chromium, "view.find('crowded')[0]");
+    chromium.click(x, y);
+    chromium.settle();
+    let args = chromium.evaluate("document.querySelectorAll('#panel dd').length");
+    assert!(number(&args) > 130_000.0, "{args}");
+    assert_eq!(chromium.complaints(), [""; 0]);
 }
 
 #[test]

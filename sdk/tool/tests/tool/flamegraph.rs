@@ -1,7 +1,7 @@
 //! `tracezero flamegraph`.
 
-use crate::process::run_on;
-use crate::traces::{Files, SHOP};
+use crate::process::{run_on, run_with_input};
+use crate::traces::{Files, SHOP, slices};
 
 #[test]
 fn stacks_are_folded_by_self_time() {
@@ -35,6 +35,25 @@ fn a_picture_is_drawn() {
         "{svg}"
     );
     assert!(svg.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn names_that_look_like_markup_are_text() {
+    let evil = "</title></text><script>alert(1)</script>\u{1b}[2J;";
+    let trace = slices(&[(1, evil), (1, &"long ".repeat(1000))]);
+    let run = run_with_input(&["flamegraph", "-"], &trace).fine();
+    let harmless = run_with_input(&["flamegraph", "-"], &slices(&[(1, "a"), (1, "b")])).fine();
+    for tag in ["<script", "</script", "<text", "</title"] {
+        let count = |text: &str| text.matches(tag).count();
+        assert_eq!(count(run.text()), count(harmless.text()), "{tag}");
+    }
+    assert!(run.text().contains("&lt;script&gt;alert(1)"), "{run:?}");
+    assert!(!run.text().contains('\u{1b}'));
+    let folded = run_with_input(&["flamegraph", "--folded", "-"], &trace).fine();
+    assert!(
+        folded.text().lines().all(|line| line.len() < 300),
+        "{folded:?}"
+    );
 }
 
 #[test]

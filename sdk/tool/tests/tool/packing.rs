@@ -43,6 +43,27 @@ fn a_recording_keeps_its_packets_and_is_packed_anew() {
 }
 
 #[test]
+fn packets_that_do_not_become_smaller_stay_as_they_are() {
+    let mut random = 1_u64;
+    let mut noise = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as u8
+    };
+    // A time stamp, and a field of 100,000 bytes that the schema does not know.
+    let mut packet = vec![0x40, 1, 0xa2, 0x3e, 0xa0, 0x8d, 0x06];
+    packet.extend((0..100_000).map(|_| noise()));
+    let mut trace = vec![0x0a, 0xa7, 0x8d, 0x06];
+    trace.extend(&packet);
+    for options in [&[][..], &["--zstd"]] {
+        let args = [&["compress", "-", "-o", "-"], options].concat();
+        let packed = run_with_input(&args, &trace).fine();
+        assert!(packed.stdout == trace, "{options:?}");
+    }
+}
+
+#[test]
 fn a_level_that_there_is_not_is_refused() {
     let files = Files::new();
     let file = files.with("shop.pftrace", &SHOP.trace());

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, recorded};
+use crate::traces::{Files, SHOP, recorded, slices};
 
 #[test]
 fn a_trace_is_summarized_in_tables() {
@@ -69,6 +69,16 @@ fn programs_get_the_same_as_json() {
     assert_eq!(checkout["self_ns"], 6_000);
     assert_eq!(summary["counters"][0]["last"], 2);
     assert_eq!(summary["losses"]["gaps"], 0);
+}
+
+#[test]
+fn tracks_with_the_most_events_come_first_in_json_too() {
+    let trace = slices(&[(1, "a"), (2, "b"), (2, "c")]);
+    let run = run_with_input(&["summary", "--json", "--top", "1", "-"], &trace).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let tracks = summary["tracks"].as_array().unwrap();
+    assert_eq!(tracks.len(), 1);
+    assert_eq!(tracks[0]["track"], "(0x2)");
 }
 
 #[test]

@@ -35,6 +35,29 @@ impl Files {
     }
 }
 
+/// A trace of slices of a microsecond, one after the other: on which track, and what they are called.
+pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    for (time_ns, (track, name)) in (1000..).step_by(1000).zip(slices) {
+        let ends = [
+            (time_ns, track_event::Type::SLICE_BEGIN),
+            (time_ns + 1000, track_event::Type::SLICE_END),
+        ];
+        for (time_ns, kind) in ends {
+            trace.add_packet(|packet| {
+                packet.set_timestamp(time_ns);
+                packet.set_trusted_packet_sequence_id(2);
+                packet.track_event(|event| {
+                    event.set_type(kind).set_track_uuid(*track).set_name(name);
+                });
+            });
+        }
+    }
+    drop(trace);
+    buffer.to_vec()
+}
+
 /// A recording: its times are those of the machine.
 pub(crate) fn recorded() -> Vec<u8> {
     let _alone = SESSION.lock().unwrap_or_else(PoisonError::into_inner);

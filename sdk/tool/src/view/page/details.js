@@ -11,7 +11,7 @@ function detailsOf(view) {
   const first = element("div", {}, element("h2", {}, swatch, model.name(event) || "(no name)"), pairsOf(factsOf(view, event)));
   const args = model.argsOf(event);
   const second = element("div", {}, element("h3", {}, "Arguments"), args.length > 0 ? argsPairs(args) : element("span", {}, "none"));
-  const third = element("div", {}, chainOf(view, event), ...flowsOf(view, event));
+  const third = element("div", {}, chainOf(view, event), flowsOf(view, event));
   return element("div", { class: "details" }, first, second, third);
 }
 
@@ -34,7 +34,7 @@ function factsOf(view, event) {
 }
 
 function pairsOf(pairs) {
-  return element("dl", { class: "pairs" }, ...pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  return element("dl", { class: "pairs" }, pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 }
 
 function argsPairs(list) {
@@ -44,7 +44,7 @@ function argsPairs(list) {
     nested.classList.add("nested");
     return [element("dt", {}, key), element("dd", {}, value.length === 0 ? "empty" : ""), nested];
   });
-  return element("dl", { class: "pairs" }, ...parts);
+  return element("dl", { class: "pairs" }, parts);
 }
 
 /** The events around this one, from the outermost in. */
@@ -54,7 +54,7 @@ function chainOf(view, event) {
   for (let at = model.parent[event]; at !== NONE && links.length < CHAIN_SHOWN_MAX; at = model.parent[at]) {
     links.unshift(element("li", {}, linkTo(view, at)));
   }
-  const list = links.length > 0 ? element("ul", { class: "chain" }, ...links) : element("span", {}, "nothing: it is outermost");
+  const list = links.length > 0 ? element("ul", { class: "chain" }, links) : element("span", {}, "nothing: it is outermost");
   return element("section", {}, element("h3", {}, "Inside of"), list);
 }
 
@@ -64,7 +64,7 @@ function flowsOf(view, event) {
     const neighbours = [["from", events[at - 1]], ["to", events[at + 1]]].filter(([, other]) => other !== undefined);
     const links = neighbours.map(([direction, other]) => element("li", {}, `${direction} `, linkTo(view, other)));
     const title = `Flow, ${at + 1} of ${events.length}`;
-    return element("section", {}, element("h3", {}, title), element("ul", { class: "chain" }, ...links));
+    return element("section", {}, element("h3", {}, title), element("ul", { class: "chain" }, links));
   });
 }
 

@@ -1,6 +1,7 @@
 // Tables of the panel: they sort by a click on a head, and show a part if there are many lines.
 
 const LINES_AT_FIRST = 200;
+const LINES_MORE = 5000;
 
 /**
  * A table of `lines`. A column is { title, of(line) for order, show(line) for text or node, number }.
@@ -25,13 +26,15 @@ class Table {
     const sign = this.descending ? -1 : 1;
     const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
     const sorted = [...this.lines].sort((a, b) => sign * order(of(a), of(b)));
-    const body = element("tbody", {}, ...sorted.slice(0, this.limit).map((line) => this.lineOf(line)));
-    const table = element("table", {}, element("thead", {}, element("tr", {}, ...this.columns.map((column, i) => this.headOf(column, i)))), body);
+    const body = element("tbody", {}, sorted.slice(0, this.limit).map((line) => this.lineOf(line)));
+    const table = element("table", {}, element("thead", {}, element("tr", {}, this.columns.map((column, i) => this.headOf(column, i)))), body);
     this.node.replaceChildren(table);
     if (sorted.length > this.limit) {
-      const more = element("button", { class: "bar-button more", type: "button" }, `Show all ${formatCount(sorted.length)}`);
+      const left = sorted.length - this.limit;
+      const text = left > LINES_MORE ? `Show ${formatCount(LINES_MORE)} more of ${formatCount(left)}` : `Show all ${formatCount(sorted.length)}`;
+      const more = element("button", { class: "bar-button more", type: "button" }, text);
       more.addEventListener("click", () => {
-        this.limit = Infinity;
+        this.limit += LINES_MORE;
         this.show();
       });
       this.node.append(more);
@@ -59,7 +62,7 @@ class Table {
       cell.append(...[content].flat());
       return cell;
     });
-    const row = element("tr", {}, ...cells);
+    const row = element("tr", {}, cells);
     if (this.chosen) {
       row.className = "link";
       row.title = this.hint;

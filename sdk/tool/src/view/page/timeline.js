@@ -219,7 +219,9 @@ class Timeline {
     context.lineWidth = 1.5;
     context.strokeStyle = context.fillStyle = palette.accent;
     for (const [, events] of model.flowsOf(selected)) {
-      for (let i = 1; i < Math.min(events.length, FLOW_LINKS_MAX); i++) {
+      // Those nearest to the selected one.
+      const first = Math.max(0, events.indexOf(selected) - FLOW_LINKS_MAX / 2);
+      for (let i = first + 1; i < Math.min(events.length, first + FLOW_LINKS_MAX); i++) {
         const from = this.placeOf(events[i - 1]);
         const to = this.placeOf(events[i]);
         if (from && to) this.drawArrow(from.right, from.middle, to.left, to.middle);
@@ -332,10 +334,11 @@ function trackTitle(track) {
   return [track.name, ...ids].join(", ");
 }
 
-/** An element with attributes and children; texts stay texts. */
+/** An element with attributes and children, or lists of such; texts stay texts. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
+  // One by one: a call takes only so many arguments, and a trace may have more.
+  for (const child of children.flat()) made.append(child);
   return made;
 }

@@ -20,7 +20,7 @@ struct Held<V> {
 }
 
 impl<V> InOrder<V> {
-    pub(super) fn new(held_back_max: usize) -> Self {
+    pub(super) const fn new(held_back_max: usize) -> Self {
         Self {
             held_back: BinaryHeap::new(),
             held_back_max,
