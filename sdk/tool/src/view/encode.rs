@@ -12,7 +12,7 @@
 //!            begin of the trace | duration | label | argument set, as differences, 0 is none
 //!            count | instants, as differences    count | unfinished slices, as differences
 //! arguments  count | lengths | bytes of all                    (see `args.rs`)
-//! flows      count | event, as differences | flow
+//! flows      of begins: count | event, as differences | flow        of ends: the same
 //! counters   count | each: track, count, 1 if integers | times, as differences | values: as signed
 //!            differences if integers, else 8 bytes each
 //! ```
@@ -28,9 +28,9 @@ use super::args::ArgsId;
 use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
 use super::rows::{self, Event, Form, Row, Unplaced};
-use super::timeline::{LabelId, Timeline, Track};
+use super::timeline::{FlowList, LabelId, Timeline, Track};
 
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 /// The page counts in floating numbers: times since the begin of the trace are exact up to here.
 const TIME_MAX_NS: u64 = (1 << 53) - 1;
 
@@ -269,13 +269,24 @@ impl Encoder {
     }
 
     fn write_flows(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut numbers: HashMap<u64, u64> = HashMap::new();
+        let mut numbers = HashMap::new();
+        self.write_flow_links(out, FlowList::at_begin, &mut numbers)?;
+        self.write_flow_links(out, FlowList::at_end, &mut numbers)
+    }
+
+    /// The events of flows, for one of their sides. `numbers` has those of flows in the page.
+    fn write_flow_links(
+        &self,
+        out: &mut impl Write,
+        flows_of: fn(&FlowList) -> &[u64],
+        numbers: &mut HashMap<u64, u64>,
+    ) -> io::Result<()> {
         let mut links = Vec::new();
         for (place, event) in (0_i64..).zip(self.events()) {
             let Some(list) = event.flows.checked_sub(1) else {
                 continue;
             };
-            for flow in &self.timeline.flow_lists[list as usize] {
+            for flow in flows_of(&self.timeline.flow_lists[list as usize]) {
                 let next = numbers.len() as u64;
                 links.push((place, *numbers.entry(*flow).or_insert(next)));
             }
@@ -431,7 +442,7 @@ mod tests {
         timeline.begin(facts(1010, frequent, &[77]));
         timeline.end(facts(1030, frequent, &[]));
         timeline.instant(facts(1040, frequent, &[77]));
-        timeline.end(facts(1100, rare, &[]));
+        timeline.end(facts(1100, rare, &[77]));
         timeline.counter(counter, 1050, 5.0);
         timeline.counter(counter, 1000, 7.0);
         timeline
@@ -472,8 +483,10 @@ mod tests {
 
         assert!(columns.list().is_empty(), "no argument sets");
         assert_eq!(columns.varint(), 2);
-        assert_eq!(columns.column(2), [2, 2], "events of flows");
+        assert_eq!(columns.column(2), [2, 2], "events of flows at their begins");
         assert_eq!(columns.column(2), [0, 0], "flows");
+        assert_eq!(columns.varint(), 1);
+        assert_eq!(columns.column(2), [0, 0], "the first ends with the flow");
 
         assert_eq!(columns.list(), [1], "one counter, on the second track");
         assert_eq!(columns.column(2), [2, 1], "two integers");
