@@ -50,6 +50,11 @@ impl Packets {
         Ok(Some(self.reader.last()))
     }
 
+    /// The packet that came last, with its tag and length before it.
+    pub(crate) fn last_frame(&self) -> &[u8] {
+        self.reader.last_frame()
+    }
+
     /// Says what else was damaged, and whether anything was.
     pub(crate) fn finish(self) -> Outcome {
         self.damages.finish()

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
-use crate::output::{OutputFile, stdout};
+use crate::output::{OutputFile, refuse_input, stdout};
 use crate::packets::DamageLog;
 
 use self::encode::Encoder;
@@ -59,6 +59,7 @@ pub(crate) struct Args {
 /// Makes the page.
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let output = output_path(args)?;
+    refuse_input(&output, [args.file.as_path()])?;
     let mut damages = DamageLog::new(&args.file);
     let window = window(args, &damages)?;
     let mut timeline = Timeline::new(title(&args.file), 0, args.max_events);

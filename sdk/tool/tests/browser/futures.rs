@@ -169,7 +169,10 @@ fn the_details_of_a_life_link_to_its_first_and_its_last_poll() {
     chromium.settle();
     let details = "[...document.querySelectorAll('#panel section:last-child li')]
         .map((line) => line.innerText)";
-    let expected = ["to request, 2.000 µs", "at its end from request, 1.000 µs"];
+    let expected = [
+        "to request, 2.000 µs on worker-1",
+        "at its end from request, 1.000 µs on worker-2",
+    ];
     assert_eq!(chromium.evaluate(details), json!(expected));
     let title = "document.querySelector('#panel section:last-child h3').innerText.toLowerCase()";
     assert_eq!(chromium.evaluate(title), "flow, 1 and 5 of 5");
@@ -178,7 +181,10 @@ fn the_details_of_a_life_link_to_its_first_and_its_last_poll() {
     chromium.settle();
     let track = "view.event(view.selected()).track";
     assert_eq!(chromium.evaluate(track), "worker-2");
-    let expected = ["from request, 1.000 µs", "to the end of request, 7.000 µs"];
+    let expected = [
+        "from request, 1.000 µs on worker-10",
+        "to the end of request, 7.000 µs",
+    ];
     assert_eq!(chromium.evaluate(details), json!(expected));
     assert_eq!(chromium.complaints(), [""; 0]);
 }

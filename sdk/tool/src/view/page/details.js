@@ -59,11 +59,13 @@ function chainOf(view, event) {
 }
 
 function flowsOf(view, event) {
-  return view.model.flows.of(event).map(({ points, own }) => {
+  const { model } = view;
+  const trackOf = (other) => model.tracks[model.trackOf(other)].name;
+  return model.flows.of(event).map(({ points, own }) => {
     const links = own.flatMap((at) => {
       const here = points[at] & 1 ? "at its end " : "";
       const neighbours = [["from ", points[at - 1]], ["to ", points[at + 1]]].filter(([, other]) => other !== undefined);
-      return neighbours.map(([direction, other]) => element("li", {}, here, direction, other & 1 ? "the end of " : "", linkTo(view, other >>> 1)));
+      return neighbours.map(([direction, other]) => element("li", {}, here, direction, other & 1 ? "the end of " : "", linkTo(view, other >>> 1), ` on ${trackOf(other >>> 1)}`));
     });
     const title = `Flow, ${own.map((at) => formatCount(at + 1)).join(" and ")} of ${formatCount(points.length)}`;
     return element("section", {}, element("h3", {}, title), element("ul", { class: "chain" }, links));
