@@ -81,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     order.finish(|event| add(event, reader.tracks()));
     slices.finish(|slice| stacks.borrow_mut().end(slice.value, slice.self_ns));
 
+    damages.require_packets(reader.packets())?;
     let stacks = stacks.into_inner();
     if stacks.left_out > 0 {
         let count = stacks.left_out;

@@ -188,6 +188,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     order.finish(|event| slices.add(event, |_| (), &mut add));
     slices.finish(add);
     summary.packets = reader.packets();
+    damages.require_packets(summary.packets)?;
     summary.bytes = reader.offset();
     summary.slices = slices.counts();
     summary.late_events = order.late();

@@ -29,6 +29,7 @@ use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
 use super::rows::{self, Event, Form, Row, Unplaced};
 use super::timeline::{FlowList, LabelId, Timeline, Track};
+use crate::units::seconds;
 
 const FORMAT_VERSION: u64 = 2;
 /// The page counts in floating numbers: times since the begin of the trace are exact up to here.
@@ -101,11 +102,14 @@ impl Encoder {
         if left_out.events == 0 {
             return String::new();
         }
+        let events = match left_out.events {
+            1 => "1 later event is".to_owned(),
+            events => format!("{events} later events are"),
+        };
+        let from = seconds(left_out.from_ns.saturating_sub(timeline_start_ns));
         format!(
-            "{} later events are left out: the page was made with a limit. `--from {:.3}` begins with \
-             the first of them, `--max-events` raises the limit.",
-            left_out.events,
-            seconds_between(timeline_start_ns, left_out.from_ns),
+            "{events} left out: the page was made with a limit. `--from {from}` begins with the first \
+             of them, `--max-events` raises the limit."
         )
     }
 
@@ -348,11 +352,6 @@ impl Encoder {
     }
 }
 
-/// Rounded down, so that `--from` with it leaves nothing out.
-pub(crate) fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    (to_ns.saturating_sub(from_ns) / 1_000_000) as f64 / 1e3
-}
-
 fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
     numbers[label.0 as usize]
 }
@@ -541,9 +540,9 @@ mod tests {
         timeline.ensure_tracks(1);
         let track = TrackIndex(0);
         timeline.counter(track, 1_000_000_000, 1.0);
-        timeline.counter(track, 3_500_000_000, 1.0);
+        timeline.counter(track, 3_500_000_007, 1.0);
         let text = Encoder::new(timeline).left_out_text();
-        assert!(text.starts_with("1 later events are left out"), "{text}");
-        assert!(text.contains("--from 2.500"), "{text}");
+        assert!(text.starts_with("1 later event is left out"), "{text}");
+        assert!(text.contains("`--from 2.500000007`"), "{text}");
     }
 }

@@ -113,6 +113,8 @@ pub(crate) struct EventFacts<'a> {
 pub(crate) struct Timeline {
     pub(crate) title: String,
     pub(crate) file_bytes: u64,
+    /// Packets of the file.
+    pub(crate) packets: u64,
     pub(crate) strings: StringTable,
     pub(crate) args: ArgsTable,
     pub(crate) tracks: Vec<Track>,
@@ -156,6 +158,7 @@ impl Timeline {
         Self {
             title,
             file_bytes,
+            packets: 0,
             strings: StringTable::default(),
             args: ArgsTable::default(),
             tracks: Vec::new(),
