@@ -26,6 +26,18 @@
 //! the session finishes. While no session runs, a trace point costs one relaxed load. Nothing that
 //! is lost is lost silently: it is counted, marked in the trace, and listed by the [`Report`].
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tracing` | `layer`: spans and events of the `tracing` crate |
+//! | `testing` | the module `testing`: tests on traces |
+//! | `reader` | the module `reader`: reading and checking traces |
+//! | `signals` | `FlightRecorderBuilder::snapshot_on_signal` |
+//! | `text-config` | [`TraceConfig::from_text`](TraceConfig) |
+//! | `deflate`, `zstd` | [`Compression`] |
+//! | `off` | nothing is recorded: macros and trace points compile to nothing |
+//!
 //! # What happens to an event
 //!
 //! The macro writes it through a generated writer ([`protos`]) into a chunk of memory that its

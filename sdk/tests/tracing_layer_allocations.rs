@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tracezero::{BufferConfig, TraceConfig};
 use tracing::field::Empty;
-use tracing::{info, info_span, trace};
+use tracing::{Level, event, info, info_span, trace};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
 
@@ -24,12 +24,13 @@ const ROUNDS: u32 = 20_000;
 /// Records some spans and events; takes the number of the round.
 type Record = fn(u32);
 
-const FORMS: [(&str, Record); 5] = [
+const FORMS: [(&str, Record); 6] = [
     ("spans", spans),
     ("values that come later", late_values),
     ("spans left out of order", out_of_order),
     ("events", events),
     ("counters", counters),
+    ("records of log", log_records),
 ];
 
 fn spans(round: u32) {
@@ -59,6 +60,19 @@ fn events(round: u32) {
 
 fn counters(round: u32) {
     trace!(counter.rounds = round);
+}
+
+/// As the crate `tracing-log` makes them.
+fn log_records(round: u32) {
+    event!(
+        name: "log event",
+        target: "log",
+        Level::INFO,
+        log.target = "library",
+        log.file = "library.rs",
+        log.line = 17,
+        "message {round}"
+    );
 }
 
 /// In a ring that overwrites, where every quarter defines names anew.

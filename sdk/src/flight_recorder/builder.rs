@@ -152,8 +152,9 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Snapshots of the same name are at least so far apart, 10 s by default: others are refused as
-    /// [`FlightError::TooSoon`], and counted. More than 64 names share one interval.
+    /// Snapshots of the same name are at least so far apart, 10 s by default, whether they could be
+    /// written or not: others are refused as [`FlightError::TooSoon`], and counted. More than 64
+    /// names share one interval.
     pub const fn min_interval(mut self, interval: Duration) -> Self {
         self.min_interval = interval;
         self
@@ -172,7 +173,8 @@ impl FlightRecorderBuilder {
     }
 
     /// Takes a snapshot of the name `signal USR2`, or as the signal is called, when the process
-    /// gets that signal; the process goes on.
+    /// gets that signal; the process goes on. Once the recorder has ended, the signal does nothing:
+    /// what it would have done before is not restored.
     #[cfg(feature = "signals")]
     pub fn snapshot_on_signal(mut self, signal: Signal) -> Self {
         self.signals.push(signal);

@@ -1,5 +1,6 @@
 //! The files of snapshots: their names, and how many of them there may be.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -107,39 +108,28 @@ impl Folder {
         snapshot: &str,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<PathBuf, FlightError> {
-        let name = self.names.next(snapshot);
-        let path = self.path.join(&name);
-        let partial = self.path.join(name + PARTIAL_SUFFIX);
-        let written = write_file(&partial, write).and_then(|()| fs::rename(&partial, &path));
-        match written {
-            Ok(()) => Ok(path),
-            Err(source) => {
-                // What is incomplete is of no use. That it cannot be removed changes nothing.
-                let _ = fs::remove_file(&partial);
-                Err(file_error(&path, source))
-            }
-        }
+        write_whole(&self.path.join(self.names.next(snapshot)), write)
     }
 
-    /// Removes the oldest files, until there are no more than there may be.
-    pub(super) fn remove_surplus(&self) -> Result<(), FlightError> {
+    /// Removes the oldest files, until there are no more than there may be. The `newest` one stays,
+    /// whatever the clocks of others said that wrote into this folder.
+    pub(super) fn remove_surplus(&self, newest: &Path) -> Result<(), FlightError> {
         let directory_error = |source| FlightError::Directory {
             path: self.path.clone(),
             source: Arc::new(source),
         };
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(directory_error)? {
-            let entry = entry.map_err(directory_error)?;
-            if let Some(age) = entry
-                .file_name()
-                .to_str()
-                .and_then(|it| self.names.age_of(it))
+            let path = entry.map_err(directory_error)?.path();
+            let name = path.file_name().and_then(OsStr::to_str);
+            if path != newest
+                && let Some(age) = name.and_then(|name| self.names.age_of(name))
             {
-                files.push((age, entry.path()));
+                files.push((age, path));
             }
         }
         files.sort();
-        let surplus = files.len().saturating_sub(self.limit);
+        let surplus = (files.len() + 1).saturating_sub(self.limit);
         for (_, path) in files.drain(..surplus) {
             match fs::remove_file(&path) {
                 // Another process with the same folder was faster.
@@ -151,13 +141,35 @@ impl Folder {
     }
 }
 
-/// Writes into the file at `path`, which is created, or replaced if it exists.
+/// Writes the file at `path`, which is created, or replaced if it exists. A pipe, a device or what
+/// a link leads to is written into.
 pub(super) fn write_to(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<PathBuf, FlightError> {
-    write_file(path, write).map_err(|source| file_error(path, source))?;
-    Ok(path.to_owned())
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        write_file(path, write).map_err(|source| file_error(path, source))?;
+        return Ok(path.to_owned());
+    }
+    write_whole(path, write)
+}
+
+/// Writes a file. It has its name only when it is complete.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<PathBuf, FlightError> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(PARTIAL_SUFFIX);
+    let partial = PathBuf::from(partial);
+    match write_file(&partial, write).and_then(|()| fs::rename(&partial, path)) {
+        Ok(()) => Ok(path.to_owned()),
+        Err(source) => {
+            // What is incomplete is of no use. That it cannot be removed changes nothing.
+            let _ = fs::remove_file(&partial);
+            Err(file_error(path, source))
+        }
+    }
 }
 
 fn write_file(

@@ -99,7 +99,11 @@ impl History {
     fn has_lapped(&self) -> bool {
         let now = self.control.buffer_fill();
         let mut pairs = self.fill_then.iter().zip(&now);
-        pairs.all(|(then, now)| now.written_bytes - then.written_bytes >= now.size_bytes)
+        pairs.all(|(then, now)| {
+            // A snapshot of the session has the buffer that counted; another one counts anew.
+            let since = now.written_bytes.checked_sub(then.written_bytes);
+            since.unwrap_or(now.written_bytes) >= now.size_bytes
+        })
     }
 }
 

@@ -38,8 +38,8 @@ impl<'r> SnapshotRequest<'r> {
     }
 
     /// Writes this file, which is created, or replaced if it exists, instead of one in the
-    /// recorder's folder. Neither the interval between snapshots nor the number of files counts for
-    /// it.
+    /// recorder's folder. A pipe or a device is written into. Neither the interval between snapshots
+    /// nor the number of files counts for it.
     pub fn to_file(mut self, path: impl AsRef<Path>) -> Self {
         self.request.path = Some(path.as_ref().to_owned());
         self

@@ -38,9 +38,9 @@ impl Saver {
             };
             // The keeper may forget them.
             drop(parts);
-            if outcome.is_ok()
+            if let Ok(newest) = &outcome
                 && request.path.is_none()
-                && let Err(error) = self.folder.remove_surplus()
+                && let Err(error) = self.folder.remove_surplus(newest)
             {
                 self.desk.note_failure(error);
             }

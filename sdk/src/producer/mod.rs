@@ -10,7 +10,10 @@
 //! store of the chunk's packet count, besides its bytes. Everything else happens once per chunk.
 
 // Who writes, and for which sessions.
-mod data_sources; // which data sources there are, and which sessions record them
+mod active_slots; // which sessions record something, as a mask
+mod data_source_state; // what is kept for a type of data source
+mod data_sources; // data sources, call sites and services come and go
+mod registry; // which there are, and which sessions record them
 mod realm; // which service in this process
 mod process_producer; // what the service asks of them
 mod pending_flushes; // which of them have not flushed yet
@@ -33,21 +36,23 @@ mod testing; // a service that reassembles packets
 mod tests; // the whole journey, with many threads
 
 pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};
+#[cfg(feature = "testing")]
+pub(crate) use active_slots::CAPTURE_SLOT;
+pub(crate) use active_slots::{ActiveSlots, generation};
 pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
-pub use data_sources::DataSourceState;
+pub use data_source_state::DataSourceState;
 pub(crate) use data_sources::{
-    ActiveSlots, activate_triggers, connect, declarations_changed, generation, go_quiet,
-    register_call_site, register_switch,
+    activate_triggers, connect, declarations_changed, go_quiet, register_call_site, register_switch,
 };
 #[cfg(feature = "testing")]
-pub(crate) use data_sources::{CAPTURE_SLOT, disconnect, reach_in_capture};
+pub(crate) use data_sources::{disconnect, reach_in_capture};
 pub(crate) use process_producer::{
     ProcessProducer, instance_flushed, instance_started, instance_stopped,
 };
 pub(crate) use realm::Realm;
 #[cfg(feature = "testing")]
 pub(crate) use thread_writers::{
-    Attached, attach, captured_in, current_capture, is_in_other_capture,
+    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
 };
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

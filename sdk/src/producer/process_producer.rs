@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::data_sources::{self, REGISTRY};
 use super::pending_flushes::PendingFlushes;
 use super::realm::Realm;
+use super::registry::{self, REGISTRY};
 use super::thread_writers;
 use super::{Arbiter, WriterTotals};
 use crate::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
@@ -153,7 +153,7 @@ pub(crate) fn instance_started((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    if let Some(service) = data_sources::service(realm) {
+    if let Some(service) = registry::service(realm) {
         service.notify_started(id);
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn instance_stopped((realm, id): (Realm, InstanceId)) {
     };
     thread_writers::leave_ended_sessions();
     acknowledge_flushes(realm, |flushes| flushes.forget(id));
-    if let Some(service) = data_sources::service(realm) {
+    if let Some(service) = registry::service(realm) {
         service.notify_stopped(id);
     }
     // With nothing locked: it may be the last of what the application has made.

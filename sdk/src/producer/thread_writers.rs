@@ -15,10 +15,12 @@ use self::attachments::Attachments;
 pub(super) use self::attachments::capture_without_instance;
 #[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
-    Attached, attach, captured_in, current_capture, is_in_other_capture,
+    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
 };
-use super::data_sources::{self, CAPTURE_SLOT, DataSourceState};
+use super::active_slots::{CAPTURE_SLOT, generation};
+use super::data_source_state::DataSourceState;
 use super::realm::Realm;
+use super::registry;
 use super::trace_writer::TraceWriter;
 use crate::data_source::contain;
 use crate::forked_child;
@@ -66,7 +68,7 @@ pub(crate) fn with_instances(
     if reentry::is_inside() {
         return note_nested();
     }
-    let generation = data_sources::generation();
+    let generation = generation();
     let traced = WRITERS.try_with(|writers| {
         let Ok(mut writers) = writers.try_borrow_mut() else {
             return false;
@@ -120,7 +122,7 @@ pub(crate) fn nested_count() -> u64 {
 
 /// Commits what this thread wrote for sessions that have stopped.
 pub(crate) fn leave_ended_sessions() {
-    let generation = data_sources::generation();
+    let generation = generation();
     // A thread that is tracing, or ending, commits by itself later.
     let _ = WRITERS.try_with(|writers| {
         if let Ok(mut writers) = writers.try_borrow_mut() {
@@ -164,7 +166,7 @@ impl ThreadWriters {
         } else {
             Some(Realm::PROCESS)
         };
-        let target = realm.and_then(|realm| data_sources::target(realm, data_source, slot));
+        let target = realm.and_then(|realm| registry::target(realm, data_source, slot));
         let Some(target) = target else {
             return;
         };
@@ -199,7 +201,7 @@ impl ThreadWriters {
         for instance in &mut self.instances {
             let ended = instance
                 .as_ref()
-                .is_some_and(|it| !data_sources::is_current(it.generation));
+                .is_some_and(|it| !registry::is_current(it.generation));
             if ended {
                 // Drops what the application keeps there, too.
                 contain(|| *instance = None);
@@ -223,5 +225,11 @@ impl ThreadWriters {
 impl Drop for ThreadWriters {
     fn drop(&mut self) {
         self.leave_to_parent();
+        // Drops what the application keeps there, too. The process would not survive a panic in it.
+        for instance in &mut self.instances {
+            contain(|| *instance = None);
+        }
+        #[cfg(feature = "testing")]
+        self.attachments.drop_all();
     }
 }

@@ -21,13 +21,26 @@ pub fn capture() -> Capture {
     capture_with(TraceConfig::default())
 }
 
-/// The same with a configuration: for sizes of buffers, and for what data sources are told.
+/// The same with a configuration: for sizes of buffers, and for what data sources are told. The
+/// [default one](TraceConfig::default) is a ring of 32 MiB for every data source.
 ///
 /// Categories are not chosen by it: a capture has all of them.
 ///
+/// ```
+/// use tracezero::testing::capture_with;
+/// use tracezero::{BufferConfig, TraceConfig, instant};
+///
+/// // Also data sources that it does not list.
+/// let config = TraceConfig::new().buffer(BufferConfig::discard(64)).record_all();
+/// let capture = capture_with(config);
+/// instant!("app", "captured");
+/// capture.finish().instant("captured").once();
+/// ```
+///
 /// # Panics
 ///
-/// As [`capture`], and if the configuration contradicts itself.
+/// As [`capture`], and if the configuration contradicts itself, captures nothing, or asks for a file
+/// or triggers.
 #[track_caller]
 pub fn capture_with(config: TraceConfig) -> Capture {
     match Capture::start(config) {
@@ -120,7 +133,8 @@ impl CaptureHandle {
     #[must_use]
     pub fn current() -> Option<Self> {
         let realm = producer::current_capture()?;
-        Some(Self { realm })
+        // The thread may not have noticed that it is over.
+        producer::is_capture(realm).then_some(Self { realm })
     }
 
     /// Captures what the calling thread traces as long as the guard lives. If the thread is attached to

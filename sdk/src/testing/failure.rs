@@ -87,7 +87,9 @@ pub(super) fn tree(trace: &Trace, marked: &[Event<'_>]) -> String {
     for &index in &marked {
         let event = trace.event(index);
         shown.insert(index);
-        shown.extend(event.ancestors().map(|around| around.index));
+        // What is around something that is shown is shown.
+        let mut ancestors = event.ancestors().map(|around| around.index);
+        while ancestors.next().is_some_and(|around| shown.insert(around)) {}
         shown.extend(event.children().map(|inside| inside.index));
     }
     let mut tracks: Vec<(&str, &[usize])> = trace
@@ -115,7 +117,7 @@ pub(super) fn tree(trace: &Trace, marked: &[Event<'_>]) -> String {
             printer.out.push_str("\n  ");
             printer.out.push_str(label);
         }
-        printer.siblings(roots, 1);
+        printer.trees(roots);
     }
     let Printer {
         mut out, left_out, ..
@@ -135,8 +137,10 @@ struct Printer<'t> {
 }
 
 impl Printer<'_> {
-    fn siblings(&mut self, indices: &[usize], depth: usize) {
-        for &index in indices {
+    fn trees(&mut self, roots: &[usize]) {
+        // In the order of their lines, the next one last. A trace may nest deeper than a stack.
+        let mut next: Vec<(usize, usize)> = roots.iter().rev().map(|&index| (index, 1)).collect();
+        while let Some((index, depth)) = next.pop() {
             let event = self.trace.event(index);
             if self.shown.contains(&index) && self.lines < LINES_MAX {
                 self.lines += 1;
@@ -155,7 +159,8 @@ impl Printer<'_> {
             } else {
                 self.left_out += 1;
             }
-            self.siblings(&event.data().children, depth + 1);
+            let children = event.data().children.iter().rev();
+            next.extend(children.map(|&child| (child, depth + 1)));
         }
     }
 }

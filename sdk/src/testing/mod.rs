@@ -72,7 +72,7 @@
 //! ```
 //!
 //! A capture inside of a capture takes over until it ends. A span ends in the capture that it began in,
-//! wherever its guard is dropped.
+//! wherever its guard is dropped; so does that of a future, while its polls are captured where they run.
 //!
 //! When a capture ends, by [`Capture::finish`], by a drop or by a panic of the test, it waits for no thread:
 //! what they wrote so far is in the trace, and what they write from then on is in none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
-use crate::consumer::{Report, TraceConfig};
+use crate::consumer::{ConfigError, Report, TraceConfig};
 use crate::error::Error;
 use crate::forked_child;
 use crate::ids::SessionId;
@@ -31,6 +31,7 @@ pub(super) struct CaptureSession {
 impl CaptureSession {
     /// Has everything recorded that threads do which are attached to its realm.
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
+        check(&config)?;
         let recording = Arc::new(Recording::new(config)?);
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
@@ -80,6 +81,36 @@ impl CaptureSession {
         // Nested trace points are counted for the process, and say nothing about this capture.
         let report = Report::new(counts, trace.len() as u64, stats.sequences, 0);
         (trace, report)
+    }
+}
+
+/// Refuses what would capture nothing, or does something else than capture.
+fn check(config: &TraceConfig) -> Result<(), ConfigError> {
+    if config.data_sources.is_empty() && !config.records_all {
+        return Err(ConfigError::Invalid {
+            field: "data_sources".to_owned(),
+            reason: "is empty, so nothing is captured: add data sources, or `record_all`"
+                .to_owned(),
+        });
+    }
+    let refused = [
+        (
+            config.trigger_config.is_some(),
+            "trigger_config",
+            "triggers reach sessions of the process, and no capture",
+        ),
+        (
+            config.write_into_file,
+            "write_into_file",
+            "`Capture::finish` returns the trace",
+        ),
+    ];
+    match refused.into_iter().find(|(is_there, ..)| *is_there) {
+        Some((_, field, remedy)) => Err(ConfigError::Unsupported {
+            field: field.to_owned(),
+            remedy,
+        }),
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use super::site::Site;
 use super::spans::SlotIndex;
 use crate::clock;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, Placement};
+use crate::track_event::{Begun, Encoded, EventTime, Flow};
 
 thread_local! {
     /// Outermost first. Borrowed while events are written: what the tracer itself calls records no
@@ -42,9 +42,14 @@ pub(super) fn enter(begin: impl FnOnce() -> Option<Entered>) {
     });
 }
 
-/// Has `end` end the slice of a span.
+/// Has `end` end the slice of a span, and `go_on` begin further ones for the spans inside, if any.
 #[inline]
-pub(super) fn exit(layer: u32, id: u64, end: impl FnOnce(&Entered, EventTime)) {
+pub(super) fn exit(
+    layer: u32,
+    id: u64,
+    end: impl FnOnce(&Entered, EventTime),
+    go_on: impl Fn(&Entered, EventTime),
+) {
     let is_left = |it: &Entered| it.id == id && it.layer == layer;
     let _ = ENTERED.try_with(|entered| {
         let Ok(mut entered) = entered.try_borrow_mut() else {
@@ -55,7 +60,7 @@ pub(super) fn exit(layer: u32, id: u64, end: impl FnOnce(&Entered, EventTime)) {
                 end(innermost, EventTime::Now(clock::event_now_ns()));
                 entered.pop();
             }
-            Some(_) => exit_around(&mut entered, is_left, end),
+            Some(_) => exit_around(&mut entered, is_left, end, go_on),
             // Recording began after the enter.
             None => {}
         }
@@ -68,6 +73,7 @@ fn exit_around(
     entered: &mut Vec<Entered>,
     is_left: impl Fn(&Entered) -> bool,
     end: impl FnOnce(&Entered, EventTime),
+    go_on: impl Fn(&Entered, EventTime),
 ) {
     let Some(at) = entered.iter().rposition(is_left) else {
         return;
@@ -77,8 +83,8 @@ fn exit_around(
         inner.end(time, &[]);
     }
     end(&entered.remove(at), time);
-    for inner in entered.iter_mut().skip(at) {
-        inner.go_on(time);
+    for inner in entered.iter().skip(at) {
+        go_on(inner, time);
     }
 }
 
@@ -92,13 +98,14 @@ impl Entered {
         }
     }
 
-    /// Begins another slice in place of one that had to end.
+    /// Begins another slice of this name in place of one that had to end, in the sessions that have
+    /// seen that one.
     #[cold]
-    fn go_on(&mut self, time: EventTime) {
-        let slots = self.begun.map_or(0, Begun::active_slots);
+    pub(super) fn go_on(&self, begun: Begun, time: EventTime, name: &str) {
         let parts = Encoded::new(&[], self.flow.as_slice());
-        let call_site = &self.site.call_site;
-        call_site.begin_encoded(slots, time, &Placement::new(), parts);
-        self.begun = Begun::in_slots(slots);
+        let (call_site, placement) = self.site.named(name);
+        begun.each(begun.active_slots(), |instance| {
+            call_site.begin_encoded_in(instance, time, &placement, parts);
+        });
     }
 }

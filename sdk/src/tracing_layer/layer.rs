@@ -10,9 +10,11 @@ use tracing_subscriber::registry::LookupSpan;
 use super::entered::{self, Entered};
 use super::event::record_event;
 use super::fields::{NameFields, Scratch, with_scratch};
+use super::life::begin_life;
 use super::site::{Site, site_of};
 use super::spans::{FirstEnter, SpanState, Spans};
 use crate::clock;
+use crate::forked_child;
 use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
@@ -141,7 +143,8 @@ impl TracingLayer {
         let begun = Begun::in_slots(slots);
         self.note_enter(&mut span, site, time, begun);
         if self.async_spans == AsyncSpans::Both && site.is_asynchronous() {
-            self.begin_life(&mut span, site, slots, time, id, context);
+            let parent = || self.parent_track(id, context);
+            begin_life(&mut span, site, slots, time, parent);
         }
         if span.life.is_some() || site.is_unknown() {
             slot.needs_end();
@@ -203,13 +206,34 @@ impl TracingLayer {
     /// A thread leaves a span.
     #[inline]
     fn exit(&self, id: &Id) {
-        entered::exit(self.number, id.into_u64(), |left, time| {
+        let end = |left: &Entered, time| {
             let late = self.spans.at(left.slot, left.id);
-            match late.filter(|slot| slot.args_len() > left.args_len) {
+            let late = late.filter(|slot| {
+                // In a forked child, another thread of the parent may have had it locked.
+                slot.args_len() > left.args_len && !forked_child::is_quiet()
+            });
+            match late {
                 Some(slot) => left.end(time, slot.lock().args_after(left.args_len)),
                 None => left.end(time, &[]),
             }
-        });
+        };
+        let go_on = |inner: &Entered, time| self.go_on(inner, time);
+        entered::exit(self.number, id.into_u64(), end, go_on);
+    }
+
+    /// A thread has left a span that is around this one, whose slice had to end with it.
+    #[cold]
+    fn go_on(&self, inner: &Entered, time: EventTime) {
+        let Some(begun) = inner.begun.filter(|begun| begun.active_slots() != 0) else {
+            return;
+        };
+        // Those of another layer are called as their call site.
+        let is_own = inner.layer == self.number;
+        let slot = is_own.then(|| self.spans.at(inner.slot, inner.id));
+        match slot.flatten() {
+            Some(slot) => inner.go_on(begun, time, &slot.lock().name),
+            None => inner.go_on(begun, time, ""),
+        }
     }
 
     /// A span has ended.

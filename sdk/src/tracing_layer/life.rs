@@ -13,88 +13,96 @@ use crate::producer;
 use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
 
 impl TracingLayer {
-    /// Begins the slice of an asynchronous span on a track of its own, in those sessions of `slots`
-    /// that have not seen it begin.
-    pub(super) fn begin_life<S>(
-        &self,
-        span: &mut SpanState,
-        site: &'static Site,
-        slots: u32,
-        time: EventTime,
-        id: &Id,
-        context: &Context<'_, S>,
-    ) where
-        S: Subscriber + for<'l> LookupSpan<'l>,
-    {
-        let flow = *span.flow.get_or_insert_with(Flow::new);
-        let first_enter = span.first_enter;
-        if span.life.is_none() {
-            let parent = self
-                .parent_track(id, context)
-                .unwrap_or_else(Track::process);
-            span.life = Some(Life {
-                track: match span.name.as_str() {
-                    "" => parent.unique_child(site.call_site.name()),
-                    name => parent.unique_child(name.to_owned()),
-                },
-                begun: None,
-                args_len: span.args.len(),
-            });
-        }
-        let (call_site, placement) = site.named(&span.name);
-        let Some(life) = &mut span.life else { return };
-        let mut is_seen_by_all = true;
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            is_seen_by_all &= life.begun.is_some_and(|begun| begun.includes(instance));
-        });
-        if is_seen_by_all {
-            return;
-        }
-        let mut seen_by = life.begun.and_then(Begun::still_recording);
-        let placement = placement.on(&life.track);
-        let flows = [flow];
-        let parts = Encoded::new(&span.args, &flows);
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            if seen_by.is_some_and(|seen_by| seen_by.includes(instance)) {
-                return;
-            }
-            let began = first_enter
-                .filter(|first| first.timestamp_ns < time.timestamp_ns())
-                .filter(|first| {
-                    first
-                        .seen_by
-                        .is_some_and(|seen_by| seen_by.includes(instance))
-                });
-            let began = match began {
-                // Before the first slice on a thread, so that the flow comes from here.
-                Some(first) => EventTime::At(first.timestamp_ns - 1),
-                None => time,
-            };
-            call_site.begin_encoded_in(instance, began, &placement, parts);
-            seen_by = Begun::union(seen_by, Begun::in_instance(instance));
-        });
-        life.begun = seen_by;
-    }
-
     /// The track of the innermost asynchronous span around this one.
-    fn parent_track<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Track>
+    pub(super) fn parent_track<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Track>
     where
         S: Subscriber + for<'l> LookupSpan<'l>,
     {
-        let mut around = context.span(id)?.scope().skip(1);
-        around.find_map(|span| {
-            // A span's lock is held while those around it are locked, and never the other way.
-            let (_, slot) = self.spans.find(span.id().into_u64())?;
-            let mut state = slot.lock();
-            let site = state.site?;
-            if state.life.is_none() && state.first_enter.is_some() && site.may_be_asynchronous() {
-                // As long as a span inside goes on, it will most likely be entered again.
-                let slots = site.call_site.active_slots();
-                let time = EventTime::Now(clock::event_now_ns());
-                self.begin_life(&mut state, site, slots, time, &span.id(), context);
-                slot.needs_end();
+        let mut parent = None;
+        // From the inside out. A span's lock is held while those around it are locked, and never the
+        // other way.
+        let mut beginning = Vec::new();
+        for around in context.span(id)?.scope().skip(1) {
+            let Some((_, slot)) = self.spans.find(around.id().into_u64()) else {
+                continue;
+            };
+            let state = slot.lock();
+            if let Some(life) = &state.life {
+                parent = Some(life.track.clone());
+                break;
             }
-            state.life.as_ref().map(|life| life.track.clone())
-        })
+            // As long as a span inside goes on, it will most likely be entered again.
+            if state.first_enter.is_some() && state.site.is_some_and(Site::may_be_asynchronous) {
+                beginning.push(slot);
+            }
+        }
+        for slot in beginning.into_iter().rev() {
+            let mut state = slot.lock();
+            let Some(site) = state.site else { continue };
+            let slots = site.call_site.active_slots();
+            let time = EventTime::Now(clock::event_now_ns());
+            begin_life(&mut state, site, slots, time, || parent);
+            slot.needs_end();
+            parent = state.life.as_ref().map(|life| life.track.clone());
+        }
+        parent
     }
+}
+
+/// Begins the slice of an asynchronous span on a track of its own, below that of `parent`, in those
+/// sessions of `slots` that have not seen it begin.
+#[inline]
+pub(super) fn begin_life(
+    span: &mut SpanState,
+    site: &'static Site,
+    slots: u32,
+    time: EventTime,
+    parent: impl FnOnce() -> Option<Track>,
+) {
+    let flow = *span.flow.get_or_insert_with(Flow::new);
+    let first_enter = span.first_enter;
+    if span.life.is_none() {
+        let parent = parent().unwrap_or_else(Track::process);
+        span.life = Some(Life {
+            track: match span.name.as_str() {
+                "" => parent.unique_child(site.call_site.name()),
+                name => parent.unique_child(name.to_owned()),
+            },
+            begun: None,
+            args_len: span.args.len(),
+        });
+    }
+    let (call_site, placement) = site.named(&span.name);
+    let Some(life) = &mut span.life else { return };
+    let mut is_seen_by_all = true;
+    producer::with_instances(&TRACK_EVENT, slots, |instance| {
+        is_seen_by_all &= life.begun.is_some_and(|begun| begun.is_known_to(instance));
+    });
+    if is_seen_by_all {
+        return;
+    }
+    let mut seen_by = life.begun.and_then(Begun::still_recording);
+    let placement = placement.on(&life.track);
+    let flows = [flow];
+    let parts = Encoded::new(&span.args, &flows);
+    producer::with_instances(&TRACK_EVENT, slots, |instance| {
+        if seen_by.is_some_and(|seen_by| seen_by.is_known_to(instance)) {
+            return;
+        }
+        let began = first_enter
+            .filter(|first| first.timestamp_ns < time.timestamp_ns())
+            .filter(|first| {
+                first
+                    .seen_by
+                    .is_some_and(|seen_by| seen_by.includes(instance))
+            });
+        let began = match began {
+            // Before the first slice on a thread, so that the flow comes from here.
+            Some(first) => EventTime::At(first.timestamp_ns - 1),
+            None => time,
+        };
+        call_site.begin_encoded_in(instance, began, &placement, parts);
+        seen_by = Begun::union(seen_by, Begun::in_instance(instance));
+    });
+    life.begun = seen_by;
 }

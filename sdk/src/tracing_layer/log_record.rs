@@ -1,6 +1,7 @@
 //! Records of `log`, which `tracing-log` makes events of: all of a level have one call site, and
 //! their places as fields.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -21,11 +22,21 @@ type Places = HashMap<u64, Vec<&'static Site>>;
 static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
+thread_local! {
+    /// What a thread writes places into.
+    static PLACE: Cell<Place> = const { Cell::new(Place::new()) };
+}
+
 /// The call site of a record; `None` if there are too many.
+#[inline(never)] // Other events need none of it.
 pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
-    let mut place = Place::default();
+    // Without the thread's own at its end.
+    let mut place = PLACE.try_with(Cell::take).unwrap_or_default();
+    place.clear();
     event.record(&mut place);
-    place.site(*event.metadata().level())
+    let site = place.site(*event.metadata().level());
+    let _ = PLACE.try_with(|kept| kept.set(place));
+    site
 }
 
 /// Where a record comes from.
@@ -37,7 +48,22 @@ struct Place {
 }
 
 impl Place {
-    fn site(self, level: Level) -> Option<&'static Site> {
+    const fn new() -> Self {
+        Self {
+            target: String::new(),
+            file: String::new(),
+            line: 0,
+        }
+    }
+
+    /// Memory is kept.
+    fn clear(&mut self) {
+        self.target.clear();
+        self.file.clear();
+        self.line = 0;
+    }
+
+    fn site(&self, level: Level) -> Option<&'static Site> {
         let hash = HASHER.hash_one((&self.target, &self.file, self.line, level.as_str()));
         let mut places = PLACES.lock();
         let is_full = places.len() >= PLACES_MAX;
@@ -47,7 +73,8 @@ impl Place {
             return known.copied();
         }
         let line = u32::try_from(self.line).unwrap_or(0);
-        let site = Site::of_log_records(self.target, self.file, line, level);
+        let (target, file) = (self.target.clone(), self.file.clone());
+        let site = Site::of_log_records(target, file, line, level);
         let site: &'static Site = Box::leak(Box::new(site));
         places.entry(hash).or_default().push(site);
         Some(site)

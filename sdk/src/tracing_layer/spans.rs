@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::levels::{BucketIndex, Levels};
 use super::site::Site;
+use crate::forked_child;
 use crate::track_event::{Begun, Flow, Track};
 
 /// Slots that share a bucket.
@@ -163,7 +164,8 @@ impl Spans {
             return;
         };
         // Relaxed: nobody has the span open any more; the last one to close it saw what others did.
-        if slot.has_end.load(Ordering::Relaxed) {
+        // In a forked child, another thread of the parent may have had it locked.
+        if slot.has_end.load(Ordering::Relaxed) && !forked_child::is_quiet() {
             end(&slot.state.lock());
         }
         let bucket = self.levels.at(index.bucket);

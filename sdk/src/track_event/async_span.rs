@@ -117,17 +117,16 @@ impl AsyncSpan {
         let Some(life) = self.life.as_mut() else {
             return poll();
         };
+        // Also while nobody records the poll: whoever has seen the begin is told how it ends.
+        life.is_in_poll = true;
         let result = {
-            let polling = match life.site.active_slots() {
+            let _polling = match life.site.active_slots() {
                 0 => None,
                 slots => Some(life.poll(slots)),
             };
-            let result = poll();
-            if let Some(polling) = polling {
-                polling.returned();
-            }
-            result
+            poll()
         };
+        life.is_in_poll = false;
         if result.is_ready() {
             life.end(End::Completed);
         }
@@ -163,7 +162,7 @@ impl Life {
         let time = placement.time();
         let mut begun_now = None;
         producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let is_begun = begun.is_some_and(|begun| begun.includes(instance));
+            let is_begun = begun.is_some_and(|begun| begun.is_known_to(instance));
             if !is_begun {
                 begun_now = Begun::union(begun_now, Begun::in_instance(instance));
             }
@@ -180,7 +179,6 @@ impl Life {
         if begun_now.is_some() {
             self.begun = Begun::union(begun.and_then(Begun::still_recording), begun_now);
         }
-        self.is_in_poll = true;
         exchange_current(&mut self.track);
         Polling {
             life: self,
@@ -211,14 +209,6 @@ impl Life {
             let parts = (((), end), EndOf(&flow));
             events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
         });
-    }
-}
-
-impl Polling<'_> {
-    /// The poll has returned.
-    #[inline(always)]
-    fn returned(self) {
-        self.life.is_in_poll = false;
     }
 }
 

@@ -75,6 +75,18 @@ impl Begun {
         self.slots.get() & 1 << instance.slot != 0 && instance.generation <= self.generation
     }
 
+    /// Whether the slice is not to begin in the session of this instance: that is among them, or is a
+    /// capture while another one that has seen the begin goes on. A slice is in one capture.
+    pub(crate) fn is_known_to(self, instance: &Instance) -> bool {
+        #[cfg(feature = "testing")]
+        if producer::is_in_other_capture(1 << instance.slot, self.capture)
+            && producer::is_capture(self.capture)
+        {
+            return true;
+        }
+        self.includes(instance)
+    }
+
     /// The slots in which some of them may still record.
     #[inline(always)]
     pub(crate) fn active_slots(self) -> u32 {

@@ -172,6 +172,40 @@ fn a_future_is_captured_whichever_threads_poll_it() {
 }
 
 #[test]
+fn a_span_of_a_future_ends_in_the_capture_that_it_began_in() {
+    let outer = capture();
+    let task = Task {
+        polls: 0,
+        track: Track::unique("task"),
+    };
+    let mut future = Box::pin(task.traced(async_span!("task", "whole")));
+    let context = &mut Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(context).is_pending());
+    let inner = self::capture();
+    assert!(future.as_mut().poll(context).is_pending());
+    let inner_trace = inner.finish();
+    assert!(future.as_mut().poll(context).is_ready());
+    let trace = outer.finish();
+    for (trace, slices) in [(&inner_trace, 1), (&trace, 3)] {
+        trace.assert_no_loss().assert_well_formed();
+        trace.span("whole").times(slices).has_ended();
+    }
+
+    // One that is over makes room.
+    let first = self::capture();
+    let later = std::future::poll_fn(|_| Poll::<()>::Pending);
+    let mut future = Box::pin(later.traced(async_span!("task", "goes on")));
+    assert!(future.as_mut().poll(context).is_pending());
+    drop(first);
+    let second = self::capture();
+    assert!(future.as_mut().poll(context).is_pending());
+    drop(future);
+    let trace = second.finish();
+    trace.assert_no_loss().assert_well_formed();
+    trace.span("goes on").times(2).has_ended();
+}
+
+#[test]
 fn a_span_of_a_future_is_captured_with_its_polls() {
     let capture = capture();
     let task = || Task {

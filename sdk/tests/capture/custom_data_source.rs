@@ -1,5 +1,6 @@
 //! Data sources in captures: their packets, and their callbacks.
 
+use std::panic;
 use std::sync::Mutex;
 use std::thread;
 
@@ -8,7 +9,7 @@ use tracezero::protos::{self, TestEventDecoder, TracePacket};
 use tracezero::testing::{CaptureHandle, Trace, capture, capture_with};
 use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, InMemorySession, Setup, Starting, Stopping,
-    TraceConfig, data_source,
+    TraceConfig, Trigger, TriggerConfig, TriggerMode, data_source,
 };
 
 struct Beats;
@@ -226,4 +227,22 @@ fn a_capture_may_have_a_configuration() {
     };
     assert_eq!(configured("loud"), ["loud"]);
     assert_eq!(configured("quiet"), ["quiet"]);
+}
+
+#[test]
+fn a_configuration_that_makes_no_capture_is_refused_by_name() {
+    let refused = |config: TraceConfig, text: &str| {
+        let panicked = panic::catch_unwind(|| capture_with(config)).unwrap_err();
+        let message = *panicked.downcast::<String>().unwrap();
+        assert!(message.starts_with("cannot capture: "), "{message}");
+        assert!(message.contains(text), "{message}");
+        assert_eq!(CaptureHandle::current(), None);
+    };
+    let nothing = || TraceConfig::new().buffer(BufferConfig::ring(64));
+    refused(nothing(), "data_sources: is empty");
+    let triggers = TriggerConfig::new(TriggerMode::Stop, 1_000).trigger(Trigger::new("t"));
+    refused(
+        nothing().record_all().triggers(triggers),
+        "trigger_config is not supported",
+    );
 }

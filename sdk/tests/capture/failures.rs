@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
 use tracezero::testing::{Trace, capture};
-use tracezero::{Track, counter, instant, span};
+use tracezero::{Track, begin, counter, instant, span};
 
 fn ms(count: u64) -> u64 {
     count * 1_000_000
@@ -249,4 +249,18 @@ fn a_trace_that_is_damaged_is_not_well_formed() {
     assert!(fault.contains("offset"), "{message}");
     // What comes before can be asked.
     cut.span("disk_read").times(2);
+}
+
+#[test]
+fn a_trace_may_nest_deeper_than_the_stack() {
+    const DEPTH: usize = 50_000;
+    let capture = capture();
+    for _ in 0..DEPTH {
+        begin!("io", "read");
+    }
+    let trace = capture.finish();
+    trace.assert_no_loss();
+    let message = message_of(|| trace.span("read").once());
+    assert!(message.contains("found 50000"), "{message}");
+    assert!(message.contains(".. and 49940 more"), "{message}");
 }

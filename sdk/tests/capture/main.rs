@@ -8,5 +8,6 @@ mod nesting; // captures inside of captures, spans across their borders
 mod ending; // ends, panics and threads that go on
 mod custom_data_source; // packets with a schema of one's own, and callbacks
 mod queries; // what can be asked
+mod layer; // spans of the `tracing` crate
 mod failures; // messages
 mod outline; // snapshots

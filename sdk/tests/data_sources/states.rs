@@ -77,6 +77,14 @@ fn a_state_that_panics_when_it_is_dropped_harms_no_later_session() -> Result<(),
     let session = config().record_in_memory()?;
     let mut traced = 0;
     Source::trace(|_| traced += 1);
+    // Nor does it end the process when a thread ends before its session.
+    thread::spawn(|| {
+        Source::trace(|cx| {
+            cx.thread_state();
+        });
+    })
+    .join()
+    .expect("the thread has done its work");
     drop(session.finish());
     assert_eq!(traced, 1);
     Ok(())

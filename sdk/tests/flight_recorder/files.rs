@@ -47,6 +47,22 @@ fn the_oldest_files_make_room_and_those_of_others_stay() {
 }
 
 #[test]
+fn what_was_just_saved_stays_though_the_others_seem_newer() {
+    let folder = Folder::new("clock");
+    // Of a clock that was ahead.
+    for number in 0..3 {
+        let name = format!("flight-a-29990101T000000Z-7-{number}.pftrace");
+        fs::write(folder.path.join(name), "").unwrap();
+    }
+    let recorder = folder.recorder().limit_files(3).start().unwrap();
+    for _ in 0..3 {
+        let path = recorder.snapshot("now").save().unwrap();
+        assert!(path.exists());
+        assert_eq!(folder.files().len(), 3);
+    }
+}
+
+#[test]
 fn a_snapshot_can_have_a_file_of_its_own() {
     let folder = Folder::new("own");
     let recorder = folder.recorder().limit_files(1).start().unwrap();
@@ -59,6 +75,22 @@ fn a_snapshot_can_have_a_file_of_its_own() {
     }
     assert_eq!(Trace::of(&path).numbers(), [1]);
     assert_eq!(folder.files().len(), 2);
+}
+
+#[test]
+fn a_file_of_its_own_that_cannot_be_completed_stays_as_it_was() {
+    let folder = Folder::new("own-failure");
+    let recorder = folder.recorder().start().unwrap();
+    let path = folder.path.join("own.pftrace");
+    fs::write(&path, "before").unwrap();
+    // Nothing can be written in its way.
+    fs::create_dir(folder.path.join("own.pftrace.partial")).unwrap();
+    let outcome = recorder.snapshot("own").to_file(&path).save();
+    let Err(FlightError::File { path: culprit, .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(culprit, path);
+    assert!(fs::read(&path).unwrap() == b"before");
 }
 
 #[test]

@@ -2,15 +2,16 @@
 
 use std::env;
 use std::fmt;
+use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{self, Command, ExitStatus};
+use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
-use tracezero::{FlightRecorder, FlightRecorderBuilder, Signal, instant};
+use tracezero::{FlightError, FlightRecorder, FlightRecorderBuilder, Signal, instant};
 
 use crate::trace::{Folder, record};
 
@@ -25,8 +26,13 @@ static RECORDER: OnceLock<FlightRecorder> = OnceLock::new();
 
 /// Runs the test `role` of this executable, as a process of its own.
 fn run(role: &str, folder: &Folder) -> ExitStatus {
+    run_by(Command::new(env::current_exe().unwrap()), role, folder)
+}
+
+/// The same by a `program` that takes the rest of the command as arguments.
+fn run_by(mut program: Command, role: &str, folder: &Folder) -> ExitStatus {
     let role = format!("processes::{role}");
-    Command::new(env::current_exe().unwrap())
+    program
         .args([
             &role,
             "--exact",
@@ -169,6 +175,45 @@ fn exits_in_window() {
     recorder.around("window", hour, hour).save_in_background();
     record(2);
     process::exit(0);
+}
+
+#[test]
+fn a_disk_that_is_full_loses_the_snapshot_and_no_other_file() {
+    let folder = Folder::new("full");
+    let own = folder.path.join("own.pftrace");
+    fs::write(&own, "before").unwrap();
+    // No file may grow beyond a few KiB, as on a disk that is full.
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", r#"trap "" XFSZ; ulimit -f 8; exec "$0" "$@""#])
+        .arg(env::current_exe().unwrap())
+        .stdout(Stdio::null());
+    assert!(run_by(shell, "fills_the_disk", &folder).success());
+    assert_eq!(folder.files(), ["own.pftrace"]);
+    assert!(fs::read(&own).unwrap() == b"before");
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn fills_the_disk() {
+    let Some(builder) = recorder_of_process() else {
+        return;
+    };
+    let recorder = builder.start().unwrap();
+    (0..5_000).for_each(record);
+    let own = PathBuf::from(env::var_os(FOLDER).unwrap()).join("own.pftrace");
+    for request in [
+        recorder.snapshot("full"),
+        recorder.snapshot("own").to_file(&own),
+    ] {
+        let outcome = request.save();
+        assert!(
+            matches!(outcome, Err(FlightError::File { .. })),
+            "{outcome:?}"
+        );
+    }
+    let stats = recorder.stop();
+    assert_eq!((stats.saved, stats.failed), (0, 2));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracezero::{activate_trigger, span};
+use tracezero::{BufferConfig, FlightRecorder, TraceConfig, activate_trigger, span};
 
 use crate::trace::{Folder, Trace, record};
 
@@ -41,6 +41,27 @@ fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
         assert_eq!(trace.numbers(), Vec::from_iter(0..(round + 1) * 100));
         assert_eq!((trace.configs, trace.stats), (1, 1));
     }
+}
+
+#[test]
+fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work() {
+    let folder = Folder::new("session");
+    let ring = BufferConfig::ring(256).transfer_on_clone();
+    let config = TraceConfig::new().buffer(ring).record_all();
+    let recorder = FlightRecorder::builder()
+        .config(config)
+        .min_interval(Duration::ZERO)
+        .directory(&folder.path)
+        .start()
+        .unwrap();
+    (0..100).for_each(record);
+    recorder.snapshot("first").save().unwrap();
+    (100..200).for_each(record);
+    drop(recorder.control().snapshot().unwrap());
+    (200..300).for_each(record);
+    let trace = Trace::of(&recorder.snapshot("second").save().unwrap());
+    assert_eq!(trace.numbers(), Vec::from_iter((0..100).chain(200..300)));
+    assert_eq!(recorder.stop().failed, 0);
 }
 
 #[test]

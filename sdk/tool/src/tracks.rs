@@ -1,5 +1,7 @@
 //! What to call the tracks of a trace, and what is on threads.
 
+use std::collections::HashMap;
+
 use tracezero::reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
 
 /// Where spans are. Those of a future are in both places: its polls on threads, its life on a track of
@@ -29,6 +31,15 @@ impl SpanPlace {
     }
 }
 
+/// Where the tracks of a trace are.
+#[derive(Debug)]
+pub(crate) struct TrackPaths<'t> {
+    tracks: &'t TrackTable,
+    names: &'t NameTable,
+    /// The first track of each process. Those of its threads need not be below.
+    processes: HashMap<i32, TrackId>,
+}
+
 /// Where a track is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TrackPath {
@@ -38,13 +49,28 @@ pub(crate) struct TrackPath {
     pub(crate) track: String,
 }
 
-impl TrackPath {
-    pub(crate) fn of(id: TrackId, tracks: &TrackTable, names: &NameTable) -> Self {
+impl<'t> TrackPaths<'t> {
+    pub(crate) fn new(tracks: &'t TrackTable, names: &'t NameTable) -> Self {
+        let mut processes = HashMap::new();
+        for (id, track) in tracks.iter() {
+            if let TrackKind::Process { pid, .. } = track.kind {
+                processes.entry(pid).or_insert(id);
+            }
+        }
+        Self {
+            tracks,
+            names,
+            processes,
+        }
+    }
+
+    /// Where a track is.
+    pub(crate) fn of(&self, id: TrackId) -> TrackPath {
         let mut process = String::new();
         let mut path = Vec::new();
         let mut pid_of_thread = None;
-        for (above, track) in tracks.ancestry(id) {
-            let title = tracks.title(above, names);
+        for (above, track) in self.tracks.ancestry(id) {
+            let title = self.tracks.title(above, self.names);
             match track.kind {
                 TrackKind::Process { pid, .. } => {
                     process = join(title, pid);
@@ -62,24 +88,17 @@ impl TrackPath {
         if process.is_empty()
             && let Some(pid) = pid_of_thread
         {
-            process = name_of_process(pid, tracks, names);
+            let found = self.processes.get(&pid);
+            let title = found.map(|id| self.tracks.title(*id, self.names));
+            process = join(title.unwrap_or_default(), pid);
         }
         path.reverse();
         let track = match path.is_empty() {
             true => "(process)".to_owned(),
             false => path.join(" / "),
         };
-        Self { process, track }
+        TrackPath { process, track }
     }
-}
-
-/// The process of a thread, which need not be above it.
-fn name_of_process(pid: i32, tracks: &TrackTable, names: &NameTable) -> String {
-    let found = tracks.iter().find(
-        |(_, track)| matches!(track.kind, TrackKind::Process { pid: other, .. } if other == pid),
-    );
-    let title = found.map(|(id, _)| tracks.title(id, names));
-    join(title.unwrap_or_default(), pid)
 }
 
 fn join(title: &str, id: i32) -> String {

@@ -8,10 +8,13 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
 
-use super::super::data_sources::{self, CAPTURE_SLOT, DataSourceState, SLOTS_STRIDE};
+use super::super::active_slots::{CAPTURE_SLOT, SLOTS_STRIDE};
+use super::super::data_source_state::DataSourceState;
 use super::super::realm::Realm;
+use super::super::registry;
 use super::{Instance, ThreadWriters, WRITERS};
 use crate::data_source::contain;
+use crate::forked_child;
 
 thread_local! {
     /// The realm of the newest guard: that of the process stands for no capture.
@@ -103,6 +106,12 @@ pub(crate) fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
     slots & 1 << CAPTURE_SLOT != 0 && CURRENT.get() != capture
 }
 
+/// Whether this is the realm of a capture that goes on.
+pub(crate) fn is_capture(realm: Realm) -> bool {
+    // A forked child may not ask: the capture is its parent's.
+    realm != Realm::PROCESS && !forked_child::is_quiet() && registry::is_connected(realm)
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         let Some(id) = self.guard else {
@@ -132,6 +141,13 @@ impl Attachments {
         let id = self.last_guard;
         self.guards.push(Guard { id, realm });
         id
+    }
+
+    /// Lets go of what there is for any capture.
+    pub(super) fn drop_all(&mut self) {
+        for kept in self.set_aside.drain(..) {
+            contain(|| drop(kept));
+        }
     }
 }
 
@@ -179,8 +195,8 @@ impl ThreadWriters {
     /// Lets go of captures that have ended.
     pub(super) fn leave_ended_captures(&mut self) {
         self.drop_ended();
-        if current_capture().is_some_and(|realm| !data_sources::is_connected(realm)) {
-            let has_ended = |guard: &&mut Guard| !data_sources::is_connected(guard.realm);
+        if current_capture().is_some_and(|realm| !is_capture(realm)) {
+            let has_ended = |guard: &&mut Guard| !is_capture(guard.realm);
             for guard in self.attachments.guards.iter_mut().filter(has_ended) {
                 guard.realm = Realm::PROCESS;
             }
@@ -190,7 +206,7 @@ impl ThreadWriters {
 
     fn drop_ended(&mut self) {
         let set_aside = &mut self.attachments.set_aside;
-        let has_ended = |it: &mut SetAside| !data_sources::is_current(it.instance.generation);
+        let has_ended = |it: &mut SetAside| !registry::is_current(it.instance.generation);
         for ended in set_aside.extract_if(.., has_ended) {
             // Drops what the application keeps there, too.
             contain(|| drop(ended));

@@ -1,8 +1,5 @@
 //! Goes through a trace and applies the rules.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::BuildHasherDefault;
 use std::io::Read;
 
 use super::finding::{Finding, Level, Rule};
@@ -10,6 +7,7 @@ use super::flows::Flows;
 use super::nesting::Nesting;
 use super::references::{Fault, References};
 use super::schemas;
+use super::sequences::SequencesSeen;
 use super::tracks::TrackUses;
 use crate::reader::anomaly::Anomaly;
 use crate::reader::damage::Damage;
@@ -21,15 +19,12 @@ use crate::reader::place::PacketPlace;
 use crate::reader::record::{Loss, OtherPacket, Record, SkipReason};
 use crate::reader::trace_reader::{Step, TraceReader};
 use crate::reader::trace_state::TraceState;
-use crate::reader::tracks::UuidHasher;
 
 /// Findings of each rule that are reported one by one. Further ones are counted.
 pub const FINDINGS_PER_RULE: u64 = 1000;
 
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
-/// Sequences that are kept in mind: about 200 MiB. Of further ones only single packets are looked at.
-const SEQUENCES_MAX: usize = 8 << 20;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,9 +71,8 @@ pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSu
             per_rule: [0; Rule::ALL.len()],
             summary: CheckSummary::default(),
         },
-        sequences: HashMap::default(),
+        sequences: SequencesSeen::default(),
         has_losses: false,
-        damages: 0,
         tracks: TrackUses::default(),
         nesting: Nesting::default(),
         flows: Flows::default(),
@@ -116,25 +110,13 @@ impl<F: FnMut(&Finding)> Reporter<F> {
 
 struct Checker<F> {
     report: Reporter<F>,
-    sequences: HashMap<u32, SequenceSeen, BuildHasherDefault<UuidHasher>>,
+    sequences: SequencesSeen,
     /// Whether something is missing from the trace: of some sequence, packets or their beginning.
     has_losses: bool,
-    /// Damaged places so far. Each may have cost packets of any sequence.
-    damages: u32,
     tracks: TrackUses,
     nesting: Nesting,
     flows: Flows,
     mended_texts: u64,
-}
-
-/// What is kept of a sequence.
-#[derive(Clone, Copy, Debug, Default)]
-struct SequenceSeen {
-    has_losses: bool,
-    /// Damaged places before its first packet.
-    damages_before: u32,
-    /// Whether it has been said that its packets are skipped, behind a loss.
-    is_skipping: bool,
 }
 
 /// The packet that is looked at.
@@ -204,13 +186,13 @@ impl<F: FnMut(&Finding)> Checker<F> {
             }
             return;
         }
-        if let Some(seen) = self.sequences.get_mut(&head.sequence_id) {
+        if let Some(seen) = self.sequences.get_mut(head.sequence_id) {
             seen.is_skipping &= !head.clears_state();
             return;
         }
         let is_whole = head.first_packet_on_sequence || head.sequence_id == SERVICE;
         self.has_losses |= !is_whole;
-        let Some(seen) = self.begin_sequence(head.sequence_id) else {
+        let Some(seen) = self.sequences.begin(head.sequence_id) else {
             return;
         };
         seen.has_losses = !is_whole;
@@ -223,19 +205,6 @@ impl<F: FnMut(&Finding)> Checker<F> {
         if !is_whole {
             let text = "the beginning of the sequence is not in the trace".to_owned();
             self.object(at, Level::Note, Rule::Loss, text);
-        }
-    }
-
-    /// What is kept of a sequence, from here on if it is new; `None` if there is no room for it.
-    fn begin_sequence(&mut self, sequence_id: u32) -> Option<&mut SequenceSeen> {
-        let is_full = self.sequences.len() >= SEQUENCES_MAX;
-        match self.sequences.entry(sequence_id) {
-            Entry::Occupied(seen) => Some(seen.into_mut()),
-            Entry::Vacant(_) if is_full => None,
-            Entry::Vacant(place) => Some(place.insert(SequenceSeen {
-                damages_before: self.damages,
-                ..SequenceSeen::default()
-            })),
         }
     }
 
@@ -386,7 +355,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             sequence_id: loss.sequence_id,
         };
         self.has_losses = true;
-        if let Some(seen) = self.begin_sequence(loss.sequence_id) {
+        if let Some(seen) = self.sequences.begin(loss.sequence_id) {
             seen.has_losses = true;
         }
         let unknown_bits = loss.unknown_bits();
@@ -404,11 +373,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     /// What a loss explains is to be known; without one it is wrong.
     fn level_behind_loss(&self, at: At) -> Level {
-        let has_losses = match self.sequences.get(&at.sequence_id) {
-            Some(seen) => seen.has_losses || seen.damages_before < self.damages,
-            None => self.sequences.len() >= SEQUENCES_MAX,
-        };
-        if has_losses {
+        if self.sequences.has_losses(at.sequence_id) {
             Level::Note
         } else {
             Level::Error
@@ -437,7 +402,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
     fn unreadable(&mut self, at: At, reason: SkipReason) {
         let level = self.level_behind_loss(at);
         let mut text = format!("the packet is skipped: {reason}");
-        if let Some(seen) = self.sequences.get_mut(&at.sequence_id)
+        if let Some(seen) = self.sequences.get_mut(at.sequence_id)
             && level == Level::Note
         {
             if seen.is_skipping {
@@ -454,7 +419,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
 
     fn damage(&mut self, damage: &Damage) {
         self.has_losses = true;
-        self.damages = self.damages.saturating_add(1);
+        self.sequences.damage();
         let finding = Finding {
             rule: Rule::Framing,
             level: Level::Error,
@@ -512,7 +477,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             let text = format!("definitions of {forgotten} sequences had to be forgotten");
             add(of_trace(Rule::Sequence, text));
         }
-        self.report.summary.sequences = self.sequences.len() as u64;
+        self.report.summary.sequences = self.sequences.count();
         self.report.summary
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracezero::reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
 use crate::table::printable;
-use crate::tracks::{SpanPlace, TrackPath};
+use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
 /// Stacks that are told apart. Further ones count as the stack that they are in.
 const MAX_NODES: usize = 1 << 17;
@@ -142,6 +142,7 @@ impl Stacks {
         let mut room_bytes = MAX_LINE_BYTES;
         let (mut left_out, mut on_other_tracks) = (0, 0);
         let mut labels: HashMap<TrackId, String> = HashMap::new();
+        let paths = TrackPaths::new(tracks, names);
         for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
             let (root, path) = self.path(node);
             let is_drawn = match drawn {
@@ -155,9 +156,7 @@ impl Stacks {
             }
             let mut line = String::new();
             if with_tracks {
-                let label = labels
-                    .entry(root)
-                    .or_insert_with(|| label(root, tracks, names));
+                let label = labels.entry(root).or_insert_with(|| label(paths.of(root)));
                 line.push_str(label);
             }
             for name in path.iter().rev() {
@@ -205,8 +204,7 @@ impl Stacks {
     }
 }
 
-fn label(id: TrackId, tracks: &TrackTable, names: &NameTable) -> String {
-    let TrackPath { process, track } = TrackPath::of(id, tracks, names);
+fn label(TrackPath { process, track }: TrackPath) -> String {
     match process.as_str() {
         "" => frame(&track),
         process => format!("{};{}", frame(process), frame(&track)),

@@ -7,7 +7,7 @@ use tracezero::CounterValue;
 
 use super::Report;
 use super::text::unit;
-use crate::tracks::{SpanPlace, TrackPath};
+use crate::tracks::SpanPlace;
 
 /// Prints a summary.
 pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -43,7 +43,7 @@ fn tracks(report: &Report<'_>) -> Vec<Value> {
     tracks
         .take(report.top)
         .map(|(id, counts)| {
-            let path = TrackPath::of(id, report.tracks, report.names);
+            let path = report.paths.of(id);
             json!({
                 "process": path.process,
                 "track": path.track,
@@ -99,7 +99,7 @@ fn open_spans(report: &Report<'_>) -> Vec<Value> {
 fn counters(report: &Report<'_>) -> Vec<Value> {
     let rows = report.counters().into_iter().take(report.top);
     rows.map(|(id, values)| {
-        let path = TrackPath::of(id, report.tracks, report.names);
+        let path = report.paths.of(id);
         json!({
             "process": path.process,
             "counter": path.track,

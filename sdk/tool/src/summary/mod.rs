@@ -28,7 +28,7 @@ use crate::input::Input;
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
-use crate::tracks::SpanPlace;
+use crate::tracks::{SpanPlace, TrackPaths};
 
 /// The packet of this SDK that holds the accounts of sequences.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
@@ -199,6 +199,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         slices: &slices,
         tracks,
         names: reader.names(),
+        paths: TrackPaths::new(reader.tracks(), reader.names()),
         schema: &schema,
         top: match args.top {
             0 => usize::MAX,

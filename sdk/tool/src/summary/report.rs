@@ -7,20 +7,21 @@ use tracezero::reader::{NameId, NameTable, Slices, TrackId, TrackTable};
 use super::spans::{ByName, Durations};
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
-use crate::tracks::{SpanPlace, TrackPath};
+use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
 /// What stands for names that were too many to be kept apart.
 const OTHER_NAMES: &str = "(other names)";
 const NO_NAME: &str = "(no name)";
 
 /// A summary with what its numbers stand for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
     /// Those that are open at the end.
     pub(super) slices: &'r Slices,
     pub(super) tracks: &'r TrackTable,
     pub(super) names: &'r NameTable,
+    pub(super) paths: TrackPaths<'r>,
     pub(super) schema: &'r Schema,
     /// Rows of each table.
     pub(super) top: usize,
@@ -91,7 +92,7 @@ impl<'r> Report<'r> {
         let open = open.into_iter().take(self.top);
         let first_ns = self.summary.first_ns.unwrap_or_default();
         open.map(|begin| OpenRow {
-            path: TrackPath::of(begin.track, self.tracks, self.names),
+            path: self.paths.of(begin.track),
             on: SpanPlace::of(self.tracks.track(begin.track)).as_str(),
             category: self.names.text(begin.category),
             name: self.name(begin.name),

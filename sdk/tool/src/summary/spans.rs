@@ -1,5 +1,7 @@
 //! What is counted by name: spans and instants.
 
+use std::collections::HashMap;
+
 use tracezero::reader::NameId;
 
 use super::histogram::Histogram;
@@ -13,8 +15,10 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct ByName<T> {
     rows: Vec<Row<T>>,
-    /// For each name the first of its rows, by the name's index.
+    /// For each name the first of its rows, by the name's index. Most names have no other.
     first: Vec<u32>,
+    /// Rows of names that have several.
+    further: HashMap<(NameId, NameId), u32>,
     /// What all names share that came when there were too many.
     others: T,
     other_names: bool,
@@ -25,8 +29,6 @@ pub(super) struct Row<T> {
     pub(super) name: NameId,
     pub(super) category: NameId,
     pub(super) value: T,
-    /// The next row with the same name.
-    next: u32,
 }
 
 /// How long spans took.
@@ -46,6 +48,7 @@ impl<T: Default> Default for ByName<T> {
         Self {
             rows: Vec::new(),
             first: Vec::new(),
+            further: HashMap::new(),
             others: T::default(),
             other_names: false,
         }
@@ -55,15 +58,21 @@ impl<T: Default> Default for ByName<T> {
 impl<T: Default> ByName<T> {
     #[inline]
     pub(super) fn row(&mut self, name: NameId, category: NameId) -> &mut T {
-        let mut index = self.first.get(name.index()).copied().unwrap_or(NONE);
-        while let Some(row) = self.rows.get(index as usize) {
-            if row.category == category {
-                // Looked up once more: the borrow checker does not see that the loop ends here.
-                return &mut self.rows[index as usize].value;
-            }
-            index = row.next;
+        let first = self.first.get(name.index()).copied().unwrap_or(NONE) as usize;
+        match self.rows.get(first) {
+            None => self.add(name, category),
+            // Looked up once more: the borrow checker does not see that the row is not used otherwise.
+            Some(row) if row.category == category => &mut self.rows[first].value,
+            Some(_) => self.further_row(name, category),
         }
-        self.add(name, category)
+    }
+
+    /// The row of a name that has one for another category.
+    fn further_row(&mut self, name: NameId, category: NameId) -> &mut T {
+        match self.further.get(&(name, category)) {
+            Some(index) => &mut self.rows[*index as usize].value,
+            None => self.add(name, category),
+        }
     }
 
     #[cold]
@@ -76,12 +85,14 @@ impl<T: Default> ByName<T> {
             self.first.resize(name.index() + 1, NONE);
         }
         let index = self.rows.len();
-        let first = &mut self.first[name.index()];
+        match &mut self.first[name.index()] {
+            first @ &mut NONE => *first = index as u32,
+            _ => drop(self.further.insert((name, category), index as u32)),
+        }
         self.rows.push(Row {
             name,
             category,
             value: T::default(),
-            next: std::mem::replace(first, index as u32),
         });
         &mut self.rows[index].value
     }
@@ -126,5 +137,40 @@ impl Durations {
                 .value_at(rank)
                 .clamp(self.min_ns, self.max_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracezero::reader::NameTable;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_a_row_for_each_of_its_categories() {
+        let mut names = NameTable::new();
+        let [read, io, net] = ["read", "io", "net"].map(|name| names.id(name));
+        let mut rows = ByName::<u64>::default();
+        for (category, count) in [(io, 1), (net, 2), (io, 4), (net, 8)] {
+            *rows.row(read, category) += count;
+        }
+        *rows.row(io, net) += 16;
+        let rows = rows
+            .rows()
+            .iter()
+            .map(|row| (row.name, row.category, row.value));
+        let rows: Vec<_> = rows.collect();
+        assert_eq!(rows, [(read, io, 5), (read, net, 10), (io, net, 16)]);
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_one_row_for_others() {
+        let mut names = NameTable::new();
+        let mut rows = ByName::<u64>::default();
+        for number in 0..MAX_ROWS + 3 {
+            let category = names.id(&number.to_string());
+            *rows.row(NameId::NONE, category) += 1;
+        }
+        assert_eq!((rows.rows().len(), rows.others()), (MAX_ROWS, Some(&3)));
     }
 }

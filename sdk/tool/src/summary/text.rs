@@ -8,7 +8,7 @@ use tracezero::reader::{TrackKind, TrackTable};
 use super::spans::Durations;
 use super::{Report, Sort};
 use crate::table::{Table, printable};
-use crate::tracks::{SpanPlace, TrackPath};
+use crate::tracks::SpanPlace;
 use crate::units::{bytes, duration, plural};
 
 /// Prints a summary.
@@ -77,7 +77,7 @@ fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let rows = report.sorted_tracks();
     let mut table = Table::new(&["process", "track"], &["events", "spans", "busy"]);
     for (id, counts) in rows.iter().take(report.top) {
-        let path = TrackPath::of(*id, report.tracks, report.names);
+        let path = report.paths.of(*id);
         table.row([
             path.process,
             path.track,
@@ -190,7 +190,7 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     );
     let rows = report.counters();
     for (id, values) in rows.iter().take(report.top) {
-        let path = TrackPath::of(*id, report.tracks, report.names);
+        let path = report.paths.of(*id);
         table.row([
             path.process,
             path.track,

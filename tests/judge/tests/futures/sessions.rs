@@ -1,6 +1,7 @@
 //! Sessions that come and go while a future lives: each shows what it has seen, and all of that.
 
 use std::future;
+use std::panic::{self, AssertUnwindSafe};
 
 use judge::{Verdict, picture};
 use tracezero::{
@@ -163,6 +164,24 @@ fn a_category_that_is_switched_off_for_a_while_hides_polls_and_not_the_end() {
     assert!(ends_unseen.life.end_args().is_empty());
     assert_eq!(goes_on.polls.len(), 2);
     assert!(goes_on.life.end_args().is_empty());
+}
+
+#[test]
+fn a_future_that_panics_while_its_category_is_switched_off_ends_as_panicked() {
+    let _guard = alone();
+    let session = session(&TrackEventConfig::new());
+    let failing = async {
+        pause().await;
+        panic::resume_unwind(Box::new("on purpose"))
+    };
+    let mut task = Task::<()>::new(failing.traced(async_span!("test", "fetch")));
+    assert!(task.poll().is_pending());
+    let off = TrackEventConfig::new().disable("*");
+    session.control().choose_categories(&off).unwrap();
+    assert!(panic::catch_unwind(AssertUnwindSafe(|| task.poll())).is_err());
+    drop(task);
+    let verdict = finish(session);
+    assert_eq!(picture(&verdict, "fetch").life.end_args(), ["panicked"]);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use tracezero::{
     DataSource as _, Error, InMemorySession, Session, SessionState, Snapshot, TraceConfig,
     activate_trigger, counter, data_source, instant, protos, service_state, span,
 };
+use tracing::dispatcher::{self, Dispatch};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::own_process::{file_of_process, fork, fork_here, process, scratch};
 
@@ -191,6 +193,66 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
     assert_eq!(points_with(&verdict, "child"), 0);
     assert_eq!(verdict.events_named("new place").count(), 0);
     assert_eq!(verdict.open_spans, []);
+}
+
+/// As the crate `tracing-log` makes a record of `log`.
+fn log_record(target: &str) {
+    tracing::event!(
+        name: "log event",
+        target: "log",
+        tracing::Level::INFO,
+        log.target = target,
+        "record"
+    );
+}
+
+/// Is true from the end of its scope on, also if that is a panic.
+struct TrueAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for TrueAtEnd<'_> {
+    fn drop(&mut self) {
+        // Relaxed: whoever waits for it is handed nothing.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
+    let _guard = alone();
+    let subscriber = tracing_subscriber::registry().with(tracezero::layer());
+    let dispatch = &Dispatch::new(subscriber);
+    let session = InMemorySession::start().unwrap();
+    let is_over = &AtomicBool::new(false);
+    let shared = &dispatcher::with_default(dispatch, || tracing::info_span!("shared", late = 0));
+    let use_layer = || {
+        log_record("library");
+        shared.in_scope(|| ());
+    };
+    // What `tracing` itself does once for each place is over then.
+    dispatcher::with_default(dispatch, use_layer);
+    thread::scope(|scope| {
+        let _over = TrueAtEnd(is_over);
+        for _ in 0..4 {
+            scope.spawn(|| {
+                dispatcher::with_default(dispatch, || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        use_layer();
+                    }
+                });
+            });
+        }
+        dispatcher::with_default(dispatch, || {
+            for _ in 0..100 {
+                let open = shared.clone().entered();
+                fork(|| {
+                    drop(open);
+                    (0..100).for_each(|_| use_layer());
+                })
+                .wait();
+            }
+        });
+    });
+    drop(session);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::thread;
 
 use judge::{slices, slices_named};
+use tracezero::InMemorySession;
 use tracing::{info_span, span::EnteredSpan};
 
-use crate::recording::{recorded, recorded_by};
+use crate::recording::{alone, finish, recorded, recorded_by};
 
 #[test]
 fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
@@ -24,6 +25,20 @@ fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
     assert_eq!(end_ns(&outer), end_ns(&first));
     assert_eq!(end_ns(&outer), second.begin.timestamp_ns);
     assert_eq!(first.begin.track_uuid, second.begin.track_uuid);
+}
+
+#[test]
+fn a_span_that_is_split_goes_on_in_no_session_that_has_not_seen_its_begin() {
+    let _guard = alone();
+    let session = InMemorySession::start().unwrap();
+    let outer = info_span!("outer").entered();
+    let inner = info_span!("inner").entered();
+    drop(session);
+    // In its place.
+    let next = InMemorySession::start().unwrap();
+    drop(outer);
+    drop(inner);
+    assert!(finish(next).events.is_empty());
 }
 
 #[test]
