@@ -4,7 +4,9 @@
 use protozero::HeapBuffered;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tracezero::protos::{Trace, TrackEvent, track_event::Type};
+use tracezero::protos::{
+    Trace, TrackEvent, track_descriptor::ChildTracksOrdering, track_event::Type,
+};
 
 use crate::chromium::Chromium;
 use crate::view;
@@ -60,6 +62,11 @@ fn value(event: &mut TrackEvent<'_>) {
 }
 
 fn trace() -> Vec<u8> {
+    trace_in_order(ChildTracksOrdering::UNKNOWN)
+}
+
+/// With an order that the process asks for.
+fn trace_in_order(order: ChildTracksOrdering) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
     let mut describe = |uuid: u64, name: &str, tid: Option<i32>| {
@@ -83,8 +90,12 @@ fn trace() -> Vec<u8> {
                         track.set_name(name);
                     }
                 }
+                if uuid == PROCESS {
+                    track.set_child_ordering(order);
+                }
                 if uuid == QUEUE {
                     track.counter(|_| {});
+                    track.set_sibling_order_rank(-1);
                 }
             });
             packet.set_trusted_packet_sequence_id(1);
@@ -183,7 +194,7 @@ fn the_details_of_a_life_link_to_its_first_and_its_last_poll() {
     assert_eq!(chromium.evaluate(track), "worker-2");
     let expected = [
         "from request, 1.000 µs on worker-10",
-        "to the end of request, 7.000 µs",
+        "to the end of request, 7.000 µs on request",
     ];
     assert_eq!(chromium.evaluate(details), json!(expected));
     assert_eq!(chromium.complaints(), [""; 0]);
@@ -205,6 +216,41 @@ fn threads_stand_above_counters_and_those_above_groups_of_tracks_by_time() {
         "upload",
     ];
     assert_eq!(chromium.evaluate("view.tracks()"), json!(expected));
+}
+
+#[test]
+#[ignore = "needs Chromium: ci/view.sh"]
+fn tracks_stand_in_the_order_that_the_trace_asks_for() {
+    let by_rank = [
+        "queue",
+        "server",
+        "worker-1",
+        "worker-2",
+        "worker-10",
+        "request",
+        "request",
+    ];
+    let by_name = [
+        "queue", "request", "request", "server", "upload", "worker-1", "worker-2",
+    ];
+    let by_time = [
+        "worker-1",
+        "request",
+        "queue",
+        "server",
+        "upload",
+        "worker-10",
+        "request",
+    ];
+    for (order, names) in [
+        (ChildTracksOrdering::EXPLICIT, by_rank),
+        (ChildTracksOrdering::LEXICOGRAPHIC, by_name),
+        (ChildTracksOrdering::CHRONOLOGICAL, by_time),
+    ] {
+        let mut chromium = open(&trace_in_order(order));
+        let below_process = chromium.evaluate("view.tracks().slice(1, 8)");
+        assert_eq!(below_process, json!(names), "{order:?}");
+    }
 }
 
 #[test]

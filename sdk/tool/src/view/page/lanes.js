@@ -88,12 +88,13 @@ class Lanes {
       track: (left, right) => groups.get(left.name) - groups.get(right.name) || byName(left, right),
     };
     const byKind = (left, right) => KINDS_IN_ORDER.indexOf(left.kind) - KINDS_IN_ORDER.indexOf(right.kind);
-    const compare = {
-      name: byName,
-      time: () => 0,
-      rank: (left, right) => (left.rank ?? 0) - (right.rank ?? 0),
-    }[order] ?? ((left, right) => byKind(left, right) || (withinKind[left.kind]?.(left, right) ?? 0));
-    return shown.sort((a, b) => compare(model.tracks[a], model.tracks[b]) || filled.get(a) - filled.get(b) || a - b);
+    const byRank = (left, right) => (left.rank ?? 0) - (right.rank ?? 0);
+    return shown.sort((a, b) => {
+      const [left, right] = [model.tracks[a], model.tracks[b]];
+      const byTime = filled.get(a) - filled.get(b);
+      const asked = { name: byName(left, right), rank: byRank(left, right), time: byTime }[order];
+      return asked || byKind(left, right) || withinKind[left.kind]?.(left, right) || byTime || a - b;
+    });
   }
 
   toggle(track) {
