@@ -228,10 +228,11 @@ impl<R: Read> PacketReader<R> {
                     if let Some(step) = self.open_bundle(found)? {
                         return Ok(Some(step));
                     }
-                    // An empty one is passed over.
                     if let Some(step) = self.step_in_bundle()? {
                         return Ok(Some(step));
                     }
+                    // An empty one is passed over.
+                    self.last.forget();
                 }
                 Some(Framed::Gap {
                     offset,
