@@ -11,7 +11,9 @@ use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::running;
 
-/// A signal that can ask for a snapshot. The process goes on, whatever the signal does otherwise.
+/// A signal that can ask for a snapshot. The process goes on, whatever the signal does otherwise; so
+/// those that are to end it (`SIGTERM`, `SIGINT`) are not among them: an application that catches them
+/// takes a snapshot by itself before it exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {

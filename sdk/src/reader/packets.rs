@@ -74,6 +74,15 @@ struct LastPacket {
     place: PacketPlace,
     /// 0 if there is none.
     len: usize,
+    /// With its tag and length.
+    frame_len: usize,
+}
+
+impl LastPacket {
+    fn forget(&mut self) {
+        self.len = 0;
+        self.frame_len = 0;
+    }
 }
 
 /// A step that has been made.
@@ -113,6 +122,7 @@ impl<R> PacketReader<R> {
                     unpacked_offset: None,
                 },
                 len: 0,
+                frame_len: 0,
             },
             next_index: 0,
             is_first: true,
@@ -131,6 +141,17 @@ impl<R> PacketReader<R> {
         RawPacket {
             place: self.last.place,
             bytes,
+        }
+    }
+
+    /// The packet that was read last with its tag and length before it, as they stand in the file or
+    /// among the unpacked bytes; empty if damage was read last.
+    #[must_use]
+    pub fn last_frame(&self) -> &[u8] {
+        if self.is_in_bundle {
+            self.bundle.stream.consumed(self.last.frame_len)
+        } else {
+            self.file.stream.consumed(self.last.frame_len)
         }
     }
 
@@ -159,7 +180,7 @@ impl<R> PacketReader<R> {
             None => self.file.reject(place.offset, kind),
         }
         self.next_index -= 1;
-        self.last.len = 0;
+        self.last.forget();
     }
 }
 
@@ -182,7 +203,7 @@ impl<R: Read> PacketReader<R> {
 
     #[inline]
     pub(super) fn step(&mut self) -> Result<Option<PacketStep>, ReadError> {
-        self.last.len = 0;
+        self.last.forget();
         if self.is_in_bundle
             && let Some(step) = self.step_in_bundle()?
         {
@@ -199,6 +220,7 @@ impl<R: Read> PacketReader<R> {
                     self.last.place.offset = offset;
                     self.last.place.unpacked_offset = None;
                     self.last.len = len;
+                    self.last.frame_len = (self.file.stream.offset() - offset) as usize;
                     let Some(found) = bundle::find(self.file.stream.consumed(len)) else {
                         self.count();
                         return Ok(Some(PacketStep::Packet));
@@ -206,10 +228,11 @@ impl<R: Read> PacketReader<R> {
                     if let Some(step) = self.open_bundle(found)? {
                         return Ok(Some(step));
                     }
-                    // An empty one is passed over.
                     if let Some(step) = self.step_in_bundle()? {
                         return Ok(Some(step));
                     }
+                    // An empty one is passed over.
+                    self.last.forget();
                 }
                 Some(Framed::Gap {
                     offset,
@@ -251,10 +274,11 @@ impl<R: Read> PacketReader<R> {
                 // Bundles are shorter than 4 GiB.
                 self.last.place.unpacked_offset = u32::try_from(offset).ok();
                 self.last.len = len;
+                self.last.frame_len = (self.bundle.stream.offset() - offset) as usize;
                 self.count();
                 if bundle::find(self.bundle.stream.consumed(len)).is_some() {
                     let kind = DamageKind::NestedBundle;
-                    self.last.len = 0;
+                    self.last.forget();
                     return Ok(Some(PacketStep::Damage(Damage::of_packet(
                         self.last.place,
                         len as u64,
@@ -301,7 +325,7 @@ impl<R: Read> PacketReader<R> {
         };
         let place = self.last.place;
         let length_bytes = self.file.stream.offset() - place.offset;
-        self.last.len = 0;
+        self.last.forget();
         Ok(Some(PacketStep::Damage(Damage {
             offset: place.offset,
             unpacked_offset: None,

@@ -16,7 +16,6 @@ use std::task::Poll;
 
 use protozero::{Decoder, HeapBuffered};
 
-use super::TRACK_EVENT;
 use super::arg::ArgValue;
 use super::begun::Begun;
 use super::call_site::CallSite;
@@ -26,7 +25,6 @@ use super::placement::Placement;
 use super::recorded::Recorded;
 use super::span::Span;
 use super::track::Track;
-use crate::producer;
 use crate::protos::TrackEvent;
 use crate::protos::track_event::Type;
 
@@ -122,7 +120,7 @@ impl AsyncSpan {
         let result = {
             let _polling = match life.site.active_slots() {
                 0 => None,
-                slots => Some(life.poll(slots)),
+                slots => life.poll(slots),
             };
             poll()
         };
@@ -149,7 +147,8 @@ impl Drop for AsyncSpan {
 
 impl Life {
     #[inline(never)]
-    fn poll(&mut self, slots: u32) -> Polling<'_> {
+    fn poll(&mut self, slots: u32) -> Option<Polling<'_>> {
+        let poll = Begun::in_slots(slots)?;
         let (site, begun) = (self.site, self.begun);
         let track = self
             .track
@@ -161,7 +160,7 @@ impl Life {
         }
         let time = placement.time();
         let mut begun_now = None;
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+        poll.begin(|instance| {
             let is_begun = begun.is_some_and(|begun| begun.is_known_to(instance));
             if !is_begun {
                 begun_now = Begun::union(begun_now, Begun::in_instance(instance));
@@ -175,15 +174,14 @@ impl Life {
             let parts = ((), Through(&flow));
             events.event(writer, time, site, Type::SLICE_BEGIN, &placement, &parts);
         });
-        let slice = Span::begun(slots);
         if begun_now.is_some() {
             self.begun = Begun::union(begun.and_then(Begun::still_recording), begun_now);
         }
         exchange_current(&mut self.track);
-        Polling {
+        Some(Polling {
             life: self,
-            _slice: slice,
-        }
+            _slice: Span::begun(poll),
+        })
     }
 
     #[inline(always)]

@@ -19,7 +19,8 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// In what the slots stand for now; `None` without any.
+    /// In what the slots stand for now, which is to be recorded by [`begin`](Self::begin); `None`
+    /// without any.
     #[inline(always)]
     pub(crate) fn in_slots(slots: u32) -> Option<Self> {
         let generation = producer::generation();
@@ -29,6 +30,13 @@ impl Begun {
             capture: producer::captured_in(slots),
             generation,
         })
+    }
+
+    /// Has `write` begin the slice in all of them.
+    #[inline]
+    pub(crate) fn begin(self, write: impl FnMut(&mut Instance)) {
+        let slots = self.slots.get();
+        producer::with_instances_at(&TRACK_EVENT, slots, self.generation, write);
     }
 
     /// In one session.
@@ -144,5 +152,34 @@ impl Begun {
                 write(instance);
             }
         });
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::InMemorySession;
+
+    #[test]
+    fn a_session_that_takes_the_slot_of_another_sees_neither_begin_nor_end_of_what_was_on_its_way()
+    {
+        let first = InMemorySession::start().unwrap();
+        let slots = TRACK_EVENT.active_slots();
+        let begun = Begun::in_slots(slots).unwrap();
+        drop(first);
+
+        let second = InMemorySession::start().unwrap();
+        assert_eq!(TRACK_EVENT.active_slots(), slots);
+        let (mut begins, mut ends) = (0, 0);
+        begun.begin(|_| begins += 1);
+        begun.each(begun.active_slots(), |_| ends += 1);
+        assert_eq!((begins, ends), (0, 0));
+
+        let begun = Begun::in_slots(slots).unwrap();
+        begun.begin(|_| begins += 1);
+        begun.each(begun.active_slots(), |_| ends += 1);
+        assert_eq!((begins, ends), (1, 1));
+        drop(second);
     }
 }

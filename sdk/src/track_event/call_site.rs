@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::arg::CounterValue;
+use super::begun::Begun;
 use super::counter_track::CounterTrack;
 use super::encoding::EventBody;
 use super::event::EventParts;
@@ -118,10 +119,13 @@ impl CallSite {
     /// Begins a slice in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
     pub fn span<P: EventParts>(&'static self, slots: u32, parts: &P) -> Span {
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
-        self.slice_begin(slots, &Placement::new(), parts);
+        let Some(begun) = Begun::in_slots(slots) else {
+            return Span::none();
+        };
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(begun)));
+        self.slice_begin(begun, &Placement::new(), parts);
         panic_guard.disarm();
-        Span::begun(slots)
+        Span::begun(begun)
     }
 
     /// The same with a name of its own, or at another time.
@@ -132,10 +136,13 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> Span {
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(slots)));
-        self.slice_begin(slots, placement, parts);
+        let Some(begun) = Begun::in_slots(slots) else {
+            return Span::none();
+        };
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(begun)));
+        self.slice_begin(begun, placement, parts);
         panic_guard.disarm();
-        Span::begun(slots)
+        Span::begun(begun)
     }
 
     /// The same on a track that is not this thread's.
@@ -147,10 +154,13 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> TrackSpan {
-        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::begun(slots, track)));
-        self.slice_begin(slots, &placement.on(track), parts);
+        let Some(begun) = Begun::in_slots(slots) else {
+            return TrackSpan::none();
+        };
+        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::begun(begun, track)));
+        self.slice_begin(begun, &placement.on(track), parts);
         panic_guard.disarm();
-        TrackSpan::begun(slots, track)
+        TrackSpan::begun(begun, track)
     }
 
     /// Begins a slice that another call site ends.
@@ -220,8 +230,19 @@ impl CallSite {
     }
 
     #[inline]
-    fn slice_begin(&'static self, slots: u32, placement: &Placement<'_>, parts: &impl EventParts) {
-        self.event(slots, Type::SLICE_BEGIN, placement, parts);
+    fn slice_begin(
+        &'static self,
+        begun: Begun,
+        placement: &Placement<'_>,
+        parts: &impl EventParts,
+    ) {
+        let time = placement.time();
+        begun.begin(|instance| {
+            let writer = &mut instance.writer;
+            instance
+                .events
+                .event(writer, time, self, Type::SLICE_BEGIN, placement, parts);
+        });
     }
 
     #[inline]

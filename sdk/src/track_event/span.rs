@@ -71,9 +71,9 @@ impl Span {
     }
 
     #[inline(always)]
-    pub(super) fn begun(slots: u32) -> Self {
+    pub(super) fn begun(begun: Begun) -> Self {
         Self {
-            begun: Begun::in_slots(slots).map_or(Recorded::NOTHING, Recorded::new),
+            begun: Recorded::new(begun),
             not_send: PhantomData,
         }
     }
@@ -111,13 +111,10 @@ impl TrackSpan {
     }
 
     #[inline(always)]
-    pub(super) fn begun(slots: u32, track: &Track) -> Self {
-        let on_track = |begun| {
-            let track = track.clone();
-            Recorded::new(OnTrack { begun, track })
-        };
+    pub(super) fn begun(begun: Begun, track: &Track) -> Self {
+        let track = track.clone();
         Self {
-            open: Begun::in_slots(slots).map_or(Recorded::NOTHING, on_track),
+            open: Recorded::new(OnTrack { begun, track }),
         }
     }
 

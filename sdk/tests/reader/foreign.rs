@@ -3,7 +3,9 @@
 use protozero::HeapBuffered;
 use tracezero::CounterValue;
 use tracezero::protos::{Trace, TracePacket};
-use tracezero::reader::{EventKind, InTimeOrder, Record, SkipReason, Slices, TraceReader, check};
+use tracezero::reader::{
+    EventKind, InTimeOrder, PacketReader, Record, SkipReason, Slices, TraceReader, check,
+};
 
 const CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
@@ -411,4 +413,23 @@ fn a_trace_of_a_producer_that_has_no_service_has_no_errors() {
     let summary = check(&trace[..], |finding| findings.push(finding.to_string()));
     let summary = summary.expect("it can be read");
     assert_eq!((summary.errors, summary.events), (0, 2), "{findings:?}");
+}
+
+#[test]
+fn frames_of_packets_are_the_bytes_of_the_file() {
+    // Lengths of four bytes and of two, an empty packet, damage.
+    let frames: [&[u8]; 3] = [
+        &[0x0a, 0x82, 0x80, 0x80, 0x00, 0x40, 1],
+        &[0x0a, 0x00],
+        &[0x0a, 0x82, 0x00, 0x40, 2],
+    ];
+    let trace = [&frames.concat()[..], &[0xff], frames[0], frames[2]].concat();
+    let mut reader = PacketReader::new(&trace[..]);
+    assert!(reader.last_frame().is_empty());
+    let mut found = Vec::new();
+    while reader.next().expect("it can be read").is_some() {
+        found.push(reader.last_frame().to_vec());
+    }
+    let expected = [frames[0], frames[1], frames[2], &[], frames[0], frames[2]];
+    assert_eq!(found, expected);
 }

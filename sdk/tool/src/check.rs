@@ -9,6 +9,7 @@ use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
 use crate::output::stdout;
+use crate::packets::DamageLog;
 use crate::table::printable;
 use crate::units::plural;
 
@@ -72,6 +73,7 @@ fn check(file: &Path, out: &mut impl Write) -> Result<CheckSummary, ToolError> {
         path: file.to_owned(),
         message: error.to_string(),
     })?;
+    DamageLog::new(file).require_packets(summary.packets)?;
     if summary.not_reported > 0 {
         let more = summary.not_reported;
         writeln!(out, "{name}: and {more} more of these").map_err(ToolError::Output)?;

@@ -1,10 +1,11 @@
-//! Traces into compressed ones, and back. The packets themselves stay what they are, byte for byte.
+//! Traces into compressed ones, and back. The packets themselves stay what they are, byte for byte, and
+//! so do the lengths before them.
 
 use std::path::PathBuf;
 
 use crate::Outcome;
 use crate::error::ToolError;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, refuse_input};
 use crate::packets::Packets;
 use crate::trace_file::{Packing, TraceFile};
 
@@ -31,8 +32,8 @@ pub(crate) struct CompressArgs {
 
 /// Unpacks the compressed packets of a trace
 ///
-/// What comes out are the packets that went in, byte for byte. A trace without compressed packets
-/// is copied.
+/// What comes out are the packets that went in, byte for byte, each with the same bytes of its length
+/// before it. A trace without compressed packets is copied. What is damaged is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero decompress app.packed.pftrace -o app.pftrace")]
 pub(crate) struct DecompressArgs {
@@ -74,10 +75,11 @@ fn copy(
     to: &std::path::Path,
     packing: Packing,
 ) -> Result<Outcome, ToolError> {
+    refuse_input(to, [from])?;
     let mut packets = Packets::open(from)?;
     let mut trace = TraceFile::new(OutputFile::create(to)?, packing);
-    while let Some(packet) = packets.next()? {
-        trace.write(packet.bytes)?;
+    while packets.next()?.is_some() {
+        trace.write_frame(packets.last_frame())?;
     }
     trace.finish()?;
     Ok(packets.finish())

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut damages = DamageLog::new(&args.file);
     let outline = Outline::read_reporting(&mut reader, |damage| damages.report(damage))
         .map_err(|error| damages.read_error(&error))?;
+    damages.require_packets(reader.packets())?;
     let mut out = stdout();
     let mut lines = outline.as_str().lines();
     lines

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::ToolError;
@@ -13,8 +14,56 @@ pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
 }
 
+/// Refuses to write over what is read.
+///
+/// # Errors
+///
+/// If a file of `inputs` is the one that `output` names, by whatever path.
+pub(crate) fn refuse_input<'a>(
+    output: &Path,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), ToolError> {
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    let Some(written) = FileId::of(output) else {
+        return Ok(());
+    };
+    for input in inputs {
+        let path = match input == Path::new("-") {
+            true => Path::new("/dev/stdin"),
+            false => input,
+        };
+        if FileId::of(path) == Some(written) {
+            return Err(ToolError::Usage(format!(
+                "{} is the trace that is read: the output needs another name",
+                output.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What a file is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// That of a regular file, if there is one.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        metadata.is_file().then(|| Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
 /// A file that gets its name when it is finished: a command that fails leaves an older file of that
-/// name alone, and may read the file that it replaces.
+/// name alone.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     out: BufWriter<Target>,

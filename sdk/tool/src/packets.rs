@@ -37,17 +37,25 @@ impl Packets {
         self.reader.reject_last(error);
     }
 
-    /// The next packet.
+    /// The next packet. That there is none at all is an error.
     pub(crate) fn next(&mut self) -> Result<Option<RawPacket<'_>>, ToolError> {
         loop {
             match self.reader.next() {
-                Ok(None) => return Ok(None),
+                Ok(None) => {
+                    self.damages.require_packets(self.reader.packets())?;
+                    return Ok(None);
+                }
                 Ok(Some(PacketItem::Packet(_))) => break,
                 Ok(Some(PacketItem::Damage(damage))) => self.damages.report(&damage),
                 Err(error) => return Err(self.damages.read_error(&error)),
             }
         }
         Ok(Some(self.reader.last()))
+    }
+
+    /// The packet that came last, with its tag and length before it.
+    pub(crate) fn last_frame(&self) -> &[u8] {
+        self.reader.last_frame()
     }
 
     /// Says what else was damaged, and whether anything was.
@@ -85,6 +93,17 @@ impl DamageLog {
         ToolError::Read {
             path: self.path.clone(),
             message: error.to_string(),
+        }
+    }
+
+    /// An error if no packet came out of the trace.
+    pub(crate) fn require_packets(&self, packets: u64) -> Result<(), ToolError> {
+        match packets {
+            0 => Err(ToolError::Read {
+                path: self.path.clone(),
+                message: "there is no packet in it".to_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 

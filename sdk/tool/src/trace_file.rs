@@ -49,22 +49,32 @@ impl TraceFile {
         self.packets
     }
 
+    /// Writes a packet, with a tag and a length before it.
     pub(crate) fn write(&mut self, packet: &[u8]) -> Result<(), ToolError> {
-        self.packets += 1;
         let mut memory = [0; FIELD_HEADER_MAX_BYTES];
         let header = field_header(PACKET, packet.len(), &mut memory);
+        self.write_parts([header, packet])
+    }
+
+    /// Writes a packet that has its tag and length before it.
+    pub(crate) fn write_frame(&mut self, frame: &[u8]) -> Result<(), ToolError> {
+        self.write_parts([frame])
+    }
+
+    /// Writes a packet, whose bytes are in several places.
+    fn write_parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), ToolError> {
+        self.packets += 1;
         if self.packing == Packing::Plain {
-            let mut written = self.out.write_all(header);
-            if written.is_ok() {
-                written = self.out.write_all(packet);
-            }
+            let written = parts.iter().try_for_each(|part| self.out.write_all(part));
             return written.map_err(|error| self.out.failed(error));
         }
-        if !self.bundle.is_empty() && self.bundle.len() + packet.len() > BUNDLE_BYTES {
+        let packet_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if !self.bundle.is_empty() && self.bundle.len() + packet_bytes > BUNDLE_BYTES {
             self.write_bundle()?;
         }
-        self.bundle.extend_from_slice(header);
-        self.bundle.extend_from_slice(packet);
+        for part in parts {
+            self.bundle.extend_from_slice(part);
+        }
         Ok(())
     }
 

@@ -1,8 +1,35 @@
-//! What to call the tracks of a trace.
+//! What to call the tracks of a trace, and what is on threads.
 
 use std::collections::HashMap;
 
-use tracezero::reader::{NameTable, TrackId, TrackKind, TrackTable};
+use tracezero::reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
+
+/// Where spans are. Those of a future are in both places: its polls on threads, its life on a track of
+/// its own, most of which it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SpanPlace {
+    /// On the track of a thread.
+    Thread,
+    /// On any other track.
+    Track,
+}
+
+impl SpanPlace {
+    #[inline]
+    pub(crate) const fn of(track: &Track) -> Self {
+        match track.kind {
+            TrackKind::Thread { .. } => Self::Thread,
+            _ => Self::Track,
+        }
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Track => "track",
+        }
+    }
+}
 
 /// Where the tracks of a trace are.
 #[derive(Debug)]

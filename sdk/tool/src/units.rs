@@ -19,6 +19,13 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     }
 }
 
+/// A number of seconds with all digits that it has, as options take it.
+pub(crate) fn seconds(nanoseconds: u64) -> String {
+    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A number of bytes with three digits.
 pub(crate) fn bytes(count: u64) -> String {
     let scaled = |unit_bytes: f64, unit| {
@@ -62,6 +69,19 @@ mod tests {
         ];
         for (nanoseconds, text) in durations {
             assert_eq!(duration(nanoseconds), text);
+        }
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        let texts = [
+            (0, "0"),
+            (1, "0.000000001"),
+            (2_500_000_000, "2.5"),
+            (10_000_000_000, "10"),
+        ];
+        for (nanoseconds, text) in texts {
+            assert_eq!(seconds(nanoseconds), text);
         }
     }
 

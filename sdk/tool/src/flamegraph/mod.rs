@@ -9,18 +9,23 @@ use std::path::PathBuf;
 use inferno::flamegraph::{Options, from_lines};
 use tracezero::reader::{EventHead, InTimeOrder, Record, Slices, TraceReader, TrackTable};
 
-use self::stacks::{NodeId, Stacks};
+use self::stacks::{Drawn, NodeId, Stacks};
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, refuse_input};
 use crate::packets::DamageLog;
 
 /// Draws a flame graph of the spans
 ///
 /// Each span is as wide as all the time spent in it; what is not covered by spans above it is its
-/// self time. By default every thread has a graph of its own, under its process; tracks of one name
-/// share one. Spans that had not ended when the trace did are left out.
+/// self time. Every thread has a graph of its own, under its process; those of other tracks, if they
+/// are asked for, share one if they have one name. Spans that had not ended when the trace did are
+/// left out.
+///
+/// Drawn are the spans on the tracks of threads, where work is done. Other tracks are for what takes
+/// time without a thread, such as the lives of futures, most of which they wait: beside them work
+/// would be too narrow to be seen.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero flamegraph --merged app.pftrace -o app.svg")]
 pub(crate) struct Args {
@@ -32,15 +37,19 @@ pub(crate) struct Args {
     /// Write lines of text instead: the stack, its frames joined by ';', and nanoseconds
     #[arg(long)]
     folded: bool,
-    /// Put equal stacks of all threads together
+    /// Put equal stacks of all that is drawn together
     #[arg(long)]
     merged: bool,
+    /// Draw the spans on other tracks, too
+    #[arg(long)]
+    all_tracks: bool,
     /// Only the thread, or the other track, of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "all_tracks")]
     track: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
+    refuse_input(&args.output, [args.file.as_path()])?;
     let mut reader = TraceReader::new(Input::open(&args.file)?);
     let mut damages = DamageLog::new(&args.file);
     let mut order = InTimeOrder::new();
@@ -72,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     order.finish(|event| add(event, reader.tracks()));
     slices.finish(|slice| stacks.borrow_mut().end(slice.value, slice.self_ns));
 
+    damages.require_packets(reader.packets())?;
     let stacks = stacks.into_inner();
     if stacks.left_out > 0 {
         let count = stacks.left_out;
@@ -79,8 +89,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             "{count} spans count as those around them: there are too many different stacks, or too deep ones"
         );
     }
-    let track = args.track.as_deref();
-    let folded = stacks.folded(track, !args.merged, reader.tracks(), reader.names());
+    let drawn = match &args.track {
+        Some(name) => Drawn::TracksCalled(name),
+        None if args.all_tracks => Drawn::AllTracks,
+        None => Drawn::Threads,
+    };
+    let folded = stacks.folded(drawn, !args.merged, reader.tracks(), reader.names());
     let lines = folded.lines;
     if folded.left_out > 0 {
         let count = folded.left_out;
@@ -89,9 +103,15 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     if lines.is_empty() {
         return Err(ToolError::Read {
             path: args.file.clone(),
-            message: match track {
-                None => "there are no spans that ended".to_owned(),
-                Some(track) => format!("no track called {track:?} has spans that ended"),
+            message: match drawn {
+                Drawn::Threads if folded.on_other_tracks > 0 => {
+                    "no thread has spans that ended; --all-tracks draws those on other tracks"
+                        .to_owned()
+                }
+                Drawn::Threads | Drawn::AllTracks => "there are no spans that ended".to_owned(),
+                Drawn::TracksCalled(name) => {
+                    format!("no track called {name:?} has spans that ended")
+                }
             },
         });
     }
@@ -99,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     match args.folded {
         true => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
         false => from_lines(
-            &mut options(args),
+            &mut options(args, folded.on_other_tracks > 0),
             lines.iter().map(String::as_str),
             &mut out,
         ),
@@ -109,10 +129,12 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     Ok(damages.finish())
 }
 
-fn options(args: &Args) -> Options<'static> {
+fn options(args: &Args, leaves_tracks_out: bool) -> Options<'static> {
     let mut options = Options::default();
     let file = args.file.file_name().unwrap_or_default();
     options.title = file.to_string_lossy().into_owned();
+    options.subtitle = leaves_tracks_out
+        .then(|| "spans on threads; --all-tracks draws those on other tracks, too".to_owned());
     options.count_name = "ns".to_owned();
     options.name_type = "Span:".to_owned();
     options

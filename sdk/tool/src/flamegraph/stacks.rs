@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracezero::reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
 use crate::table::printable;
-use crate::tracks::{TrackPath, TrackPaths};
+use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
 /// Stacks that are told apart. Further ones count as the stack that they are in.
 const MAX_NODES: usize = 1 << 17;
@@ -26,10 +26,21 @@ pub(super) struct Stacks {
     pub(super) left_out: u64,
 }
 
+/// Whose stacks are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drawn<'a> {
+    Threads,
+    AllTracks,
+    /// Those of threads and other tracks of one name.
+    TracksCalled(&'a str),
+}
+
 /// Lines of text, one for each stack.
 #[derive(Debug)]
 pub(super) struct Folded {
     pub(super) lines: Vec<String>,
+    /// Stacks that are not drawn since no thread has them.
+    pub(super) on_other_tracks: u64,
     /// Stacks that have none, for lack of room.
     pub(super) left_out: u64,
 }
@@ -122,20 +133,25 @@ impl Stacks {
     /// tracks, equal stacks of all tracks become one line.
     pub(super) fn folded(
         &self,
-        only_track: Option<&str>,
+        drawn: Drawn<'_>,
         with_tracks: bool,
         tracks: &TrackTable,
         names: &NameTable,
     ) -> Folded {
         let mut times: HashMap<String, u64> = HashMap::new();
         let mut room_bytes = MAX_LINE_BYTES;
-        let mut left_out = 0;
+        let (mut left_out, mut on_other_tracks) = (0, 0);
         let mut labels: HashMap<TrackId, String> = HashMap::new();
         let paths = TrackPaths::new(tracks, names);
         for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
             let (root, path) = self.path(node);
-            let title = tracks.title(root, names);
-            if only_track.is_some_and(|wanted| wanted != title) {
+            let is_drawn = match drawn {
+                Drawn::Threads => SpanPlace::of(tracks.track(root)) == SpanPlace::Thread,
+                Drawn::AllTracks => true,
+                Drawn::TracksCalled(name) => tracks.title(root, names) == name,
+            };
+            if !is_drawn {
+                on_other_tracks += u64::from(drawn == Drawn::Threads);
                 continue;
             }
             let mut line = String::new();
@@ -166,7 +182,11 @@ impl Stacks {
             })
             .collect();
         lines.sort_unstable();
-        Folded { lines, left_out }
+        Folded {
+            lines,
+            on_other_tracks,
+            left_out,
+        }
     }
 
     /// The track of a stack, and its spans from the inside out.

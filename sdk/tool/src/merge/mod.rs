@@ -12,7 +12,7 @@ use self::rewrite::{Renumbering, Rewriter, SequenceIds};
 use self::survey::{Survey, Tracks};
 use crate::Outcome;
 use crate::error::ToolError;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, refuse_input};
 use crate::packets::Packets;
 use crate::trace_file::{Packing, TraceFile};
 
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         let message = "merge reads each file twice: the standard input cannot be one";
         return Err(ToolError::Usage(message.to_owned()));
     }
+    refuse_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
     let mut tracks = Tracks::default();
     let mut surveys: Vec<Survey> = Vec::new();
     for (index, path) in args.files.iter().enumerate() {

@@ -7,6 +7,7 @@ use tracezero::CounterValue;
 
 use super::Report;
 use super::text::unit;
+use crate::tracks::SpanPlace;
 
 /// Prints a summary.
 pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
@@ -18,7 +19,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "events": summary.events,
         "sequences": summary.sequences.count(),
         "damaged_places": report.damages,
-        "unfinished_spans": summary.unfinished_spans,
+        "unfinished_spans": report.open_spans(),
         "unmatched_ends": summary.slices.unmatched_ends,
         "ends_before_begins": summary.slices.backwards,
         "spans_too_deep": summary.slices.too_deep,
@@ -26,6 +27,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "forgotten_sequences": summary.forgotten_sequences,
         "tracks": tracks(report),
         "spans": spans(report),
+        "open_spans": open_spans(report),
         "counters": counters(report),
         "instants": instants(report),
         "other_packets": packets(report),
@@ -53,12 +55,18 @@ fn tracks(report: &Report<'_>) -> Vec<Value> {
         .collect()
 }
 
+/// The rows of both tables.
 fn spans(report: &Report<'_>) -> Vec<Value> {
-    let rows = report.sorted_spans().into_iter().take(report.top);
-    rows.map(|(category, name, row)| {
+    let places = [SpanPlace::Thread, SpanPlace::Track].into_iter();
+    let rows = places.flat_map(|place| {
+        let rows = report.sorted_spans(place).into_iter().take(report.top);
+        rows.map(move |row| (place, row))
+    });
+    rows.map(|(place, (category, name, row))| {
         json!({
             "category": category,
             "name": name,
+            "on": place.as_str(),
             "count": row.count,
             "total_ns": row.total_ns,
             "self_ns": row.self_ns,
@@ -67,6 +75,22 @@ fn spans(report: &Report<'_>) -> Vec<Value> {
             "max_ns": row.max_ns,
             "p50_ns": row.quantile_ns(0.5),
             "p99_ns": row.quantile_ns(0.99),
+        })
+    })
+    .collect()
+}
+
+fn open_spans(report: &Report<'_>) -> Vec<Value> {
+    let rows = report.first_open_spans().into_iter();
+    rows.map(|row| {
+        json!({
+            "process": row.path.process,
+            "track": row.path.track,
+            "category": row.category,
+            "name": row.name,
+            "on": row.on,
+            "since_ns": row.since_ns,
+            "age_ns": row.age_ns,
         })
     })
     .collect()

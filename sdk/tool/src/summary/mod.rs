@@ -16,7 +16,7 @@ use tracezero::CounterValue;
 use tracezero::protos::TracePacket;
 use tracezero::reader::{
     EventHead, EventKind, InTimeOrder, OtherPacket, Record, Skipped, Slice, SliceCounts, Slices,
-    TraceReader, TrackId,
+    TraceReader, TrackId, TrackTable,
 };
 
 use self::losses::Losses;
@@ -28,7 +28,7 @@ use crate::input::Input;
 use crate::output::stdout;
 use crate::packets::DamageLog;
 use crate::schema::Schema;
-use crate::tracks::TrackPaths;
+use crate::tracks::{SpanPlace, TrackPaths};
 
 /// The packet of this SDK that holds the accounts of sequences.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
@@ -44,8 +44,13 @@ const MAX_SEQUENCES: usize = 8 << 20;
 /// Summarizes a trace
 ///
 /// Prints how long it is, where its events are, its spans by name with counts, durations and self
-/// times, its counters and instants, what was lost and what is damaged. Self time is that of a span
-/// without the spans inside of it. p50 and p99 are exact within 1.6 %; all else is exact.
+/// times, the spans that have not ended, its counters and instants, what was lost and what is
+/// damaged. Self time is that of a span without the spans inside of it. p50 and p99 are exact within
+/// 1.6 %; all else is exact.
+///
+/// Spans on the tracks of threads are counted apart from those on other tracks: a future has both,
+/// its polls on threads, and its life on a track of its own. Spans that have not ended by the end of
+/// the trace count in no statistics; they are listed with the time of their begin and their age.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
 pub(crate) struct Args {
@@ -92,7 +97,8 @@ struct Summary {
     /// By track.
     tracks: Vec<TrackCounts>,
     sequences: SequencesSeen,
-    spans: ByName<Durations>,
+    spans_on_threads: ByName<Durations>,
+    spans_on_tracks: ByName<Durations>,
     instants: ByName<u64>,
     /// By track.
     counters: Vec<Option<CounterValues>>,
@@ -101,7 +107,6 @@ struct Summary {
     losses: Losses,
     /// Packets that cannot be understood, by what is the matter with them.
     skipped: BTreeMap<String, u64>,
-    unfinished_spans: u64,
     slices: SliceCounts,
     late_events: u64,
     forgotten_sequences: u64,
@@ -159,7 +164,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                 summary.add_event(&event);
                 if event.kind.is_slice() {
                     order.add(&event, reader.tracks(), |event| {
-                        slices.add(event, |_| (), |slice| summary.add_slice(&slice));
+                        slices.add(
+                            event,
+                            |_| (),
+                            |slice| summary.add_slice(&slice, reader.tracks()),
+                        );
                     });
                 }
             }
@@ -174,18 +183,21 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             Some(_) => {}
         }
     }
-    order.finish(|event| slices.add(event, |_| (), |slice| summary.add_slice(&slice)));
-    slices.finish(|slice| summary.add_slice(&slice));
+    let tracks = reader.tracks();
+    let mut add = |slice: Slice| summary.add_slice(&slice, tracks);
+    order.finish(|event| slices.add(event, |_| (), &mut add));
+    slices.finish(add);
     summary.packets = reader.packets();
+    damages.require_packets(summary.packets)?;
     summary.bytes = reader.offset();
-    summary.unfinished_spans = slices.open().count() as u64;
     summary.slices = slices.counts();
     summary.late_events = order.late();
     summary.forgotten_sequences = reader.forgotten_sequences();
 
     let report = Report {
         summary: &summary,
-        tracks: reader.tracks(),
+        slices: &slices,
+        tracks,
         names: reader.names(),
         paths: TrackPaths::new(reader.tracks(), reader.names()),
         schema: &schema,
@@ -227,8 +239,12 @@ impl Summary {
     }
 
     #[inline]
-    fn add_slice(&mut self, slice: &Slice) {
-        let row = self.spans.row(slice.begin.name, slice.begin.category);
+    fn add_slice(&mut self, slice: &Slice, tracks: &TrackTable) {
+        let spans = match SpanPlace::of(tracks.track(slice.begin.track)) {
+            SpanPlace::Thread => &mut self.spans_on_threads,
+            SpanPlace::Track => &mut self.spans_on_tracks,
+        };
+        let row = spans.row(slice.begin.name, slice.begin.category);
         row.add(slice.duration_ns, slice.self_ns);
         let track = self.track(slice.begin.track);
         track.spans += 1;

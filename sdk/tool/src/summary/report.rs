@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use tracezero::reader::{NameTable, TrackId, TrackTable};
+use tracezero::reader::{NameId, NameTable, Slices, TrackId, TrackTable};
 
 use super::spans::{ByName, Durations};
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
-use crate::tracks::TrackPaths;
+use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
 /// What stands for names that were too many to be kept apart.
 const OTHER_NAMES: &str = "(other names)";
@@ -17,6 +17,8 @@ const NO_NAME: &str = "(no name)";
 #[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
+    /// Those that are open at the end.
+    pub(super) slices: &'r Slices,
     pub(super) tracks: &'r TrackTable,
     pub(super) names: &'r NameTable,
     pub(super) paths: TrackPaths<'r>,
@@ -25,6 +27,19 @@ pub(super) struct Report<'r> {
     pub(super) top: usize,
     pub(super) sort: Sort,
     pub(super) damages: u64,
+}
+
+/// A span that has not ended.
+#[derive(Debug)]
+pub(super) struct OpenRow<'r> {
+    pub(super) path: TrackPath,
+    pub(super) on: &'static str,
+    pub(super) category: &'r str,
+    pub(super) name: &'r str,
+    /// When it began, counted from the first event of the trace.
+    pub(super) since_ns: u64,
+    /// From there to the last event.
+    pub(super) age_ns: u64,
 }
 
 impl<'r> Report<'r> {
@@ -39,9 +54,12 @@ impl<'r> Report<'r> {
         rows
     }
 
-    /// Category, name and durations of all spans.
-    pub(super) fn sorted_spans(&self) -> Vec<(&'r str, &'r str, &'r Durations)> {
-        let mut rows = self.named(&self.summary.spans);
+    /// Category, name and durations of the spans in a place that have ended.
+    pub(super) fn sorted_spans(&self, place: SpanPlace) -> Vec<(&'r str, &'r str, &'r Durations)> {
+        let mut rows = self.named(match place {
+            SpanPlace::Thread => &self.summary.spans_on_threads,
+            SpanPlace::Track => &self.summary.spans_on_tracks,
+        });
         rows.retain(|(.., row)| row.count > 0);
         rows.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
         match self.sort {
@@ -53,6 +71,35 @@ impl<'r> Report<'r> {
             Sort::Name => {}
         }
         rows
+    }
+
+    /// How many spans have not ended.
+    pub(super) fn open_spans(&self) -> usize {
+        self.slices.open().count()
+    }
+
+    /// The first of the spans that have not ended: those of threads by thread, outermost first, then
+    /// those on other tracks in the order of their begins.
+    pub(super) fn first_open_spans(&self) -> Vec<OpenRow<'r>> {
+        let mut open: Vec<_> = self.slices.open().map(|slice| &slice.begin).collect();
+        open.sort_by_key(|begin| {
+            let place = SpanPlace::of(self.tracks.track(begin.track));
+            match place {
+                SpanPlace::Thread => (place, begin.track, 0),
+                SpanPlace::Track => (place, TrackId::default(), begin.timestamp_ns),
+            }
+        });
+        let open = open.into_iter().take(self.top);
+        let first_ns = self.summary.first_ns.unwrap_or_default();
+        open.map(|begin| OpenRow {
+            path: self.paths.of(begin.track),
+            on: SpanPlace::of(self.tracks.track(begin.track)).as_str(),
+            category: self.names.text(begin.category),
+            name: self.name(begin.name),
+            since_ns: begin.timestamp_ns.saturating_sub(first_ns),
+            age_ns: self.summary.last_ns.saturating_sub(begin.timestamp_ns),
+        })
+        .collect()
     }
 
     /// Category, name and number of all instants, the most frequent first.
@@ -87,13 +134,17 @@ impl<'r> Report<'r> {
         rows.rows()
             .iter()
             .map(|row| {
-                let name = match self.names.text(row.name) {
-                    "" => NO_NAME,
-                    name => name,
-                };
-                (self.names.text(row.category), name, &row.value)
+                let category = self.names.text(row.category);
+                (category, self.name(row.name), &row.value)
             })
             .chain(others)
             .collect()
+    }
+
+    fn name(&self, name: NameId) -> &'r str {
+        match self.names.text(name) {
+            "" => NO_NAME,
+            name => name,
+        }
     }
 }

@@ -6,8 +6,8 @@ use tracezero::reader::NameId;
 
 use super::histogram::Histogram;
 
-/// Rows that are kept apart. Names that are made up for each event would fill any memory.
-const MAX_ROWS: usize = 100_000;
+/// Rows that are kept apart in one table. Names that are made up for each event would fill any memory.
+const MAX_ROWS: usize = 50_000;
 /// No row.
 const NONE: u32 = u32::MAX;
 

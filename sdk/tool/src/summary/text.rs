@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use tracezero::CounterValue;
 use tracezero::reader::{TrackKind, TrackTable};
 
+use super::spans::Durations;
 use super::{Report, Sort};
 use crate::table::{Table, printable};
+use crate::tracks::SpanPlace;
 use crate::units::{bytes, duration, plural};
 
 /// Prints a summary.
@@ -14,6 +16,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     print_head(report, out)?;
     print_tracks(report, out)?;
     print_spans(report, out)?;
+    print_open_spans(report, out)?;
     print_counters(report, out)?;
     print_instants(report, out)?;
     print_packets(report, out)?;
@@ -60,6 +63,10 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             plural(gaps, "gap")
         ),
     }?;
+    match report.open_spans() as u64 {
+        0 => Ok(()),
+        open => writeln!(out, "open       {}, see below", plural(open, "span")),
+    }?;
     if report.damages > 0 {
         writeln!(out, "damaged    {}", plural(report.damages, "place"))?;
     }
@@ -83,25 +90,6 @@ fn print_tracks(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    let mut table = Table::new(
-        &["category", "span"],
-        &["count", "total", "self", "mean", "min", "max", "p50", "p99"],
-    );
-    let rows = report.sorted_spans();
-    for (category, name, row) in rows.iter().take(report.top) {
-        table.row([
-            (*category).to_owned(),
-            (*name).to_owned(),
-            row.count.to_string(),
-            duration(row.total_ns),
-            duration(row.self_ns),
-            duration(row.mean_ns()),
-            duration(row.min_ns),
-            duration(row.max_ns),
-            duration(row.quantile_ns(0.5)),
-            duration(row.quantile_ns(0.99)),
-        ]);
-    }
     let by = match report.sort {
         Sort::Total => "total",
         Sort::SelfTime => "self time",
@@ -110,14 +98,22 @@ fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         Sort::Max => "longest",
         Sort::Name => "name",
     };
-    section(&format!("spans, by {by}"), &table, rows.len(), report, out)?;
+    for (place, title) in [
+        (SpanPlace::Thread, "spans on threads"),
+        (SpanPlace::Track, "spans on other tracks"),
+    ] {
+        let rows = report.sorted_spans(place);
+        let title = format!("{title}, by {by}");
+        section(
+            &title,
+            &spans_table(&rows, report.top),
+            rows.len(),
+            report,
+            out,
+        )?;
+    }
     let summary = report.summary;
     let remarks = [
-        (
-            summary.unfinished_spans,
-            "span had not ended at the end",
-            "spans had not ended at the end",
-        ),
         (
             summary.slices.unmatched_ends,
             "end without a begin",
@@ -147,6 +143,44 @@ fn print_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         }?;
     }
     Ok(())
+}
+
+fn spans_table(rows: &[(&str, &str, &Durations)], top: usize) -> Table {
+    let mut table = Table::new(
+        &["category", "span"],
+        &["count", "total", "self", "mean", "min", "max", "p50", "p99"],
+    );
+    for (category, name, row) in rows.iter().take(top) {
+        table.row([
+            (*category).to_owned(),
+            (*name).to_owned(),
+            row.count.to_string(),
+            duration(row.total_ns),
+            duration(row.self_ns),
+            duration(row.mean_ns()),
+            duration(row.min_ns),
+            duration(row.max_ns),
+            duration(row.quantile_ns(0.5)),
+            duration(row.quantile_ns(0.99)),
+        ]);
+    }
+    table
+}
+
+fn print_open_spans(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = Table::new(&["process", "track", "category", "span"], &["since", "age"]);
+    for row in report.first_open_spans() {
+        table.row([
+            row.path.process,
+            row.path.track,
+            row.category.to_owned(),
+            row.name.to_owned(),
+            duration(row.since_ns),
+            duration(row.age_ns),
+        ]);
+    }
+    let title = "spans open at the end";
+    section(title, &table, report.open_spans(), report, out)
 }
 
 fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -12,7 +12,7 @@
 //!            begin of the trace | duration | label | argument set, as differences, 0 is none
 //!            count | instants, as differences    count | unfinished slices, as differences
 //! arguments  count | lengths | bytes of all                    (see `args.rs`)
-//! flows      count | event, as differences | flow
+//! flows      of begins: count | event, as differences | flow        of ends: the same
 //! counters   count | each: track, count, 1 if integers | times, as differences | values: as signed
 //!            differences if integers, else 8 bytes each
 //! ```
@@ -28,9 +28,10 @@ use super::args::ArgsId;
 use super::coalesce::coalesce;
 use super::columns::{write_column, write_differences, write_list, write_varint};
 use super::rows::{self, Event, Form, Row, Unplaced};
-use super::timeline::{LabelId, Timeline, Track};
+use super::timeline::{FlowList, LabelId, Timeline, Track};
+use crate::units::seconds;
 
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 /// The page counts in floating numbers: times since the begin of the trace are exact up to here.
 const TIME_MAX_NS: u64 = (1 << 53) - 1;
 
@@ -101,11 +102,14 @@ impl Encoder {
         if left_out.events == 0 {
             return String::new();
         }
+        let events = match left_out.events {
+            1 => "1 later event is".to_owned(),
+            events => format!("{events} later events are"),
+        };
+        let from = seconds(left_out.from_ns.saturating_sub(timeline_start_ns));
         format!(
-            "{} later events are left out: the page was made with a limit. `--from {:.3}` begins with \
-             the first of them, `--max-events` raises the limit.",
-            left_out.events,
-            seconds_between(timeline_start_ns, left_out.from_ns),
+            "{events} left out: the page was made with a limit. `--from {from}` begins with the first \
+             of them, `--max-events` raises the limit."
         )
     }
 
@@ -269,13 +273,24 @@ impl Encoder {
     }
 
     fn write_flows(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut numbers: HashMap<u64, u64> = HashMap::new();
+        let mut numbers = HashMap::new();
+        self.write_flow_links(out, FlowList::at_begin, &mut numbers)?;
+        self.write_flow_links(out, FlowList::at_end, &mut numbers)
+    }
+
+    /// The events of flows, for one of their sides. `numbers` has those of flows in the page.
+    fn write_flow_links(
+        &self,
+        out: &mut impl Write,
+        flows_of: fn(&FlowList) -> &[u64],
+        numbers: &mut HashMap<u64, u64>,
+    ) -> io::Result<()> {
         let mut links = Vec::new();
         for (place, event) in (0_i64..).zip(self.events()) {
             let Some(list) = event.flows.checked_sub(1) else {
                 continue;
             };
-            for flow in &self.timeline.flow_lists[list as usize] {
+            for flow in flows_of(&self.timeline.flow_lists[list as usize]) {
                 let next = numbers.len() as u64;
                 links.push((place, *numbers.entry(*flow).or_insert(next)));
             }
@@ -335,11 +350,6 @@ impl Encoder {
             .saturating_add(event.duration_ns)
             .min(TIME_MAX_NS.max(start_ns))
     }
-}
-
-/// Rounded down, so that `--from` with it leaves nothing out.
-pub(crate) fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    (to_ns.saturating_sub(from_ns) / 1_000_000) as f64 / 1e3
 }
 
 fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
@@ -431,7 +441,7 @@ mod tests {
         timeline.begin(facts(1010, frequent, &[77]));
         timeline.end(facts(1030, frequent, &[]));
         timeline.instant(facts(1040, frequent, &[77]));
-        timeline.end(facts(1100, rare, &[]));
+        timeline.end(facts(1100, rare, &[77]));
         timeline.counter(counter, 1050, 5.0);
         timeline.counter(counter, 1000, 7.0);
         timeline
@@ -472,8 +482,10 @@ mod tests {
 
         assert!(columns.list().is_empty(), "no argument sets");
         assert_eq!(columns.varint(), 2);
-        assert_eq!(columns.column(2), [2, 2], "events of flows");
+        assert_eq!(columns.column(2), [2, 2], "events of flows at their begins");
         assert_eq!(columns.column(2), [0, 0], "flows");
+        assert_eq!(columns.varint(), 1);
+        assert_eq!(columns.column(2), [0, 0], "the first ends with the flow");
 
         assert_eq!(columns.list(), [1], "one counter, on the second track");
         assert_eq!(columns.column(2), [2, 1], "two integers");
@@ -528,9 +540,9 @@ mod tests {
         timeline.ensure_tracks(1);
         let track = TrackIndex(0);
         timeline.counter(track, 1_000_000_000, 1.0);
-        timeline.counter(track, 3_500_000_000, 1.0);
+        timeline.counter(track, 3_500_000_007, 1.0);
         let text = Encoder::new(timeline).left_out_text();
-        assert!(text.starts_with("1 later events are left out"), "{text}");
-        assert!(text.contains("--from 2.500"), "{text}");
+        assert!(text.starts_with("1 later event is left out"), "{text}");
+        assert!(text.contains("`--from 2.500000007`"), "{text}");
     }
 }

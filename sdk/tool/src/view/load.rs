@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use tracezero::CounterValue;
 use tracezero::reader::{
@@ -37,21 +38,26 @@ pub(crate) struct Loader {
     skipped: BTreeMap<String, u64>,
 }
 
-/// The first time of a trace's events; `None` if it has none.
+/// The first and the last time of a trace's events; `None` if it has none.
 ///
 /// # Errors
 ///
 /// If the trace cannot be read.
-pub(crate) fn earliest_ns(source: impl Read) -> Result<Option<u64>, ReadError> {
+pub(crate) fn time_range(source: impl Read) -> Result<Option<RangeInclusive<u64>>, ReadError> {
     let mut reader = TraceReader::new(source);
-    let mut earliest_ns = None;
+    let (mut first_ns, mut last_ns) = (u64::MAX, 0);
     while let Some(record) = reader.next()? {
         if let Record::Event(event) = record {
-            let time_ns = event.timestamp_ns;
-            earliest_ns = Some(earliest_ns.map_or(time_ns, |first: u64| first.min(time_ns)));
+            let begin_ns = event.timestamp_ns;
+            let end_ns = match event.kind {
+                EventKind::Slice { duration_ns } => begin_ns.saturating_add(duration_ns),
+                _ => begin_ns,
+            };
+            first_ns = first_ns.min(begin_ns);
+            last_ns = last_ns.max(end_ns);
         }
     }
-    Ok(earliest_ns)
+    Ok((first_ns <= last_ns).then_some(first_ns..=last_ns))
 }
 
 impl Loader {
@@ -94,6 +100,7 @@ impl Loader {
             }
         }
         self.timeline.file_bytes = reader.offset();
+        self.timeline.packets = reader.packets();
         self.timeline.ensure_tracks(reader.tracks().len());
         self.timeline.tracks = tracks::describe(reader.tracks(), reader.names());
         Ok(self.finish(reader.names()))

@@ -19,13 +19,15 @@ mod base64; // bytes as text
 mod page; // the page around it
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
-use crate::output::{OutputFile, stdout};
+use crate::output::{OutputFile, refuse_input, stdout};
 use crate::packets::DamageLog;
+use crate::units::seconds;
 
 use self::encode::Encoder;
 use self::load::Loader;
@@ -45,10 +47,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
     /// Where the shown part begins, in seconds from the first event of the trace
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     from: Option<f64>,
     /// Where it ends
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     to: Option<f64>,
     /// Slices, instants and counter values that are shown at most: those that come first in the file.
     /// A million takes about 60 MB while the page is made
@@ -59,6 +61,7 @@ pub(crate) struct Args {
 /// Makes the page.
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let output = output_path(args)?;
+    refuse_input(&output, [args.file.as_path()])?;
     let mut damages = DamageLog::new(&args.file);
     let window = window(args, &damages)?;
     let mut timeline = Timeline::new(title(&args.file), 0, args.max_events);
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let loader = Loader::new(timeline, window);
     let loaded = loader.load(Input::open(&args.file)?, &mut damages);
     let timeline = loaded.map_err(|error| damages.read_error(&error))?;
+    damages.require_packets(timeline.packets)?;
 
     let encoder = Encoder::new(timeline);
     let mut out = OutputFile::create(&output)?;
@@ -121,13 +125,31 @@ fn window(args: &Args, damages: &DamageLog) -> Result<Option<Window>, ToolError>
                 .to_owned(),
         ));
     }
-    let first = load::earliest_ns(Input::open(&args.file)?);
-    let first_ns = first
-        .map_err(|error| damages.read_error(&error))?
-        .unwrap_or(0);
-    let at = |seconds: f64| first_ns.saturating_add((seconds * 1e9) as u64);
-    let to_ns = args.to.map_or(u64::MAX, at);
-    Ok(Some(Window::new(args.from.map_or(0, at), to_ns)))
+    let range = load::time_range(Input::open(&args.file)?);
+    let range = range.map_err(|error| damages.read_error(&error))?;
+    let Some((first_ns, last_ns)) = range.map(RangeInclusive::into_inner) else {
+        return Ok(None);
+    };
+    let length_ns = last_ns - first_ns;
+    let wrong = |what: String| {
+        let length = seconds(length_ns);
+        let message = format!("{what}: the events of the trace are from 0 s to {length} s");
+        Err(ToolError::Usage(message))
+    };
+    let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
+    let from_ns = args.from.map_or(0, nanoseconds);
+    let to_ns = args.to.map_or(u64::MAX, nanoseconds);
+    match (args.from, args.to) {
+        (Some(from), Some(to)) if from_ns >= to_ns => {
+            wrong(format!("--from {from} is not before --to {to}"))
+        }
+        (None, Some(to)) if to_ns == 0 => wrong(format!("nothing is before --to {to}")),
+        (Some(from), _) if from_ns > length_ns => wrong(format!("--from {from} is after the end")),
+        _ => Ok(Some(Window::new(
+            first_ns.saturating_add(from_ns),
+            first_ns.saturating_add(to_ns),
+        ))),
+    }
 }
 
 fn window_note(args: &Args) -> Option<String> {
@@ -148,7 +170,7 @@ fn is_standard_stream(file: &Path) -> bool {
 }
 
 /// A time that is a number, and not before the trace.
-fn seconds(text: &str) -> Result<f64, String> {
+fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
         _ => Err("a number of seconds, 0 or more".to_owned()),

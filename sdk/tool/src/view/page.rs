@@ -15,10 +15,11 @@ const MARKUP: &str = include_str!("page/page.html");
 const BUFFER_BYTES: usize = 64 << 10;
 const STYLE: &str = include_str!("page/style.css");
 /// Later ones use earlier ones.
-const SCRIPTS: [&str; 18] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("page/units.js"),
     include_str!("page/colors.js"),
     include_str!("page/decode.js"),
+    include_str!("page/flows.js"),
     include_str!("page/model.js"),
     include_str!("page/lanes.js"),
     include_str!("page/viewport.js"),

@@ -38,9 +38,17 @@ pub(crate) struct Track {
     pub(crate) tid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<String>,
-    /// Smaller ones stand above.
+    /// What the trace wants those below it ordered by: `name`, `time` or `rank`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) rank: Option<i32>,
+    pub(crate) order: Option<&'static str>,
+    /// Smaller ones stand above, where that is the order.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) rank: i32,
+}
+
+/// What a page takes a rank for that is not there.
+fn is_zero(rank: &i32) -> bool {
+    *rank == 0
 }
 
 /// A time in which events of some tracks were lost.
@@ -72,6 +80,24 @@ pub(crate) struct RawEvent {
     pub(crate) kind: Kind,
 }
 
+/// The flows through an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FlowList {
+    flows: Box<[u64]>,
+    /// How many of them are those of the event's begin; the others came with its end.
+    begin_count: usize,
+}
+
+impl FlowList {
+    pub(crate) fn at_begin(&self) -> &[u64] {
+        &self.flows[..self.begin_count]
+    }
+
+    pub(crate) fn at_end(&self) -> &[u64] {
+        &self.flows[self.begin_count..]
+    }
+}
+
 /// What is known of an event when it is added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventFacts<'a> {
@@ -87,6 +113,8 @@ pub(crate) struct EventFacts<'a> {
 pub(crate) struct Timeline {
     pub(crate) title: String,
     pub(crate) file_bytes: u64,
+    /// Packets of the file.
+    pub(crate) packets: u64,
     pub(crate) strings: StringTable,
     pub(crate) args: ArgsTable,
     pub(crate) tracks: Vec<Track>,
@@ -97,7 +125,7 @@ pub(crate) struct Timeline {
     pub(crate) events: Vec<Vec<RawEvent>>,
     /// Values of each track, if it is a counter.
     pub(crate) counters: Vec<Vec<(u64, f64)>>,
-    pub(crate) flow_lists: Vec<Box<[u64]>>,
+    pub(crate) flow_lists: Vec<FlowList>,
     flow_links: usize,
     pub(crate) flows_left_out: u64,
     pub(crate) losses: Vec<Loss>,
@@ -130,6 +158,7 @@ impl Timeline {
         Self {
             title,
             file_bytes,
+            packets: 0,
             strings: StringTable::default(),
             args: ArgsTable::default(),
             tracks: Vec::new(),
@@ -224,14 +253,15 @@ impl Timeline {
         self.left_out
     }
 
-    /// Lists of flows as one; 0 is none.
-    pub(crate) fn join_flows(&mut self, first: u32, second: u32) -> u32 {
-        match (first, second) {
+    /// The flows of a begin and those of its end as one list; 0 is none.
+    pub(crate) fn join_flows(&mut self, begin: u32, end: u32) -> u32 {
+        match (begin, end) {
             (only, 0) | (0, only) => only,
             _ => {
-                let lists = [first, second].map(|list| &*self.flow_lists[list as usize - 1]);
-                let joined = lists.concat();
-                self.add_flows(&joined)
+                let lists = [begin, end].map(|list| &self.flow_lists[list as usize - 1]);
+                let joined = lists.map(|list| &*list.flows).concat();
+                let begin_count = lists[0].flows.len();
+                self.add_flows(&joined, begin_count)
             }
         }
     }
@@ -250,7 +280,11 @@ impl Timeline {
     }
 
     fn push(&mut self, facts: EventFacts<'_>, kind: Kind) {
-        let flows = self.add_flows(facts.flows);
+        let begin_count = match kind {
+            Kind::End => 0,
+            Kind::Begin | Kind::Instant => facts.flows.len(),
+        };
+        let flows = self.add_flows(facts.flows, begin_count);
         self.events[facts.track.0 as usize].push(RawEvent {
             time_ns: facts.time_ns,
             label: facts.label,
@@ -260,7 +294,7 @@ impl Timeline {
         });
     }
 
-    fn add_flows(&mut self, flows: &[u64]) -> u32 {
+    fn add_flows(&mut self, flows: &[u64], begin_count: usize) -> u32 {
         let room = FLOW_LINKS_MAX - self.flow_links;
         let (flows, left_out) = flows.split_at(flows.len().min(room));
         self.flow_links += flows.len();
@@ -268,7 +302,10 @@ impl Timeline {
         if flows.is_empty() {
             return 0;
         }
-        self.flow_lists.push(flows.into());
+        self.flow_lists.push(FlowList {
+            flows: flows.into(),
+            begin_count: begin_count.min(flows.len()),
+        });
         u32::try_from(self.flow_lists.len()).unwrap_or(u32::MAX)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracezero::protos::counter_descriptor::Unit;
 use tracezero::protos::track_descriptor::ChildTracksOrdering;
-use tracezero::reader::{Counter, NameTable, TrackId, TrackKind, TrackTable};
+use tracezero::reader::{self, Counter, NameTable, TrackId, TrackKind, TrackTable};
 
 use super::timeline::Track;
 
@@ -34,7 +34,8 @@ fn describe_one(
     let title = table.title(id, names);
     let mut described = Track {
         parent: parent_of(table, processes, id).map(|parent| parent.index() as u32),
-        rank: rank_of(table, id),
+        order: order_of(track),
+        rank: track.sibling_order_rank,
         ..Track::default()
     };
     let fallback = match &track.kind {
@@ -87,16 +88,14 @@ fn parent_of(
     }
 }
 
-/// Where it stands among its neighbours: as its parent orders them, and a main thread above others.
-fn rank_of(table: &TrackTable, id: TrackId) -> Option<i32> {
-    let track = table.track(id);
-    if let TrackKind::Thread { pid, tid, .. } = track.kind
-        && pid == tid
-    {
-        return Some(-1);
+/// What its descriptor wants those below it ordered by.
+fn order_of(track: &reader::Track) -> Option<&'static str> {
+    match track.child_ordering {
+        ChildTracksOrdering::LEXICOGRAPHIC => Some("name"),
+        ChildTracksOrdering::CHRONOLOGICAL => Some("time"),
+        ChildTracksOrdering::EXPLICIT => Some("rank"),
+        _ => None,
     }
-    let ordering = table.track(track.parent?).child_ordering;
-    (ordering == ChildTracksOrdering::EXPLICIT).then_some(track.sibling_order_rank)
 }
 
 fn unit_of(counter: &Counter, names: &NameTable) -> Option<String> {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 mod chromium;
+mod futures;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,7 +67,8 @@ fn view(trace: &Path, page: &Path, options: &[&str]) -> String {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
+    // It is 1 for a page of a damaged trace.
+    assert!(output.status.code() < Some(2), "{said}");
     said
 }
 
@@ -270,7 +272,7 @@ fn names_that_look_like_markup_are_text() {
 fn a_marked_range_limits_the_tables() {
     let mut chromium = open();
     let count = "[...document.querySelectorAll('#panel tbody tr')]
-        .find((row) => row.cells[0].textContent === 'request').cells[2].textContent";
+        .find((row) => row.cells[0].textContent === 'request').cells[3].textContent";
     chromium.evaluate("document.getElementById('tab-spans').click()");
     assert_eq!(chromium.evaluate(count), "60");
     let shift = 8;
@@ -331,6 +333,7 @@ fn tables_and_details_show_more_than_a_call_takes_arguments() {
     view(&trace, &page, &[]);
     let mut chromium = Chromium::start();
     chromium.open(&page);
+    chromium.evaluate("document.getElementById('tab-instants').click()");
     let lines = "document.querySelectorAll('#panel tbody tr').length";
     assert_eq!(chromium.evaluate(lines), 200);
     chromium.evaluate("document.querySelector('#panel .more').click()");

@@ -75,6 +75,26 @@ fn other_files_are_called_what_they_are() {
 }
 
 #[test]
+fn a_trace_without_a_packet_is_none() {
+    let files = Files::new();
+    // Nothing at all, and a bundle of no packets.
+    for bytes in [
+        &[][..],
+        &[
+            0x0a, 0x0b, 0x92, 0x03, 0x08, 0x78, 0x9c, 0x03, 0, 0, 0, 0, 1,
+        ],
+    ] {
+        let file = files.with("empty.pftrace", bytes);
+        let message = format!("error: {}: there is no packet in it\n", file.display());
+        let check = run_on(&file, &["check", "FILE"]);
+        for run in run_all(&file).chain([check]) {
+            assert_eq!((run.status, &run.stderr), (2, &message), "{run:?}");
+            assert!(run.stdout.is_empty(), "{run:?}");
+        }
+    }
+}
+
+#[test]
 fn no_bytes_at_all_make_a_command_panic() {
     let files = Files::new();
     let mut trace = SHOP.trace();

@@ -1,7 +1,7 @@
 //! `tracezero flamegraph`.
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, slices};
+use crate::traces::{Files, SHOP, futures, slices};
 
 #[test]
 fn stacks_are_folded_by_self_time() {
@@ -38,18 +38,47 @@ fn a_picture_is_drawn() {
 }
 
 #[test]
+fn threads_are_drawn_and_other_tracks_if_they_are_asked_for() {
+    let trace = futures();
+    let on_threads = "shop 10;main 10;request 3000\n";
+    let on_tracks = "shop 10;request;request 7000\n";
+    let folded = |options: &[&str]| {
+        let args = [&["flamegraph", "--folded", "-"], options].concat();
+        let run = run_with_input(&args, &trace).fine();
+        run.text().to_owned()
+    };
+    assert_eq!(folded(&[]), on_threads);
+    assert_eq!(
+        folded(&["--all-tracks"]),
+        format!("{on_threads}{on_tracks}")
+    );
+    assert_eq!(folded(&["--track", "request"]), on_tracks);
+    assert_eq!(folded(&["--merged"]), "request 3000\n");
+    let picture = run_with_input(&["flamegraph", "-"], &trace).fine();
+    assert!(picture.text().contains("--all-tracks draws"), "{picture:?}");
+
+    let run = run_with_input(&["flamegraph", "-"], &slices(&[(1, "a")]));
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("--all-tracks draws"), "{run:?}");
+}
+
+#[test]
 fn names_that_look_like_markup_are_text() {
     let evil = "</title></text><script>alert(1)</script>\u{1b}[2J;";
     let trace = slices(&[(1, evil), (1, &"long ".repeat(1000))]);
-    let run = run_with_input(&["flamegraph", "-"], &trace).fine();
-    let harmless = run_with_input(&["flamegraph", "-"], &slices(&[(1, "a"), (1, "b")])).fine();
+    let run = run_with_input(&["flamegraph", "--all-tracks", "-"], &trace).fine();
+    let harmless = run_with_input(
+        &["flamegraph", "--all-tracks", "-"],
+        &slices(&[(1, "a"), (1, "b")]),
+    )
+    .fine();
     for tag in ["<script", "</script", "<text", "</title"] {
         let count = |text: &str| text.matches(tag).count();
         assert_eq!(count(run.text()), count(harmless.text()), "{tag}");
     }
     assert!(run.text().contains("&lt;script&gt;alert(1)"), "{run:?}");
     assert!(!run.text().contains('\u{1b}'));
-    let folded = run_with_input(&["flamegraph", "--folded", "-"], &trace).fine();
+    let folded = run_with_input(&["flamegraph", "--all-tracks", "--folded", "-"], &trace).fine();
     assert!(
         folded.text().lines().all(|line| line.len() < 300),
         "{folded:?}"

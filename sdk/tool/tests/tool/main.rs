@@ -9,6 +9,7 @@ mod flamegraph; // where time goes
 mod help; // what the tool says of itself
 mod merge; // several traces to one
 mod outline; // what happened, without times and ids
+mod output; // where commands do not write
 mod packing; // compressed packets
 mod process; // the tool as a process
 mod summary; // a trace in tables

@@ -33,6 +33,26 @@ fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
 }
 
 #[test]
+fn lengths_that_are_longer_than_they_need_be_stay_so() {
+    // A time stamp, nothing, and a time stamp: what writes in place leaves room for longer lengths.
+    let padded = [
+        &[0x0a, 0x82, 0x80, 0x80, 0x00, 0x40, 1][..],
+        &[0x0a, 0x80, 0x00],
+        &[0x0a, 0x02, 0x40, 2],
+    ];
+    let trace = padded.concat().repeat(1000);
+    let plain = run_with_input(&["decompress", "-", "-o", "-"], &trace).fine();
+    assert!(plain.stdout == trace);
+    for options in [&[][..], &["--zstd"]] {
+        let args = [&["compress", "-", "-o", "-"], options].concat();
+        let packed = run_with_input(&args, &trace).fine();
+        assert!(packed.stdout.len() < trace.len() / 10, "{options:?}");
+        let unpacked = run_with_input(&["decompress", "-", "-o", "-"], &packed.stdout).fine();
+        assert!(unpacked.stdout == trace, "{options:?}");
+    }
+}
+
+#[test]
 fn a_recording_keeps_its_packets_and_is_packed_anew() {
     let trace = recorded();
     let packed = run_with_input(&["compress", "-", "-o", "-"], &trace).fine();
@@ -73,20 +93,14 @@ fn a_level_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn a_file_can_replace_itself_and_a_failure_leaves_it_alone() {
+fn a_failure_leaves_an_older_file_alone() {
     let files = Files::new();
-    let trace = SHOP.trace().repeat(100);
-    let file = files.with("shop.pftrace", &trace);
-    let path = file.to_str().unwrap();
-    run(&["compress", path, "-o", path]).fine();
-    assert!(files.read("shop.pftrace").len() < trace.len());
-    run(&["decompress", path, "-o", path]).fine();
-    assert!(files.read("shop.pftrace") == trace);
-
-    let other = files.with("other.pftrace", b"{\"traceEvents\": []}");
-    let failed = run(&["compress", other.to_str().unwrap(), "-o", path]);
+    let older = files.with("older.pftrace", b"older");
+    let older = older.to_str().unwrap();
+    let file = files.with("other.pftrace", b"{\"traceEvents\": []}");
+    let failed = run(&["compress", file.to_str().unwrap(), "-o", older]);
     assert_eq!(failed.status, 2);
-    assert!(files.read("shop.pftrace") == trace);
+    assert_eq!(files.read("older.pftrace"), b"older");
     // Nothing is left of what was begun.
     let left = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
     assert_eq!(left, 2);

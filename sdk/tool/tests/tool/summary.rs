@@ -1,9 +1,9 @@
 //! `tracezero summary`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, recorded, slices};
+use crate::traces::{Files, SHOP, futures, recorded, slices};
 
 #[test]
 fn a_trace_is_summarized_in_tables() {
@@ -22,7 +22,7 @@ tracks
   shop 10  main 11       7      3  10.0 µs
   shop 10  queue         2      0     0 ns
 
-spans, by total
+spans on threads, by total
   category  span      count    total     self     mean      min      max      p50      p99
   shop      checkout      1  10.0 µs  6.00 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs  10.0 µs
   shop      read          2  4.00 µs  4.00 µs  2.00 µs  1.00 µs  3.00 µs  1.00 µs  3.00 µs
@@ -49,7 +49,7 @@ fn rows_are_limited_and_sorted_as_asked() {
     let file = files.with("shop.pftrace", &SHOP.trace());
     let run = run_on(&file, &["summary", "--top", "1", "--sort", "count", "FILE"]).fine();
     assert!(run.text().contains(
-        "spans, by count
+        "spans on threads, by count
   category  span  count    total     self     mean      min      max      p50      p99
   shop      read      2  4.00 µs  4.00 µs  2.00 µs  1.00 µs  3.00 µs  1.00 µs  3.00 µs
   and 1 more: --top 0 shows all
@@ -69,6 +69,55 @@ fn programs_get_the_same_as_json() {
     assert_eq!(checkout["self_ns"], 6_000);
     assert_eq!(summary["counters"][0]["last"], 2);
     assert_eq!(summary["losses"]["gaps"], 0);
+}
+
+#[test]
+fn lives_polls_and_open_spans_are_counted_apart() {
+    let files = Files::new();
+    let file = files.with("futures.pftrace", &futures());
+    let run = run_on(&file, &["summary", "FILE"]).fine();
+    let expected = "\
+open       3 spans, see below
+
+tracks
+  process  track             events  spans     busy
+  shop 10  main 10                6      2  3.00 µs
+  shop 10  request                2      1  7.00 µs
+  shop 10  request / upload       1      0     0 ns
+
+spans on threads, by total
+  category  span     count    total     self     mean      min      max      p50      p99
+            request      2  3.00 µs  3.00 µs  1.50 µs  1.00 µs  2.00 µs  1.00 µs  2.00 µs
+
+spans on other tracks, by total
+  category  span     count    total     self     mean      min      max      p50      p99
+            request      1  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs  7.00 µs
+
+spans open at the end
+  process  track             category  span      since      age
+  shop 10  main 10                     serve   8.00 µs  2.00 µs
+  shop 10  main 10                     wait    10.0 µs     0 ns
+  shop 10  request / upload            upload  3.00 µs  7.00 µs
+";
+    let (_, tables) = run.text().split_once("trace knows of\n").unwrap();
+    assert_eq!(tables, expected);
+    let run = run_on(&file, &["summary", "--json", "--top", "1", "FILE"]).fine();
+    let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let spans = summary["spans"].as_array().unwrap();
+    let on: Vec<_> = spans
+        .iter()
+        .map(|span| (&span["on"], &span["count"]))
+        .collect();
+    assert_eq!(
+        on,
+        [(&"thread".into(), &2.into()), (&"track".into(), &1.into())]
+    );
+    assert_eq!(summary["unfinished_spans"], 3);
+    let open = json!([{
+        "process": "shop 10", "track": "main 10", "category": "", "name": "serve", "on": "thread",
+        "since_ns": 8000, "age_ns": 2000,
+    }]);
+    assert_eq!(summary["open_spans"], open);
 }
 
 #[test]

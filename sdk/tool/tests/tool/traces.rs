@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use protozero::HeapBuffered;
 use tempfile::TempDir;
-use tracezero::protos::{Trace, TracePacket, TrackEvent, counter_descriptor, track_event};
+use tracezero::protos::{
+    Trace, TracePacket, TrackDescriptor, TrackEvent, counter_descriptor, track_event,
+};
 use tracezero::{InMemorySession, counter, instant, span};
 
 /// One session at a time: it records what other threads of the process write.
@@ -53,6 +55,63 @@ pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
                 });
             });
         }
+    }
+    drop(trace);
+    buffer.to_vec()
+}
+
+/// A trace of a future: its life of 7 µs on a track, two polls of 2 and 1 µs on the main thread, which
+/// then waits in a span in a span. A future in it is not done by the end.
+pub(crate) fn futures() -> Vec<u8> {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    let (main, request, upload) = (101, 102, 103);
+    let mut describe = |describe: &dyn Fn(&mut TrackDescriptor<'_>)| {
+        trace.add_packet(|packet| {
+            packet.track_descriptor(|track| describe(track));
+            packet.set_trusted_packet_sequence_id(2);
+        });
+    };
+    describe(&|track| {
+        track.set_uuid(100).process(|process| {
+            process.set_pid(10).set_process_name("shop");
+        });
+    });
+    describe(&|track| {
+        track.set_uuid(main).set_parent_uuid(100).thread(|thread| {
+            thread.set_pid(10).set_tid(10).set_thread_name("main");
+        });
+    });
+    for (uuid, parent_uuid, name) in [(request, 100, "request"), (upload, request, "upload")] {
+        describe(&|track| {
+            track.set_uuid(uuid).set_parent_uuid(parent_uuid);
+            track.set_name(name);
+        });
+    }
+    for (time_ns, track, name) in [
+        (0, request, "request"),
+        (0, main, "request"),
+        (2_000, main, ""),
+        (3_000, upload, "upload"),
+        (6_000, main, "request"),
+        (7_000, request, ""),
+        (7_000, main, ""),
+        (8_000, main, "serve"),
+        (10_000, main, "wait"),
+    ] {
+        trace.add_packet(|packet| {
+            packet.set_timestamp(1_000_000 + time_ns);
+            packet.set_trusted_packet_sequence_id(2);
+            packet.track_event(|event| {
+                event.set_track_uuid(track);
+                match name {
+                    "" => event.set_type(track_event::Type::SLICE_END),
+                    name => event
+                        .set_type(track_event::Type::SLICE_BEGIN)
+                        .set_name(name),
+                };
+            });
+        });
     }
     drop(trace);
     buffer.to_vec()

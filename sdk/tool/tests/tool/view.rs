@@ -53,11 +53,47 @@ fn a_part_has_the_slices_that_reach_into_it() {
         (&["--to", "0.000001"], 1),
         (&["--to", "0.000003"], 2),
         (&["--from", "0.0000045", "--to", "0.0000065"], 2),
-        (&["--from", "1"], 0),
     ] {
         let run = view(&file, &page, options);
         assert_eq!(event_count(&run), events, "{options:?}");
     }
+}
+
+#[test]
+fn a_part_without_events_is_an_error_that_says_where_they_are() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let page = files.path("part.html");
+    for (options, what) in [
+        (&["--from", "1"][..], "--from 1 is after the end"),
+        (
+            &["--from", "5", "--to", "1"],
+            "--from 5 is not before --to 1",
+        ),
+        (&["--to", "0"], "nothing is before --to 0"),
+    ] {
+        let run = view(&file, &page, options);
+        assert_eq!(run.status, 2, "{run:?}");
+        let message = format!("error: {what}: the events of the trace are from 0 s to 0.00001 s\n");
+        assert_eq!(run.stderr, message);
+        assert!(!page.exists());
+    }
+}
+
+#[test]
+fn from_the_first_event_that_a_limit_left_out_nothing_is_left_out() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let page = files.path("part.html");
+    let run = view(&file, &page, &["--max-events", "2"]);
+    let (_, rest) = run.stderr.split_once("`--from ").unwrap();
+    let (from, _) = rest.split_once('`').unwrap();
+    assert_eq!(
+        from, "0.000002",
+        "a counter's value, before the second read"
+    );
+    // The slice that reaches into the part, the other one in it, the instant.
+    assert_eq!(event_count(&view(&file, &page, &["--from", from])), 4);
 }
 
 #[test]

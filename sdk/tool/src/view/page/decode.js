@@ -1,7 +1,7 @@
 // From the text in the page to numbers: base64, deflate, then columns of varints. The layout is
 // drawn at the head of `encode.rs`.
 
-const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 2;
 const TWO_28 = 2 ** 28;
 
 /** The bytes that the page carries, inflated. */
@@ -144,16 +144,15 @@ function decodeTrace(bytes) {
   for (let i = 0; i < argsCount; i++) argsAt[i + 1] = argsAt[i] + argsLength[i];
   const argsBytes = reader.take(argsAt[argsCount]);
 
-  const flowCount = reader.varint();
-  const flowEvent = reader.fillDifferences(new Uint32Array(flowCount));
-  const flowId = reader.fill(new Uint32Array(flowCount));
+  const flowsOfBegins = decodeFlows(reader);
+  const flowsOfEnds = decodeFlows(reader);
 
   const counters = Array.from({ length: reader.varint() }, () => decodeCounter(reader));
   if (reader.at !== bytes.length) throw new Error(`${bytes.length - reader.at} bytes too many`);
   return {
     head, strings, labelName, labelCategory, rowTrack, rowDepth, rowLength,
     start: start.start, duration: start.duration, label, args, instants, unfinished,
-    argsAt, argsBytes, flowEvent, flowId, counters,
+    argsAt, argsBytes, flowsOfBegins, flowsOfEnds, counters,
   };
 }
 
@@ -177,6 +176,13 @@ function decodeStarts(reader, rowLength, eventCount) {
     }
   }
   return { start, duration };
+}
+
+function decodeFlows(reader) {
+  const count = reader.varint();
+  const event = reader.fillDifferences(new Uint32Array(count));
+  const flow = reader.fill(new Uint32Array(count));
+  return { event, flow };
 }
 
 function decodeCounter(reader) {

@@ -59,11 +59,15 @@ function chainOf(view, event) {
 }
 
 function flowsOf(view, event) {
-  return view.model.flowsOf(event).map(([, events]) => {
-    const at = events.indexOf(event);
-    const neighbours = [["from", events[at - 1]], ["to", events[at + 1]]].filter(([, other]) => other !== undefined);
-    const links = neighbours.map(([direction, other]) => element("li", {}, `${direction} `, linkTo(view, other)));
-    const title = `Flow, ${at + 1} of ${events.length}`;
+  const { model } = view;
+  const trackOf = (other) => model.tracks[model.trackOf(other)].name;
+  return model.flows.of(event).map(({ points, own }) => {
+    const links = own.flatMap((at) => {
+      const here = points[at] & 1 ? "at its end " : "";
+      const neighbours = [["from ", points[at - 1]], ["to ", points[at + 1]]].filter(([, other]) => other !== undefined);
+      return neighbours.map(([direction, other]) => element("li", {}, here, direction, other & 1 ? "the end of " : "", linkTo(view, other >>> 1), ` on ${trackOf(other >>> 1)}`));
+    });
+    const title = `Flow, ${own.map((at) => formatCount(at + 1)).join(" and ")} of ${formatCount(points.length)}`;
     return element("section", {}, element("h3", {}, title), element("ul", { class: "chain" }, links));
   });
 }

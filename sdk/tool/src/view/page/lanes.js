@@ -6,6 +6,9 @@ const GROUP_HEIGHT = 26;
 const COUNTER_HEIGHT = 48;
 /** Deeper rows of one track are not drawn. */
 const ROWS_DRAWN_MAX = 256;
+const KINDS_IN_ORDER = ["process", "thread", "counter", "track"];
+/** `worker-2` comes before `worker-10`. */
+const NAME_ORDER = new Intl.Collator("en", { numeric: true });
 
 class Lanes {
   constructor(model) {
@@ -20,12 +23,17 @@ class Lanes {
       if (track.parent === undefined) this.roots.push(id);
       else append(this.children, track.parent, id);
     });
-    /** Tracks that carry data, or have such below them. */
-    this.filled = new Set();
-    for (const id of [...this.rowsByTrack.keys(), ...this.counterByTrack.keys()]) {
-      for (let at = id; at !== undefined && !this.filled.has(at); at = model.tracks[at].parent) this.filled.add(at);
-    }
+    /** Tracks that carry data, or have such below them, with the time of the first. */
+    this.filled = new Map();
+    for (const [track, rows] of this.rowsByTrack) this.fill(track, Math.min(...rows.map((row) => model.start[model.rowFirst[row]])));
+    for (const [track, { time }] of this.counterByTrack) this.fill(track, time[0]);
     this.place();
+  }
+
+  fill(track, time) {
+    for (let at = track; at !== undefined; at = this.model.tracks[at].parent) {
+      this.filled.set(at, Math.min(time, this.filled.get(at) ?? Infinity));
+    }
   }
 
   place() {
@@ -41,7 +49,7 @@ class Lanes {
       this.laneOfTrack.set(track, lane);
       top += lane.height;
       if (lane.parent && !this.folded.has(track)) {
-        const below = this.ordered(this.children.get(track) ?? []);
+        const below = this.ordered(this.children.get(track) ?? [], this.model.tracks[track].order);
         for (const child of below.reverse()) waiting.push({ track: child, indent: indent + 1 });
       }
     }
@@ -59,14 +67,34 @@ class Lanes {
     return { track, indent, top, height, rows, counter, parent, group };
   }
 
-  ordered(tracks) {
-    const rank = { process: 0, counter: 1, thread: 3 };
-    return tracks
-      .filter((track) => this.filled.has(track))
-      .sort((a, b) => {
-        const [left, right] = [this.model.tracks[a], this.model.tracks[b]];
-        return (rank[left.kind] ?? 2) - (rank[right.kind] ?? 2) || (left.rank ?? 0) - (right.rank ?? 0) || (left.tid ?? 0) - (right.tid ?? 0) || a - b;
-      });
+  /**
+   * Tracks under one parent, in the order that the trace asks for. If it asks for none: processes;
+   * threads, the main one first, by name; counters by name; then what else there is, groups of one
+   * name by their first times, and the tracks of a group by theirs.
+   */
+  ordered(tracks, order) {
+    const { filled, model } = this;
+    const shown = tracks.filter((track) => filled.has(track));
+    const groups = new Map();
+    for (const track of shown) {
+      const { name } = model.tracks[track];
+      groups.set(name, Math.min(filled.get(track), groups.get(name) ?? Infinity));
+    }
+    const isMain = (track) => Number(track.tid === track.pid);
+    const byName = (left, right) => NAME_ORDER.compare(left.name, right.name);
+    const withinKind = {
+      thread: (left, right) => isMain(right) - isMain(left) || byName(left, right) || left.tid - right.tid,
+      counter: byName,
+      track: (left, right) => groups.get(left.name) - groups.get(right.name) || byName(left, right),
+    };
+    const byKind = (left, right) => KINDS_IN_ORDER.indexOf(left.kind) - KINDS_IN_ORDER.indexOf(right.kind);
+    const byRank = (left, right) => (left.rank ?? 0) - (right.rank ?? 0);
+    return shown.sort((a, b) => {
+      const [left, right] = [model.tracks[a], model.tracks[b]];
+      const byTime = filled.get(a) - filled.get(b);
+      const asked = { name: byName(left, right), rank: byRank(left, right), time: byTime }[order];
+      return asked || byKind(left, right) || withinKind[left.kind]?.(left, right) || byTime || a - b;
+    });
   }
 
   toggle(track) {

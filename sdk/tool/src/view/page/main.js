@@ -48,6 +48,10 @@ function interfaceOf(view, timings) {
     hits() {
       return { count: search.count, position: search.position, current: search.current };
     },
+    /** The names of the tracks from top to bottom. */
+    tracks() {
+      return view.lanes.list.map((lane) => model.tracks[lane.track].name);
+    },
     /** All events of a name. */
     find(name) {
       const found = [];
@@ -65,6 +69,10 @@ function interfaceOf(view, timings) {
         depth: model.rowDepth[model.rowOf(event)],
         parent: model.parent[event],
       };
+    },
+    /** The steps of the flows that an event is part of, as arrows show them. */
+    steps(event) {
+      return model.flows.of(event).flatMap((flow) => model.flows.stepsNear(flow, model.count));
     },
     selected() {
       return view.state.selected;

@@ -26,7 +26,7 @@ class Model {
     for (let i = 0; i < this.count; i++) this.before[i + 1] = this.before[i] + this.duration[i];
 
     this.parent = this.findParents();
-    this.flowsByEvent = this.groupFlows();
+    this.flows = new Flows(this);
   }
 
   end(event) {
@@ -88,12 +88,6 @@ class Model {
     return this.duration[event] - covered;
   }
 
-  /** Pairs [flow, events of the flow in the order of their times] of an event. */
-  flowsOf(event) {
-    const ids = this.flowsByEvent.get(event) ?? [];
-    return ids.map((id) => [id, this.eventsByFlow.get(id)]);
-  }
-
   /** The arguments as a tree: [{ key, value }], where a value may be such a list again. */
   argsOf(event) {
     const set = this.args[event];
@@ -118,17 +112,6 @@ class Model {
       }
     }
     return parent;
-  }
-
-  groupFlows() {
-    const byEvent = new Map();
-    this.eventsByFlow = new Map();
-    for (let i = 0; i < this.flowEvent.length; i++) {
-      append(byEvent, this.flowEvent[i], this.flowId[i]);
-      append(this.eventsByFlow, this.flowId[i], this.flowEvent[i]);
-    }
-    for (const events of this.eventsByFlow.values()) events.sort((a, b) => this.start[a] - this.start[b] || a - b);
-    return byEvent;
   }
 }
 

@@ -8,9 +8,13 @@ class Panel {
     this.open = "spans";
     const { model, lanes } = view;
     const { losses, damage, notes } = model.head;
+    const spans = sumsByName(model, null).length;
+    const instants = instantsByName(model, null).length;
     this.kinds = [
       { id: "details", title: "Details", make: detailsOf },
-      { id: "spans", title: "Spans by name", make: spansTable, count: model.labelName.length },
+      { id: "spans", title: "Spans by name", make: spansTable, count: spans },
+      { id: "open", title: "Open at the end", make: openSpansTable, count: model.unfinished.length },
+      { id: "instants", title: "Instants", make: instantsTable, count: instants },
       { id: "counters", title: "Counters", make: countersTable, count: model.counters.length },
       { id: "tracks", title: "Tracks", make: tracksTable, count: lanes.filled.size },
       { id: "losses", title: "Losses and damage", make: lossesTable, count: losses.length + damage.length + notes.length, alarm: true },

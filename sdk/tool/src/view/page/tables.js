@@ -76,31 +76,60 @@ class Table {
   }
 }
 
-function spansTable(view) {
-  const { model, palette, state } = view;
-  const sums = sumsByName(model, state.mark);
-  const whole = sums.reduce((sum, line) => sum + Math.max(0, line.self), 0) || 1;
+/** The columns that tables of events begin with. */
+function namingColumns({ palette }) {
   const swatch = (line) => {
     const mark = element("i", { class: "swatch" });
     mark.style.background = palette.css(Palette.hueOf(line.name));
     return mark;
   };
+  return [
+    { title: "Name", of: (line) => line.name, show: (line) => [swatch(line), line.name || "(no name)"], wide: true },
+    { title: "Category", of: (line) => line.category, show: (line) => line.category },
+  ];
+}
+
+function spansTable(view) {
+  const { model, state } = view;
+  const sums = sumsByName(model, state.mark);
+  // Futures wait on tracks of their own: their time is none of the threads'.
+  const whole = { thread: 0, track: 0 };
+  for (const line of sums) whole[line.on] += Math.max(0, line.self);
   const share = (line) => {
     const bar = element("i");
-    bar.style.width = `${(100 * Math.max(0, line.self)) / whole}%`;
+    bar.style.width = `${(100 * Math.max(0, line.self)) / (whole[line.on] || 1)}%`;
     return element("span", { class: "share" }, bar);
   };
   const columns = [
-    { title: "Name", of: (line) => line.name, show: (line) => [swatch(line), line.name || "(no name)"], wide: true },
-    { title: "Category", of: (line) => line.category, show: (line) => line.category },
+    ...namingColumns(view),
+    { title: "On", of: (line) => line.on, show: (line) => line.on },
     { title: "Count", of: (line) => line.count, show: (line) => formatCount(line.count), number: true },
     { title: "Total", of: (line) => line.total, show: (line) => formatDuration(line.total), number: true },
     { title: "Self", of: (line) => line.self, show: (line) => [formatDuration(line.self), share(line)], number: true },
     { title: "Mean", of: (line) => line.mean, show: (line) => formatDuration(line.mean), number: true },
     { title: "Longest", of: (line) => line.max, show: (line) => formatDuration(line.max), number: true },
   ];
-  const options = { sortedBy: 4, empty: "No spans.", chosen: (line) => view.searchName(line), hint: "Find these; goes to the longest" };
+  const options = { sortedBy: 5, empty: "No spans have ended.", chosen: (line) => view.searchName(line), hint: "Find these; goes to the longest" };
   return new Table(columns, sums, options).node;
+}
+
+function openSpansTable(view) {
+  const { model, state } = view;
+  const columns = [
+    ...namingColumns(view),
+    { title: "On", of: (line) => line.on, show: (line) => line.on },
+    { title: "Track", of: (line) => line.track.name, show: (line) => trackTitle(line.track) },
+    { title: "Since", of: (line) => model.start[line.event], show: (line) => formatMoment(model.start[line.event]), number: true },
+    { title: "Age", of: (line) => model.duration[line.event], show: (line) => formatDuration(model.duration[line.event]), number: true },
+  ];
+  const options = { sortedBy: 2, empty: "All spans have ended.", chosen: (line) => view.goTo(line.event), hint: "Go to this span" };
+  return new Table(columns, openSpans(model, state.mark), options).node;
+}
+
+function instantsTable(view) {
+  const columns = [...namingColumns(view), { title: "Count", of: (line) => line.count, show: (line) => formatCount(line.count), number: true }];
+  const options = { sortedBy: 2, empty: "No instants.", chosen: (line) => view.searchName(line), hint: "Find these; goes to the first" };
+  return new Table(columns, instantsByName(view.model, view.state.mark), options).node;
 }
 
 function countersTable(view) {

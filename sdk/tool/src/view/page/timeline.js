@@ -3,7 +3,8 @@
 
 const TEXT_FROM_PX = 34;
 const MARK_EVERY_PX = 8;
-const FLOW_LINKS_MAX = 200;
+/** Arrows of a flow that are drawn on either side of the selected event. */
+const FLOW_STEPS_MAX = 100;
 
 class Timeline {
   constructor(model, lanes, viewport, state) {
@@ -215,17 +216,14 @@ class Timeline {
   drawFlows(palette) {
     const { selected } = this.state;
     if (selected === NONE) return;
-    const { context, model } = this;
+    const { context, viewport } = this;
+    const { flows } = this.model;
     context.lineWidth = 1.5;
     context.strokeStyle = context.fillStyle = palette.accent;
-    for (const [, events] of model.flowsOf(selected)) {
-      // Those nearest to the selected one.
-      const first = Math.max(0, events.indexOf(selected) - FLOW_LINKS_MAX / 2);
-      for (let i = first + 1; i < Math.min(events.length, first + FLOW_LINKS_MAX); i++) {
-        const from = this.placeOf(events[i - 1]);
-        const to = this.placeOf(events[i]);
-        if (from && to) this.drawArrow(from.right, from.middle, to.left, to.middle);
-      }
+    for (const step of flows.of(selected).flatMap((flow) => flows.stepsNear(flow, FLOW_STEPS_MAX))) {
+      const from = this.placeOf(step.from);
+      const to = this.placeOf(step.to);
+      if (from && to) this.drawArrow(viewport.xOf(step.leave_ns), from.middle, viewport.xOf(step.arrive_ns), to.middle);
     }
   }
 

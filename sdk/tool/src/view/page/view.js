@@ -41,9 +41,20 @@ class View {
     const facts = [formatDuration(head.duration_ns), plural(count, "event"), values > 0 && plural(values, "counter value"), formatBytes(head.file_bytes)];
     document.getElementById("facts").textContent = facts.filter(Boolean).join("  ·  ");
     document.getElementById("corner").textContent = plural(this.lanes.filled.size, "track");
-    const notice = document.getElementById("notice");
     const isEmpty = count === 0 && values === 0;
-    notice.textContent = isEmpty ? "There are no track events in what is shown." : head.left_out;
+    this.showNotice(isEmpty ? "There are no track events in what is shown." : head.left_out);
+  }
+
+  /** What is to be known before the trace is looked at. */
+  showNotice(text) {
+    const notice = document.getElementById("notice");
+    const parts = [text];
+    if (this.model.head.damage.length > 0) {
+      const where = element("button", { id: "where-damaged", type: "button", class: "linkish" }, "where");
+      where.addEventListener("click", () => this.panel.choose("losses"));
+      parts.unshift("The file is damaged: what could be read of it is shown (", where, "). ");
+    }
+    notice.replaceChildren(...parts);
     notice.hidden = notice.textContent === "";
   }
 
@@ -177,16 +188,14 @@ class View {
     this.runSearch("", false);
   }
 
-  /** From a line of the table of names: finds them all and goes to the longest. */
+  /** From a line of a table of names: finds them all and goes to the one that the line names. */
   searchName(line) {
     document.getElementById("search").value = line.name;
     this.search.runName(line.name);
     const { open } = this.panel;
-    if (line.longest !== NONE) {
-      this.search.current = line.longest;
-      this.goTo(line.longest);
-      this.panel.choose(open);
-    }
+    this.search.current = line.goal;
+    this.goTo(line.goal);
+    this.panel.choose(open);
     this.showHits();
   }
 

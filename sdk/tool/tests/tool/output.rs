@@ -1,0 +1,60 @@
+//! What commands write, and where they refuse to.
+
+use std::process::Stdio;
+
+use crate::process::{command, run_on};
+use crate::traces::{Files, SHOP};
+
+#[test]
+fn no_command_writes_over_the_trace_that_it_reads() {
+    let files = Files::new();
+    let trace = SHOP.trace();
+    let file = files.with("shop.pftrace", &trace);
+    let other = files.with("other.pftrace", &trace);
+    let link = files.path("link.pftrace");
+    std::fs::hard_link(&file, &link).unwrap();
+    let (path, other, link) = (
+        file.to_str().unwrap(),
+        other.to_str().unwrap(),
+        link.to_str().unwrap(),
+    );
+    for output in [path, link] {
+        for command in [
+            &["view", "FILE", "-o", output][..],
+            &["flamegraph", "FILE", "-o", output],
+            &["merge", other, "FILE", "-o", output],
+            &["compress", "FILE", "-o", output],
+            &["decompress", "FILE", "-o", output],
+        ] {
+            let run = run_on(&file, command);
+            assert_eq!(run.status, 2, "{run:?}");
+            let message = format!(
+                "error: {output} is the trace that is read: the output needs another name\n"
+            );
+            assert_eq!(run.stderr, message);
+            assert!(files.read("shop.pftrace") == trace);
+        }
+    }
+}
+
+#[test]
+fn a_page_does_not_replace_a_trace_that_is_called_like_one() {
+    let files = Files::new();
+    let file = files.with("shop.html", &SHOP.trace());
+    let run = run_on(&file, &["view", "FILE"]);
+    assert_eq!(run.status, 2);
+    assert!(run.stderr.contains("needs another name"), "{run:?}");
+}
+
+#[test]
+fn the_file_behind_the_standard_input_is_one_that_is_read() {
+    let files = Files::new();
+    let trace = SHOP.trace();
+    let file = files.with("shop.pftrace", &trace);
+    let output = command(&["compress", "-", "-o", file.to_str().unwrap()])
+        .stdin(Stdio::from(std::fs::File::open(&file).unwrap()))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(files.read("shop.pftrace") == trace);
+}
