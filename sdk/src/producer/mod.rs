@@ -54,5 +54,5 @@ pub(crate) use realm::Realm;
 pub(crate) use thread_writers::{
     Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
 };
-pub(crate) use thread_writers::{Instance, nested_count, with_instances, with_instances_at};
+pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -20,7 +20,7 @@ pub(crate) use self::attachments::{
 use super::active_slots::{CAPTURE_SLOT, generation};
 use super::data_source_state::DataSourceState;
 use super::realm::Realm;
-use super::registry::{self, Target};
+use super::registry;
 use super::trace_writer::TraceWriter;
 use crate::data_source::contain;
 use crate::forked_child;
@@ -63,23 +63,12 @@ struct ThreadWriters {
 pub(crate) fn with_instances(
     data_source: &'static DataSourceState,
     mask: u32,
-    trace: impl FnMut(&mut Instance),
-) {
-    with_instances_at(data_source, mask, generation(), trace);
-}
-
-/// The same for instances that had started by this generation, which was read on this thread after
-/// `mask` was: of two that follow each other in a slot, the later one may be left out.
-#[inline]
-pub(crate) fn with_instances_at(
-    data_source: &'static DataSourceState,
-    mask: u32,
-    generation: u64,
     mut trace: impl FnMut(&mut Instance),
 ) {
     if reentry::is_inside() {
         return note_nested();
     }
+    let generation = generation();
     let traced = WRITERS.try_with(|writers| {
         let Ok(mut writers) = writers.try_borrow_mut() else {
             return false;
@@ -178,8 +167,7 @@ impl ThreadWriters {
             Some(Realm::PROCESS)
         };
         let target = realm.and_then(|realm| registry::target(realm, data_source, slot));
-        let has_started = |target: &Target| target.generation <= self.generation;
-        let Some(target) = target.filter(has_started) else {
+        let Some(target) = target else {
             return;
         };
         let mut writer =

@@ -152,7 +152,7 @@ impl TracingLayer {
                 slot.needs_end();
             }
         }
-        begin_poll(&mut span, site, slots, time, is_first);
+        begin_poll(&mut span, site, begun, time, is_first);
         Some(Entered {
             layer: self.number,
             id: number,
@@ -270,7 +270,7 @@ fn note_enter(span: &mut SpanState, site: &'static Site, time: EventTime, begun:
 fn begin_poll(
     span: &mut SpanState,
     site: &'static Site,
-    slots: u32,
+    begun: Begun,
     time: EventTime,
     is_first: bool,
 ) {
@@ -282,11 +282,11 @@ fn begin_poll(
     };
     if span.causes.is_empty() {
         let parts = Encoded::new(args, span.flow.as_slice());
-        return call_site.begin_encoded(slots, time, &placement, parts);
+        return call_site.begin_encoded(begun, time, &placement, parts);
     }
     span.causes.extend(span.flow);
     let parts = Encoded::new(args, &span.causes);
-    call_site.begin_encoded(slots, time, &placement, parts);
+    call_site.begin_encoded(begun, time, &placement, parts);
     span.causes.clear();
 }
 

@@ -32,11 +32,10 @@ impl Begun {
         })
     }
 
-    /// Has `write` begin the slice in all of them.
+    /// Has `write` begin the slice in all of them; in none that has taken the slot of one since.
     #[inline]
     pub(crate) fn begin(self, write: impl FnMut(&mut Instance)) {
-        let slots = self.slots.get();
-        producer::with_instances_at(&TRACK_EVENT, slots, self.generation, write);
+        self.write(self.slots.get(), write);
     }
 
     /// In one session.
@@ -129,25 +128,26 @@ impl Begun {
     /// Calls `write` for those of them that still record, in the slots of
     /// [`active_slots`](Self::active_slots).
     #[inline(always)]
-    pub(crate) fn each(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+    pub(crate) fn each(self, active_slots: u32, write: impl FnMut(&mut Instance)) {
         #[cfg(feature = "testing")]
         if producer::is_in_other_capture(active_slots, self.capture) {
             return self.each_in_its_capture(active_slots, write);
         }
-        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
-            if instance.generation <= self.generation {
-                write(instance);
-            }
-        });
+        self.write(active_slots, write);
     }
 
     /// The same where this thread writes to another capture by now, or to none.
     #[cfg(feature = "testing")]
     #[cold]
     #[inline(never)]
-    fn each_in_its_capture(self, active_slots: u32, mut write: impl FnMut(&mut Instance)) {
+    fn each_in_its_capture(self, active_slots: u32, write: impl FnMut(&mut Instance)) {
         let _attached = producer::attach(self.capture);
-        producer::with_instances(&TRACK_EVENT, active_slots, |instance| {
+        self.write(active_slots, write);
+    }
+
+    #[inline(always)]
+    fn write(self, slots: u32, mut write: impl FnMut(&mut Instance)) {
+        producer::with_instances(&TRACK_EVENT, slots, |instance| {
             if instance.generation <= self.generation {
                 write(instance);
             }

@@ -101,16 +101,16 @@ impl EventParts for Encoded<'_> {
 }
 
 impl CallSite {
-    /// Begins a slice in the sessions of `slots`.
+    /// Begins a slice in the sessions of `begun`.
     #[inline]
     pub(crate) fn begin_encoded(
         &'static self,
-        slots: u32,
+        begun: Begun,
         time: EventTime,
         placement: &Placement<'_>,
         parts: Encoded<'_>,
     ) {
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+        begun.begin(|instance| {
             self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
         });
     }
