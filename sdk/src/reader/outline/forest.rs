@@ -9,7 +9,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use super::tree::{Budget, FirstPoll, Kind, Node, Open, OpenSlice, Place, Position, Text, Tree};
+use super::budget::Budget;
+use super::tree::{FirstPoll, Kind, Node, Open, OpenSlice, Place, Position, Text, Tree};
 use crate::reader::tracks::{TrackId, TrackKind, TrackTable, UuidHasher};
 
 /// Lines that an outline may have.
@@ -283,7 +284,7 @@ mod tests {
         let (mut lines, mut moved) = (0, 0);
         for _ in 0..2000 {
             let mut forest = Forest::default();
-            let (open_before, left_before) = forest.budget.left();
+            let (open_before, nodes_before) = (forest.budget.open_left, forest.budget.left.nodes);
             for timestamp_ns in 0..40 {
                 let track = ids[below(ids.len())];
                 if below(5) < 3 {
@@ -304,8 +305,8 @@ mod tests {
             }
             forest.finish(&tracks);
             assert!(forest.lives.is_empty());
-            let (open, left) = forest.budget.left();
-            assert_eq!(open, open_before);
+            assert_eq!(forest.budget.open_left, open_before);
+            let nodes = nodes_before - forest.budget.left.nodes;
             let written = |track: &TrackId| {
                 let mut out = String::new();
                 forest.write(*track, &mut out);
@@ -313,8 +314,8 @@ mod tests {
             };
             let written: Vec<String> = ids.iter().map(written).collect();
             let written_lines = written.iter().flat_map(|it| it.lines());
-            assert_eq!(written_lines.count(), left_before - left, "{written:?}");
-            lines += left_before - left;
+            assert_eq!(written_lines.count(), nodes, "{written:?}");
+            lines += nodes;
             moved += usize::from(written[2].is_empty());
         }
         // It was about something.

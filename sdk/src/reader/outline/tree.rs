@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use super::budget::{Budget, Size};
 use crate::reader::tracks::TrackId;
 
 /// Siblings that are shown one by one; of those that come after them only the names are counted.
@@ -11,15 +12,6 @@ const SIBLINGS_MAX: usize = 1000;
 
 /// Depth of the tree. What is deeper is left out.
 const DEPTH_MAX: usize = 512;
-
-/// Slices that may be open on all tracks together. What begins beyond is left out.
-const OPEN_MAX: usize = 1 << 16;
-
-/// Different names of siblings that are not shown one by one, over all tracks.
-const NAMES_MAX: usize = 1 << 16;
-
-/// Text of all nodes.
-const TEXT_MAX_BYTES: usize = 256 << 20;
 
 /// What stands for names for which there is no room.
 const MORE_NAMES: &str = "(more names)";
@@ -120,80 +112,6 @@ pub(super) struct Text {
     pub(super) name: String,
     /// With a space before each; empty for none.
     pub(super) args: String,
-}
-
-/// What an outline may still take, over all its tracks.
-#[derive(Debug)]
-pub(super) struct Budget {
-    left: Size,
-    open_left: usize,
-}
-
-/// What some nodes take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Size {
-    nodes: usize,
-    text_bytes: usize,
-    /// Names of siblings that are not shown.
-    names: usize,
-}
-
-impl Budget {
-    pub(super) const fn new(nodes: usize) -> Self {
-        Self {
-            left: Size {
-                nodes,
-                text_bytes: TEXT_MAX_BYTES,
-                names: NAMES_MAX,
-            },
-            open_left: OPEN_MAX,
-        }
-    }
-
-    /// Slices that may be open, and nodes.
-    #[cfg(test)]
-    pub(super) const fn left(&self) -> (usize, usize) {
-        (self.open_left, self.left.nodes)
-    }
-
-    /// Takes that much away; false if there is less.
-    fn take(&mut self, size: Size) -> bool {
-        match self.left.checked_sub(size) {
-            Some(left) => self.left = left,
-            None => return false,
-        }
-        true
-    }
-
-    fn give_back(&mut self, size: Size) {
-        self.left = self.left.plus(size);
-    }
-}
-
-impl Size {
-    fn checked_sub(self, other: Self) -> Option<Self> {
-        Some(Self {
-            nodes: self.nodes.checked_sub(other.nodes)?,
-            text_bytes: self.text_bytes.checked_sub(other.text_bytes)?,
-            names: self.names.checked_sub(other.names)?,
-        })
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            nodes: self.nodes + other.nodes,
-            text_bytes: self.text_bytes + other.text_bytes,
-            names: self.names + other.names,
-        }
-    }
-
-    fn of_name(name: &str) -> Self {
-        Self {
-            nodes: 0,
-            text_bytes: name.len(),
-            names: 1,
-        }
-    }
 }
 
 impl Tree {
@@ -439,6 +357,7 @@ pub(super) fn indent(depth: usize, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::NAMES_MAX;
     use super::*;
 
     fn text(name: &str) -> Text {
