@@ -69,7 +69,7 @@ callgrind::subjects! {
     // costs 7 instructions, and there is room for two more than in the least case.
     layer_span_0: 1233 - registry_span_0, layer_0();
     layer_span_3: 2006 - registry_span_3, layer_3(v);
-    event: 1222, event();
+    event: 1236, event();
     disabled_event: 175, disabled_event();
 }
 

@@ -37,7 +37,9 @@ fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
     for writer in writers {
         assert_eq!(writer.join().unwrap(), None);
     }
-    trace.assert_no_loss();
+    // A thread may be in the middle of a packet when the capture ends.
+    let losses = trace.report().unwrap().losses;
+    assert_eq!(losses.total(), losses.unfinished, "{losses}");
     trace.span("write").at_least(1);
     trace.instant("after").never();
 }
