@@ -92,8 +92,8 @@ callgrind::subjects! {
     }));
     // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
     instant: 227, record_instant();
-    span: 435, record_span();
-    span_3_args: 664, record_span_3_args(v);
+    span: 436, record_span();
+    span_3_args: 665, record_span_3_args(v);
 }
 
 /// A service that leaves everything where it is.

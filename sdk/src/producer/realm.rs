@@ -21,9 +21,14 @@ impl Realm {
         Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Itself if it is a capture's, else the other.
     #[cfg(feature = "testing")]
-    pub(crate) fn or(self, other: Self) -> Self {
-        if self == Self::PROCESS { other } else { self }
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The realm with this [`number`](Self::number).
+    #[cfg(feature = "testing")]
+    pub(crate) const fn of_number(number: u32) -> Self {
+        Self(number)
     }
 }

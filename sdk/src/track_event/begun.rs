@@ -1,6 +1,6 @@
 //! Who has seen the begin of a slice: its end is for nobody else.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroU64;
 
 use super::TRACK_EVENT;
 #[cfg(feature = "testing")]
@@ -10,10 +10,9 @@ use crate::producer::{self, Instance};
 /// The sessions that have seen the begin of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    slots: NonZeroU32,
-    /// The capture that the thread wrote to, if one may have seen it.
-    #[cfg(feature = "testing")]
-    capture: Realm,
+    /// In the lower half, their slots. In the upper half, the realm of the capture that the thread wrote
+    /// to, if one may have seen it. Of two words, a guard travels in registers.
+    slots_and_realm: NonZeroU64,
     /// Instances that started later are of other sessions, even if their slots are the same.
     generation: u64,
 }
@@ -23,29 +22,43 @@ impl Begun {
     /// without any.
     #[inline(always)]
     pub(crate) fn in_slots(slots: u32) -> Option<Self> {
-        let generation = producer::generation();
+        Self::new(slots, producer::generation())
+    }
+
+    #[inline(always)]
+    fn new(slots: u32, generation: u64) -> Option<Self> {
+        #[cfg(feature = "testing")]
+        let realm = producer::captured_in(slots).number();
+        #[cfg(not(feature = "testing"))]
+        let realm = 0_u32;
+        let slots_and_realm = u64::from(slots) | u64::from(realm) << u32::BITS;
         Some(Self {
-            slots: NonZeroU32::new(slots)?,
-            #[cfg(feature = "testing")]
-            capture: producer::captured_in(slots),
+            slots_and_realm: NonZeroU64::new(slots_and_realm)?,
             generation,
         })
+    }
+
+    #[inline(always)]
+    const fn slots(self) -> u32 {
+        self.slots_and_realm.get() as u32
+    }
+
+    /// That of the process if there is no capture among them.
+    #[cfg(feature = "testing")]
+    #[inline(always)]
+    const fn capture(self) -> Realm {
+        Realm::of_number((self.slots_and_realm.get() >> u32::BITS) as u32)
     }
 
     /// Has `write` begin the slice in all of them; in none that has taken the slot of one since.
     #[inline]
     pub(crate) fn begin(self, write: impl FnMut(&mut Instance)) {
-        self.write(self.slots.get(), write);
+        self.write(self.slots(), write);
     }
 
     /// In one session.
     pub(crate) fn in_instance(instance: &Instance) -> Option<Self> {
-        Some(Self {
-            slots: NonZeroU32::new(1 << instance.slot)?,
-            #[cfg(feature = "testing")]
-            capture: producer::captured_in(1 << instance.slot),
-            generation: instance.generation,
-        })
+        Self::new(1 << instance.slot, instance.generation)
     }
 
     /// In the sessions of both, which must still record: a slot whose session has ended might stand for
@@ -53,12 +66,18 @@ impl Begun {
     /// Of two captures, in that of `other`.
     pub(crate) fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
-            (Some(one), Some(other)) => Some(Self {
-                slots: one.slots | other.slots,
-                #[cfg(feature = "testing")]
-                capture: other.capture.or(one.capture),
-                generation: one.generation.max(other.generation),
-            }),
+            (Some(one), Some(other)) => {
+                let has_realm = other.slots_and_realm.get() >> u32::BITS != 0;
+                let of_one = if has_realm {
+                    u64::from(one.slots())
+                } else {
+                    one.slots_and_realm.get()
+                };
+                Some(Self {
+                    slots_and_realm: other.slots_and_realm | of_one,
+                    generation: one.generation.max(other.generation),
+                })
+            }
             _ => one.or(other),
         }
     }
@@ -76,18 +95,18 @@ impl Begun {
     #[inline]
     pub(crate) fn includes(self, instance: &Instance) -> bool {
         #[cfg(feature = "testing")]
-        if producer::is_in_other_capture(1 << instance.slot, self.capture) {
+        if producer::is_in_other_capture(1 << instance.slot, self.capture()) {
             return false;
         }
-        self.slots.get() & 1 << instance.slot != 0 && instance.generation <= self.generation
+        self.slots() & 1 << instance.slot != 0 && instance.generation <= self.generation
     }
 
     /// Whether the slice is not to begin in the session of this instance: that is among them, or is a
     /// capture while another one that has seen the begin goes on. A slice is in one capture.
     pub(crate) fn is_known_to(self, instance: &Instance) -> bool {
         #[cfg(feature = "testing")]
-        if producer::is_in_other_capture(1 << instance.slot, self.capture)
-            && producer::is_capture(self.capture)
+        if producer::is_in_other_capture(1 << instance.slot, self.capture())
+            && producer::is_capture(self.capture())
         {
             return true;
         }
@@ -99,7 +118,7 @@ impl Begun {
     #[inline(always)]
     pub(crate) fn is_captured(self) -> bool {
         #[cfg(feature = "testing")]
-        return self.capture != Realm::PROCESS;
+        return self.capture() != Realm::PROCESS;
         #[cfg(not(feature = "testing"))]
         false
     }
@@ -110,8 +129,8 @@ impl Begun {
     pub(crate) fn is_new_to_capture(self, earlier: Self) -> bool {
         #[cfg(feature = "testing")]
         return self.is_captured()
-            && self.capture != earlier.capture
-            && !producer::is_capture(earlier.capture);
+            && self.capture() != earlier.capture()
+            && !producer::is_capture(earlier.capture());
         #[cfg(not(feature = "testing"))]
         {
             let _ = earlier;
@@ -122,7 +141,7 @@ impl Begun {
     /// The slots in which some of them may still record.
     #[inline(always)]
     pub(crate) fn active_slots(self) -> u32 {
-        self.slots.get() & TRACK_EVENT.active_slots()
+        self.slots() & TRACK_EVENT.active_slots()
     }
 
     /// Calls `write` for those of them that still record, in the slots of
@@ -130,7 +149,7 @@ impl Begun {
     #[inline(always)]
     pub(crate) fn each(self, active_slots: u32, write: impl FnMut(&mut Instance)) {
         #[cfg(feature = "testing")]
-        if producer::is_in_other_capture(active_slots, self.capture) {
+        if producer::is_in_other_capture(active_slots, self.capture()) {
             return self.each_in_its_capture(active_slots, write);
         }
         self.write(active_slots, write);
@@ -141,7 +160,7 @@ impl Begun {
     #[cold]
     #[inline(never)]
     fn each_in_its_capture(self, active_slots: u32, write: impl FnMut(&mut Instance)) {
-        let _attached = producer::attach(self.capture);
+        let _attached = producer::attach(self.capture());
         self.write(active_slots, write);
     }
 
