@@ -2,7 +2,7 @@
 //! counters, into a file of about so many MB.
 //!
 //! ```sh
-//! cargo run --release --package tracezero-cli --example many_spans -- 2000 /tmp/many_spans.pftrace
+//! cargo run --release --package tracezero-cli --example many_spans -- 2000 many_spans.pftrace
 //! ```
 
 use std::error::Error;
