@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs all fuzz targets, or those named as arguments, two at a time: those of the trace buffer for
-# 40 s each, the others for 20 s, unless FUZZ_SECONDS says otherwise. Needs cargo-fuzz: ci/fetch.sh
+# 60 s each, the others for 30 s, unless FUZZ_SECONDS says otherwise. Needs cargo-fuzz: ci/fetch.sh
 # installs it. To hunt for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
 # What is found is left in fuzz/artifacts/<target>/; reproduce it with
@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 export RUSTC_BOOTSTRAP=1
 
 fuzz_one() {
-    local target=$1 seconds=20 log
-    case $target in trace_buffer_*) seconds=40 ;; esac
+    local target=$1 seconds=30 log
+    case $target in trace_buffer_*) seconds=60 ;; esac
     seconds=${FUZZ_SECONDS:-$seconds}
     mkdir -p "fuzz/corpus/$target"
     local folders=("fuzz/corpus/$target")
