@@ -77,16 +77,9 @@ const SCRAPE_PARTS: u64 = 2;
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 impl Contents {
-    fn unread_bytes(&self) -> u64 {
-        let stats = self.buffer.stats();
-        stats
-            .bytes_written
-            .saturating_sub(stats.bytes_read + stats.bytes_overwritten)
-    }
-
     /// Whether the reader has not looked at more than one in `parts` bytes.
     fn reader_is_behind(&self, parts: u64) -> bool {
-        let unseen_bytes = self.unread_bytes().saturating_sub(self.left_bytes);
+        let unseen_bytes = self.buffer.unread_bytes().saturating_sub(self.left_bytes);
         unseen_bytes > self.buffer.stats().buffer_size / parts
     }
 
@@ -104,7 +97,7 @@ impl Contents {
 
     /// The reader has seen all there is.
     fn note_pass(&mut self) {
-        self.left_bytes = self.unread_bytes();
+        self.left_bytes = self.buffer.unread_bytes();
         self.loss_at_bytes = self.buffer.stats().bytes_written + self.buffer.bytes_before_loss();
         let was_given_up = std::mem::take(&mut self.left_is_given_up);
         self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
@@ -307,7 +300,7 @@ impl CentralBuffer {
             Reader::ReadsAll => return,
         };
         let size_bytes = stats.buffer_size;
-        let unread_bytes = contents.unread_bytes();
+        let unread_bytes = contents.buffer.unread_bytes();
         if unread_bytes > size_bytes / 2 {
             // The reader does not keep up: let it have the lock and the processor first.
             MutexGuard::unlock_fair(contents);
@@ -363,15 +356,37 @@ mod tests {
         let mut payload = vec![0; 2048];
         payload[..2].copy_from_slice(&[0xfe, 0x0f]);
         buffer.commit(&UntrustedChunk {
+            fragment_count: 1,
+            flags,
+            complete: true,
+            ..chunk_of(writer_id, chunk_id, &payload)
+        });
+    }
+
+    /// Commits a chunk of 2 KiB whose writer goes on behind its first fragments, of 16 bytes each.
+    fn scrape_chunk(buffer: &CentralBuffer, writer_id: WriterId, chunk_id: u32, fragments: u16) {
+        let mut payload = vec![0; 2048];
+        for fragment in payload.chunks_mut(16) {
+            fragment[0] = 15;
+        }
+        buffer.commit(&UntrustedChunk {
+            // The last one is not looked at: its writer may be at it.
+            fragment_count: fragments + 1,
+            ..chunk_of(writer_id, chunk_id, &payload)
+        });
+    }
+
+    fn chunk_of(writer_id: WriterId, chunk_id: u32, payload: &[u8]) -> UntrustedChunk<'_> {
+        UntrustedChunk {
             producer_id: ProducerId(1),
             client: ClientIdentity::default(),
             writer_id,
             chunk_id: ChunkId(chunk_id),
-            fragment_count: 1,
-            flags,
-            complete: true,
-            payload: &payload,
-        });
+            fragment_count: 0,
+            flags: ChunkFlags::NONE,
+            complete: false,
+            payload,
+        }
     }
 
     fn commit_20_kib(buffer: &CentralBuffer) {
@@ -405,6 +420,19 @@ mod tests {
             assert_eq!(read_all(&buffer), 10);
             assert!(waits.join().unwrap());
         });
+    }
+
+    #[test]
+    fn chunks_that_were_read_while_they_grew_do_not_count_for_others() {
+        let (buffer, woken) = drained_ring();
+        for fragments in 0..100 {
+            scrape_chunk(&buffer, WriterId(2), 0, fragments);
+            assert_eq!(read_all(&buffer), usize::from(fragments > 0));
+        }
+        assert_eq!(woken.load(Ordering::Relaxed), 0);
+        commit_20_kib(&buffer);
+        assert!(woken.load(Ordering::Relaxed) > 0);
+        assert!(!buffer.wait_for_room(Duration::ZERO));
     }
 
     #[test]

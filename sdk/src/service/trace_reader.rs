@@ -154,10 +154,10 @@ impl TraceReader {
     }
 }
 
-/// Whether all of the first so many bytes that were written have been read, or cannot be.
+/// Whether all of the first so many bytes that were written have been read, or cannot be: what is
+/// unread came after them.
 fn is_behind(buffer: &TraceBuffer, end_bytes: u64) -> bool {
-    let stats = buffer.stats();
-    stats.bytes_read + stats.bytes_overwritten >= end_bytes
+    buffer.stats().bytes_written - buffer.unread_bytes() >= end_bytes
 }
 
 /// Takes packets for as long as the buffer may stay locked. Returns whether there is more.

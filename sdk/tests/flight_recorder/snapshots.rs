@@ -112,6 +112,22 @@ fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_t
 }
 
 #[test]
+fn parts_that_ended_in_the_middle_of_chunks_take_nothing_from_the_last_one() {
+    const SNAPSHOTS: u64 = 100;
+    const EVENTS: u64 = 20_000;
+    let folder = Folder::new("middle");
+    // Room for all, and for the snapshots.
+    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
+    for number in 0..SNAPSHOTS {
+        record(number);
+        recorder.snapshot("meanwhile").save().unwrap();
+    }
+    (SNAPSHOTS..EVENTS).for_each(record);
+    let trace = Trace::of(&recorder.snapshot("last").save().unwrap());
+    assert_eq!(trace.numbers(), Vec::from_iter(0..EVENTS));
+}
+
+#[test]
 fn a_snapshot_ends_however_fast_threads_record() {
     const RING_BYTES: u64 = 256 * 1024;
     let folder = Folder::new("fast");

@@ -43,11 +43,14 @@ fn parts_that_threads_record_across_are_one_trace_without_a_loss() {
     let verdict = judged(&window.wait().unwrap(), Options::default());
     let rounds = rounds_by_sequence(&verdict);
     assert_eq!(rounds.len(), THREADS);
-    assert!(
-        rounds
-            .values()
-            .all(|numbers| numbers.iter().copied().eq(0..ROUNDS))
-    );
+    for (sequence, numbers) in &rounds {
+        let missing = Vec::from_iter((0..ROUNDS).filter(|it| !numbers.contains(it)));
+        assert!(
+            numbers.iter().copied().eq(0..ROUNDS),
+            "{} rounds of {sequence}, without {missing:?}; {stats:?}",
+            numbers.len()
+        );
+    }
     assert_eq!(verdict.events_named("window").count(), 1);
     assert_eq!(verdict.unreadable_packets, 0);
 }

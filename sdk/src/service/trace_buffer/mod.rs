@@ -380,6 +380,20 @@ impl TraceBuffer {
         }
     }
 
+    /// Bytes of the chunks in the buffer that did not come to their end; the
+    /// [`StorageBalance::unread`] of its balance, without a look at them.
+    ///
+    /// What was written is more than this and what was read and overwritten: a chunk that was read
+    /// while its writer went on with it is read again.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        let begun_bytes = self.stats.bytes_written + self.storage.reopened.bytes;
+        let ended_bytes = self.chunks_read().bytes
+            + self.stats.bytes_overwritten
+            + self.storage.empty.bytes
+            + self.storage.unreadable.bytes;
+        begun_bytes - ended_bytes
+    }
+
     fn chunks_read(&self) -> ChunkAmount {
         let since_clone = ChunkAmount {
             chunks: self.stats.chunks_read,

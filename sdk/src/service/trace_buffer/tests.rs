@@ -274,6 +274,7 @@ fn assert_consistent(buffer: &TraceBuffer) {
     assert_eq!(chunks, queued);
     let balance = buffer.storage_balance();
     assert!(balance.is_even(), "{balance:?}");
+    assert_eq!(buffer.unread_bytes(), balance.unread.bytes);
     assert!(
         ring.unused_memory().iter().all(|&byte| byte == 0),
         "unused memory was touched"
