@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+mod endless; // futures that are never done
 mod executor; // futures that are polled by hand, on threads by name
 mod recording; // what a session says of futures
 

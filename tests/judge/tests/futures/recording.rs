@@ -5,11 +5,11 @@ use tracezero::InMemorySession;
 
 use crate::alone;
 
-/// What a session says in which `record` runs alone.
-pub fn recorded(record: impl FnOnce()) -> Verdict {
+/// What a session says in which `record` runs alone. What it returns is kept until the session is over.
+pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
-    record();
+    let _kept = record();
     let (trace, report) = session.finish();
     assert_eq!(report.losses.total(), 0, "{report}");
     verdict(&trace)

@@ -1,10 +1,6 @@
 //! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
 
 use std::collections::HashSet;
-use std::future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use judge::pictures;
@@ -15,6 +11,7 @@ use tracezero::reader::{Outline, TraceReader};
 use tracezero::{InMemorySession, TraceFuture as _, async_span, instant, span, trace};
 
 use crate::alone;
+use crate::endless::endless;
 use crate::recording::recorded;
 
 const TASKS: u32 = 200;
@@ -71,46 +68,29 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
     assert!(tasks.iter().any(|task| has_wandered(&task.polls)));
 }
 
-/// A future that is never done, and whether it was polled.
-fn endless() -> (impl Future<Output = ()> + Send + 'static, Arc<AtomicBool>) {
-    let is_polled = Arc::new(AtomicBool::new(false));
-    let polled = Arc::clone(&is_polled);
-    let endless = future::poll_fn(move |_| {
-        // Relaxed, here and in `wait_for`: nothing is handed over with it.
-        polled.store(true, Ordering::Relaxed);
-        Poll::Pending
-    });
-    (endless, is_polled)
-}
-
-async fn wait_for(is_it: &AtomicBool) {
-    while !is_it.load(Ordering::Relaxed) {
-        time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 #[test]
 fn tasks_that_are_aborted_time_out_or_never_end_are_told_apart() {
-    let mut runtime = None;
     let verdict = recorded(|| {
-        let runtime = runtime.insert(self::runtime());
+        let runtime = runtime();
         runtime.block_on(async {
             for _ in 0..10 {
-                let (endless, is_polled) = endless();
+                let (endless, polls) = endless(0);
                 let aborted = task::spawn(endless.traced(async_span!("test", "aborted")));
-                wait_for(&is_polled).await;
+                polls.reach(1).await;
                 aborted.abort();
                 assert!(aborted.await.unwrap_err().is_cancelled());
             }
-            let late = endless().0.traced(async_span!("test", "late"));
+            let late = endless(0).0.traced(async_span!("test", "late"));
             assert!(time::timeout(Duration::from_millis(1), late).await.is_err());
-            let (endless, is_polled) = endless();
+            let (endless, polls) = endless(0);
             task::spawn(endless.traced(async_span!("test", "endless")));
-            wait_for(&is_polled).await;
+            polls.reach(1).await;
             let failing = async { panic!("on purpose") };
             let failed = task::spawn(failing.traced(async_span!("test", "failed")));
             assert!(failed.await.unwrap_err().is_panic());
         });
+        // Its end is the end of the task.
+        runtime
     });
     let aborted = pictures(&verdict, "aborted");
     assert_eq!(aborted.len(), 10);

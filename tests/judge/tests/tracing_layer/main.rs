@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+#[path = "../futures/endless.rs"]
+mod endless; // futures that are never done
 #[path = "../futures/executor.rs"]
 mod executor; // futures that are polled by hand, on threads by name
 mod recording; // what a session says of `tracing`

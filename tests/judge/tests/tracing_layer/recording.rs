@@ -19,11 +19,12 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a session says in which `record` runs alone.
-pub fn recorded(record: impl FnOnce()) -> Verdict {
+/// What a session says in which `record` runs alone. What it returns is kept until the session is over,
+/// and dropped before the next one begins.
+pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
-    record();
+    let _kept = record();
     finish(session)
 }
 

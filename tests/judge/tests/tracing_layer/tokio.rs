@@ -1,7 +1,6 @@
 //! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
 
 use std::collections::HashSet;
-use std::future;
 use std::time::Duration;
 
 use judge::{Picture, pictures};
@@ -12,6 +11,7 @@ use tracezero::InMemorySession;
 use tracezero::reader::{Outline, TraceReader};
 use tracing::{Instrument as _, info, info_span, instrument};
 
+use crate::endless::endless;
 use crate::recording::{alone, recorded};
 
 const TASKS: u32 = 200;
@@ -71,30 +71,28 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
 
 #[test]
 fn tasks_that_are_aborted_or_never_end_are_told_apart() {
-    let mut runtime = None;
     let verdict = recorded(|| {
-        let runtime = runtime.insert(self::runtime());
+        let runtime = runtime();
         runtime.block_on(async {
-            let endless = || future::pending::<()>();
             for _ in 0..10 {
-                let aborted = task::spawn(endless().instrument(info_span!("aborted")));
-                time::sleep(Duration::from_millis(1)).await;
+                let (endless, polls) = endless(0);
+                let aborted = task::spawn(endless.instrument(info_span!("aborted")));
+                polls.reach(1).await;
                 aborted.abort();
                 assert!(aborted.await.unwrap_err().is_cancelled());
             }
-            let woken = async {
-                task::yield_now().await;
-                future::pending::<()>().await;
-            };
-            task::spawn(woken.instrument(info_span!("endless")));
+            let (endless, polls) = endless(1);
+            task::spawn(endless.instrument(info_span!("endless")));
+            polls.reach(2).await;
             let failing = async {
                 task::yield_now().await;
                 panic!("on purpose")
             };
             let failed = task::spawn(failing.instrument(info_span!("failed")));
             assert!(failed.await.unwrap_err().is_panic());
-            time::sleep(Duration::from_millis(20)).await;
         });
+        // Its end is the end of the task.
+        runtime
     });
     let ended = |name| -> Vec<bool> {
         let pictures = pictures(&verdict, name);
