@@ -70,7 +70,7 @@ pub use packed::{PackedType, PackedWriter};
 #[cfg(feature = "alloc")]
 pub use stream::HeapSource;
 pub use stream::{
-    DELIMITED_ROOM_BYTES, FixedSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES,
+    CompactValue, DELIMITED_ROOM_BYTES, FixedSource, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_RANGE_BYTES,
     MIN_RANGE_BYTES, NullSource, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
 };
 pub use text::StringWriter;

@@ -229,24 +229,52 @@ fn a_delimited_value_is_appended_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_delimited_value_of_two_pieces_is_what_counts_of_both() {
+fn a_delimited_value_that_is_put_together_is_appended_whole_or_not_at_all() {
     for range_bytes in [DELIMITED_ROOM_BYTES - 1, DELIMITED_ROOM_BYTES] {
-        for (head_len, tail_len) in [(0, 0), (1, 0), (4, 3), (3, 8), (4, 8), (5, 8), (4, 9)] {
+        for (head_len, tail_len) in [(0, 0), (1, 0), (4, 3), (3, 8), (4, 123), (5, 8), (4, 124)] {
             let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
             stream.next_range();
-            let (head, tail) = ([1, 2, 3, 4], [5, 6, 7, 8, 9, 10, 11, 12]);
-            let fits = head_len <= 4 && tail_len <= 8 && range_bytes == DELIMITED_ROOM_BYTES;
-            let did = stream.append_delimited_pieces((head, head_len), (&tail, tail_len));
-            assert_eq!(did, fits);
-            let expected = if fits {
-                let len = (head_len + tail_len) as u8;
-                [&[len], &head[..head_len], &tail[..tail_len]].concat()
+            let (head, tail) = ([1, 2, 3, 4], vec![5; tail_len]);
+            let len = stream.append_delimited_by(|value| {
+                assert!(value.is_empty() && !value.replace(0, 9));
+                value.put_some(&head, head_len)
+                    && value.put(&tail)
+                    && !value.replace(value.len(), 9)
+                    && (value.is_empty() || value.replace(0, 9))
+            });
+            let fits = head_len <= 4 && head_len + tail_len <= 127;
+            let expected = if fits && range_bytes == DELIMITED_ROOM_BYTES {
+                let mut expected = [&head[..head_len], &tail].concat();
+                expected.first_mut().into_iter().for_each(|byte| *byte = 9);
+                expected.insert(0, expected.len() as u8);
+                assert_eq!(len, Some(expected.len() - 1));
+                expected
             } else {
+                assert_eq!(len, None);
                 vec![]
             };
             assert_eq!(bytes(&mut stream), expected);
         }
     }
+}
+
+#[test]
+fn what_is_put_together_and_given_up_leaves_nothing() {
+    let mut stream = TinyRanges::stream(DELIMITED_ROOM_BYTES, Slots::Stay);
+    stream.next_range();
+    assert_eq!(
+        stream.append_delimited_by(|value| value.put(b"given up") && false),
+        None
+    );
+    // All bytes are stored, so there has to be room for all.
+    let len = stream.append_delimited_by(|value| {
+        value.put(&[1; 120]) && !value.put_some(&[2; 8], 1) && value.put_some(&[3; 7], 7)
+    });
+    assert_eq!(len, Some(127));
+    assert_eq!(
+        bytes(&mut stream),
+        [&[127][..], &[1; 120], &[3; 7]].concat()
+    );
 }
 
 #[test]

@@ -104,33 +104,6 @@ impl<S: RangeSource> StreamWriter<S> {
         }
         fits
     }
-
-    /// Does what [`StreamWriter::append_delimited`] does for the first `head_len` bytes of `head` and
-    /// the first `tail_len` of `tail`. Both are stored whole, which takes neither a loop nor a call;
-    /// what is stored too much is written over later.
-    #[inline]
-    pub fn append_delimited_pieces<const HEAD: usize, const TAIL: usize>(
-        &mut self,
-        (head, head_len): ([u8; HEAD], usize),
-        (tail, tail_len): (&[u8; TAIL], usize),
-    ) -> bool {
-        const { assert!(1 + HEAD + TAIL < DELIMITED_ROOM_BYTES) };
-        let fits = head_len <= HEAD && tail_len <= TAIL && self.has_room(DELIMITED_ROOM_BYTES);
-        if fits {
-            // SAFETY: there is room for a length and for both pieces, checked when this was
-            // compiled (invariant 1).
-            let head_at = unsafe { put_at(self.cursor, &[(head_len + tail_len) as u8]) };
-            // SAFETY: as above.
-            unsafe { put_at(head_at, &head) };
-            // SAFETY: the head has so many bytes.
-            let tail_at = unsafe { head_at.add(head_len) };
-            // SAFETY: as above; the tail begins no later than the head ends.
-            unsafe { put_at(tail_at, tail) };
-            // SAFETY: the tail has so many bytes.
-            self.cursor = unsafe { tail_at.add(tail_len) };
-        }
-        fits
-    }
 }
 
 impl<S: RangeSource + ?Sized> StreamWriter<S> {

@@ -37,6 +37,7 @@
 mod put; // stores at an address
 mod slots; // the lengths that are still open
 mod frame; // the slot outside any message
+mod compact; // short values with their lengths
 mod nesting; // messages in messages
 #[cfg(not(feature = "alloc"))]
 mod bounded; // a stack without a heap
@@ -51,6 +52,7 @@ use core::ptr;
 use crate::wire::{
     MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
 };
+pub use compact::CompactValue;
 pub use fixed::FixedSource;
 use frame::Frame;
 #[cfg(feature = "alloc")]

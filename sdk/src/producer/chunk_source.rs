@@ -236,22 +236,23 @@ pub(super) fn end_packet(stream: &mut StreamWriter<ChunkSource>) -> bool {
     must_wait || source.is_chunk_full()
 }
 
-/// Writes a packet of `len` bytes, 1 to 126, where `stream` writes next, and shows it to scrapers; if
-/// that takes no new chunk. `append` appends its size and itself, or nothing. Returns whether it did.
+/// Writes a packet that `append` appends, with its size, where `stream` writes next, and shows it to
+/// scrapers; if that takes no new chunk. `append` returns how many bytes the packet has, 1 to 126, or
+/// has done nothing. Returns whether it did.
 #[inline(always)]
 pub(super) fn write_whole_packet(
     stream: &mut StreamWriter<ChunkSource>,
-    len: usize,
-    append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> bool,
+    append: impl FnOnce(&mut StreamWriter<ChunkSource>) -> Option<usize>,
 ) -> bool {
     let chunk = stream.source().chunk.as_ref();
     if !chunk.is_some_and(WritableChunk::is_counted) {
         return false;
     }
     let used_bytes = stream.used_bytes();
-    if !append(stream) {
+    let Some(len) = append(stream) else {
         return false;
-    }
+    };
+    debug_assert!((1..=COMPACT_MAX_BYTES).contains(&len));
     debug_assert_eq!(stream.used_bytes(), used_bytes + 1 + len);
     let source = stream.source_mut();
     source.port.counters().packets_begun.add_one();

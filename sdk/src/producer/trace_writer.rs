@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protozero::{Message, StreamWriter, Writer};
+use protozero::{CompactValue, Message, StreamWriter, Writer};
 
 use super::arbiter::Arbiter;
 use super::chunk_source::{
@@ -133,41 +133,32 @@ impl TraceWriter {
     pub fn write_packet(&mut self, fields: &[u8]) {
         let is_compact = (1..=COMPACT_MAX_BYTES).contains(&fields.len());
         let is_written = is_compact
-            && write_whole_packet(&mut self.stream, fields.len(), |stream| {
-                stream.append_delimited(fields)
+            && write_whole_packet(&mut self.stream, |stream| {
+                stream.append_delimited(fields).then_some(fields.len())
             });
         if !is_written {
-            self.write_packet_slow(fields, &[]);
+            self.write_packet_slow(fields);
         }
     }
 
-    /// The same for a packet that consists of the first bytes of `head` and the first of `tail`, at
-    /// least one and at most 126 in all.
-    #[inline]
-    pub(crate) fn write_packet_pieces<const HEAD: usize, const TAIL: usize>(
+    /// Writes a packet of 1 to 126 bytes that `put` puts together, if the chunk has room for it.
+    /// Returns whether it did. It did nothing if `put` returned false, or put more.
+    #[inline(always)]
+    pub(crate) fn write_packet_by(
         &mut self,
-        head: ([u8; HEAD], usize),
-        tail: (&[u8; TAIL], usize),
-    ) {
-        let len = head.1 + tail.1;
-        debug_assert!((1..=COMPACT_MAX_BYTES).contains(&len));
-        let is_written = write_whole_packet(&mut self.stream, len, |stream| {
-            stream.append_delimited_pieces(head, tail)
-        });
-        if !is_written {
-            let head = head.0.get(..head.1).unwrap_or_default();
-            let tail = tail.0.get(..tail.1).unwrap_or_default();
-            self.write_packet_slow(head, tail);
-        }
+        put: impl FnOnce(&mut CompactValue<'_>) -> bool,
+    ) -> bool {
+        write_whole_packet(&mut self.stream, |stream| {
+            stream.append_delimited_by(|packet| {
+                put(packet) && (1..=COMPACT_MAX_BYTES).contains(&packet.len())
+            })
+        })
     }
 
     #[cold]
     #[inline(never)]
-    fn write_packet_slow(&mut self, head: &[u8], tail: &[u8]) {
-        self.packet(|packet| {
-            packet.append_raw(head);
-            packet.append_raw(tail);
-        });
+    fn write_packet_slow(&mut self, fields: &[u8]) {
+        self.packet(|packet| packet.append_raw(fields));
     }
 
     /// Commits all that was written. The rest of the chunk stays unused: the next packet takes a

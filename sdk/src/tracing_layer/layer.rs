@@ -16,7 +16,7 @@ use super::site::{Pattern, Site, site_of};
 use super::spans::{Slot, SpanState, Spans};
 use crate::clock;
 use crate::forked_child;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, Placement, TRACK_EVENT};
+use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
 ///
@@ -153,9 +153,7 @@ impl TracingLayer {
         if is_plain {
             let time = EventTime::Now(clock::event_now_ns());
             if slot.first_enter.claim(Enter::now(time, begun)) {
-                let nothing = Encoded::new(&[], &[]);
-                let call_site = &site.call_site;
-                call_site.begin_encoded(begun, time, &Placement::new(), nothing);
+                site.call_site.begin_plain(begun, time);
                 return Some(entered);
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::short_arg::{append_double, append_text, append_varint};
+use super::short_arg::{ShortArg, double, text, varint};
 use crate::protos::{DebugAnnotation, TrackEvent};
 
 /// A value that an event can carry.
@@ -57,6 +57,22 @@ pub trait ArgValue {
             self.write(annotation);
         });
     }
+
+    /// The annotation under an interned name, if this is one of the values most of which fit into a
+    /// register, and it does.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
+        let _ = name_iid;
+        None
+    }
+
+    /// Whether [`short`](Self::short) may return one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_short(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! arg_value {
@@ -69,9 +85,8 @@ macro_rules! arg_value {
             }
         })+
     };
-    // With the short way, which says whether it can be gone.
-    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr,
-        |$event:ident, $iid:ident| $short:expr) => {
+    // With the short form, if the value has one.
+    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr, |$iid:ident| $short:expr) => {
         $(impl ArgValue for $type {
             #[inline]
             fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
@@ -80,11 +95,22 @@ macro_rules! arg_value {
             }
 
             #[inline]
-            fn write_named(&self, $iid: u32, $event: &mut TrackEvent<'_>) {
-                let $value = self;
-                if !$short {
-                    write_long(self, $iid, $event);
+            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+                match self.short(name_iid) {
+                    Some(short) => short.append_to(event),
+                    None => write_long(self, name_iid, event),
                 }
+            }
+
+            #[inline(always)]
+            fn short(&self, $iid: u32) -> Option<ShortArg<'_>> {
+                let $value = self;
+                $short
+            }
+
+            #[inline(always)]
+            fn is_short(&self) -> bool {
+                true
             }
         })+
     };
@@ -105,28 +131,28 @@ const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
 
 // A negative number is a very large one, which does not fit.
 arg_value!(i8 i16 i32 => |value, annotation| annotation.set_int_value(i64::from(*value)),
-    |event, iid| append_varint::<INT>(event, iid, i64::from(*value) as u64));
+    |iid| varint::<INT>(iid, i64::from(*value) as u64));
 arg_value!(i64 => |value, annotation| annotation.set_int_value(*value),
-    |event, iid| append_varint::<INT>(event, iid, *value as u64));
+    |iid| varint::<INT>(iid, *value as u64));
 arg_value!(isize => |value, annotation| annotation.set_int_value(*value as i64),
-    |event, iid| append_varint::<INT>(event, iid, *value as u64));
+    |iid| varint::<INT>(iid, *value as u64));
 arg_value!(u8 u16 u32 => |value, annotation| annotation.set_uint_value(u64::from(*value)),
-    |event, iid| append_varint::<UINT>(event, iid, u64::from(*value)));
+    |iid| varint::<UINT>(iid, u64::from(*value)));
 arg_value!(u64 => |value, annotation| annotation.set_uint_value(*value),
-    |event, iid| append_varint::<UINT>(event, iid, *value));
+    |iid| varint::<UINT>(iid, *value));
 arg_value!(usize => |value, annotation| annotation.set_uint_value(*value as u64),
-    |event, iid| append_varint::<UINT>(event, iid, *value as u64));
+    |iid| varint::<UINT>(iid, *value as u64));
 // No field is wide enough.
 arg_value!(i128 u128 => |value, annotation| display(value).write(annotation));
 arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)),
-    |event, iid| append_double(event, iid, f64::from(*value)));
+    |iid| double(iid, f64::from(*value)));
 arg_value!(f64 => |value, annotation| annotation.set_double_value(*value),
-    |event, iid| append_double(event, iid, *value));
+    |iid| double(iid, *value));
 arg_value!(bool => |value, annotation| annotation.set_bool_value(*value),
-    |event, iid| append_varint::<BOOL>(event, iid, u64::from(*value)));
+    |iid| varint::<BOOL>(iid, u64::from(*value)));
 arg_value!(char => |value, annotation| annotation.set_string_value(value.encode_utf8(&mut [0; 4])));
 arg_value!(str String Cow<'_, str> => |value, annotation| annotation.set_string_value(value),
-    |event, iid| append_text(event, iid, value));
+    |iid| text(iid, value));
 // What is not Unicode is replaced.
 arg_value!(Path PathBuf => |value, annotation| display(&value.display()).write(annotation));
 
@@ -157,6 +183,16 @@ macro_rules! arg_by_reference {
             #[inline]
             fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
                 (**self).write_named(name_iid, event);
+            }
+
+            #[inline(always)]
+            fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
+                (**self).short(name_iid)
+            }
+
+            #[inline(always)]
+            fn is_short(&self) -> bool {
+                (**self).is_short()
             }
         })+
     };

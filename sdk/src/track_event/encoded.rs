@@ -12,6 +12,7 @@ use super::call_site::CallSite;
 use super::event::{EventParts, EventWriter};
 use super::flow::Flow;
 use super::placement::{EventTime, Placement};
+use super::short_event::ShortEvent;
 use super::track::Track;
 use crate::producer::{self, Instance};
 use crate::protos::TrackEvent;
@@ -98,9 +99,29 @@ impl EventParts for Encoded<'_> {
             event.event.as_message_mut().append_raw(self.args);
         }
     }
+
+    #[inline(always)]
+    fn are_short(&self) -> bool {
+        self.flows.is_empty() && self.last_flow.is_none()
+    }
+
+    #[inline(always)]
+    fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool {
+        event.put_encoded_args(self.args)
+    }
 }
 
 impl CallSite {
+    /// Begins a slice without arguments in the sessions of `begun`.
+    #[inline]
+    pub(crate) fn begin_plain(&'static self, begun: Begun, time: EventTime) {
+        begun.begin(|instance| {
+            let (writer, events) = (&mut instance.writer, &mut instance.events);
+            let placement = Placement::new();
+            events.event(writer, time, self, Type::SLICE_BEGIN, &placement, &());
+        });
+    }
+
     /// Begins a slice in the sessions of `begun`.
     #[inline]
     pub(crate) fn begin_encoded(
@@ -169,10 +190,6 @@ impl CallSite {
         parts: Encoded<'_>,
     ) {
         let (writer, events) = (&mut instance.writer, &mut instance.events);
-        if parts.is_empty() {
-            events.event(writer, time, self, event_type, placement, &());
-        } else {
-            events.event(writer, time, self, event_type, placement, &parts);
-        }
+        events.event(writer, time, self, event_type, placement, &parts);
     }
 }

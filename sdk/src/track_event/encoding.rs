@@ -57,6 +57,12 @@ impl EventBody {
         (&self.bytes, self.len)
     }
 
+    /// Where the fields of the event begin; their length is the byte before.
+    #[inline(always)]
+    pub(super) const fn fields_at(&self) -> usize {
+        self.fields_at
+    }
+
     /// Appends the fields of the event alone.
     #[inline]
     pub(super) fn append_fields(&self, event: &mut TrackEvent<'_>) {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::arg::ArgValue;
 use super::flow::Flow;
+use super::short_event::ShortEvent;
 use crate::protos::TrackEvent;
 
 /// An event that is being written.
@@ -32,6 +33,18 @@ impl fmt::Debug for EventWriter<'_, '_> {
 pub trait EventPart {
     /// Adds it to the event.
     fn write(&self, event: &mut EventWriter<'_, '_>);
+
+    /// Whether [`put`](Self::put) may be called.
+    #[inline(always)]
+    fn is_short(&self) -> bool {
+        false
+    }
+
+    /// Adds it to a short event. Returns whether it fits.
+    #[inline(always)]
+    fn put(&self, _: &mut ShortEvent<'_, '_>) -> bool {
+        false
+    }
 }
 
 /// All that an event carries: pairs of what comes before and one more part, with `()` at the
@@ -42,6 +55,12 @@ pub trait EventParts {
 
     /// Adds all to the event.
     fn write_all(&self, event: &mut EventWriter<'_, '_>);
+
+    /// Whether [`put_all`](Self::put_all) may be called.
+    fn are_short(&self) -> bool;
+
+    /// Adds all to a short event. Returns whether they fit.
+    fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool;
 }
 
 impl EventParts for () {
@@ -49,6 +68,16 @@ impl EventParts for () {
 
     #[inline]
     fn write_all(&self, _: &mut EventWriter<'_, '_>) {}
+
+    #[inline(always)]
+    fn are_short(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn put_all(&self, _: &mut ShortEvent<'_, '_>) -> bool {
+        true
+    }
 }
 
 impl<R: EventParts, P: EventPart> EventParts for (R, P) {
@@ -58,6 +87,16 @@ impl<R: EventParts, P: EventPart> EventParts for (R, P) {
     fn write_all(&self, event: &mut EventWriter<'_, '_>) {
         self.0.write_all(event);
         self.1.write(event);
+    }
+
+    #[inline(always)]
+    fn are_short(&self) -> bool {
+        self.0.are_short() && self.1.is_short()
+    }
+
+    #[inline(always)]
+    fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool {
+        self.0.put_all(event) && self.1.put(event)
     }
 }
 
@@ -72,6 +111,16 @@ impl<T: ArgValue + ?Sized> EventPart for Arg<'_, T> {
             event.name_iids = rest;
             self.0.write_named(*name_iid, event.event);
         }
+    }
+
+    #[inline(always)]
+    fn is_short(&self) -> bool {
+        self.0.is_short()
+    }
+
+    #[inline(always)]
+    fn put(&self, event: &mut ShortEvent<'_, '_>) -> bool {
+        event.put_arg(self.0)
     }
 }
 

@@ -32,6 +32,7 @@ mod identity; // numbers of tracks and flows
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
 mod short_arg; // arguments that fit into a register
+mod short_event; // events that are put together in one go
 mod unusual_form; // other timestamps, and thread times
 mod sequence; // events of one thread in one session, as packets
 #[cfg(feature = "tracing")]

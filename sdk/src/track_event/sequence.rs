@@ -12,11 +12,12 @@ use std::sync::Arc;
 use super::arg::CounterValue;
 use super::call_site::CallSite;
 use super::counter_track::CounterTrack;
-use super::encoding::{EventBody, timestamp};
+use super::encoding::EventBody;
 use super::event::{EventParts, EventWriter};
 use super::interning::{DefinedNames, NameKind};
 use super::options::EventOptions;
 use super::placement::{EventTime, Placement};
+use super::short_event::put_event;
 use super::track::Track;
 use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
@@ -84,7 +85,7 @@ impl EventSequence {
     }
 
     /// An event of a call site.
-    #[inline]
+    #[inline(always)]
     pub(super) fn event<P: EventParts>(
         &mut self,
         writer: &mut TraceWriter,
@@ -96,10 +97,13 @@ impl EventSequence {
     ) {
         self.start_if_needed(writer);
         let ids = site.ids();
-        if P::IS_EMPTY && placement.is_usual() && self.defined.contains_site(ids.site) {
-            let body = ids.body(event_type);
+        if parts.are_short()
+            && placement.is_usual()
+            && self.defined.contains_site(ids.site)
+            && let Some(body) = ids.body(event_type)
+        {
             let last_timestamp_ns = &mut self.last_timestamp_ns;
-            if body.is_some_and(|body| write_body(writer, last_timestamp_ns, time, body)) {
+            if write_short(writer, last_timestamp_ns, time, body, &ids.args, parts) {
                 return;
             }
         }
@@ -168,7 +172,9 @@ impl EventSequence {
         self.start_if_needed(writer);
         let Some(track) = track else {
             let is_written = match &self.slice_end {
-                Some(body) => write_body(writer, &mut self.last_timestamp_ns, time, body),
+                Some(body) => {
+                    write_short(writer, &mut self.last_timestamp_ns, time, body, &[], &())
+                }
                 None => false,
             };
             if !is_written {
@@ -360,26 +366,28 @@ impl EventSequence {
     }
 }
 
-/// Writes an event that was encoded ahead, if its time is a short distance.
-#[inline]
-fn write_body(
+/// Writes an event with parts that are put together, if its time is a short distance and all of it fits.
+/// In a sequence of unusual form it never is.
+#[inline(always)]
+fn write_short(
     writer: &mut TraceWriter,
     last_timestamp_ns: &mut u64,
     time: EventTime,
     body: &EventBody,
+    name_iids: &[u32],
+    parts: &impl EventParts,
 ) -> bool {
     let EventTime::Now(now_ns) = time else {
         return false;
     };
     // A time before the last one makes a distance that is far too long.
-    match timestamp(now_ns.wrapping_sub(*last_timestamp_ns)) {
-        Some(head) => {
-            *last_timestamp_ns = now_ns;
-            writer.write_packet_pieces(head, body.bytes());
-            true
-        }
-        None => false,
+    let distance_ns = now_ns.wrapping_sub(*last_timestamp_ns);
+    let is_written =
+        writer.write_packet_by(|packet| put_event(packet, distance_ns, body, name_iids, parts));
+    if is_written {
+        *last_timestamp_ns = now_ns;
     }
+    is_written
 }
 
 /// Defines the names of a call site that the sequence has not used before.

@@ -1,6 +1,8 @@
 //! Arguments whose annotation fits into a register, which most do: they are put together there, and
 //! their length is known before it is written.
 
+use protozero::CompactValue;
+
 use crate::protos::{DebugAnnotation, TrackEvent};
 
 const VARINT: u32 = 0;
@@ -26,16 +28,29 @@ fn head(len: u64, name_iid: u32) -> u64 {
     ANNOTATION | len << 8 | NAME << 16 | u64::from(name_iid) << 24
 }
 
-/// Appends an annotation whose value is a varint in field `FIELD`. Returns whether it was short
-/// enough.
+/// An annotation that fits into a register, but for the end of some: that of a text, and the value of
+/// a float.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct ShortArg<'a> {
+    fields: u64,
+    /// How many bytes of `fields` count.
+    len: usize,
+    rest: Rest<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rest<'a> {
+    None,
+    Double([u8; 8]),
+    Text(&'a [u8]),
+}
+
+/// An annotation whose value is a varint in field `FIELD`, if it is short enough.
 #[inline(always)]
-pub(super) fn append_varint<const FIELD: u32>(
-    event: &mut TrackEvent<'_>,
-    name_iid: u32,
-    value: u64,
-) -> bool {
+pub(super) fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX || value >= 1 << 21 {
-        return false;
+        return None;
     }
     let (varint, len) = match value {
         ..0x80 => (value, 1),
@@ -46,43 +61,70 @@ pub(super) fn append_varint<const FIELD: u32>(
         ),
     };
     let tag = const { tag(FIELD, VARINT) };
-    let fields = head(3 + len, name_iid) | tag << 32 | varint << 40;
-    let message = event.as_message_mut();
-    message.append_some_raw(fields.to_le_bytes(), 5 + len as usize);
-    true
+    Some(ShortArg {
+        fields: head(3 + len, name_iid) | tag << 32 | varint << 40,
+        len: 5 + len as usize,
+        rest: Rest::None,
+    })
 }
 
-/// Appends an annotation whose value is a float. Returns whether it was short enough.
+/// An annotation whose value is a float, if it is short enough.
 #[inline(always)]
-pub(super) fn append_double(event: &mut TrackEvent<'_>, name_iid: u32, value: f64) -> bool {
+pub(super) fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX {
-        return false;
+        return None;
     }
     let tag = const { tag(DebugAnnotation::DOUBLE_VALUE_FIELD_NUMBER, FIXED64) };
-    let message = event.as_message_mut();
-    message.append_some_raw((head(11, name_iid) | tag << 32).to_le_bytes(), 5);
-    message.append_some_raw(value.to_le_bytes(), 8);
-    true
+    Some(ShortArg {
+        fields: head(11, name_iid) | tag << 32,
+        len: 5,
+        rest: Rest::Double(value.to_le_bytes()),
+    })
 }
 
-/// Appends an annotation whose value is a text. Returns whether it was short enough.
+/// An annotation whose value is a text, if it is short enough.
 #[inline(always)]
-pub(super) fn append_text(event: &mut TrackEvent<'_>, name_iid: u32, text: &str) -> bool {
+pub(super) fn text(name_iid: u32, text: &str) -> Option<ShortArg<'_>> {
     if name_iid > SHORT_IID_MAX || text.len() > SHORT_TEXT_MAX_BYTES {
-        return false;
+        return None;
     }
     let len = text.len() as u64;
     let tag = const { tag(DebugAnnotation::STRING_VALUE_FIELD_NUMBER, LENGTH_DELIMITED) };
-    let fields = head(4 + len, name_iid) | tag << 32 | len << 40;
-    let message = event.as_message_mut();
-    message.append_some_raw(fields.to_le_bytes(), 6);
-    message.append_raw(text.as_bytes());
-    true
+    Some(ShortArg {
+        fields: head(4 + len, name_iid) | tag << 32 | len << 40,
+        len: 6,
+        rest: Rest::Text(text.as_bytes()),
+    })
+}
+
+impl ShortArg<'_> {
+    /// Appends it to an event.
+    #[inline(always)]
+    pub(super) fn append_to(self, event: &mut TrackEvent<'_>) {
+        let message = event.as_message_mut();
+        message.append_some_raw(self.fields.to_le_bytes(), self.len);
+        match self.rest {
+            Rest::None => {}
+            Rest::Double(bytes) => message.append_some_raw(bytes, bytes.len()),
+            Rest::Text(bytes) => message.append_raw(bytes),
+        }
+    }
+
+    /// Puts it into an event that is put together. Returns whether there is room.
+    #[inline(always)]
+    pub(super) fn put(self, event: &mut CompactValue<'_>) -> bool {
+        event.put_some(&self.fields.to_le_bytes(), self.len)
+            && match self.rest {
+                Rest::None => true,
+                Rest::Double(bytes) => event.put_some(&bytes, bytes.len()),
+                Rest::Text(bytes) => event.put(bytes),
+            }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use protozero::HeapBuffered;
+    use protozero::{FixedSource, HeapBuffered};
 
     use super::*;
 
@@ -92,14 +134,33 @@ mod tests {
         event.to_vec()
     }
 
+    /// What both ways of writing it write; nothing if it is too long.
+    fn short(arg: Option<ShortArg<'_>>) -> Vec<u8> {
+        let Some(arg) = arg else {
+            return vec![];
+        };
+        let appended = encoded(|event| arg.append_to(event));
+        let mut memory = [0; 256];
+        let mut stream = FixedSource::stream(&mut memory);
+        let len = stream.append_delimited_by(|value| arg.put(value));
+        // One of the longest texts leaves no room for the eight bytes before it.
+        if let Some(len) = len {
+            drop(stream);
+            assert_eq!(memory[1..=len], appended);
+        } else {
+            assert!(appended.len() > 0x7f);
+        }
+        appended
+    }
+
     #[test]
     fn short_annotations_are_those_that_the_writers_write_and_long_ones_are_refused() {
         for name_iid in [1, 0x7f, 0x80] {
             let bits = (0..=21).flat_map(|bits| [1 << bits, (1 << bits) - 1]);
             for value in bits.chain([u64::MAX]) {
                 const FIELD: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
-                let mut fits = false;
-                let short = encoded(|event| fits = append_varint::<FIELD>(event, name_iid, value));
+                let short = varint::<FIELD>(name_iid, value);
+                let (fits, short) = (short.is_some(), self::short(short));
                 assert_eq!(fits, name_iid < 0x80 && value < 1 << 21);
                 let expected = encoded(|event| {
                     event.add_debug_annotations(|annotation| {
@@ -111,8 +172,8 @@ mod tests {
                 assert_eq!(short, if fits { expected } else { vec![] });
             }
 
-            let mut fits = false;
-            let short = encoded(|event| fits = append_double(event, name_iid, -0.5));
+            let short = double(name_iid, -0.5);
+            let (fits, short) = (short.is_some(), self::short(short));
             assert_eq!(fits, name_iid < 0x80);
             let expected = encoded(|event| {
                 event.add_debug_annotations(|annotation| {
@@ -125,8 +186,8 @@ mod tests {
 
             for len in [0, 1, 16, 123, 124] {
                 let text = "x".repeat(len);
-                let mut fits = false;
-                let short = encoded(|event| fits = append_text(event, name_iid, &text));
+                let short = self::text(name_iid, &text);
+                let (fits, short) = (short.is_some(), self::short(short));
                 assert_eq!(fits, name_iid < 0x80 && len <= 123);
                 let expected = encoded(|event| {
                     event.add_debug_annotations(|annotation| {
