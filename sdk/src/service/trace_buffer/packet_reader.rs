@@ -31,6 +31,10 @@ pub(super) struct ReadCycle {
     end: SlotId,
 }
 
+/// A moment in the life of a buffer: what was in it then lies before, what comes later behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(SlotId);
+
 /// What came of a fragment.
 enum Taken {
     /// A packet; it is in `TraceBuffer::packet`.
@@ -68,6 +72,17 @@ impl TraceBuffer {
             self.sequences.account(sequence),
             loss,
         ))
+    }
+
+    /// This moment.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.ring.end())
+    }
+
+    /// Whether this read cycle has visited all that was there at `mark`.
+    pub(crate) fn has_read_until(&self, mark: Mark) -> bool {
+        self.cycle
+            .is_some_and(|cycle| cycle.visited.is_at_or_behind(mark.0))
     }
 
     /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
