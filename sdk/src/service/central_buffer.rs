@@ -31,9 +31,9 @@ struct Contents {
     /// Quarters of it that were filled and told of.
     quarters: u64,
     past: HashMap<Writer, Past>,
-    /// Bytes that the reader has seen and left, when it saw all there was: packets that are not
-    /// complete.
-    left_bytes: u64,
+    /// What `bytes_written` was when the reader last saw all there was. What it left then are
+    /// packets that are not complete.
+    seen_bytes: u64,
     /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
     loss_at_bytes: u64,
     /// Whether those packets were waited for in vain: they may be overwritten.
@@ -79,8 +79,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 impl Contents {
     /// Whether the reader has not looked at more than one in `parts` bytes.
     fn reader_is_behind(&self, parts: u64) -> bool {
-        let unseen_bytes = self.buffer.unread_bytes().saturating_sub(self.left_bytes);
-        unseen_bytes > self.buffer.stats().buffer_size / parts
+        let stats = self.buffer.stats();
+        let came_bytes = stats.bytes_written - self.seen_bytes;
+        came_bytes.min(self.buffer.unread_bytes()) > stats.buffer_size / parts
     }
 
     /// Whether less than one in `parts` bytes can be written before something is lost.
@@ -97,8 +98,8 @@ impl Contents {
 
     /// The reader has seen all there is.
     fn note_pass(&mut self) {
-        self.left_bytes = self.buffer.unread_bytes();
-        self.loss_at_bytes = self.buffer.stats().bytes_written + self.buffer.bytes_before_loss();
+        self.seen_bytes = self.buffer.stats().bytes_written;
+        self.loss_at_bytes = self.seen_bytes + self.buffer.bytes_before_loss();
         let was_given_up = std::mem::take(&mut self.left_is_given_up);
         self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
     }
@@ -142,7 +143,7 @@ impl CentralBuffer {
                 buffer,
                 quarters: 0,
                 past: HashMap::new(),
-                left_bytes: 0,
+                seen_bytes: 0,
                 left_is_given_up: false,
                 reader_is_gone: false,
             }),
@@ -246,8 +247,9 @@ impl CentralBuffer {
                 .replaced += counts;
         }
         contents.quarters = 0;
-        contents.left_bytes = 0;
-        contents.loss_at_bytes = successor.stats().bytes_written + successor.size_bytes();
+        contents.seen_bytes = 0;
+        contents.loss_at_bytes = successor.size_bytes();
+        contents.left_is_given_up = false;
         self.progress.advance(1);
         Ok(TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
@@ -472,5 +474,51 @@ mod tests {
         }
         assert!(buffer.with(|buffer| buffer.stats().bytes_overwritten) > 0);
         assert!(!buffer.wants_scrape());
+    }
+
+    /// Writer 1 commits for as long as it need not wait. Returns how many of its chunks were overwritten.
+    fn commit_while_there_is_room(buffer: &CentralBuffer, first_id: u32) -> u64 {
+        for chunk_id in first_id..first_id + 100 {
+            if !buffer.wait_for_room(Duration::ZERO) {
+                break;
+            }
+            commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+        }
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(1)));
+        counts.map_or(0, |counts| counts.overwritten)
+    }
+
+    #[test]
+    fn the_place_of_a_packet_that_was_given_up_is_no_room_beyond_it() {
+        const MIDDLE: ChunkFlags =
+            ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
+        let (buffer, _) = drained_ring();
+        for chunk_id in 0..25 {
+            let flags = if chunk_id == 0 {
+                ChunkFlags::LAST_PACKET_CONTINUES
+            } else {
+                MIDDLE
+            };
+            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
+        }
+        assert_eq!(read_all(&buffer), 0);
+        assert!(!buffer.wait_for_room(Duration::ZERO));
+        assert!(buffer.wait_for_room(Duration::from_millis(1)));
+        assert_eq!(commit_while_there_is_room(&buffer, 0), 0);
+    }
+
+    #[test]
+    fn a_chunk_that_grows_right_before_it_is_overwritten_is_waited_for() {
+        let (buffer, _) = drained_ring();
+        scrape_chunk(&buffer, WriterId(2), 0, 1);
+        assert_eq!(read_all(&buffer), 1);
+        for chunk_id in 0..28 {
+            commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+            assert_eq!(read_all(&buffer), 1);
+        }
+        scrape_chunk(&buffer, WriterId(2), 0, 2);
+        assert_eq!(commit_while_there_is_room(&buffer, 28), 0);
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(2)));
+        assert_eq!(counts.map(|counts| counts.overwritten), Some(0));
     }
 }

@@ -94,13 +94,11 @@ impl Model {
             }
             let is_drained = chunk.consumed == chunk.payload.len();
             let is_front = queue[0] == present;
-            if chunk.incomplete
-                && is_drained
-                && commit.complete
-                && grows
-                && is_front
-                && !self.discard
-            {
+            let offset = self.slots[present].offset;
+            let lap = if offset < self.write { self.size } else { 0 };
+            // Rule: what may grow again moves only if the half lap is near.
+            let moves = commit.complete || offset + lap - self.write < self.size / 2;
+            if chunk.incomplete && is_drained && moves && grows && is_front && !self.discard {
                 consumed = chunk.payload.len();
                 self.count("chunks_relocated", 1);
                 self.check_gap(present);
