@@ -772,3 +772,22 @@ fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
         (2, 2)
     );
 }
+
+#[test]
+fn a_packet_that_was_given_up_is_lost_at_once_and_stalls_nobody() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: ChunkFlags::LAST_PACKET_CONTINUES,
+        ..whole_packets(0, b"\x01a\x05begin")
+    });
+    buffer.commit_chunk(&UntrustedChunk {
+        fragment_count: 1,
+        flags: ChunkFlags::FIRST_PACKET_CONTINUES,
+        ..whole_packets(1, b"\xff\xff\xff\x7f")
+    });
+    buffer.begin_read();
+    assert!(buffer.read_packet().is_some());
+    assert!(buffer.read_packet().is_none());
+    assert_eq!((counts(&buffer).unread, counts(&buffer).aborted), (0, 1));
+    assert_consistent(&buffer);
+}
