@@ -97,10 +97,14 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Drops what is known about the order of the sequence.
+    /// Drops what is known about the order of the sequence, but for a chunk that is to come again:
+    /// of that one only the rest is news.
     pub(super) fn forget(&mut self) {
         debug_assert_eq!(self.ends, Ends::None);
-        *self = Self::default();
+        *self = Self {
+            last_consumed: self.last_consumed.filter(|last| last.was_incomplete),
+            ..Self::default()
+        };
     }
 
     #[inline]

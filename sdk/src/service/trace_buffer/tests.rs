@@ -791,3 +791,27 @@ fn a_packet_that_was_given_up_is_lost_at_once_and_stalls_nobody() {
     assert_eq!((counts(&buffer).unread, counts(&buffer).aborted), (0, 1));
     assert_consistent(&buffer);
 }
+
+#[test]
+fn the_rest_of_a_chunk_is_known_for_it_however_many_writers_there_are() {
+    let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+    let whole = |writer| UntrustedChunk {
+        writer_id: WriterId(writer),
+        ..whole_packets(0, b"\x01a\x01b")
+    };
+    for writer in 1..=1500 {
+        buffer.commit_chunk(&UntrustedChunk {
+            complete: false,
+            ..whole(writer)
+        });
+    }
+    let mut successor = buffer.successor().unwrap();
+    for writer in 1..=1500 {
+        successor.commit_chunk(&whole(writer));
+    }
+    let unread = |buffer: &TraceBuffer| -> u64 {
+        let all = buffer.all_packet_counts();
+        all.map(|(_, _, counts)| counts.unread).sum()
+    };
+    assert_eq!((unread(&buffer), unread(&successor)), (1500, 1500));
+}
