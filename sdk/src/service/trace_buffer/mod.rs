@@ -295,7 +295,8 @@ impl TraceBuffer {
                 .flatten()
                 .reduce(ConsumedChunk::further);
             if let Some(reached) = reached {
-                successor.sequences.continue_after(account, reached);
+                let untold = sequence.untold_losses();
+                successor.sequences.continue_after(account, reached, untold);
             }
         }
         Ok(successor)

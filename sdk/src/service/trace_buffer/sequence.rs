@@ -256,6 +256,14 @@ impl Sequence {
         }
     }
 
+    /// The losses that no packet in the buffer is behind.
+    pub(super) fn untold_losses(&self) -> LossMask {
+        match self.front() {
+            Some(_) => LossMask::NONE,
+            None => self.pending | self.pending_behind,
+        }
+    }
+
     /// The losses that precede the packet that is delivered now. They are reported with it.
     #[inline]
     pub(super) fn take_losses(&mut self) -> LossMask {

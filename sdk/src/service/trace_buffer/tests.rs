@@ -553,6 +553,39 @@ fn a_successor_knows_which_chunk_comes_next() {
 }
 
 #[test]
+fn a_successor_tells_of_a_loss_that_no_packet_before_it_tells_of() {
+    let other = [0x80; 2000];
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    let overwrite = |buffer: &mut TraceBuffer, first| {
+        for chunk_id in first..first + 3 {
+            buffer.commit_chunk(&UntrustedChunk {
+                writer_id: WriterId(2),
+                fragment_count: 0,
+                complete: false,
+                ..whole_packets(chunk_id, &other)
+            });
+        }
+    };
+    buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
+    overwrite(&mut buffer, 0);
+    buffer.commit_chunk(&whole_packets(1, b"\x01c\x01d"));
+    let mut told_by_packet = buffer.successor().unwrap();
+    overwrite(&mut buffer, 3);
+    let mut not_told = buffer.successor().unwrap();
+    for (successor, loss) in [
+        (&mut told_by_packet, LossMask::NONE),
+        (&mut not_told, LossMask::OVERWRITE),
+    ] {
+        successor.commit_chunk(&whole_packets(2, b"\x01e\x01f"));
+        successor.begin_read();
+        assert_eq!(
+            successor.read_packet().map(|packet| packet.loss()),
+            Some(loss)
+        );
+    }
+}
+
+#[test]
 fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
