@@ -80,8 +80,9 @@ impl Contents {
     /// Whether the reader has not looked at more than one in `parts` bytes.
     fn reader_is_behind(&self, parts: u64) -> bool {
         let stats = self.buffer.stats();
+        let limit_bytes = stats.buffer_size / parts;
         let came_bytes = stats.bytes_written - self.seen_bytes;
-        came_bytes.min(self.buffer.unread_bytes()) > stats.buffer_size / parts
+        came_bytes > limit_bytes && self.buffer.unread_bytes() > limit_bytes
     }
 
     /// Whether less than one in `parts` bytes can be written before something is lost.
@@ -301,14 +302,12 @@ impl CentralBuffer {
             }
             Reader::ReadsAll => return,
         };
-        let size_bytes = stats.buffer_size;
-        let unread_bytes = contents.buffer.unread_bytes();
-        if unread_bytes > size_bytes / 2 {
+        if contents.reader_is_behind(2) {
             // The reader does not keep up: let it have the lock and the processor first.
             MutexGuard::unlock_fair(contents);
             wake();
             thread::yield_now();
-        } else if unread_bytes > size_bytes / 4 {
+        } else if contents.reader_is_behind(4) {
             drop(contents);
             wake();
         }
@@ -339,6 +338,10 @@ mod tests {
     use super::*;
     use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
     use crate::shm::ChunkFlags;
+
+    /// Of a chunk in the middle of a packet.
+    const MIDDLE: ChunkFlags =
+        ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
 
     /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
     fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {
@@ -476,6 +479,25 @@ mod tests {
         assert!(!buffer.wants_scrape());
     }
 
+    #[test]
+    fn the_reader_is_not_woken_for_what_it_has_left() {
+        let (buffer, woken) = drained_ring();
+        for chunk_id in 0..20 {
+            let flags = if chunk_id == 0 {
+                ChunkFlags::LAST_PACKET_CONTINUES
+            } else {
+                MIDDLE
+            };
+            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
+        }
+        assert_eq!(read_all(&buffer), 0);
+        woken.store(0, Ordering::Relaxed);
+        commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
+        assert_eq!(woken.load(Ordering::Relaxed), 0);
+        (1..10).for_each(|id| commit_chunk(&buffer, WriterId(1), id, ChunkFlags::NONE));
+        assert!(woken.load(Ordering::Relaxed) > 0);
+    }
+
     /// Writer 1 commits for as long as it need not wait. Returns how many of its chunks were overwritten.
     fn commit_while_there_is_room(buffer: &CentralBuffer, first_id: u32) -> u64 {
         for chunk_id in first_id..first_id + 100 {
@@ -490,8 +512,6 @@ mod tests {
 
     #[test]
     fn the_place_of_a_packet_that_was_given_up_is_no_room_beyond_it() {
-        const MIDDLE: ChunkFlags =
-            ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
         let (buffer, _) = drained_ring();
         for chunk_id in 0..25 {
             let flags = if chunk_id == 0 {
