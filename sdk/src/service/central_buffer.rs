@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::packet_framer::Writer;
 use super::sequence_account::Writers;
-use super::trace_buffer::{BufferError, PacketCounts, TraceBuffer, UntrustedChunk};
+use super::trace_buffer::{BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk};
 use crate::commit::{Patch, RingProgress};
 use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
 
@@ -31,8 +31,8 @@ struct Contents {
     /// Quarters of it that were filled and told of.
     quarters: u64,
     past: HashMap<Writer, Past>,
-    /// What `bytes_written` was when the reader last saw all there was. What it left then are
-    /// packets that are not complete.
+    /// The reader has seen what was written up to this value of `bytes_written`. What it left of that
+    /// are packets that are not complete.
     seen_bytes: u64,
     /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
     loss_at_bytes: u64,
@@ -97,10 +97,15 @@ impl Contents {
         self.reader_is_gone || !(self.reader_is_behind(parts) || self.loss_is_near(WAIT_PARTS))
     }
 
-    /// The reader has seen all there is.
-    fn note_pass(&mut self) {
-        self.seen_bytes = self.buffer.stats().bytes_written;
-        self.loss_at_bytes = self.seen_bytes + self.buffer.bytes_before_loss();
+    /// The reader has seen all that was there at a moment.
+    fn note_pass(&mut self, seen: Mark) {
+        let bytes_written = self.buffer.stats().bytes_written;
+        // It is less where another buffer took the place of the one that was there then.
+        self.seen_bytes = seen.bytes_written.min(bytes_written);
+        self.loss_at_bytes = match self.buffer.bytes_before_loss(seen) {
+            Some(bytes) => bytes_written + bytes,
+            None => self.seen_bytes + self.buffer.size_bytes(),
+        };
         let was_given_up = std::mem::take(&mut self.left_is_given_up);
         self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
     }
@@ -169,18 +174,28 @@ impl CentralBuffer {
     }
 
     /// Calls `read` with the buffer locked. It returns whether it left something that can be read.
-    pub(super) fn read(&self, read: impl FnOnce(&mut TraceBuffer) -> bool) -> bool {
+    /// Returns whether to go on: not if all of that came after `end`.
+    pub(super) fn read(
+        &self,
+        end: Option<Mark>,
+        read: impl FnOnce(&mut TraceBuffer) -> bool,
+    ) -> bool {
         let mut contents = self.contents.lock();
         let has_more = read(&mut contents.buffer);
-        if !has_more {
-            contents.note_pass();
+        let seen = if has_more {
+            end.filter(|&end| contents.buffer.has_read_until(end))
+        } else {
+            Some(contents.buffer.mark())
+        };
+        if let Some(seen) = seen {
+            contents.note_pass(seen);
         }
         let has_room = contents.has_room(RESUME_PARTS);
         drop(contents);
         if has_room {
             self.has_room.notify_all();
         }
-        has_more
+        seen.is_none()
     }
 
     /// Whether packets may be overwritten soon whose rest was not committed; it may be in the chunks
@@ -402,7 +417,7 @@ mod tests {
 
     fn read_all(buffer: &CentralBuffer) -> usize {
         let mut packets = 0;
-        buffer.read(|buffer| {
+        buffer.read(None, |buffer| {
             buffer.begin_read();
             while buffer.read_packet().is_some() {
                 packets += 1;
@@ -477,6 +492,26 @@ mod tests {
         }
         assert!(buffer.with(|buffer| buffer.stats().bytes_overwritten) > 0);
         assert!(!buffer.wants_scrape());
+    }
+
+    #[test]
+    fn a_reader_that_never_sees_all_there_is_may_keep_up_nevertheless() {
+        let (buffer, _) = drained_ring();
+        commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
+        // Two laps.
+        for round in 0..16 {
+            let end = buffer.with(|buffer| buffer.mark());
+            for chunk_id in 4 * round + 1..4 * round + 5 {
+                commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+            }
+            let goes_on = buffer.read(Some(end), |buffer| {
+                buffer.begin_read();
+                (0..4).all(|_| buffer.read_packet().is_some())
+            });
+            assert!(!goes_on);
+            assert!(buffer.wait_for_room(Duration::ZERO));
+            assert!(!buffer.wants_scrape());
+        }
     }
 
     #[test]

@@ -105,12 +105,7 @@ impl TraceReader {
             };
             loop {
                 let buffer = &self.buffers[index];
-                let mut goes_on = true;
-                buffer.read(|buffer| {
-                    let has_more = read_batch(buffer, &mut self.framer);
-                    goes_on = has_more && !end.is_some_and(|end| buffer.has_read_until(end));
-                    has_more
-                });
+                let goes_on = buffer.read(end, |buffer| read_batch(buffer, &mut self.framer));
                 self.framer.append_to(&mut self.packets);
                 if self.packets.len() >= batch_bytes {
                     self.hand_out(&mut take)?;

@@ -33,7 +33,18 @@ pub(super) struct ReadCycle {
 
 /// A moment in the life of a buffer: what was in it then lies before, what comes later behind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark(SlotId);
+pub(crate) struct Mark {
+    /// The first slot behind.
+    slot: SlotId,
+    /// What was written so far.
+    pub(crate) bytes_written: u64,
+}
+
+impl Mark {
+    pub(super) fn is_before(self, slot: SlotId) -> bool {
+        slot.is_at_or_behind(self.slot)
+    }
+}
 
 /// What came of a fragment.
 enum Taken {
@@ -76,13 +87,16 @@ impl TraceBuffer {
 
     /// This moment.
     pub(crate) fn mark(&self) -> Mark {
-        Mark(self.ring.end())
+        Mark {
+            slot: self.ring.end(),
+            bytes_written: self.stats.bytes_written,
+        }
     }
 
     /// Whether this read cycle has visited all that was there at `mark`.
     pub(crate) fn has_read_until(&self, mark: Mark) -> bool {
         self.cycle
-            .is_some_and(|cycle| cycle.visited.is_at_or_behind(mark.0))
+            .is_some_and(|cycle| mark.is_before(cycle.visited))
     }
 
     /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
