@@ -197,7 +197,7 @@ impl Desk {
         }
     }
 
-    /// The snapshots have all that they will have: others of their names are others.
+    /// The snapshot is about to be taken: another one of its name is another one.
     pub(super) fn close(&self, request: &Request) {
         self.books.lock().limiter.close(&request.saving);
     }

@@ -81,15 +81,17 @@ impl Keeper {
         requests.iter().for_each(mark);
         let is_due = |request: &Request| all_at_once || due_at(request) <= now;
         let mut due: Vec<_> = self.windows.extract_if(.., |it| is_due(it)).collect();
-        if requests.is_empty() && due.is_empty() {
+        let (due_at_once, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_due);
+        due.extend(due_at_once);
+        if due.is_empty() && others.is_empty() {
             return;
         }
+        // First of all: what comes before a request from now on may not be in them.
+        due.iter().for_each(|request| self.desk.close(request));
         // Also for those that go on: what came before them is safe then.
         self.history.take();
-        for request in requests {
-            if is_due(&request) {
-                due.push(request);
-            } else if self.windows.len() < WINDOWS_MAX {
+        for request in others {
+            if self.windows.len() < WINDOWS_MAX {
                 self.windows.push(request);
             } else {
                 let limit = WINDOWS_MAX;
@@ -103,7 +105,6 @@ impl Keeper {
 
     /// Hands a snapshot to the saver. What is the last that may be saved waits for its turn.
     fn save(&self, request: Request, is_ending: bool) {
-        self.desk.close(&request);
         let from_ns = self.begin_ns(&request);
         let save = Save {
             parts: self.history.parts_from(from_ns),

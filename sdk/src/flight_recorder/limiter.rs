@@ -65,7 +65,7 @@ impl Limiter {
         Admission::Granted
     }
 
-    /// The snapshot has all that it will have.
+    /// The snapshot is about to be taken.
     pub(super) fn close(&mut self, saving: &SavingSnapshot) {
         for admitted in self.last.values_mut() {
             admitted.is_open &= !admitted.saving.is_same(saving);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::coordination::{PacketCounts, WriterTotals};
-use crate::ids::{BufferId, WriterId};
+use crate::ids::{BufferId, ChunkId, WriterId};
 
 /// Counters of one writer.
 ///
@@ -65,10 +65,26 @@ type Key = (Option<WriterId>, BufferId);
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     living: HashMap<AccountId, (Key, Arc<WriterCounters>)>,
-    gone: HashMap<Key, PacketCounts>,
+    gone: HashMap<Key, Gone>,
     /// The names of the threads that had them last, as far as they have names.
     thread_names: HashMap<Key, String>,
     next_id: u64,
+}
+
+/// What writers that are gone leave to the next one with their id and buffer.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    counts: PacketCounts,
+    next_chunk_id: ChunkId,
+}
+
+impl Default for Gone {
+    fn default() -> Self {
+        Self {
+            counts: PacketCounts::default(),
+            next_chunk_id: ChunkId(0),
+        }
+    }
 }
 
 /// Names one writer's account as long as the writer lives.
@@ -94,16 +110,29 @@ impl Accounts {
         (id, counters)
     }
 
-    /// Keeps the counts of a writer that is gone.
-    pub(super) fn close(&mut self, id: AccountId) {
+    /// Where a new writer starts to number its chunks.
+    ///
+    /// To a buffer, all owners of an id are one sequence. So the next owner's chunks are numbered on
+    /// from those of the last one that wrote to the same buffer: smaller ids would look like chunks
+    /// that come late, larger ones like a loss.
+    pub(super) fn next_chunk_id(&self, writer_id: WriterId, target_buffer: BufferId) -> ChunkId {
+        let gone = self.gone.get(&(Some(writer_id), target_buffer));
+        gone.map_or(ChunkId(0), |gone| gone.next_chunk_id)
+    }
+
+    /// Keeps the counts of a writer that is gone, and how far its chunks are numbered, if it had any.
+    pub(super) fn close(&mut self, id: AccountId, next_chunk_id: Option<ChunkId>) {
         if let Some((key, counters)) = self.living.remove(&id) {
-            *self.gone.entry(key).or_default() += counters.counts();
+            let gone = self.gone.entry(key).or_default();
+            gone.counts += counters.counts();
+            gone.next_chunk_id = next_chunk_id.unwrap_or(gone.next_chunk_id);
         }
     }
 
     /// All writers' totals, in no particular order.
     pub(super) fn totals(&self) -> Vec<WriterTotals> {
-        let mut totals = self.gone.clone();
+        let gone = self.gone.iter().map(|(key, gone)| (*key, gone.counts));
+        let mut totals: HashMap<Key, PacketCounts> = gone.collect();
         for (key, counters) in self.living.values() {
             *totals.entry(*key).or_default() += counters.counts();
         }
@@ -142,8 +171,8 @@ mod tests {
             counters.packets_begun.add_one();
             counters.packets_begun.add_one();
             counters.packets_dropped.add_one();
-            accounts.close(id);
-            accounts.close(id);
+            accounts.close(id, None);
+            accounts.close(id, None);
         }
         let (_living, counters) = accounts.open(Some(WriterId(1)), buffer);
         counters.packets_begun.add_one();
@@ -164,5 +193,20 @@ mod tests {
         assert_eq!(accounts.totals(), [expected]);
         accounts.forget_buffer(buffer);
         assert_eq!(accounts.totals(), []);
+    }
+
+    #[test]
+    fn chunks_are_numbered_on_by_the_next_owner_of_an_id_that_writes_to_the_same_buffer() {
+        let mut accounts = Accounts::default();
+        let id = WriterId(1);
+        for (buffer, first, next) in [(3, 0, 7), (4, 0, 2), (3, 7, 9), (4, 2, 2), (3, 9, 9)] {
+            let buffer = BufferId(buffer);
+            assert_eq!(accounts.next_chunk_id(id, buffer), ChunkId(first));
+            let (account, _) = accounts.open(Some(id), buffer);
+            accounts.close(account, Some(ChunkId(next)));
+        }
+        accounts.forget_buffer(BufferId(3));
+        assert_eq!(accounts.next_chunk_id(id, BufferId(3)), ChunkId(0));
+        assert_eq!(accounts.next_chunk_id(id, BufferId(4)), ChunkId(2));
     }
 }

@@ -31,10 +31,10 @@ use parking_lot::Mutex;
 use super::account::{AccountId, Accounts, WriterCounters};
 use super::batch::Batch;
 use super::patches::PatchList;
-use super::writer_ids::{Numbering, WriterIds};
+use super::writer_ids::WriterIds;
 use crate::commit::ServiceEndpoint;
 use crate::coordination::{BufferExhaustedPolicy, WriterTotals};
-use crate::ids::{BufferId, WriterId};
+use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 
 /// When returned chunks go to the service.
@@ -91,6 +91,13 @@ struct State {
     writer_ids: WriterIds,
     accounts: Accounts,
     is_shut_down: bool,
+}
+
+/// A writer id, and the id of the next chunk that is written with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbering {
+    pub(super) writer_id: WriterId,
+    pub(super) next_chunk_id: ChunkId,
 }
 
 /// What a new writer is given.
@@ -156,12 +163,15 @@ impl Arbiter {
     pub(super) fn admit_writer(&self, target_buffer: BufferId) -> Admission {
         let admission = {
             let mut state = self.state.lock();
-            let numbering = if state.is_shut_down || target_buffer == BufferId(0) {
+            let writer_id = if state.is_shut_down || target_buffer == BufferId(0) {
                 None
             } else {
                 state.writer_ids.allocate()
             };
-            let writer_id = numbering.map(|numbering| numbering.writer_id);
+            let numbering = writer_id.map(|writer_id| Numbering {
+                writer_id,
+                next_chunk_id: state.accounts.next_chunk_id(writer_id, target_buffer),
+            });
             let (account_id, counters) = state.accounts.open(writer_id, target_buffer);
             Admission {
                 numbering,
@@ -183,9 +193,10 @@ impl Arbiter {
             self.endpoint.unregister_writer(writer_id);
         }
         let mut state = self.state.lock();
-        state.accounts.close(account_id);
-        if let Some(numbering) = numbering {
-            state.writer_ids.release(numbering);
+        let next_chunk_id = numbering.map(|numbering| numbering.next_chunk_id);
+        state.accounts.close(account_id, next_chunk_id);
+        if let Some(Numbering { writer_id, .. }) = numbering {
+            state.writer_ids.release(writer_id);
         }
     }
 

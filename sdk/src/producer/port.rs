@@ -6,10 +6,9 @@ use std::time::Duration;
 use protozero::PatchId;
 
 use super::account::{AccountId, WriterCounters};
-use super::arbiter::Arbiter;
+use super::arbiter::{Arbiter, Numbering};
 use super::batch::Batch;
 use super::patches::PatchList;
-use super::writer_ids::Numbering;
 use crate::coordination::BufferExhaustedPolicy;
 use crate::forked_child;
 use crate::ids::{BufferId, ChunkId, WriterId};

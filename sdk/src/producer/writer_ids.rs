@@ -1,17 +1,14 @@
-//! Which writer ids are in use, and how far their chunks are numbered.
+//! Which writer ids are in use.
 
-use crate::ids::{ChunkId, WriterId};
+use crate::ids::WriterId;
 
 /// Hands out writer ids from 1 to a largest one, next-fit: an id that was released comes round
 /// again as late as possible, so what the service still knows of its last owner is rarely taken
 /// for the next one's.
-///
-/// To the service all owners of an id are one sequence. So the next owner's chunks are numbered on
-/// from the last one's: if they began at 0 again, they would look like chunks that come late.
 #[derive(Debug)]
 pub(super) struct WriterIds {
-    /// What is known of id `index + 1`. Grows with the largest id that was handed out.
-    entries: Vec<Entry>,
+    /// Whether id `index + 1` is in use. Grows with the largest id that was handed out.
+    used: Vec<bool>,
     /// The id that was handed out last, 0 before the first.
     last: u16,
     /// The largest id.
@@ -19,24 +16,10 @@ pub(super) struct WriterIds {
     in_use: u16,
 }
 
-#[derive(Debug)]
-struct Entry {
-    is_used: bool,
-    /// Where its next owner starts.
-    next_chunk_id: ChunkId,
-}
-
-/// A writer id, and the first chunk id to use with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbering {
-    pub(super) writer_id: WriterId,
-    pub(super) next_chunk_id: ChunkId,
-}
-
 impl WriterIds {
     pub(super) const fn new(max: WriterId) -> Self {
         Self {
-            entries: Vec::new(),
+            used: Vec::new(),
             last: 0,
             max,
             in_use: 0,
@@ -44,7 +27,7 @@ impl WriterIds {
     }
 
     /// The next id that is not in use; `None` if all are.
-    pub(super) fn allocate(&mut self) -> Option<Numbering> {
+    pub(super) fn allocate(&mut self) -> Option<WriterId> {
         if self.in_use == self.max.0 {
             return None;
         }
@@ -55,32 +38,22 @@ impl WriterIds {
                 self.last + 1
             };
             let index = usize::from(self.last - 1);
-            if index == self.entries.len() {
-                self.entries.push(Entry {
-                    is_used: false,
-                    next_chunk_id: ChunkId(0),
-                });
+            if index == self.used.len() {
+                self.used.push(false);
             }
-            let entry = &mut self.entries[index];
-            if !entry.is_used {
-                entry.is_used = true;
+            if !std::mem::replace(&mut self.used[index], true) {
                 self.in_use += 1;
-                return Some(Numbering {
-                    writer_id: WriterId(self.last),
-                    next_chunk_id: entry.next_chunk_id,
-                });
+                return Some(WriterId(self.last));
             }
         }
     }
 
     /// Takes back an id. One that is not in use is ignored.
-    pub(super) fn release(&mut self, numbering: Numbering) {
-        let entry = usize::from(numbering.writer_id.0)
+    pub(super) fn release(&mut self, id: WriterId) {
+        let is_used = usize::from(id.0)
             .checked_sub(1)
-            .and_then(|index| self.entries.get_mut(index));
-        if let Some(entry) = entry.filter(|entry| entry.is_used) {
-            entry.is_used = false;
-            entry.next_chunk_id = numbering.next_chunk_id;
+            .and_then(|index| self.used.get_mut(index));
+        if is_used.is_some_and(std::mem::take) {
             self.in_use -= 1;
         }
     }
@@ -96,7 +69,7 @@ mod tests {
     use super::*;
 
     fn allocate(ids: &mut WriterIds) -> Option<u16> {
-        ids.allocate().map(|numbering| numbering.writer_id.0)
+        ids.allocate().map(|id| id.0)
     }
 
     fn allocate_all(ids: &mut WriterIds) -> Vec<u16> {
@@ -104,10 +77,7 @@ mod tests {
     }
 
     fn release(ids: &mut WriterIds, id: u16) {
-        ids.release(Numbering {
-            writer_id: WriterId(id),
-            next_chunk_id: ChunkId(0),
-        });
+        ids.release(WriterId(id));
     }
 
     #[test]
@@ -165,15 +135,5 @@ mod tests {
         release(&mut ids, first);
         assert!(ids.is_empty());
         assert_eq!(allocate(&mut ids), Some(2));
-    }
-
-    #[test]
-    fn chunks_are_numbered_on_by_the_next_owner_of_an_id() {
-        let mut ids = WriterIds::new(WriterId(1));
-        let mut numbering = ids.allocate().unwrap();
-        assert_eq!(numbering.next_chunk_id, ChunkId(0));
-        numbering.next_chunk_id = ChunkId(7);
-        ids.release(numbering);
-        assert_eq!(ids.allocate(), Some(numbering));
     }
 }

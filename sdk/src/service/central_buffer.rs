@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::packet_framer::Writer;
 use super::sequence_account::Writers;
-use super::trace_buffer::{BufferError, PacketCounts, TraceBuffer, UntrustedChunk};
+use super::trace_buffer::{BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk};
 use crate::commit::{Patch, RingProgress};
 use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
 
@@ -31,9 +31,9 @@ struct Contents {
     /// Quarters of it that were filled and told of.
     quarters: u64,
     past: HashMap<Writer, Past>,
-    /// Bytes that the reader has seen and left, when it saw all there was: packets that are not
-    /// complete.
-    left_bytes: u64,
+    /// The reader has seen what was written up to this value of `bytes_written`. What it left of that
+    /// are packets that are not complete.
+    seen_bytes: u64,
     /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
     loss_at_bytes: u64,
     /// Whether those packets were waited for in vain: they may be overwritten.
@@ -79,8 +79,10 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 impl Contents {
     /// Whether the reader has not looked at more than one in `parts` bytes.
     fn reader_is_behind(&self, parts: u64) -> bool {
-        let unseen_bytes = self.buffer.unread_bytes().saturating_sub(self.left_bytes);
-        unseen_bytes > self.buffer.stats().buffer_size / parts
+        let stats = self.buffer.stats();
+        let limit_bytes = stats.buffer_size / parts;
+        let came_bytes = stats.bytes_written - self.seen_bytes;
+        came_bytes > limit_bytes && self.buffer.unread_bytes() > limit_bytes
     }
 
     /// Whether less than one in `parts` bytes can be written before something is lost.
@@ -95,10 +97,15 @@ impl Contents {
         self.reader_is_gone || !(self.reader_is_behind(parts) || self.loss_is_near(WAIT_PARTS))
     }
 
-    /// The reader has seen all there is.
-    fn note_pass(&mut self) {
-        self.left_bytes = self.buffer.unread_bytes();
-        self.loss_at_bytes = self.buffer.stats().bytes_written + self.buffer.bytes_before_loss();
+    /// The reader has seen all that was there at a moment.
+    fn note_pass(&mut self, seen: Mark) {
+        let bytes_written = self.buffer.stats().bytes_written;
+        // It is less where another buffer took the place of the one that was there then.
+        self.seen_bytes = seen.bytes_written.min(bytes_written);
+        self.loss_at_bytes = match self.buffer.bytes_before_loss(seen) {
+            Some(bytes) => bytes_written + bytes,
+            None => self.seen_bytes + self.buffer.size_bytes(),
+        };
         let was_given_up = std::mem::take(&mut self.left_is_given_up);
         self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
     }
@@ -142,7 +149,7 @@ impl CentralBuffer {
                 buffer,
                 quarters: 0,
                 past: HashMap::new(),
-                left_bytes: 0,
+                seen_bytes: 0,
                 left_is_given_up: false,
                 reader_is_gone: false,
             }),
@@ -167,18 +174,28 @@ impl CentralBuffer {
     }
 
     /// Calls `read` with the buffer locked. It returns whether it left something that can be read.
-    pub(super) fn read(&self, read: impl FnOnce(&mut TraceBuffer) -> bool) -> bool {
+    /// Returns whether to go on: not if all of that came after `end`.
+    pub(super) fn read(
+        &self,
+        end: Option<Mark>,
+        read: impl FnOnce(&mut TraceBuffer) -> bool,
+    ) -> bool {
         let mut contents = self.contents.lock();
         let has_more = read(&mut contents.buffer);
-        if !has_more {
-            contents.note_pass();
+        let seen = if has_more {
+            end.filter(|&end| contents.buffer.has_read_until(end))
+        } else {
+            Some(contents.buffer.mark())
+        };
+        if let Some(seen) = seen {
+            contents.note_pass(seen);
         }
         let has_room = contents.has_room(RESUME_PARTS);
         drop(contents);
         if has_room {
             self.has_room.notify_all();
         }
-        has_more
+        seen.is_none()
     }
 
     /// Whether packets may be overwritten soon whose rest was not committed; it may be in the chunks
@@ -246,8 +263,9 @@ impl CentralBuffer {
                 .replaced += counts;
         }
         contents.quarters = 0;
-        contents.left_bytes = 0;
-        contents.loss_at_bytes = successor.stats().bytes_written + successor.size_bytes();
+        contents.seen_bytes = 0;
+        contents.loss_at_bytes = successor.size_bytes();
+        contents.left_is_given_up = false;
         self.progress.advance(1);
         Ok(TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
@@ -299,14 +317,12 @@ impl CentralBuffer {
             }
             Reader::ReadsAll => return,
         };
-        let size_bytes = stats.buffer_size;
-        let unread_bytes = contents.buffer.unread_bytes();
-        if unread_bytes > size_bytes / 2 {
+        if contents.reader_is_behind(2) {
             // The reader does not keep up: let it have the lock and the processor first.
             MutexGuard::unlock_fair(contents);
             wake();
             thread::yield_now();
-        } else if unread_bytes > size_bytes / 4 {
+        } else if contents.reader_is_behind(4) {
             drop(contents);
             wake();
         }
@@ -337,6 +353,10 @@ mod tests {
     use super::*;
     use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
     use crate::shm::ChunkFlags;
+
+    /// Of a chunk in the middle of a packet.
+    const MIDDLE: ChunkFlags =
+        ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
 
     /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
     fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {
@@ -397,7 +417,7 @@ mod tests {
 
     fn read_all(buffer: &CentralBuffer) -> usize {
         let mut packets = 0;
-        buffer.read(|buffer| {
+        buffer.read(None, |buffer| {
             buffer.begin_read();
             while buffer.read_packet().is_some() {
                 packets += 1;
@@ -472,5 +492,88 @@ mod tests {
         }
         assert!(buffer.with(|buffer| buffer.stats().bytes_overwritten) > 0);
         assert!(!buffer.wants_scrape());
+    }
+
+    #[test]
+    fn a_reader_that_never_sees_all_there_is_may_keep_up_nevertheless() {
+        let (buffer, _) = drained_ring();
+        commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
+        // Two laps.
+        for round in 0..16 {
+            let end = buffer.with(|buffer| buffer.mark());
+            for chunk_id in 4 * round + 1..4 * round + 5 {
+                commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+            }
+            let goes_on = buffer.read(Some(end), |buffer| {
+                buffer.begin_read();
+                (0..4).all(|_| buffer.read_packet().is_some())
+            });
+            assert!(!goes_on);
+            assert!(buffer.wait_for_room(Duration::ZERO));
+            assert!(!buffer.wants_scrape());
+        }
+    }
+
+    #[test]
+    fn the_reader_is_not_woken_for_what_it_has_left() {
+        let (buffer, woken) = drained_ring();
+        for chunk_id in 0..20 {
+            let flags = if chunk_id == 0 {
+                ChunkFlags::LAST_PACKET_CONTINUES
+            } else {
+                MIDDLE
+            };
+            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
+        }
+        assert_eq!(read_all(&buffer), 0);
+        woken.store(0, Ordering::Relaxed);
+        commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
+        assert_eq!(woken.load(Ordering::Relaxed), 0);
+        (1..10).for_each(|id| commit_chunk(&buffer, WriterId(1), id, ChunkFlags::NONE));
+        assert!(woken.load(Ordering::Relaxed) > 0);
+    }
+
+    /// Writer 1 commits for as long as it need not wait. Returns how many of its chunks were overwritten.
+    fn commit_while_there_is_room(buffer: &CentralBuffer, first_id: u32) -> u64 {
+        for chunk_id in first_id..first_id + 100 {
+            if !buffer.wait_for_room(Duration::ZERO) {
+                break;
+            }
+            commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+        }
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(1)));
+        counts.map_or(0, |counts| counts.overwritten)
+    }
+
+    #[test]
+    fn the_place_of_a_packet_that_was_given_up_is_no_room_beyond_it() {
+        let (buffer, _) = drained_ring();
+        for chunk_id in 0..25 {
+            let flags = if chunk_id == 0 {
+                ChunkFlags::LAST_PACKET_CONTINUES
+            } else {
+                MIDDLE
+            };
+            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
+        }
+        assert_eq!(read_all(&buffer), 0);
+        assert!(!buffer.wait_for_room(Duration::ZERO));
+        assert!(buffer.wait_for_room(Duration::from_millis(1)));
+        assert_eq!(commit_while_there_is_room(&buffer, 0), 0);
+    }
+
+    #[test]
+    fn a_chunk_that_grows_right_before_it_is_overwritten_is_waited_for() {
+        let (buffer, _) = drained_ring();
+        scrape_chunk(&buffer, WriterId(2), 0, 1);
+        assert_eq!(read_all(&buffer), 1);
+        for chunk_id in 0..28 {
+            commit_chunk(&buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
+            assert_eq!(read_all(&buffer), 1);
+        }
+        scrape_chunk(&buffer, WriterId(2), 0, 2);
+        assert_eq!(commit_while_there_is_room(&buffer, 28), 0);
+        let counts = buffer.with(|buffer| buffer.packet_counts(ProducerId(1), WriterId(2)));
+        assert_eq!(counts.map(|counts| counts.overwritten), Some(0));
     }
 }

@@ -223,8 +223,8 @@ impl Control {
         }
     }
 
-    /// Makes the clones that wait for the file of `source`. What came into its buffers up to now, or
-    /// a moment ago, is in its `output`.
+    /// Makes the clones that wait for the file of `source`. What came into its buffers up to now is
+    /// in its `output`, or still there.
     pub(super) fn clone_with_file(
         &mut self,
         source: SessionId,

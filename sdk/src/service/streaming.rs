@@ -39,7 +39,13 @@ impl Service {
         };
         // Asked before reading: what comes into the buffers later is not read if it is over.
         let is_over = !self.is_live(session);
-        let outcome = self.write_pass(session, &mut reader, &mut output);
+        let extent = if is_over {
+            Extent::Everything
+        } else {
+            // What comes meanwhile has the next pass, and wakes its reader: other buffers wait.
+            Extent::WhatIsThere
+        };
+        let outcome = self.write_pass(session, &mut reader, &mut output, extent);
         reader.written_bytes = output.written_bytes();
         if outcome.is_ok() {
             self.look(|control| control.clone_with_file(session, &reader, &output));
@@ -76,14 +82,13 @@ impl Service {
         session: SessionId,
         reader: &mut TraceReader,
         output: &mut TraceOutput,
+        extent: Extent,
     ) -> Result<(), Refused> {
         output.begin_pass()?;
         if reader.buffers().iter().any(|buffer| buffer.wants_scrape()) {
             self.look(|control| control.scrape(session));
         }
-        reader.read_all(self, session, Extent::Everything, |batch| {
-            output.write(batch)
-        })?;
+        reader.read_all(self, session, extent, |batch| output.write(batch))?;
         Ok(output.end_pass()?)
     }
 

@@ -99,20 +99,13 @@ impl TraceReader {
         self.packets.clear();
         service.look(|control| control.write_packets_before_data(session, self));
         for index in 0..self.buffers.len() {
-            let end_bytes = match extent {
-                Extent::Everything => u64::MAX,
-                Extent::WhatIsThere => {
-                    self.buffers[index].with(|buffer| buffer.stats().bytes_written)
-                }
+            let end = match extent {
+                Extent::Everything => None,
+                Extent::WhatIsThere => Some(self.buffers[index].with(|buffer| buffer.mark())),
             };
             loop {
                 let buffer = &self.buffers[index];
-                let mut goes_on = true;
-                buffer.read(|buffer| {
-                    let has_more = read_batch(buffer, &mut self.framer);
-                    goes_on = has_more && !is_behind(buffer, end_bytes);
-                    has_more
-                });
+                let goes_on = buffer.read(end, |buffer| read_batch(buffer, &mut self.framer));
                 self.framer.append_to(&mut self.packets);
                 if self.packets.len() >= batch_bytes {
                     self.hand_out(&mut take)?;
@@ -154,12 +147,6 @@ impl TraceReader {
     }
 }
 
-/// Whether all of the first so many bytes that were written have been read, or cannot be: what is
-/// unread came after them.
-fn is_behind(buffer: &TraceBuffer, end_bytes: u64) -> bool {
-    buffer.stats().bytes_written - buffer.unread_bytes() >= end_bytes
-}
-
 /// Takes packets for as long as the buffer may stay locked. Returns whether there is more.
 fn read_batch(buffer: &mut TraceBuffer, framer: &mut PacketFramer) -> bool {
     buffer.begin_read();
@@ -170,4 +157,83 @@ fn read_batch(buffer: &mut TraceBuffer, framer: &mut PacketFramer) -> bool {
         framer.take(&packet);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use protozero::HeapBuffered;
+
+    use super::*;
+    use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
+    use crate::protos::{TraceDecoder, TracePacket};
+    use crate::service::central_buffer::Reader;
+    use crate::service::environment::Machine;
+    use crate::service::limits::Limits;
+    use crate::service::trace_buffer::{ClientIdentity, FillPolicy, UntrustedChunk};
+    use crate::shm::ChunkFlags;
+
+    /// Commits a chunk with one fragment.
+    fn commit(buffer: &CentralBuffer, writer: u16, chunk: u32, flags: ChunkFlags, fragment: &[u8]) {
+        let mut payload = vec![0x80; 4];
+        for (index, byte) in payload.iter_mut().enumerate() {
+            *byte |= (fragment.len() >> (7 * index)) as u8 & 0x7f;
+        }
+        payload[3] &= 0x7f;
+        payload.extend(fragment);
+        buffer.commit(&UntrustedChunk {
+            producer_id: ProducerId(1),
+            client: ClientIdentity::default(),
+            writer_id: WriterId(writer),
+            chunk_id: ChunkId(chunk),
+            fragment_count: 1,
+            flags,
+            complete: true,
+            payload: &payload,
+        });
+    }
+
+    fn packet(text: &str) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<TracePacket<'_>>::new();
+        buffer.message().for_testing(|event| {
+            event.set_str(text);
+        });
+        buffer.to_vec()
+    }
+
+    #[test]
+    fn a_long_packet_that_ends_meanwhile_does_not_end_the_reading_of_what_was_there() {
+        let ring = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+        let buffer = CentralBuffer::new(BufferId(1), ring, Reader::ReadsWhatIsLeft);
+        let buffer = Arc::new(buffer);
+        let long = packet(&"x".repeat(100_000));
+        let (begin, end) = long.split_at(50_000);
+        commit(&buffer, 1, 0, ChunkFlags::LAST_PACKET_CONTINUES, begin);
+        for chunk in 0..2 {
+            commit(
+                &buffer,
+                2,
+                chunk,
+                ChunkFlags::NONE,
+                &packet(&"y".repeat(40_000)),
+            );
+        }
+        commit(&buffer, 3, 0, ChunkFlags::NONE, &packet("was there"));
+
+        let service = Service::new(Arc::new(Machine), Limits::default());
+        let mut reader = TraceReader::new(vec![Arc::clone(&buffer)], &TraceConfig::default());
+        let mut lengths = Vec::new();
+        let Ok(()) = reader.read_all(&service, SessionId(1), Extent::WhatIsThere, |batch| {
+            if lengths.is_empty() {
+                commit(&buffer, 1, 1, ChunkFlags::FIRST_PACKET_CONTINUES, end);
+            }
+            for packet in TraceDecoder::new(batch).packet() {
+                let text = packet.unwrap().for_testing().unwrap();
+                lengths.push(text.unwrap().str().unwrap().unwrap_or_default().len());
+            }
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(lengths, [40_000, 40_000, 100_000, "was there".len()]);
+    }
 }

@@ -1,3 +1,7 @@
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::thread;
+
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
 use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig, WriteFlushMode};
@@ -5,7 +9,7 @@ use crate::protos::TraceStatsDecoder;
 use crate::protos::trace_packet::Data;
 use crate::protos::trace_stats::FinalFlushOutcome;
 use crate::service::service_packets::SYNC_MARKER;
-use crate::service::{CloneSource, State};
+use crate::service::{CloneSource, State, TraceOutput};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -306,4 +310,44 @@ fn a_file_can_be_picked_up_at_each_sync_marker() {
     assert_eq!(packets, trace.packets().len());
     assert_eq!(texts, trace.texts());
     assert_eq!(texts.len(), 8);
+}
+
+#[test]
+fn a_buffer_that_fills_as_fast_as_it_is_read_leaves_time_for_the_next_one() {
+    const ROUNDS_MAX: usize = 50;
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("busy");
+    producer.register("quiet");
+    let config = TraceConfig::new()
+        .buffer(BufferConfig::ring(1024))
+        .buffer(BufferConfig::ring(64))
+        .data_source(DataSourceConfig::new("busy"))
+        .data_source(DataSourceConfig::new("quiet").target_index(1))
+        .write_into_file();
+    // A file that takes no more than is read from it, so that the test goes on with it.
+    let (mut pipe, end) = std::io::pipe().unwrap();
+    let session = world.file_session(config, TraceOutput::new(OwnedFd::from(end).into()));
+    write(&mut producer.writer("quiet"), "seldom");
+    let mut busy = producer.writer("busy");
+    let mut write_much = move || (0..128).for_each(|_| write(&mut busy, &"x".repeat(1000)));
+    write_much();
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut trace = Vec::new();
+            let mut part = vec![0; 64 * 1024];
+            let mut rounds = 0;
+            while let len @ 1.. = pipe.read(&mut part).unwrap() {
+                trace.extend_from_slice(&part[..len]);
+                if rounds < ROUNDS_MAX && !trace.windows(6).any(|text| text == b"seldom") {
+                    write_much();
+                    rounds += 1;
+                }
+            }
+            rounds
+        });
+        session.writes_once().unwrap();
+        drop(session);
+        assert!(reading.join().unwrap() < ROUNDS_MAX);
+    });
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -45,6 +46,30 @@ fn what_comes_while_a_window_waits_is_in_its_file() {
     let stats = recorder.stop();
     assert_eq!((stats.saved, stats.joined, stats.too_soon), (1, 100, 0));
     assert_eq!(folder.only_trace().numbers().len(), 100);
+}
+
+#[test]
+fn what_comes_before_a_request_is_in_its_file_also_if_it_is_that_of_another_one() {
+    const EVENTS: u64 = 200;
+    let folder = Folder::new("both");
+    let recorder = folder.recorder().limit_files(1_000_000).start().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Relaxed: it is only to end some time.
+            while !is_over.load(Ordering::Relaxed) {
+                recorder.snapshot("same").save().unwrap();
+            }
+        });
+        let missing = (0..EVENTS).filter(|&number| {
+            record(number);
+            let path = recorder.snapshot("same").save().unwrap();
+            !Trace::of(&path).numbers().contains(&number)
+        });
+        let missing = Vec::from_iter(missing);
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(missing, [0; 0]);
+    });
 }
 
 #[test]

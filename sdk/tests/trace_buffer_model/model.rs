@@ -124,6 +124,8 @@ struct Account {
     noted: HashSet<u32>,
     newest_noted: Option<u32>,
     unfinished: Option<(u32, usize)>,
+    /// The chunk that left last and is to come again, while the sequence is forgotten.
+    interrupted: Option<(u32, usize, bool)>,
 }
 
 /// A chunk that room is being made for.

@@ -199,6 +199,8 @@ impl Model {
                 None if chunk.consumed < chunk.payload.len() => return Outcome::Corrupted,
                 // Rule: the continuation may be what the unfinished chunk does not show yet.
                 None if chunk.incomplete => return Outcome::NotYet,
+                // Rule: what is given up where it should go on does not go on.
+                None if chunk.aborted => return Outcome::Aborted,
                 None => {}
             }
             aborted |= chunk.aborted;

@@ -52,10 +52,12 @@ impl Model {
             self.count("abi_violations", 1);
             return self.discard(commit, payload, flags);
         }
-        self.accounts.entry(key).or_default().record(len);
+        let account = self.accounts.entry(key).or_default();
+        account.record(len);
         let now = self.emptied;
         self.sequences.entry(key).or_insert_with(|| Sequence {
             client: commit.client,
+            consumed: account.interrupted.take().into_iter().collect(),
             empty_since: Some(now),
             ..Sequence::default()
         });
@@ -94,13 +96,11 @@ impl Model {
             }
             let is_drained = chunk.consumed == chunk.payload.len();
             let is_front = queue[0] == present;
-            if chunk.incomplete
-                && is_drained
-                && commit.complete
-                && grows
-                && is_front
-                && !self.discard
-            {
+            let offset = self.slots[present].offset;
+            let lap = if offset < self.write { self.size } else { 0 };
+            // Rule: what may grow again moves only if the half lap is near.
+            let moves = commit.complete || offset + lap - self.write < self.size / 2;
+            if chunk.incomplete && is_drained && moves && grows && is_front && !self.discard {
                 consumed = chunk.payload.len();
                 self.count("chunks_relocated", 1);
                 self.check_gap(present);
@@ -245,8 +245,11 @@ impl Model {
             return;
         }
         empty.sort_unstable();
-        for (_, key) in &empty[..empty.len() - 1024] {
-            self.sequences.remove(key);
+        for &(_, key) in &empty[..empty.len() - 1024] {
+            // Rule: a chunk that is to come again is not forgotten.
+            let interrupted = self.newest_consumed(key).filter(|&(.., it)| it);
+            self.accounts.entry(key).or_default().interrupted = interrupted;
+            self.sequences.remove(&key);
         }
     }
 

@@ -248,10 +248,12 @@ impl TraceBuffer {
         let grows = chunk.payload_bytes > slot.payload_bytes;
         let front = self.sequences[chunk.sequence].front();
         // A drained slot may lie right before the write cursor, where its new packets would be
-        // overwritten before anyone could read them. A discard buffer never gets there.
+        // overwritten before anyone could read them. A discard buffer never gets there. What may
+        // grow again stays where it is for half a lap: its place is as large as it may become.
+        let is_soon_overwritten = self.ring.bytes_ahead(slot.offset) < self.ring.size_bytes() / 2;
         if slot.is_incomplete
             && slot.is_drained()
-            && chunk.is_complete
+            && (chunk.is_complete || is_soon_overwritten)
             && grows
             && self.policy == FillPolicy::Ring
             && let Some(front) = front.filter(|front| front.slot == present)

@@ -72,6 +72,7 @@ use crate::shm::layout::ChunkFlags;
 
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use loss::LossMask;
+pub(crate) use packet_reader::Mark;
 pub use packet_reader::{Packet, Slices};
 pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
@@ -295,7 +296,8 @@ impl TraceBuffer {
                 .flatten()
                 .reduce(ConsumedChunk::further);
             if let Some(reached) = reached {
-                successor.sequences.continue_after(account, reached);
+                let untold = sequence.untold_losses();
+                successor.sequences.continue_after(account, reached, untold);
             }
         }
         Ok(successor)
@@ -472,18 +474,19 @@ impl TraceBuffer {
         u64::from(self.ring.size_bytes())
     }
 
-    /// How much can be written, more or less, before something is overwritten that was not read.
-    /// Takes a look at each chunk up to that one.
-    pub(crate) fn bytes_before_loss(&self) -> u64 {
+    /// How much can be written, more or less, before something is overwritten that was there at
+    /// `mark` and was not read; `None` if there is nothing like that. Takes a look at each chunk up to
+    /// that one.
+    pub(crate) fn bytes_before_loss(&self, mark: Mark) -> Option<u64> {
         let mut id = self.ring.first();
-        while id != self.ring.end() {
+        while id != self.ring.end() && !mark.is_before(id) {
             let slot = self.ring.slot(id);
             if slot.sequence.is_some() && !slot.is_drained() {
-                return u64::from(self.ring.bytes_ahead(slot.offset));
+                return Some(u64::from(self.ring.bytes_ahead(slot.offset)));
             }
             id = id.next();
         }
-        self.size_bytes()
+        None
     }
 
     /// How much of the memory was ever written to; never shrinks. What is behind was not touched.

@@ -31,6 +31,21 @@ pub(super) struct ReadCycle {
     end: SlotId,
 }
 
+/// A moment in the life of a buffer: what was in it then lies before, what comes later behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// The first slot behind.
+    slot: SlotId,
+    /// What was written so far.
+    pub(crate) bytes_written: u64,
+}
+
+impl Mark {
+    pub(super) fn is_before(self, slot: SlotId) -> bool {
+        slot.is_at_or_behind(self.slot)
+    }
+}
+
 /// What came of a fragment.
 enum Taken {
     /// A packet; it is in `TraceBuffer::packet`.
@@ -68,6 +83,20 @@ impl TraceBuffer {
             self.sequences.account(sequence),
             loss,
         ))
+    }
+
+    /// This moment.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            slot: self.ring.end(),
+            bytes_written: self.stats.bytes_written,
+        }
+    }
+
+    /// Whether this read cycle has visited all that was there at `mark`.
+    pub(crate) fn has_read_until(&self, mark: Mark) -> bool {
+        self.cycle
+            .is_some_and(|cycle| mark.is_before(cycle.visited))
     }
 
     /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.

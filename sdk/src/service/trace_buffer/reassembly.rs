@@ -110,6 +110,8 @@ impl TraceBuffer {
                 Unread::Corrupted => return Reassembly::Lost(Cause::Corrupted),
                 // The continuation may be the very fragment that was left out.
                 Unread::Nothing if slot.is_incomplete => return Reassembly::NotYet,
+                // Its writer gave it up, right where it should go on.
+                Unread::Nothing if slot.is_aborted => return Reassembly::Lost(Cause::Aborted),
                 Unread::Nothing => {}
             }
             is_aborted |= slot.is_aborted;

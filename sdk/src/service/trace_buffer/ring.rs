@@ -50,6 +50,12 @@ impl SlotId {
     fn previous(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
+
+    /// Whether this slot is `other` or newer. Slots that are there at once are less than half the
+    /// ids apart.
+    pub(super) fn is_at_or_behind(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) < 1 << 31
+    }
 }
 
 /// Descriptor of a slot: a chunk, or padding.

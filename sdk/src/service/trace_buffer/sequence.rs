@@ -97,10 +97,14 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Drops what is known about the order of the sequence.
+    /// Drops what is known about the order of the sequence, but for a chunk that is to come again:
+    /// of that one only the rest is news.
     pub(super) fn forget(&mut self) {
         debug_assert_eq!(self.ends, Ends::None);
-        *self = Self::default();
+        *self = Self {
+            last_consumed: self.last_consumed.filter(|last| last.was_incomplete),
+            ..Self::default()
+        };
     }
 
     #[inline]
@@ -249,6 +253,14 @@ impl Sequence {
             self.pending | self.pending_behind
         } else {
             self.pending
+        }
+    }
+
+    /// The losses that no packet in the buffer is behind.
+    pub(super) fn untold_losses(&self) -> LossMask {
+        match self.front() {
+            Some(_) => LossMask::NONE,
+            None => self.pending | self.pending_behind,
         }
     }
 

@@ -114,8 +114,14 @@ impl SequenceTable {
         }
     }
 
-    /// Adds a sequence that another table has as well and that came as far as `reached` there.
-    pub(super) fn continue_after(&mut self, account: &Account, reached: ConsumedChunk) {
+    /// Adds a sequence that another table has as well and that came as far as `reached` there; the
+    /// losses that it did not tell of are `untold`.
+    pub(super) fn continue_after(
+        &mut self,
+        account: &Account,
+        reached: ConsumedChunk,
+        untold: LossMask,
+    ) {
         let HotAccount {
             producer_id,
             writer_id,
@@ -125,6 +131,7 @@ impl SequenceTable {
         let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
         self.remember(index, client);
         self[index].last_consumed = Some(reached);
+        self[index].add_loss(reached.id, untold);
         let hot = &mut self.account_mut(index).hot;
         hot.accounted = account.hot.accounted;
         hot.accounted

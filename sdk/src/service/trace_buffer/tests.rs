@@ -553,6 +553,39 @@ fn a_successor_knows_which_chunk_comes_next() {
 }
 
 #[test]
+fn a_successor_tells_of_a_loss_that_no_packet_before_it_tells_of() {
+    let other = [0x80; 2000];
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    let overwrite = |buffer: &mut TraceBuffer, first| {
+        for chunk_id in first..first + 3 {
+            buffer.commit_chunk(&UntrustedChunk {
+                writer_id: WriterId(2),
+                fragment_count: 0,
+                complete: false,
+                ..whole_packets(chunk_id, &other)
+            });
+        }
+    };
+    buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
+    overwrite(&mut buffer, 0);
+    buffer.commit_chunk(&whole_packets(1, b"\x01c\x01d"));
+    let mut told_by_packet = buffer.successor().unwrap();
+    overwrite(&mut buffer, 3);
+    let mut not_told = buffer.successor().unwrap();
+    for (successor, loss) in [
+        (&mut told_by_packet, LossMask::NONE),
+        (&mut not_told, LossMask::OVERWRITE),
+    ] {
+        successor.commit_chunk(&whole_packets(2, b"\x01e\x01f"));
+        successor.begin_read();
+        assert_eq!(
+            successor.read_packet().map(|packet| packet.loss()),
+            Some(loss)
+        );
+    }
+}
+
+#[test]
 fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
@@ -771,4 +804,47 @@ fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
         (counts(&buffer).overwritten, counts(&buffer).lost()),
         (2, 2)
     );
+}
+
+#[test]
+fn a_packet_that_was_given_up_is_lost_at_once_and_stalls_nobody() {
+    let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
+    buffer.commit_chunk(&UntrustedChunk {
+        flags: ChunkFlags::LAST_PACKET_CONTINUES,
+        ..whole_packets(0, b"\x01a\x05begin")
+    });
+    buffer.commit_chunk(&UntrustedChunk {
+        fragment_count: 1,
+        flags: ChunkFlags::FIRST_PACKET_CONTINUES,
+        ..whole_packets(1, b"\xff\xff\xff\x7f")
+    });
+    buffer.begin_read();
+    assert!(buffer.read_packet().is_some());
+    assert!(buffer.read_packet().is_none());
+    assert_eq!((counts(&buffer).unread, counts(&buffer).aborted), (0, 1));
+    assert_consistent(&buffer);
+}
+
+#[test]
+fn the_rest_of_a_chunk_is_known_for_it_however_many_writers_there_are() {
+    let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+    let whole = |writer| UntrustedChunk {
+        writer_id: WriterId(writer),
+        ..whole_packets(0, b"\x01a\x01b")
+    };
+    for writer in 1..=1500 {
+        buffer.commit_chunk(&UntrustedChunk {
+            complete: false,
+            ..whole(writer)
+        });
+    }
+    let mut successor = buffer.successor().unwrap();
+    for writer in 1..=1500 {
+        successor.commit_chunk(&whole(writer));
+    }
+    let unread = |buffer: &TraceBuffer| -> u64 {
+        let all = buffer.all_packet_counts();
+        all.map(|(_, _, counts)| counts.unread).sum()
+    };
+    assert_eq!((unread(&buffer), unread(&successor)), (1500, 1500));
 }
