@@ -92,8 +92,8 @@ callgrind::subjects! {
     }));
     // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
     instant: 195, record_instant();
-    span: 415, record_span();
-    span_3_args: 532, record_span_3_args(v);
+    span: 417, record_span();
+    span_3_args: 534, record_span_3_args(v);
 }
 
 /// A service that leaves everything where it is.
