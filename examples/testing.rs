@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread;
 
-use tracezero::testing::{CaptureHandle, capture};
-use tracezero::{counter, instant, span};
+use tracezero::testing::capture;
+use tracezero::{CaptureHandle, counter, instant, span};
 
 /// Pages that were read before are not read again.
 #[derive(Default)]
@@ -33,7 +33,8 @@ impl Cache {
     /// Reads pages by a thread of its own each.
     fn read_ahead(&self, pages: &[u32]) {
         let _span = span!("cache", "read_ahead", pages = pages);
-        // In a test that captures, its threads take part.
+        // In a test that captures, its threads take part. It may stand in a library: without the feature
+        // `testing`, as in all that users get, it is nothing and costs nothing.
         let capture = CaptureHandle::current();
         thread::scope(|scope| {
             for &page in pages {

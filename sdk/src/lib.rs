@@ -53,6 +53,7 @@ mod consumer; // configurations, sessions, reports
 mod data_source; // packets with a schema of one's own
 mod error; // what can go wrong at start and end
 mod flight_recorder; // always recording, and a file when something goes wrong
+mod capture_handle; // what libraries attach their threads to a test's capture by
 pub mod track_event; // span!, instant!, counter!
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
@@ -78,6 +79,7 @@ pub mod clock; // the trace clock
 pub mod ids; // who is who
 pub mod protos; // the generated schema
 
+pub use capture_handle::{Attached, CaptureHandle, CapturedFuture};
 pub use clock::{Clock, TscError};
 pub use consumer::{
     BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,

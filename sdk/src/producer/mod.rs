@@ -50,9 +50,9 @@ pub(crate) use process_producer::{
     ProcessProducer, instance_flushed, instance_started, instance_stopped,
 };
 pub(crate) use realm::Realm;
+#[cfg(all(feature = "testing", not(feature = "off")))]
+pub(crate) use thread_writers::current_capture;
 #[cfg(feature = "testing")]
-pub(crate) use thread_writers::{
-    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
-};
+pub(crate) use thread_writers::{Attached, attach, captured_in, is_capture, is_in_other_capture};
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -1,15 +1,14 @@
-//! Captures, and the threads that are attached to them.
+//! Captures: from their begin to their trace.
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+use std::thread::JoinHandle;
 
 use super::recording::CaptureSession;
 use super::trace::Trace;
+use crate::capture_handle::{Attached, CaptureHandle};
 use crate::consumer::TraceConfig;
 use crate::error::Error;
-use crate::producer::{self, Realm};
+use crate::producer;
 
 /// Captures what the calling thread traces from now on, until it is finished or dropped.
 ///
@@ -52,7 +51,7 @@ pub fn capture_with(config: TraceConfig) -> Capture {
 /// A recording of what one thread traces, and others that are attached to it.
 ///
 /// It belongs to the thread that began it. Others attach themselves by its [`CaptureHandle`], and may
-/// borrow it, as in a [`thread::scope`].
+/// borrow it, as in a [`thread::scope`](std::thread::scope).
 #[must_use = "what is traced is captured until this is dropped"]
 pub struct Capture {
     // Detached first: what the session's end drops must not trace into it.
@@ -95,9 +94,7 @@ impl Capture {
     /// What other threads attach themselves by.
     #[must_use]
     pub fn handle(&self) -> CaptureHandle {
-        CaptureHandle {
-            realm: self.session.realm(),
-        }
+        CaptureHandle::of(self.session.realm())
     }
 
     /// Attaches the calling thread; see [`CaptureHandle::attach`].
@@ -117,105 +114,5 @@ impl Capture {
 impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Capture").finish_non_exhaustive()
-    }
-}
-
-/// Attaches threads to a capture. It does not keep the capture alive: once that has ended, what
-/// attached threads trace is captured by nobody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CaptureHandle {
-    realm: Realm,
-}
-
-impl CaptureHandle {
-    /// The capture that the calling thread writes to, if there is one: for code that hands work to
-    /// other threads.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        let realm = producer::current_capture()?;
-        // The thread may not have noticed that it is over.
-        producer::is_capture(realm).then_some(Self { realm })
-    }
-
-    /// Captures what the calling thread traces as long as the guard lives. If the thread is attached to
-    /// another capture already, that one goes on afterwards.
-    pub fn attach(self) -> Attached {
-        Attached {
-            _attached: producer::attach(self.realm),
-        }
-    }
-
-    /// Work that is captured, whichever thread does it: for thread pools.
-    pub fn wrap<R>(self, work: impl FnOnce() -> R) -> impl FnOnce() -> R {
-        move || {
-            let _attached = self.attach();
-            work()
-        }
-    }
-
-    /// A future that is captured, whichever threads poll it.
-    pub fn wrap_future<F: Future>(self, future: F) -> CapturedFuture<F> {
-        CapturedFuture {
-            capture: self,
-            future: Some(Box::pin(future)),
-        }
-    }
-
-    /// Starts a thread that is attached.
-    pub fn spawn<R: Send + 'static>(
-        self,
-        work: impl FnOnce() -> R + Send + 'static,
-    ) -> JoinHandle<R> {
-        thread::spawn(self.wrap(work))
-    }
-
-    /// Starts a thread of a [`thread::scope`] that is attached.
-    pub fn spawn_scoped<'scope, R: Send + 'scope>(
-        self,
-        scope: &'scope Scope<'scope, '_>,
-        work: impl FnOnce() -> R + Send + 'scope,
-    ) -> ScopedJoinHandle<'scope, R> {
-        scope.spawn(self.wrap(work))
-    }
-}
-
-/// The thread is attached to a capture as long as this lives.
-#[derive(Debug)]
-#[must_use = "the thread is attached as long as this lives"]
-pub struct Attached {
-    _attached: producer::Attached,
-}
-
-/// A future that is captured, whichever threads poll it. Made by [`CaptureHandle::wrap_future`].
-#[must_use = "a future does nothing unless it is polled"]
-pub struct CapturedFuture<F> {
-    capture: CaptureHandle,
-    /// `None` once it was dropped.
-    future: Option<Pin<Box<F>>>,
-}
-
-impl<F: Future> Future for CapturedFuture<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _attached = self.capture.attach();
-        match &mut self.future {
-            Some(future) => future.as_mut().poll(context),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl<F> Drop for CapturedFuture<F> {
-    fn drop(&mut self) {
-        // What the future holds may trace when it goes.
-        let _attached = self.capture.attach();
-        self.future = None;
-    }
-}
-
-impl<F> fmt::Debug for CapturedFuture<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CapturedFuture").finish_non_exhaustive()
     }
 }

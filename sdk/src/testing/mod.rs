@@ -45,7 +45,8 @@
 //! ```
 //!
 //! Switch the feature `testing` on where tests are built: under `[dev-dependencies]`. It makes the
-//! macros a few instructions slower while they record, and no slower while they do not.
+//! macros a few instructions slower while they record, and no slower while they do not. What code under
+//! test needs is there without it: [`CaptureHandle`], at the root of the crate.
 //!
 //! # Who is captured
 //!
@@ -69,6 +70,36 @@
 //! let trace = capture.finish();
 //! trace.instant("captured").once();
 //! trace.instant("not captured").never();
+//! ```
+//!
+//! Code that starts threads by itself attaches them to the capture of whoever calls it,
+//! [`CaptureHandle::current`]. It names it as `tracezero::CaptureHandle`, which is there without the feature
+//! `testing` as well, and then is nothing and costs nothing:
+//!
+//! ```
+//! use std::thread;
+//! use tracezero::{CaptureHandle, span};
+//!
+//! fn read_ahead(pages: &[u32]) {
+//!     let capture = CaptureHandle::current();
+//!     thread::scope(|scope| {
+//!         for page in pages {
+//!             scope.spawn(move || {
+//!                 let _attached = capture.map(CaptureHandle::attach);
+//!                 let _span = span!("cache", "read", page);
+//!             });
+//!         }
+//!     });
+//! }
+//!
+//! // #[test]
+//! fn pages_are_read_on_threads_of_their_own() {
+//!     let capture = tracezero::testing::capture();
+//!     read_ahead(&[1, 2]);
+//!     let trace = capture.finish();
+//!     trace.span("read").times(2);
+//! }
+//! # pages_are_read_on_threads_of_their_own();
 //! ```
 //!
 //! A capture inside of a capture takes over until it ends. A span ends in the capture that it began in,
@@ -151,11 +182,28 @@
 //! # all_is_fetched_in_order();
 //! ```
 //!
-//! Threads of a runtime are not attached, so tasks that are spawned have to be wrapped:
+//! Threads of a runtime are attached when they start, if whoever builds it says so: with tokio
+//!
+//! ```
+//! # struct Builder;
+//! # impl Builder {
+//! #     fn new_multi_thread() -> Self { Self }
+//! #     fn on_thread_start(&mut self, start: impl Fn() + Send + Sync + 'static) -> &mut Self { start(); self }
+//! #     fn build(&mut self) {}
+//! # }
+//! # let capture = tracezero::testing::capture();
+//! let handle = capture.handle();
+//! let runtime = Builder::new_multi_thread()
+//!     .on_thread_start(move || std::mem::forget(handle.attach()))
+//!     .build();
+//! ```
+//!
+//! Where tests share a runtime, or the code under test has one for all its callers, tasks are wrapped. This
+//! may stand in a library, too:
 //!
 //! ```
 //! # mod runtime { pub fn spawn<F: Future>(_: F) {} }
-//! use tracezero::testing::CaptureHandle;
+//! use tracezero::CaptureHandle;
 //!
 //! /// Spawns a task that is captured if whoever spawns it is.
 //! fn spawn(task: impl Future<Output = ()> + Send + 'static) {
@@ -186,7 +234,7 @@
 
 // How a trace is captured.
 mod recording; // the session of a capture
-mod capture; // captures, and the threads that are attached to them
+mod capture; // captures, from begin to trace
 // What can be asked of it.
 mod trace; // a trace in memory
 mod contents; // what is in it, put together from its records
@@ -197,10 +245,11 @@ mod query; // questions about the spans or instants of a name
 mod condition; // what can be asked of one
 mod failure; // what a failed assertion shows
 
-pub use capture::{Attached, Capture, CaptureHandle, CapturedFuture, capture, capture_with};
+pub use capture::{Capture, capture, capture_with};
 pub use counter::Counter;
 pub use event::Event;
 pub use query::{Found, Query};
 pub use trace::Trace;
 
+pub use crate::capture_handle::{Attached, CaptureHandle, CapturedFuture};
 pub use crate::reader::Value;

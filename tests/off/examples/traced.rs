@@ -3,7 +3,8 @@
 #![deny(warnings)]
 
 use tracezero::{
-    DataSource as _, Flow, Track, async_span, begin, counter, enabled, end, instant, span, trace,
+    CaptureHandle, DataSource as _, Flow, Track, async_span, begin, counter, enabled, end, instant,
+    span, trace,
 };
 use tracezero_off::Probe;
 
@@ -11,6 +12,8 @@ use tracezero_off::Probe;
 #[inline(never)]
 #[trace("off", args(count = numbers.len(), salt))]
 pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {
+    let capture = CaptureHandle::current();
+    let _attached = capture.map(CaptureHandle::attach);
     let mut product = 1_u64;
     for (index, number) in numbers.iter().enumerate() {
         let _pass = span!("off", "pass", index, number, flow: &Flow::new());

@@ -7,10 +7,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use tracezero::{
-    CounterTrack, DataSource, Flow, Setup, Starting, TraceFuture as _, Track, async_span, begin,
-    counter, data_source, dict, enabled, end, instant, span, trace,
+    CaptureHandle, CapturedFuture, CounterTrack, DataSource, Flow, Setup, Starting,
+    TraceFuture as _, Track, async_span, begin, counter, data_source, dict, enabled, end, instant,
+    span, trace,
 };
 
 static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
@@ -151,6 +153,24 @@ pub fn traced_sum(w: &Witness, left: u64, right: u64) -> u64 {
 #[trace("off", args(value = w.value(1), ?w))]
 pub async fn traced_await(w: &Witness, other: impl Future<Output = u64>) -> u64 {
     other.await
+}
+
+/// What a thread of its own makes of `work`, which is captured in tests.
+pub fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    let capture = CaptureHandle::current();
+    let attached = move || {
+        let _attached = capture.map(CaptureHandle::attach);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(attached).join().expect("no panic"))
+}
+
+/// The future, or an error if anybody captures it: that wraps it.
+pub fn for_a_runtime<F: Future>(future: F) -> Result<F, CapturedFuture<F>> {
+    match CaptureHandle::current() {
+        Some(handle) => Err(handle.wrap_future(future)),
+        None => Ok(future),
+    }
 }
 
 /// A future with a span.

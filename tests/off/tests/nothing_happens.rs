@@ -6,10 +6,12 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use tracezero::{
-    AsyncSpan, DataSource as _, InMemorySession, Span, TrackSpan, categories, enabled, track_event,
+    AsyncSpan, Attached, CaptureHandle, CapturedFuture, DataSource as _, InMemorySession, Span,
+    TrackSpan, categories, enabled, track_event,
 };
 use tracezero_off::{
-    Probe, Sampler, Witness, record_all, traced_await, traced_future, traced_sum,
+    Probe, Sampler, Witness, for_a_runtime, on_another_thread, record_all, traced_await,
+    traced_future, traced_sum,
 };
 
 /// One test: the count of evaluations and the sessions are the process's.
@@ -59,4 +61,15 @@ fn guards_and_spans_of_futures_take_no_room() {
         size_of_val(&traced_await(&Witness, std::future::ready(7))),
         size_of_val(&plain_await(&Witness, std::future::ready(7)))
     );
+}
+
+#[test]
+fn handles_of_captures_are_nothing() {
+    const { assert!(size_of::<CaptureHandle>() == 0) };
+    const { assert!(size_of::<Attached>() == 0) };
+    const { assert!(size_of::<CapturedFuture<[u8; 100]>>() == 100) };
+
+    assert_eq!(CaptureHandle::current(), None);
+    assert_eq!(on_another_thread(|| 7), 7);
+    assert!(for_a_runtime(std::future::ready(7)).is_ok());
 }

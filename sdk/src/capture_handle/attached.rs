@@ -1,0 +1,75 @@
+//! What handles and guards consist of where tests capture. `nothing.rs` has the same for all others.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::CaptureHandle;
+use crate::producer::{self, Realm};
+
+/// The capture that a handle attaches threads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    realm: Realm,
+}
+
+pub(super) type Guard = producer::Attached;
+
+impl Target {
+    pub(super) fn of(realm: Realm) -> Self {
+        Self { realm }
+    }
+
+    pub(super) fn current() -> Option<Self> {
+        let realm = producer::current_capture()?;
+        // The thread may not have noticed that it is over.
+        producer::is_capture(realm).then_some(Self { realm })
+    }
+
+    pub(super) fn attach(self) -> Guard {
+        producer::attach(self.realm)
+    }
+}
+
+pin_project! {
+    /// A future that is captured, whichever threads poll it. Made by [`CaptureHandle::wrap_future`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct CapturedFuture<F> {
+        capture: CaptureHandle,
+        // `None` once it was dropped.
+        #[pin]
+        future: Option<F>,
+    }
+
+    impl<F> PinnedDrop for CapturedFuture<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // What the future holds may trace when it goes.
+            let _attached = this.capture.attach();
+            this.future.set(None);
+        }
+    }
+}
+
+impl<F: Future> CapturedFuture<F> {
+    pub(super) fn new(capture: CaptureHandle, future: F) -> Self {
+        Self {
+            capture,
+            future: Some(future),
+        }
+    }
+}
+
+impl<F: Future> Future for CapturedFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _attached = this.capture.attach();
+        match this.future.as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
