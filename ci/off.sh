@@ -9,6 +9,9 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/off
 package=(--locked --manifest-path tests/off/Cargo.toml)
 cargo clippy "${package[@]}" --all-targets -- -D warnings
 cargo test "${package[@]}"
+# Handles of captures, as libraries are built, and where tests have nothing to capture.
+cargo test --locked --package tracezero --test capture_handle
+cargo test --locked --package tracezero --features off,testing --test capture_handle
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -2,27 +2,35 @@
 //! `testing`: it compiles the same, and is nothing where nobody captures.
 
 use std::cell::Cell;
-use std::marker::PhantomPinned;
+use std::marker::{PhantomData, PhantomPinned};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::{mem, thread};
 
 use tracezero::{Attached, CaptureHandle, CapturedFuture, InMemorySession, instant};
 
+/// Whether this program can capture at all.
+const CAN_CAPTURE: bool = cfg!(feature = "testing") && !cfg!(feature = "off");
+
 /// Every method, as libraries call them.
-fn hand_over(capture: CaptureHandle) -> u32 {
+fn hand_over(capture: CaptureHandle) -> [Poll<u32>; 4] {
     let attached = capture.attach();
     drop(attached);
-    std::mem::forget(capture.attach());
+    mem::forget(capture.attach());
     let wrapped = capture.wrap(|| 1)();
     let mut future = pin!(capture.wrap_future(async { 2 }));
     let polled = future
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Ready(2));
     let spawned = capture.spawn(|| 3).join();
     let scoped = thread::scope(|scope| capture.spawn_scoped(scope, || 4).join());
-    wrapped + spawned.expect("no panic") + scoped.expect("no panic")
+    let [spawned, scoped] = [spawned, scoped].map(|result| result.expect("no panic"));
+    [
+        Poll::Ready(wrapped),
+        polled,
+        Poll::Ready(spawned),
+        Poll::Ready(scoped),
+    ]
 }
 
 #[test]
@@ -43,44 +51,62 @@ fn where_nobody_captures_there_is_no_handle() {
             instant!("test", "recorded");
         });
     });
-    assert_eq!(session.finish().1.events, 1);
+    let recorded = u64::from(!cfg!(feature = "off"));
+    assert_eq!(session.finish().1.events, recorded);
 }
 
 #[test]
-fn without_the_feature_nothing_takes_room() {
-    let size = if cfg!(feature = "testing") { 4 } else { 0 };
+fn where_nothing_is_captured_handles_take_no_room() {
+    let size = if CAN_CAPTURE { 4 } else { 0 };
     assert_eq!(size_of::<CaptureHandle>(), size);
-    if size == 0 {
+    if !CAN_CAPTURE {
         assert_eq!(size_of::<Attached>(), 0);
         assert_eq!(size_of::<CapturedFuture<[u64; 3]>>(), size_of::<[u64; 3]>());
     }
 }
 
+#[cfg(feature = "testing")]
+#[test]
+fn methods_of_a_handle_change_nothing_of_what_they_are_given() {
+    let capture = tracezero::testing::capture();
+    let handed_over = hand_over(capture.handle());
+    assert_eq!(handed_over, [1, 2, 3, 4].map(Poll::Ready));
+    // With `off`, tests do not capture either.
+    assert_eq!(CaptureHandle::current().is_some(), CAN_CAPTURE);
+}
+
 /// Whether a type has a trait, in a way that compiles if it has not.
 macro_rules! has {
     ($type:ty: $bound:path) => {{
-        struct Probe<T: ?Sized>(std::marker::PhantomData<T>);
-        trait Otherwise {
-            const HAS: bool = false;
+        struct Probe<T>(PhantomData<T>);
+        trait Has {
+            fn has(&self) -> bool;
         }
-        impl<T: ?Sized> Otherwise for Probe<T> {}
-        impl<T: ?Sized + $bound> Probe<T> {
-            const HAS: bool = true;
+        // Found first, if it is there.
+        impl<T: $bound> Has for Probe<T> {
+            fn has(&self) -> bool {
+                true
+            }
         }
-        Probe::<$type>::HAS
+        impl<T> Has for &Probe<T> {
+            fn has(&self) -> bool {
+                false
+            }
+        }
+        (&Probe::<$type>(PhantomData)).has()
     }};
 }
 
 #[test]
 fn what_compiles_without_the_feature_compiles_with_it() {
-    const { assert!(has!(CaptureHandle: Send) && has!(CaptureHandle: Sync)) };
-    const { assert!(!has!(Attached: Send) && has!(Attached: Sync)) };
-    const { assert!(has!(CapturedFuture<u8>: Send) && has!(CapturedFuture<u8>: Sync)) };
-    const { assert!(!has!(CapturedFuture<*const u8>: Send)) };
-    const { assert!(has!(CapturedFuture<Cell<u8>>: Send) && !has!(CapturedFuture<Cell<u8>>: Sync)) };
-    const { assert!(has!(CapturedFuture<u8>: Unpin)) };
-    const { assert!(!has!(CapturedFuture<PhantomPinned>: Unpin)) };
-    // Both have something to do when they go, as far as the compiler tells.
-    assert!(std::mem::needs_drop::<Attached>());
-    assert!(std::mem::needs_drop::<CapturedFuture<u8>>());
+    assert!(has!(CaptureHandle: Send) && has!(CaptureHandle: Sync));
+    assert!(!has!(Attached: Send) && has!(Attached: Sync));
+    assert!(has!(CapturedFuture<u8>: Send) && has!(CapturedFuture<u8>: Sync));
+    assert!(!has!(CapturedFuture<*const u8>: Send));
+    assert!(has!(CapturedFuture<Cell<u8>>: Send) && !has!(CapturedFuture<Cell<u8>>: Sync));
+    assert!(has!(CapturedFuture<u8>: Unpin) && !has!(CapturedFuture<PhantomPinned>: Unpin));
+    // Otherwise a guard that is dropped by name, or forgotten, would be warned of.
+    assert!(mem::needs_drop::<Attached>());
+    // What a future borrows has to outlive it.
+    assert!(mem::needs_drop::<CapturedFuture<u8>>());
 }
