@@ -53,6 +53,8 @@ pub(crate) use realm::Realm;
 #[cfg(all(feature = "testing", not(feature = "off")))]
 pub(crate) use thread_writers::current_capture;
 #[cfg(feature = "testing")]
-pub(crate) use thread_writers::{Attached, attach, captured_in, is_capture, is_in_other_capture};
+pub(crate) use thread_writers::{
+    Attached, attach, captured_in, is_capture, is_in_other_capture, unattached_count,
+};
 pub(crate) use thread_writers::{Instance, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};

@@ -16,6 +16,7 @@ pub(super) use self::attachments::capture_without_instance;
 #[cfg(feature = "testing")]
 pub(crate) use self::attachments::{
     Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
+    unattached_count,
 };
 use super::active_slots::{CAPTURE_SLOT, generation};
 use super::data_source_state::DataSourceState;
@@ -166,6 +167,10 @@ impl ThreadWriters {
         } else {
             Some(Realm::PROCESS)
         };
+        #[cfg(feature = "testing")]
+        if realm.is_none() {
+            attachments::note_unattached();
+        }
         let target = realm.and_then(|realm| registry::target(realm, data_source, slot));
         let Some(target) = target else {
             return;

@@ -59,6 +59,8 @@ pub struct Capture {
     session: CaptureSession,
     /// The thread that began it.
     tid: i32,
+    /// [`producer::unattached_count`] when it began.
+    unattached_before: u64,
 }
 
 impl Capture {
@@ -68,6 +70,7 @@ impl Capture {
             attached: producer::attach(session.realm()),
             session,
             tid: rustix::thread::gettid().as_raw_nonzero().get(),
+            unattached_before: producer::unattached_count(),
         })
     }
 
@@ -85,10 +88,16 @@ impl Capture {
             attached,
             session,
             tid,
+            unattached_before,
         } = self;
         drop(attached);
+        let has_unattached = producer::unattached_count() != unattached_before;
         let (bytes, report) = session.finish();
-        Trace::of(bytes, Some(report), Some(tid)).expect("a trace of our own")
+        let trace = Trace::of(bytes, Some(report), Some(tid)).expect("a trace of our own");
+        Trace {
+            has_unattached,
+            ..trace
+        }
     }
 
     /// What other threads attach themselves by.

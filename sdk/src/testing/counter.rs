@@ -26,7 +26,7 @@ impl Counter {
             match names.as_slice() {
                 [] => panic!("expected counter {name:?}, but the trace has no counters{hint}"),
                 _ => panic!(
-                    "expected counter {name:?}{similar}{}",
+                    "expected counter {name:?}{similar}{hint}{}",
                     failure::list("\ncounters of the trace", &names)
                 ),
             }

@@ -61,20 +61,12 @@ pub(super) fn is_it<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) ->
     }
 }
 
-/// Why something may be missing in a capture: no other thread is in it.
+/// Why something may be missing in a capture.
 pub(super) fn attach_hint(trace: &Trace) -> &'static str {
-    let contents = &trace.contents;
-    let mut tracks = contents
-        .events
-        .iter()
-        .map(|event| &contents.tracks[event.track]);
-    let has_others = tracks.any(|track| track.is_thread && !track.is_this_thread);
-    match trace.report {
-        Some(_) if !has_others => {
-            "\nother threads, and what they do for tasks, are captured if they are attached: see \
-             `CaptureHandle`"
-        }
-        _ => "",
+    if trace.has_unattached {
+        "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`"
+    } else {
+        ""
     }
 }
 

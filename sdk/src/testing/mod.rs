@@ -220,7 +220,8 @@
 //!
 //! # What a failed test says
 //!
-//! What was expected, what is there instead, and the trace as a tree, with the spans in question marked:
+//! What was expected, what is there instead, and the trace as a tree, with the spans in question marked; and,
+//! where something is missing, whether threads traced meanwhile that are attached to no capture:
 //!
 //! ```text
 //! expected span "disk_read" inside "write", but it is inside "read"

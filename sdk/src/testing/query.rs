@@ -191,13 +191,11 @@ impl<'t> Query<'t> {
     #[track_caller]
     fn count_is(self, is_right: impl Fn(usize) -> bool, words: &str, count: usize) -> Found<'t> {
         let events = self.all();
-        if !is_right(events.len()) {
+        let found = events.len();
+        if !is_right(found) {
             let plural = if count == 1 { "" } else { "s" };
             let kind = self.kind;
-            let mut message = format!(
-                "expected {words} {kind}{plural} {self}, found {}",
-                events.len()
-            );
+            let mut message = format!("expected {words} {kind}{plural} {self}, found {found}");
             // With conditions, whatever has the name may be what was meant.
             let marked: Vec<Event<'t>> = match events.is_empty() {
                 true => self.candidates().collect(),
@@ -206,13 +204,13 @@ impl<'t> Query<'t> {
             if marked.is_empty() {
                 let similar = failure::similar_name(self.trace, self.kind, &self.name);
                 message.push_str(&similar);
-                if similar.is_empty() {
-                    message.push_str(failure::attach_hint(self.trace));
-                }
             } else if !is_right(marked.len()) && self.conditions.is_empty() {
                 // The count says it.
             } else {
                 self.write_objections(&marked, &mut message);
+            }
+            if found < count {
+                message.push_str(failure::attach_hint(self.trace));
             }
             panic!("{message}{}", failure::tree(self.trace, &marked));
         }

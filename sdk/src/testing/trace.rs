@@ -18,6 +18,8 @@ pub struct Trace {
     pub(super) report: Option<Report>,
     /// The thread that began the capture.
     pub(super) this_thread: Option<i32>,
+    /// Whether threads traced meanwhile that were attached to no capture.
+    pub(super) has_unattached: bool,
     pub(super) contents: Contents,
 }
 
@@ -86,6 +88,7 @@ impl Trace {
             bytes,
             report,
             this_thread,
+            has_unattached: false,
             contents,
         })
     }

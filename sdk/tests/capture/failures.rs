@@ -29,12 +29,13 @@ fn reads() -> Trace {
 fn message_of<R>(assertion: impl FnOnce() -> R) -> String {
     let result = panic::catch_unwind(AssertUnwindSafe(assertion));
     let payload = result.err().expect("the assertion fails");
-    *payload.downcast::<String>().expect("a message")
+    let message = payload.downcast::<String>().expect("a message");
+    // Other tests run meanwhile. `sdk/tests/capture_hint.rs` has a process of its own.
+    message.replace(
+        "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`",
+        "",
+    )
 }
-
-/// That nobody else is in the capture.
-const HINT: &str = "other threads, and what they do for tasks, are captured if they are attached: see \
-                    `CaptureHandle`";
 
 const TREE: &str = r#"
   this thread
@@ -198,14 +199,11 @@ fn a_counter_that_is_not_there_lists_those_that_are() {
     let empty = capture().finish();
     assert_eq!(
         message_of(|| empty.counter("queue")),
-        format!("expected counter \"queue\", but the trace has no counters\n{HINT}")
+        "expected counter \"queue\", but the trace has no counters"
     );
     assert_eq!(
         message_of(|| empty.span("read").once()),
-        format!(
-            "expected exactly 1 span \"read\", found 0\n{HINT}\n\n\
-             the trace has no spans and no instants"
-        )
+        "expected exactly 1 span \"read\", found 0\n\nthe trace has no spans and no instants"
     );
 }
 
@@ -270,26 +268,6 @@ fn a_trace_may_nest_deeper_than_the_stack() {
     let message = message_of(|| trace.span("read").once());
     assert!(message.contains("found 50000"), "{message}");
     assert!(message.contains(".. and 49940 more"), "{message}");
-}
-
-#[test]
-fn without_another_thread_a_span_that_is_missing_may_be_on_one_that_is_not_attached() {
-    let capture = tracezero::testing::capture();
-    let push = || drop(span!("test", "push"));
-    std::thread::spawn(push).join().unwrap();
-    let trace = capture.finish();
-    let expected = format!(
-        "expected exactly 1 span \"push\", found 0\n{HINT}\n\nthe trace has no spans and no instants"
-    );
-    assert_eq!(message_of(|| trace.span("push").once()), expected);
-
-    let capture = tracezero::testing::capture();
-    capture.spawn(push).join().unwrap();
-    let trace = capture.finish();
-    assert!(!message_of(|| trace.span("pull").once()).contains(HINT));
-    // What it is then, nobody knows.
-    let trace = Trace::read(trace.bytes()).unwrap();
-    assert!(!message_of(|| trace.span("pull").once()).contains(HINT));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::active_slots::{CAPTURE_SLOT, SLOTS_STRIDE};
 use super::super::data_source_state::DataSourceState;
@@ -20,6 +21,9 @@ thread_local! {
     /// The realm of the newest guard: that of the process stands for no capture.
     static CURRENT: Cell<Realm> = const { Cell::new(Realm::PROCESS) };
 }
+
+/// Events that belong to no capture, while there was one.
+static UNATTACHED: AtomicU64 = AtomicU64::new(0);
 
 /// The guards of one thread, and what it keeps for captures that it is not attached to now.
 pub(super) struct Attachments {
@@ -104,6 +108,19 @@ pub(crate) fn captured_in(slots: u32) -> Realm {
 #[inline(always)]
 pub(crate) fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
     slots & 1 << CAPTURE_SLOT != 0 && CURRENT.get() != capture
+}
+
+/// Counts what a thread traces, while anybody captures, that is attached to no capture.
+#[cold]
+pub(super) fn note_unattached() {
+    // Relaxed: a count, ordered with nothing.
+    UNATTACHED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A count that moves when a thread traces that is attached to no capture, while there is one.
+pub(crate) fn unattached_count() -> u64 {
+    // Relaxed: as in `note_unattached`.
+    UNATTACHED.load(Ordering::Relaxed)
 }
 
 /// Whether this is the realm of a capture that goes on.
