@@ -4,12 +4,15 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::{Data, SequenceFlags};
 use tracezero::reader::{Finding, Level, check};
 use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
+
+/// Longer than anything takes that does not hang.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sessions are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -34,11 +37,13 @@ impl Folder {
         }
     }
 
-    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked.
+    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked, however slow
+    /// the machine is.
     pub fn recorder(&self) -> FlightRecorderBuilder {
         FlightRecorder::builder()
             .at_most_kib(256)
             .min_interval(Duration::ZERO)
+            .patience(PATIENCE)
             .directory(&self.path)
     }
 
@@ -57,6 +62,18 @@ impl Folder {
         let files = self.files();
         assert_eq!(files.len(), 1, "{files:?}");
         Trace::of(&self.path.join(&files[0]))
+    }
+}
+
+/// Does `work` anew until it took less than `limit`: where a thread was kept from running meanwhile, it
+/// says nothing.
+pub fn within<R>(limit: Duration, mut work: impl FnMut() -> R) -> R {
+    loop {
+        let started = Instant::now();
+        let result = work();
+        if started.elapsed() < limit {
+            return result;
+        }
     }
 }
 
