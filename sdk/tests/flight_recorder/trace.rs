@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::{Data, SequenceFlags};
@@ -17,7 +18,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Sessions are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A folder that is empty at first, while no other test of this process records.
+/// A folder of this process that is empty at first, while no other test of the process records. It stays
+/// there if the test fails.
 pub struct Folder {
     pub path: PathBuf,
     _alone: MutexGuard<'static, ()>,
@@ -28,7 +30,8 @@ impl Folder {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("flight")
-            .join(name);
+            .join(format!("{name}-{}", process::id()));
+        // It may be there from a process with the same id.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self {
@@ -73,6 +76,14 @@ pub fn within<R>(limit: Duration, mut work: impl FnMut() -> R) -> R {
         let result = work();
         if started.elapsed() < limit {
             return result;
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }

@@ -162,7 +162,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn alone(name: &str) -> (MutexGuard<'static, ()>, PathBuf) {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("flight")
+        .join("judged_flight")
         .join(name);
     let _ = fs::remove_dir_all(&folder);
     (guard, folder)
