@@ -11,7 +11,6 @@ fn main() -> Result<(), protozero_codegen::Error> {
         .owned(".station.Settings")
         .descriptor_sets()
         .compile(&[
-            "examples/protos/bench.proto",
             "examples/protos/http.proto",
             "examples/protos/index_tree.proto",
             "examples/protos/memory.proto",

@@ -5,8 +5,8 @@
 //! each figure is the fastest of its rounds. What to measure can be narrowed down:
 //!
 //! ```sh
-//! cargo bench --bench trace_buffer_scale                # all
-//! cargo bench --bench trace_buffer_scale -- 64 1 65000  # 64 MiB, with 1 and with 65,000 sequences
+//! cargo bench -p tracezero-benches --bench trace_buffer_scale                # all
+//! cargo bench -p tracezero-benches --bench trace_buffer_scale -- 64 1 65000  # 64 MiB, with 1 and with 65,000 sequences
 //! ```
 
 use std::hint::black_box;

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-cargo build --locked --release --examples
+cargo build --locked --release --package tracezero-examples --examples
 binaries=$(realpath "${CARGO_TARGET_DIR:-target}")/release/examples
 for source in examples/*.rs examples/*/main.rs; do
     name=${source#examples/}
@@ -37,4 +37,4 @@ for trace in "$folder"/*.pftrace; do
 done
 
 echo "--- benches"
-cargo bench --locked --package tracezero-examples --benches -- --test
+cargo bench --locked --package tracezero-benches --benches -- --test

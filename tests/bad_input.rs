@@ -123,68 +123,6 @@ fn assert_refused(config: TraceConfig, message: &str) {
     assert_eq!(fs::read_to_string(existing).unwrap(), "older");
 }
 
-#[test]
-fn a_schema_that_does_not_parse_is_refused_with_its_line() {
-    let error = generate_error(
-        "syntax",
-        "syntax = \"proto3\";\nmessage A {\n  int32 x = ;\n}\n",
-    );
-    assert!(
-        error.starts_with("bad.proto:3:13: syntax error: "),
-        "{error}"
-    );
-    assert!(error.contains("int32 x = ;"), "{error}");
-}
-
-#[test]
-fn an_import_that_is_missing_is_refused_with_its_line_and_the_folders_searched() {
-    let error = generate_error(
-        "import",
-        "syntax = \"proto3\";\n\nimport \"nowhere.proto\";\nmessage A {}\n",
-    );
-    assert!(
-        error.starts_with(
-            "bad.proto:3:8: cannot find the import \"nowhere.proto\" in the include folders ("
-        ),
-        "{error}"
-    );
-}
-
-#[test]
-fn a_type_that_is_not_declared_is_refused_with_its_line() {
-    let error = generate_error(
-        "type",
-        "syntax = \"proto3\";\nmessage A {\n  Missing m = 1;\n}\n",
-    );
-    assert!(
-        error.starts_with("bad.proto:3:3: type `Missing` is not known in A"),
-        "{error}"
-    );
-}
-
-/// Compiles a schema beside a good one; returns the error, its path relative to the schema's folder.
-fn generate_error(name: &str, schema: &str) -> String {
-    let folder = Folder::new(&format!("generate_{name}"));
-    let (good, bad) = (folder.file("good.proto"), folder.file("bad.proto"));
-    fs::write(&good, "syntax = \"proto3\";\npackage good;\nmessage G {}\n").unwrap();
-    fs::write(&bad, schema).unwrap();
-    let out_dir = folder.file("out");
-    fs::create_dir(&out_dir).unwrap();
-    let error = protozero_codegen::Config::new()
-        .include(&folder.0)
-        .out_dir(&out_dir)
-        .compile(&[good, bad])
-        .unwrap_err();
-    assert_eq!(
-        fs::read_dir(&out_dir).unwrap().count(),
-        0,
-        "no output is left"
-    );
-    error
-        .to_string()
-        .replace(&format!("{}/", folder.0.display()), "")
-}
-
 /// A folder of a test's own, empty at first.
 struct Folder(PathBuf);
 

@@ -2,7 +2,7 @@
 //!
 //! Two forms: `simple` has four integers of five bytes each and a string of 31 bytes, `nested` is
 //! the same on four levels. Each rival has the struct and the trait implementation that its own
-//! generator makes of `examples/protos/bench.proto`, written out by hand, because their generators
+//! generator makes of `benches/protos/bench.proto`, written out by hand, because their generators
 //! are heavier than all of the rest.
 
 pub mod in_buffa;

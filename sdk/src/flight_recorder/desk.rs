@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::FlightError;
 use super::limiter::{Admission, Limiter};
-use super::saving::SavingSnapshot;
+use super::saving::{Pledge, SavingSnapshot};
 use crate::clock;
 use crate::error::Error;
 use crate::forked_child;
@@ -62,7 +62,7 @@ pub(super) struct Request {
     pub(super) is_last_word: bool,
     /// Where to write it, if not among the others.
     pub(super) path: Option<PathBuf>,
-    pub(super) saving: SavingSnapshot,
+    pub(super) saving: Pledge,
 }
 
 impl Request {
@@ -78,7 +78,7 @@ impl Request {
             after: Duration::ZERO,
             is_last_word: false,
             path: None,
-            saving: SavingSnapshot::new(),
+            saving: Pledge::new(),
         }
     }
 
@@ -254,6 +254,17 @@ impl Desk {
         }
     }
 
+    /// The keeper is gone. What it has not seen, if it panicked, nobody will serve.
+    pub(super) fn keeper_is_gone(&self) {
+        let unseen = {
+            let mut books = self.books.lock();
+            books.has_stopped = true;
+            std::mem::take(&mut books.waiting)
+        };
+        drop(unseen);
+        self.changed.notify_all();
+    }
+
     /// Takes no more requests. Those that there are will be served at once.
     pub(super) fn stop(&self) {
         self.books.lock().has_stopped = true;
@@ -306,6 +317,21 @@ mod tests {
         assert!(matches!(desk.ask(panic()), Answer::Saving(other) if other.is_same(&saving)));
         assert!(matches!(desk.ask(Request::at_exit()), Answer::Saving(_)));
         assert_eq!(desk.work(None, false).requests.len(), WAITING_MAX + 2);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_keeper_that_is_gone() {
+        let desk = Desk::new(Duration::ZERO);
+        let seen = SavingSnapshot::from(desk.ask(Request::new("seen")));
+        let work = desk.work(None, false);
+        let unseen = SavingSnapshot::from(desk.ask(Request::new("unseen")));
+        assert!(!seen.is_over() && !unseen.is_over());
+        drop(work);
+        desk.keeper_is_gone();
+        let later = SavingSnapshot::from(desk.ask(Request::new("later")));
+        for saving in [seen, unseen, later] {
+            assert!(matches!(saving.wait(), Err(FlightError::Stopped)));
+        }
     }
 
     #[test]

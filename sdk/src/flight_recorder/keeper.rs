@@ -38,6 +38,12 @@ pub(super) struct Keeper {
     pub(super) saves: SyncSender<Save>,
 }
 
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.desk.keeper_is_gone();
+    }
+}
+
 impl Keeper {
     /// Works until the desk stops.
     pub(super) fn run(mut self) {

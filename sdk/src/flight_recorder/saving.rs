@@ -1,6 +1,7 @@
 //! A snapshot on its way into a file, as whoever asked for it sees it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,6 +94,31 @@ impl SavingSnapshot {
             }
         }
         outcome.clone()
+    }
+}
+
+/// The duty to save a snapshot. Should it be dropped before that is done or has failed, nobody waits
+/// for it any more.
+#[derive(Debug)]
+pub(super) struct Pledge(SavingSnapshot);
+
+impl Pledge {
+    pub(super) fn new() -> Self {
+        Self(SavingSnapshot::new())
+    }
+}
+
+impl Deref for Pledge {
+    type Target = SavingSnapshot;
+
+    fn deref(&self) -> &SavingSnapshot {
+        &self.0
+    }
+}
+
+impl Drop for Pledge {
+    fn drop(&mut self) {
+        self.0.finish(Err(FlightError::Stopped));
     }
 }
 

@@ -10,12 +10,13 @@ use tracing_subscriber::registry::LookupSpan;
 use super::entered::{self, Entered};
 use super::event::record_event;
 use super::fields::{NameFields, Scratch, with_scratch};
+use super::first_enter::Enter;
 use super::life::begin_life;
 use super::site::{Pattern, Site, site_of};
-use super::spans::{FirstEnter, SpanState, Spans};
+use super::spans::{Slot, SpanState, Spans};
 use crate::clock;
 use crate::forked_child;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT};
+use crate::track_event::{Begun, Encoded, EventTime, Flow, Placement, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
 ///
@@ -96,17 +97,17 @@ impl TracingLayer {
         }
         let id = id.into_u64();
         if attributes.values().is_empty() {
-            return self.spans.add(id, site, |_| ());
+            self.spans.add(id, site);
+            return;
         }
         with_scratch(|scratch| {
             scratch.take(site, slots, |values| attributes.record(values));
             if !self.name_fields.is_empty() {
                 self.write_name(attributes, scratch);
             }
-            self.spans.add(id, site, |span| {
-                span.args.extend_from_slice(&scratch.args);
-                span.name.push_str(&scratch.name);
-            });
+            if let Some(slot) = self.spans.add(id, site) {
+                slot.describe(&scratch.args, &scratch.name);
+            }
         });
     }
 
@@ -133,34 +134,50 @@ impl TracingLayer {
                 .spans
                 .add_late(number, site_of(context.metadata(id)?)?)?,
         };
+        let site = slot.site()?;
+        let begun = Begun::in_slots(site.call_site.active_slots())?;
+        let entered = Entered {
+            layer: self.number,
+            id: number,
+            site,
+            begun: Some(begun),
+            flow: None,
+            slot: slot_index,
+            args_len: 0,
+        };
+        // What a capture shows depends on nothing that was traced before it.
+        let is_captured = begun.is_captured();
+        let is_plain = slot.is_untold()
+            && (self.async_spans == AsyncSpans::OnThreads
+                || (!is_captured && site.pattern() == Pattern::Unknown));
+        if is_plain {
+            let time = EventTime::Now(clock::event_now_ns());
+            if slot.first_enter.claim(Enter::now(time, begun)) {
+                let nothing = Encoded::new(&[], &[]);
+                let call_site = &site.call_site;
+                call_site.begin_encoded(begun, time, &Placement::new(), nothing);
+                return Some(entered);
+            }
+        }
         let mut span = slot.lock();
-        let site = span.site?;
-        let slots = site.call_site.active_slots();
-        let begun = Begun::in_slots(slots)?;
         let time = EventTime::Now(clock::event_now_ns());
-        let is_first = note_enter(&mut span, site, time, begun);
+        let is_first = note_enter(slot, site, time, begun);
         if self.async_spans == AsyncSpans::Both {
             let pattern = site.pattern();
-            // What a capture shows depends on nothing that was traced before it.
-            let is_captured = begun.is_captured();
             if is_first && (is_captured || pattern != Pattern::Unknown) {
                 span.flow.get_or_insert_with(Flow::new);
             }
             if !is_first || (!is_captured && pattern == Pattern::Asynchronous) {
                 let parent = || self.parent_track(begun, id, context);
-                begin_life(&mut span, site, slots, time, parent);
-                slot.needs_end();
+                let slots = begun.slots();
+                begin_life(slot, &mut span, site, slots, time, parent);
             }
         }
         begin_poll(&mut span, site, begun, time, is_first);
         Some(Entered {
-            layer: self.number,
-            id: number,
-            site,
-            begun: Some(begun),
             flow: span.flow,
-            slot: slot_index,
             args_len: span.args.len(),
+            ..entered
         })
     }
 
@@ -200,8 +217,7 @@ impl TracingLayer {
     /// A span has ended.
     #[inline]
     fn close(&self, id: &Id) {
-        self.spans.remove(id.into_u64(), |span| {
-            let Some(site) = span.site else { return };
+        self.spans.remove(id.into_u64(), |site, span| {
             if let Some(life) = &span.life
                 && let Some(begun) = life.begun
             {
@@ -218,7 +234,7 @@ impl TracingLayer {
         let Some((_, slot)) = self.spans.find(id.into_u64()) else {
             return;
         };
-        let Some(site) = slot.lock().site else { return };
+        let Some(site) = slot.site() else { return };
         with_scratch(|scratch| {
             scratch.take(site, 0, |to| values.record(to));
             slot.add_args(&scratch.args);
@@ -227,15 +243,15 @@ impl TracingLayer {
 
     /// A span follows from another one.
     fn follow(&self, id: &Id, follows: &Id) {
-        let Some((_, cause)) = self.spans.find(follows.into_u64()) else {
+        let Some((_, slot)) = self.spans.find(follows.into_u64()) else {
             return;
         };
         let flow = {
-            let mut cause = cause.lock();
-            if let Some(site) = cause.site {
+            let mut cause = slot.lock();
+            if let Some(site) = slot.site() {
                 site.note(Pattern::Followed);
             }
-            if cause.first_enter.is_some() && cause.flow.is_none() {
+            if slot.first_enter.is_over() && cause.flow.is_none() {
                 // Its slice is not part of a flow. Those of the next ones are.
                 return;
             }
@@ -248,21 +264,20 @@ impl TracingLayer {
 }
 
 /// Takes note of an enter: whether it is the first one. Each capture has its own first one, if a span
-/// was entered before it began.
+/// was entered before it began. The slot must be locked.
 #[inline]
-fn note_enter(span: &mut SpanState, site: &'static Site, time: EventTime, begun: Begun) -> bool {
-    let is_first = span
-        .first_enter
-        .is_none_or(|first| begun.is_new_to_capture(first.seen_by));
-    if is_first {
-        span.first_enter = Some(FirstEnter {
-            timestamp_ns: time.timestamp_ns(),
-            seen_by: begun,
-        });
-    } else {
-        site.note(Pattern::Asynchronous);
+fn note_enter(slot: &Slot, site: &'static Site, time: EventTime, begun: Begun) -> bool {
+    let enter = Enter::now(time, begun);
+    if slot.first_enter.claim(enter) {
+        return true;
     }
-    is_first
+    let is_new = |first: Enter| begun.is_new_to_capture(first.seen_by);
+    if slot.first_enter.get().is_some_and(is_new) {
+        slot.first_enter.replace(enter);
+        return true;
+    }
+    site.note(Pattern::Asynchronous);
+    false
 }
 
 /// Begins the slice on a thread.

@@ -75,6 +75,22 @@ impl<B: Default> Levels<B> {
     }
 }
 
+impl BucketIndex {
+    /// In 21 bits.
+    pub(super) fn to_bits(self) -> u32 {
+        self.index * LEVELS as u32 + u32::from(self.level)
+    }
+
+    /// What [`to_bits`](Self::to_bits) has made.
+    #[inline]
+    pub(super) fn from_bits(bits: u32) -> Self {
+        Self {
+            level: (bits % LEVELS as u32) as u8,
+            index: bits / LEVELS as u32,
+        }
+    }
+}
+
 /// The place of a key among `len` buckets, a power of two (Fibonacci hashing).
 #[inline]
 const fn index(key: u64, len: usize) -> usize {
@@ -115,6 +131,8 @@ mod tests {
                 .any(|(_, bucket)| *bucket.lock().unwrap() == Some(key));
             assert!(found);
             assert_eq!(*levels.at(place).unwrap().lock().unwrap(), Some(key));
+            let again = BucketIndex::from_bits(place.to_bits());
+            assert_eq!((again.level, again.index), (place.level, place.index));
         }
     }
 

@@ -5,9 +5,10 @@ use tracing_core::span::Id;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use super::first_enter::Enter;
 use super::layer::TracingLayer;
 use super::site::Site;
-use super::spans::{FirstEnter, Life, SpanState};
+use super::spans::{Life, Slot, SpanState};
 use crate::clock;
 use crate::producer;
 use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
@@ -39,18 +40,17 @@ impl TracingLayer {
                 parent = Some(life.track.clone());
                 break;
             }
-            let is_seen = |first: FirstEnter| !begun.is_new_to_capture(first.seen_by);
-            if state.first_enter.is_some_and(is_seen) {
+            let is_seen = |first: Enter| !begun.is_new_to_capture(first.seen_by);
+            if slot.first_enter.get().is_some_and(is_seen) {
                 beginning.push(slot);
             }
         }
         for slot in beginning.into_iter().rev() {
             let mut state = slot.lock();
-            let Some(site) = state.site else { continue };
+            let Some(site) = slot.site() else { continue };
             let slots = site.call_site.active_slots();
             let time = EventTime::Now(clock::event_now_ns());
-            begin_life(&mut state, site, slots, time, || parent);
-            slot.needs_end();
+            begin_life(slot, &mut state, site, slots, time, || parent);
             parent = state.life.as_ref().map(|life| life.track.clone());
         }
         parent
@@ -61,14 +61,15 @@ impl TracingLayer {
 /// sessions of `slots` that have not seen it begin.
 #[inline]
 pub(super) fn begin_life(
+    slot: &Slot,
     span: &mut SpanState,
     site: &'static Site,
     slots: u32,
     time: EventTime,
     parent: impl FnOnce() -> Option<Track>,
 ) {
+    slot.needs_end();
     let flow = *span.flow.get_or_insert_with(Flow::new);
-    let first_enter = span.first_enter;
     if span.life.is_none() {
         let parent = parent().unwrap_or_else(Track::process);
         span.life = Some(Life {
@@ -99,7 +100,9 @@ pub(super) fn begin_life(
         if seen_by.is_some_and(|seen_by| seen_by.is_known_to(instance)) {
             return;
         }
-        let began = first_enter
+        let began = slot
+            .first_enter
+            .get()
             .filter(|first| first.timestamp_ns < time.timestamp_ns())
             .filter(|first| first.seen_by.includes(instance));
         let began = match began {

@@ -9,6 +9,7 @@ mod layer; // what `tracing` calls, and what becomes of a span
 mod life; // the slice of an asynchronous span on a track of its own
 mod entered; // spans that each thread is in
 mod spans; // spans that are open
+mod first_enter; // when a span was entered first
 mod event; // events
 mod fields; // values as arguments
 mod site; // call sites of `tracing`

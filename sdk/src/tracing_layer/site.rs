@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracing_core::{Level, Metadata};
 
-use super::levels::Levels;
+use super::levels::{BucketIndex, Levels};
 use crate::CounterTrack;
 use crate::track_event::{CallSite, Origin, Placement};
 
@@ -23,6 +23,8 @@ const LOG_TARGET: &str = "log";
 pub(super) struct Site {
     /// Address of the metadata, which is static; 0 for a place of `log` records.
     address: usize,
+    /// Its place in the table; that of no site for a place of `log` records.
+    pub(super) index: SiteIndex,
     pub(super) call_site: CallSite,
     /// The same for names that are no literals.
     unnamed: CallSite,
@@ -58,8 +60,14 @@ pub(super) enum FieldKind {
     LogOrigin,
 }
 
+/// Names the place of a call site, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SiteIndex(pub(super) u32);
+
 /// Call sites that share a bucket.
-type Bucket = [OnceLock<Site>; 4];
+type Bucket = [OnceLock<Site>; BUCKET_SITES];
+
+const BUCKET_SITES: usize = 4;
 
 static SITES: Levels<Bucket> = Levels::new();
 
@@ -80,16 +88,38 @@ fn add_site(metadata: &'static Metadata<'static>, address: usize) -> Option<&'st
     // Threads that add the same one try the same places in the same order, and so meet.
     SITES
         .all_buckets(address as u64 >> 3)
-        .find_map(|(_, bucket)| {
-            let mut sites = bucket
-                .iter()
-                .map(|place| place.get_or_init(|| Site::new(metadata, address)));
+        .find_map(|(bucket_index, bucket)| {
+            let mut sites = bucket.iter().enumerate().map(|(at, place)| {
+                place.get_or_init(|| Site::new(metadata, address, SiteIndex::new(bucket_index, at)))
+            });
             sites.find(|site| site.address == address)
         })
 }
 
+/// The call site at a place.
+#[inline]
+pub(super) fn site_at(index: SiteIndex) -> Option<&'static Site> {
+    let (bucket, at) = index.parts();
+    SITES.at(bucket)?.get(at)?.get()
+}
+
+impl SiteIndex {
+    /// Of no call site.
+    const NONE: Self = Self(u32::MAX);
+
+    fn new(bucket: BucketIndex, at: usize) -> Self {
+        Self(bucket.to_bits() * BUCKET_SITES as u32 + at as u32)
+    }
+
+    #[inline]
+    fn parts(self) -> (BucketIndex, usize) {
+        let bucket = BucketIndex::from_bits(self.0 / BUCKET_SITES as u32);
+        (bucket, self.0 as usize % BUCKET_SITES)
+    }
+}
+
 impl Site {
-    fn new(metadata: &'static Metadata<'static>, address: usize) -> Self {
+    fn new(metadata: &'static Metadata<'static>, address: usize, index: SiteIndex) -> Self {
         let is_event = metadata.is_event();
         let is_log = is_event && metadata.name() == LOG_NAME && metadata.target() == LOG_TARGET;
         let has_own_name = !metadata.name().starts_with(DEFAULT_EVENT_NAME_PREFIX) && !is_log;
@@ -108,6 +138,7 @@ impl Site {
         };
         Self {
             address,
+            index,
             is_log,
             fields: names.iter().map(|name| kind(name)).collect(),
             ..Self::with_names(
@@ -147,6 +178,7 @@ impl Site {
         let call_site = CallSite::new(target, name, names).at(origin);
         Self {
             address: 0,
+            index: SiteIndex::NONE,
             unnamed: call_site.renamed(""),
             call_site,
             fields: Box::new([]),

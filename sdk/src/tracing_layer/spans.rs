@@ -2,13 +2,17 @@
 //!
 //! A slot is used again by other spans and keeps its memory, so a new span allocates nothing. Ids of
 //! open spans differ, but are anything: whoever gives them out may hash or pack them.
+//!
+//! Most spans are entered once, by one thread, and nothing is said of them after their creation. One
+//! without fields leaves the state of its slot alone then: what it needs are a few atomics.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::first_enter::FirstEnter;
 use super::levels::{BucketIndex, Levels};
-use super::site::Site;
+use super::site::{Site, SiteIndex, site_at};
 use crate::forked_child;
 use crate::track_event::{Begun, Flow, Track};
 
@@ -35,12 +39,19 @@ struct Bucket {
 }
 
 /// A place for an open span.
+///
+/// What whoever adds a span stores here is relaxed: whoever opens the span publishes it.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
+    /// A [`SiteIndex`].
+    site: AtomicU32,
     /// Bytes of arguments there are. They only get more.
     args_len: AtomicU32,
     /// Whether there is something to do when the span ends.
     has_end: AtomicBool,
+    /// Whether `state` is what a span before has left: nobody has said anything of this one.
+    is_untold: AtomicBool,
+    pub(super) first_enter: FirstEnter,
     state: Mutex<SpanState>,
 }
 
@@ -51,30 +62,18 @@ pub(super) struct SlotIndex {
     slot: u8,
 }
 
-/// What is known of an open span.
+/// What was said of an open span.
 #[derive(Debug, Default)]
 pub(super) struct SpanState {
-    /// `None` until a span was here. What ended before leaves its state to the next one.
-    pub(super) site: Option<&'static Site>,
     /// Empty unless it has one of its own.
     pub(super) name: String,
     /// Encoded.
     pub(super) args: Vec<u8>,
-    pub(super) first_enter: Option<FirstEnter>,
     /// Joins the slices of the span, but for the first one if nobody knew then that there would be more.
     pub(super) flow: Option<Flow>,
     /// Flows of spans that this one follows from, until it is entered.
     pub(super) causes: Vec<Flow>,
     pub(super) life: Option<Life>,
-}
-
-/// When a span was entered first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FirstEnter {
-    /// On the trace clock.
-    pub(super) timestamp_ns: u64,
-    /// The sessions that have seen it.
-    pub(super) seen_by: Begun,
 }
 
 /// The slice from the first enter to the end.
@@ -99,9 +98,9 @@ impl Spans {
     pub(super) fn find(&self, id: u64) -> Option<(SlotIndex, &Slot)> {
         self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
             let ids = bucket.ids.iter();
-            // Acquire pairs with the release in `add`: the slot is that of the span.
+            // Relaxed: only who has the span open looks for it, and that published the slot.
             let slot = ids
-                .map(|other| other.load(Ordering::Acquire))
+                .map(|other| other.load(Ordering::Relaxed))
                 .position(|other| other == id)?;
             let index = SlotIndex {
                 bucket: bucket_index,
@@ -121,28 +120,23 @@ impl Spans {
         is_there.then(|| bucket.slots.get(slot)).flatten()
     }
 
-    /// Adds a span that was just created, by `fill`. Without room it is left out.
+    /// Adds a span that was just created, of which nothing is said. Without room it is left out.
     #[inline]
-    pub(super) fn add(&self, id: u64, site: &'static Site, fill: impl FnOnce(&mut SpanState)) {
-        let free = self.levels.all_buckets(id).find_map(|(_, bucket)| {
-            bucket.ids.iter().zip(&bucket.slots).find_map(|(id, slot)| {
-                // Acquire pairs with the release in `remove`.
-                let is_free = || id.load(Ordering::Acquire) == 0;
-                let state = is_free().then(|| slot.state.try_lock()).flatten()?;
-                // Another thread may have been faster.
-                is_free().then_some((id, slot, state))
-            })
-        });
-        if let Some((place, slot, mut state)) = free {
-            state.clear();
-            state.site = Some(site);
-            fill(&mut state);
-            slot.set_args_len(&state);
-            // Relaxed: whoever opens the span publishes it.
-            slot.has_end.store(false, Ordering::Relaxed);
-            // Release pairs with the acquire in `find`.
-            place.store(id, Ordering::Release);
-        }
+    pub(super) fn add(&self, id: u64, site: &'static Site) -> Option<&Slot> {
+        let slot = self.levels.all_buckets(id).find_map(|(_, bucket)| {
+            let mut places = bucket.ids.iter().zip(&bucket.slots);
+            let (_, slot) = places.find(|(place, _)| {
+                // The load alone is faster where a span is. Acquire pairs with the release in
+                // `remove`: what follows comes after all that the span before did.
+                place.load(Ordering::Relaxed) == 0
+                    && place
+                        .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+            })?;
+            Some(slot)
+        })?;
+        slot.begin(site);
+        Some(slot)
     }
 
     /// Adds a span that was created before, unless another thread does.
@@ -150,7 +144,7 @@ impl Spans {
     pub(super) fn add_late(&self, id: u64, site: &'static Site) -> Option<(SlotIndex, &Slot)> {
         let _late = self.late.lock();
         if self.find(id).is_none() {
-            self.add(id, site, |_| ());
+            self.add(id, site);
         }
         self.find(id)
     }
@@ -158,14 +152,17 @@ impl Spans {
     /// Removes a span that has ended. `end` is called with what is known of it, if
     /// [`Slot::needs_end`] was.
     #[inline]
-    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&SpanState)) {
+    pub(super) fn remove(&self, id: u64, end: impl FnOnce(&'static Site, &SpanState)) {
         let Some((index, slot)) = self.find(id) else {
             return;
         };
         // Relaxed: nobody has the span open any more; the last one to close it saw what others did.
         // In a forked child, another thread of the parent may have had it locked.
-        if slot.has_end.load(Ordering::Relaxed) && !forked_child::is_quiet() {
-            end(&slot.state.lock());
+        if slot.has_end.load(Ordering::Relaxed)
+            && !forked_child::is_quiet()
+            && let Some(site) = slot.site()
+        {
+            end(site, &slot.lock());
         }
         let bucket = self.levels.at(index.bucket);
         if let Some(place) = bucket.and_then(|bucket| bucket.ids.get(usize::from(index.slot))) {
@@ -176,9 +173,50 @@ impl Spans {
 }
 
 impl Slot {
+    /// A span is here from now on.
+    #[inline]
+    fn begin(&self, site: &'static Site) {
+        // Relaxed: see `Slot`.
+        self.site.store(site.index.0, Ordering::Relaxed);
+        self.args_len.store(0, Ordering::Relaxed);
+        self.has_end.store(false, Ordering::Relaxed);
+        self.is_untold.store(true, Ordering::Relaxed);
+        self.first_enter.forget();
+    }
+
+    #[inline]
+    pub(super) fn site(&self) -> Option<&'static Site> {
+        // Relaxed: see `Slot`.
+        site_at(SiteIndex(self.site.load(Ordering::Relaxed)))
+    }
+
+    /// Whether nothing was said of the span but its call site. Something may be at any time, by
+    /// another thread.
+    #[inline]
+    pub(super) fn is_untold(&self) -> bool {
+        // Relaxed: what is said at the same time as the span is entered was said later.
+        self.is_untold.load(Ordering::Relaxed)
+    }
+
+    /// What was said of the span, to be added to.
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, SpanState> {
-        self.state.lock()
+        let mut state = self.state.lock();
+        // Relaxed: the lock orders it.
+        if self.is_untold.load(Ordering::Relaxed) {
+            state.clear();
+            self.is_untold.store(false, Ordering::Relaxed);
+        }
+        state
+    }
+
+    /// Says what was known of the span when it was created.
+    #[inline]
+    pub(super) fn describe(&self, args: &[u8], name: &str) {
+        let mut state = self.lock();
+        state.args.extend_from_slice(args);
+        state.name.push_str(name);
+        self.set_args_len(&state);
     }
 
     /// There is something to do when the span ends.
@@ -227,10 +265,8 @@ impl SpanState {
 
     #[inline]
     fn clear(&mut self) {
-        self.site = None;
         self.name.clear();
         self.args.clear();
-        self.first_enter = None;
         self.flow = None;
         self.causes.clear();
         self.life = None;

@@ -38,8 +38,25 @@ impl Begun {
         })
     }
 
+    /// As two words, for memory that threads share.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
-    const fn slots(self) -> u32 {
+    pub(crate) const fn to_words(self) -> [u64; 2] {
+        [self.slots_and_realm.get(), self.generation]
+    }
+
+    /// What [`to_words`](Self::to_words) has made.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn from_words([slots_and_realm, generation]: [u64; 2]) -> Option<Self> {
+        Some(Self {
+            slots_and_realm: NonZeroU64::new(slots_and_realm)?,
+            generation,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) const fn slots(self) -> u32 {
         self.slots_and_realm.get() as u32
     }
 

@@ -1,0 +1,7 @@
+//! Generates the writer and the decoder of the message that is encoded and decoded.
+
+fn main() -> Result<(), protozero_codegen::Error> {
+    protozero_codegen::Config::new()
+        .include("protos")
+        .compile(&["protos/bench.proto"])
+}
