@@ -69,8 +69,8 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
     let (tasks, steps) = (pictures(&verdict, "task"), pictures(&verdict, "step"));
     assert_eq!(tasks.len(), TASKS as usize);
     assert_eq!(steps.len(), (TASKS * STEPS) as usize);
-    // Each step yields once, and one of them sleeps as well; the drop is another one.
-    let polls = STEPS as usize + 3;
+    // Each step yields once; the sleep may be over before its first poll; the drop is another one.
+    let polls = STEPS as usize + 2;
     assert!(tasks.iter().all(|task| task.polls.len() >= polls));
     assert!(steps.iter().all(|step| step.polls.len() == 3));
     let has_wandered = |picture: &Picture| {
