@@ -304,6 +304,10 @@ impl FlightRecorderBuilder {
         }
         let Some(mut config) = self.config.take() else {
             let ring_kib = self.ring_kib.unwrap_or(DEFAULT_RING_KIB);
+            if ring_kib == 0 {
+                let reason = "is 0: nothing could be recorded";
+                return Err(FlightError::invalid("at_most_kib", reason));
+            }
             let events = self.events.take().unwrap_or_default();
             let config = TraceConfig::new()
                 .buffer(BufferConfig::ring(ring_kib))
