@@ -46,6 +46,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 ///     .events(&TrackEventConfig::new().disable("noise"))
 ///     .directory(&folder)
 ///     .limit_files(5)
+///     .min_interval(Duration::from_secs(60)) // a second one of a name before that makes no file
 ///     .snapshot_on_panic()
 ///     .trigger("slow_request")
 ///     .start()?;
