@@ -116,3 +116,43 @@ impl From<File> for TraceFile {
         Self(file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path where nothing is; what comes there is removed by the test.
+    fn path(name: &str) -> std::path::PathBuf {
+        let name = format!("tracezero-trace-file-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    #[test]
+    fn a_file_is_free_again_although_a_forked_child_has_it_open() {
+        let path = path("forked");
+        let file = TraceFile::create(&path).expect("a file");
+        // What a child inherits: the same open file.
+        let of_child = file.try_clone().expect("a copy");
+        assert!(matches!(
+            TraceFile::create(&path),
+            Err(TryLockError::WouldBlock)
+        ));
+        drop(file);
+        TraceFile::create(&path).expect("nobody writes it");
+        drop(of_child);
+        fs::remove_file(&path).expect("removed");
+    }
+
+    #[test]
+    fn a_file_that_got_another_name_meanwhile_is_left_alone() {
+        let (path, complete) = (path("partial"), path("complete"));
+        fs::write(&path, "of somebody else").expect("written");
+        let opened = File::options().write(true).open(&path).expect("a file");
+        fs::rename(&path, &complete).expect("renamed");
+        assert!(matches!(
+            TraceFile::of(opened, &path),
+            Err(TryLockError::WouldBlock)
+        ));
+        fs::remove_file(&complete).expect("removed");
+    }
+}
