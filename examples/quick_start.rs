@@ -13,5 +13,6 @@ fn main() -> Result<(), tracezero::Error> {
     } // the span ends here
     instant!("app", "done");
     println!("{}", session.finish()?);
+    println!("open it at https://ui.perfetto.dev, or run: tracezero view quick_start.pftrace");
     Ok(())
 }

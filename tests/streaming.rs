@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use protozero::FrameReader;
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::Data;
 use tracezero::testing::Trace;
@@ -56,6 +57,13 @@ fn numbers(trace: &[u8]) -> Vec<u64> {
         .filter_map(|packet| packet.unwrap().for_testing().unwrap())
         .map(|event| event.counter().unwrap().unwrap())
         .collect()
+}
+
+/// Whether a trace ends with a packet, which may just be written.
+fn is_whole(trace: &[u8]) -> bool {
+    let mut reader = FrameReader::new();
+    assert!(reader.append(trace).all(|frame| frame.is_ok()));
+    reader.finish().is_ok()
 }
 
 fn check_account(report: &Report) {
@@ -270,7 +278,11 @@ fn each_write_can_be_made_to_reach_the_disk() {
         .record_to_file(&file.path)
         .unwrap();
     write(1);
-    while !numbers(&fs::read(&file.path).unwrap()).contains(&1) {
+    let is_there = || {
+        let trace = fs::read(&file.path).unwrap();
+        is_whole(&trace) && numbers(&trace).contains(&1)
+    };
+    while !is_there() {
         // Not committed yet, or not written yet.
         assert!(session.control().flush());
         thread::sleep(Duration::from_millis(10));

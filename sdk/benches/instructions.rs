@@ -72,7 +72,7 @@ fn record_span_3_args(v: &Values) {
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
     disabled_event: 6, disabled_event();
-    write_packet: 52, w.write_packet(&v.packet);
+    write_packet: 43, w.write_packet(&v.packet);
     packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
     // Begin and end of a message in a packet.
     nested: 28 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));
@@ -91,9 +91,9 @@ callgrind::subjects! {
         });
     }));
     // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
-    instant: 195, record_instant();
-    span: 417, record_span();
-    span_3_args: 534, record_span_3_args(v);
+    instant: 201, record_instant();
+    span: 418, record_span();
+    span_3_args: 526, record_span_3_args(v);
 }
 
 /// A service that leaves everything where it is.

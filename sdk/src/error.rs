@@ -1,8 +1,9 @@
 //! What can go wrong while a session is set up, runs into its file, or ends.
 
 use std::fmt;
+use std::fs::TryLockError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::consumer::ConfigError;
 use crate::service::trace_buffer::BufferError;
@@ -101,6 +102,12 @@ pub enum Error {
         /// What the operating system says.
         source: io::Error,
     },
+    /// A trace is being written into the file, by another session of this process or of another
+    /// one: finish that first, or name another file. What is in the file is left alone.
+    FileInUse {
+        /// The file, as it was named by the caller.
+        path: PathBuf,
+    },
     /// A central buffer could not be allocated: ask for a smaller `size_kb`.
     Buffer {
         /// Index of the buffer in the configuration.
@@ -154,6 +161,12 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
+            Self::FileInUse { path } => write!(
+                f,
+                "cannot write the trace file {}: another session writes it; finish that first, or \
+                 name another file",
+                path.display()
+            ),
             Self::Buffer { index, source } => {
                 write!(f, "cannot allocate buffers[{index}]: {source}")
             }
@@ -200,12 +213,24 @@ impl std::error::Error for Error {
             Self::File { source, .. } | Self::Thread(source) => Some(source),
             Self::Buffer { source, .. } => Some(source),
             Self::SharedMemory(source) => Some(source),
-            Self::SharedMemoryExists { .. }
+            Self::FileInUse { .. }
+            | Self::SharedMemoryExists { .. }
             | Self::TooManySessions { .. }
             | Self::Refused(_)
             | Self::NoOutputPath
             | Self::TooManyBuffers
             | Self::ForkedChild => None,
+        }
+    }
+}
+
+impl Error {
+    /// Why the file at `path` could not be begun.
+    pub(crate) fn of_file(path: &Path, error: TryLockError) -> Self {
+        let path = path.to_owned();
+        match error {
+            TryLockError::WouldBlock => Self::FileInUse { path },
+            TryLockError::Error(source) => Self::File { path, source },
         }
     }
 }

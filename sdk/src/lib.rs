@@ -65,6 +65,7 @@ pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
 #[cfg(feature = "reader")]
 pub mod reader; // traces, read back
+mod trace_file; // one writer for each
 mod runtime; // producer and service of one process, put together
 #[cfg(feature = "testing")]
 pub mod testing; // tests on what code traces

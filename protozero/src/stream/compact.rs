@@ -23,12 +23,14 @@ pub struct CompactValue<'r> {
 impl CompactValue<'_> {
     /// How many bytes were put.
     #[inline(always)]
+    #[must_use]
     pub fn len(&self) -> usize {
         self.at.addr() - self.begin.addr()
     }
 
     /// Whether nothing was put.
     #[inline]
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

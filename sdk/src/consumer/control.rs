@@ -151,7 +151,8 @@ impl SessionControl {
     ///
     /// # Errors
     ///
-    /// As [`snapshot`](Self::snapshot), and if one of the files cannot be read or written.
+    /// As [`snapshot`](Self::snapshot), and if one of the files cannot be read or written, or a
+    /// session writes into that at `path`.
     pub fn snapshot_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         write_snapshot(self.runtime.here()?, self.id, path.as_ref())
     }

@@ -1,7 +1,7 @@
 //! The handles that an application holds while it records.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::TryLockError;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,7 @@ use crate::runtime::Runtime;
 use crate::service::{
     CentralBuffer, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
 };
+use crate::trace_file::TraceFile;
 
 /// How often a file is written, unless the configuration says.
 const FILE_WRITE_PERIOD_MS: u32 = 1000;
@@ -66,7 +67,8 @@ impl Session {
     /// # Errors
     ///
     /// If the file cannot be created, or there is no memory or place for another session. No file
-    /// is left behind.
+    /// is left behind. If another session, of whatever process, writes into that file:
+    /// [`Error::FileInUse`]; it is left alone.
     pub fn to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         TraceConfig::default().record_to_file(path)
     }
@@ -203,9 +205,10 @@ impl TraceConfig {
     /// # Errors
     ///
     /// If the configuration contradicts itself, the file cannot be created, or there is no memory
-    /// or place for another session. No file is left behind.
+    /// or place for another session. No file is left behind. If another session writes into that
+    /// file, as [`Session::to_file`] says.
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
-        self.record_into(path.as_ref(), |path| File::create(path))
+        self.record_into(path.as_ref(), TraceFile::create)
     }
 
     /// Records into the file at the configuration's [`output_path`](TraceConfig::output_path),
@@ -219,13 +222,13 @@ impl TraceConfig {
             Some(path) => PathBuf::from(path),
             None => return Err(Error::NoOutputPath),
         };
-        self.record_into(&path, |path| File::create_new(path))
+        self.record_into(&path, TraceFile::create_new)
     }
 
     fn record_into(
         mut self,
         path: &Path,
-        open: impl FnOnce(&Path) -> std::io::Result<File>,
+        open: impl FnOnce(&Path) -> Result<TraceFile, TryLockError>,
     ) -> Result<Session, Error> {
         if self.file_write_period_ms == 0 {
             self.file_write_period_ms = FILE_WRITE_PERIOD_MS;
@@ -235,10 +238,7 @@ impl TraceConfig {
         let (runtime, id) = (place.control.runtime(), place.control.id());
         // Last, so that an error before leaves an existing file alone.
         let writer = open(path)
-            .map_err(|source| Error::File {
-                path: path.to_owned(),
-                source,
-            })
+            .map_err(|error| Error::of_file(path, error))
             .and_then(|file| {
                 runtime.service().attach_output(id, TraceOutput::new(file));
                 FileWriter::start(runtime, id, waker).map_err(|source| {

@@ -1,6 +1,7 @@
 //! Snapshots of sessions.
 
-use std::fs::{self, File};
+use std::fs::{self, TryLockError};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -9,6 +10,7 @@ use crate::error::{Error, Refusal};
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
 use crate::service::{CloneRequest, CloneSource, ReceivedTrigger, SessionOwner, TraceOutput};
+use crate::trace_file::TraceFile;
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
 ///
@@ -119,13 +121,12 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// If that fails.
+    /// If that fails, or a session writes into that file: [`Error::FileInUse`].
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
-        fs::write(path, &self.trace).map_err(|source| Error::File {
-            path: path.to_owned(),
-            source,
-        })
+        let written = TraceFile::create(path)
+            .and_then(|mut file| file.write_all(&self.trace).map_err(TryLockError::Error));
+        written.map_err(|error| Error::of_file(path, error))
     }
 }
 
@@ -139,11 +140,8 @@ pub(super) fn write_snapshot(
     if !service.writes_into_file(session) {
         return Snapshot::of(runtime, session, None)?.write_to(path);
     }
-    let file_error = |source| Error::File {
-        path: path.to_owned(),
-        source,
-    };
-    let output = TraceOutput::new(File::create(path).map_err(file_error)?);
+    let file = TraceFile::create(path).map_err(|error| Error::of_file(path, error))?;
+    let output = TraceOutput::new(file);
     let clone =
         clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
             // An empty file is no trace. That it cannot be removed changes nothing.
@@ -151,7 +149,13 @@ pub(super) fn write_snapshot(
         })?;
     let written = service.write_into_file(clone);
     service.free(clone);
-    written.map(drop).map_err(file_error)
+    match written {
+        Ok(_) => Ok(()),
+        Err(source) => Err(Error::File {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 /// Clones a session, and waits until that is done.

@@ -46,6 +46,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 ///     .events(&TrackEventConfig::new().disable("noise"))
 ///     .directory(&folder)
 ///     .limit_files(5)
+///     .min_interval(Duration::from_secs(60)) // a second one of a name before that makes no file
 ///     .snapshot_on_panic()
 ///     .trigger("slow_request")
 ///     .start()?;
@@ -304,6 +305,10 @@ impl FlightRecorderBuilder {
         }
         let Some(mut config) = self.config.take() else {
             let ring_kib = self.ring_kib.unwrap_or(DEFAULT_RING_KIB);
+            if ring_kib == 0 {
+                let reason = "is 0: nothing could be recorded";
+                return Err(FlightError::invalid("at_most_kib", reason));
+            }
             let events = self.events.take().unwrap_or_default();
             let config = TraceConfig::new()
                 .buffer(BufferConfig::ring(ring_kib))

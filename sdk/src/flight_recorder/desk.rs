@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::forked_child;
 use crate::track_event::Track;
 
-/// Requests that the keeper has not seen.
+/// Requests that the keeper has not seen, besides those that may be the last: of these, one a name.
 pub(super) const WAITING_MAX: usize = 64;
 
 /// How long whoever asks waits for others that are asking. They need next to no time, unless one of
@@ -57,7 +57,8 @@ pub(super) struct Request {
     /// How far back it goes; as far as the recorder keeps, if it does not say.
     pub(super) before: Option<Duration>,
     pub(super) after: Duration,
-    /// Whether the process may end after it: it waits for a slow disk, where others are refused.
+    /// Whether the process may end after it: it waits for a slow disk and a busy keeper, where others
+    /// are refused.
     pub(super) is_last_word: bool,
     /// Where to write it, if not among the others.
     pub(super) path: Option<PathBuf>,
@@ -78,6 +79,14 @@ impl Request {
             is_last_word: false,
             path: None,
             saving: Pledge::new(),
+        }
+    }
+
+    /// The process or the recording ends.
+    pub(super) fn at_exit() -> Self {
+        Self {
+            is_last_word: true,
+            ..Self::new(EXIT)
         }
     }
 }
@@ -147,7 +156,7 @@ impl Desk {
         if books.has_stopped {
             return Answer::Refused(FlightError::Stopped, None);
         }
-        if books.waiting.len() >= WAITING_MAX {
+        if books.waiting.len() >= WAITING_MAX && !request.is_last_word {
             books.stats.note_failure(busy.clone());
             return Answer::Refused(busy, None);
         }
@@ -289,6 +298,25 @@ mod tests {
         assert_eq!(desk.stats().failed, 1);
         assert_eq!(desk.work(None, false).requests.len(), WAITING_MAX);
         assert!(matches!(ask(WAITING_MAX), Answer::Saving(_)));
+    }
+
+    #[test]
+    fn what_may_be_the_last_is_let_in_however_many_wait() {
+        let desk = Desk::new(Duration::ZERO);
+        for number in 0..=WAITING_MAX {
+            desk.ask(Request::new(&number.to_string()));
+        }
+        let panic = || Request {
+            is_last_word: true,
+            ..Request::new(PANIC)
+        };
+        let Answer::Saving(saving) = desk.ask(panic()) else {
+            panic!("refused");
+        };
+        // Others of its name are in its file, so that these have a limit, too.
+        assert!(matches!(desk.ask(panic()), Answer::Saving(other) if other.is_same(&saving)));
+        assert!(matches!(desk.ask(Request::at_exit()), Answer::Saving(_)));
+        assert_eq!(desk.work(None, false).requests.len(), WAITING_MAX + 2);
     }
 
     #[test]

@@ -36,6 +36,12 @@ pub enum FlightError {
         /// What the operating system says.
         source: Arc<io::Error>,
     },
+    /// A session or another recorder writes a trace into the file: name another one. What is in it
+    /// is left alone.
+    FileInUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// A thread could not be started.
     Thread(Arc<io::Error>),
     /// The signal cannot be waited for.
@@ -75,11 +81,20 @@ impl fmt::Display for FlightError {
             Self::Invalid { setting, reason } => write!(f, "flight recorder: {setting} {reason}"),
             Self::Session(source) => write!(f, "flight recorder: {source}"),
             Self::Directory { path, source } => {
-                write!(f, "the folder for snapshots {}: {source}", path.display())
+                write!(
+                    f,
+                    "the folder for snapshots {} cannot be made or read: {source}",
+                    path.display()
+                )
             }
             Self::File { path, source } => {
                 write!(f, "cannot write the snapshot {}: {source}", path.display())
             }
+            Self::FileInUse { path } => write!(
+                f,
+                "cannot write the snapshot {}: another session writes that file; name another one",
+                path.display()
+            ),
             Self::Thread(source) => {
                 write!(f, "cannot start a thread of the flight recorder: {source}")
             }
@@ -108,7 +123,11 @@ impl std::error::Error for FlightError {
             | Self::File { source, .. }
             | Self::Thread(source)
             | Self::Signal { source, .. } => Some(&**source),
-            Self::Invalid { .. } | Self::TooSoon { .. } | Self::Busy { .. } | Self::Stopped => None,
+            Self::Invalid { .. }
+            | Self::FileInUse { .. }
+            | Self::TooSoon { .. }
+            | Self::Busy { .. }
+            | Self::Stopped => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The files of snapshots: their names, and how many of them there may be.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use regex_lite::Regex;
 
 use super::error::FlightError;
+use crate::trace_file::TraceFile;
 
 /// How files are called, unless the builder is told.
 pub(super) const DEFAULT_PATTERN: &str = "flight-{name}-{time}-{pid}-{number}.pftrace";
@@ -106,7 +107,7 @@ impl Folder {
     pub(super) fn write(
         &self,
         snapshot: &str,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
     ) -> Result<PathBuf, FlightError> {
         write_whole(&self.path.join(self.names.next(snapshot)), write)
     }
@@ -145,24 +146,34 @@ impl Folder {
 /// a link leads to is written into.
 pub(super) fn write_to(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<PathBuf, FlightError> {
-    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        write_file(path, write).map_err(|source| file_error(path, source))?;
-        return Ok(path.to_owned());
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let file = TraceFile::create(path).map_err(|error| begin_error(path, error))?;
+            write_into(&file, write).map_err(|source| file_error(path, source))?;
+            Ok(path.to_owned())
+        }
+        _ => {
+            // A session that writes into it would go on in a file without a name.
+            let _replaced =
+                TraceFile::to_replace(path).map_err(|error| begin_error(path, error))?;
+            write_whole(path, write)
+        }
     }
-    write_whole(path, write)
 }
 
 /// Writes a file. It has its name only when it is complete.
 fn write_whole(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<PathBuf, FlightError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(PARTIAL_SUFFIX);
     let partial = PathBuf::from(partial);
-    match write_file(&partial, write).and_then(|()| fs::rename(&partial, path)) {
+    // Nobody else's until it has its name, or is gone.
+    let file = TraceFile::create(&partial).map_err(|error| begin_error(path, error))?;
+    match write_into(&file, write).and_then(|()| fs::rename(&partial, path)) {
         Ok(()) => Ok(path.to_owned()),
         Err(source) => {
             // What is incomplete is of no use. That it cannot be removed changes nothing.
@@ -172,13 +183,23 @@ fn write_whole(
     }
 }
 
-fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+fn write_into(
+    file: &File,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    write(&mut file)?;
-    file.flush()
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    out.flush()
+}
+
+/// Why a file could not be begun.
+fn begin_error(path: &Path, error: TryLockError) -> FlightError {
+    match error {
+        TryLockError::WouldBlock => FlightError::FileInUse {
+            path: path.to_owned(),
+        },
+        TryLockError::Error(source) => file_error(path, source),
+    }
 }
 
 fn file_error(path: &Path, source: io::Error) -> FlightError {

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::desk::{EXIT, PANIC};
 use super::saving::SavingSnapshot;
 
-/// Names that have an interval of their own. More than these share one.
+/// Names that have an interval of their own, besides those of panics and the end. More than these share
+/// one.
 const NAMES_MAX: usize = 64;
 
 /// What the names beyond the limit are filed under.
@@ -73,7 +75,8 @@ impl Limiter {
     }
 
     fn key<'n>(&self, name: &'n str) -> &'n str {
-        if self.last.len() < NAMES_MAX || self.last.contains_key(name) {
+        let is_last_word = [PANIC, EXIT].contains(&name);
+        if self.last.len() < NAMES_MAX || self.last.contains_key(name) || is_last_word {
             return name;
         }
         OTHERS
@@ -121,5 +124,17 @@ mod tests {
             .count();
         assert_eq!(granted, NAMES_MAX + 1);
         assert_eq!(limiter.last.len(), NAMES_MAX + 1);
+    }
+    #[test]
+    fn panics_and_the_end_share_no_interval_with_names_beyond_the_limit() {
+        let mut limiter = Limiter::default();
+        let names = (0..1_000).map(|number| format!("n{number}"));
+        for name in names.chain([PANIC.to_owned(), EXIT.to_owned()]) {
+            let saving = SavingSnapshot::new();
+            let admission = limiter.admit(&name, Instant::now(), INTERVAL, &saving);
+            if [PANIC, EXIT].contains(&name.as_str()) {
+                assert!(matches!(admission, Admission::Granted), "{admission:?}");
+            }
+        }
     }
 }

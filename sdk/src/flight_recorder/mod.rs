@@ -34,7 +34,7 @@ pub use signals::Signal;
 
 use crate::consumer::{InMemorySession, SessionControl};
 use crate::forked_child;
-use desk::{EXIT, Request};
+use desk::Request;
 use running::Running;
 
 /// Records into a ring all the time, and writes a file when something goes wrong: when the
@@ -186,7 +186,7 @@ impl FlightRecorder {
         let desk = &self.running.desk;
         if self.running.on_exit {
             // It is waited for below, with all others.
-            desk.ask(Request::new(EXIT));
+            desk.ask(Request::at_exit());
         }
         desk.stop();
         for thread in self.threads.drain(..) {

@@ -39,7 +39,8 @@ impl<'r> SnapshotRequest<'r> {
 
     /// Writes this file, which is created, or replaced if it exists, instead of one in the
     /// recorder's folder. A pipe or a device is written into. Neither the interval between snapshots
-    /// nor the number of files counts for it.
+    /// nor the number of files counts for it. A file that a session writes into is left alone:
+    /// [`FlightError::FileInUse`](crate::FlightError::FileInUse).
     pub fn to_file(mut self, path: impl AsRef<Path>) -> Self {
         self.request.path = Some(path.as_ref().to_owned());
         self

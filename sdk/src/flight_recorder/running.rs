@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::desk::{Answer, Desk, EXIT, PANIC, Request};
+use super::desk::{Answer, Desk, PANIC, Request};
 use crate::forked_child;
 use crate::process_hooks;
 use crate::track_event::Track;
@@ -142,7 +142,7 @@ extern "C" fn finish_all() {
     for recorder in &running {
         if recorder.on_exit {
             // Who waits for it waits below, for all of them.
-            recorder.desk.ask(Request::new(EXIT));
+            recorder.desk.ask(Request::at_exit());
         }
         recorder.desk.finish_early(started + recorder.patience);
     }

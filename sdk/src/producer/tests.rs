@@ -1,8 +1,8 @@
 //! Writers on several threads, little memory, packets of all sizes: what arrives is what was
 //! written, in order, and whatever does not arrive was counted.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
@@ -67,12 +67,17 @@ fn check_packet(packet: &[u8]) -> u64 {
 fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeService>) {
     let (arbiter, service) = setup.build();
     let writers_left = AtomicUsize::new(THREADS);
+    let all_write = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
                 for number in 0..PACKETS_PER_THREAD {
                     write_packet(&mut writer, number);
+                    if number == 0 {
+                        // With a chunk in its hand, if there was one.
+                        all_write.wait();
+                    }
                     if number % 97 == 0 {
                         writer.flush();
                     }

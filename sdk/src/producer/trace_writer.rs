@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protozero::{CompactValue, Message, StreamWriter, Writer};
+use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, StreamWriter, Writer};
 
 use super::arbiter::Arbiter;
 use super::chunk_source::{
@@ -131,8 +131,7 @@ impl TraceWriter {
     /// This is the fastest way for packets of at most 126 bytes.
     #[inline]
     pub fn write_packet(&mut self, fields: &[u8]) {
-        let is_compact = (1..=COMPACT_MAX_BYTES).contains(&fields.len());
-        let is_written = is_compact
+        let is_written = is_compact(fields.len())
             && write_whole_packet(&mut self.stream, |stream| {
                 stream.append_delimited(fields).then_some(fields.len())
             });
@@ -141,18 +140,33 @@ impl TraceWriter {
         }
     }
 
-    /// Writes a packet of 1 to 126 bytes that `put` puts together, if the chunk has room for it.
-    /// Returns whether it did. It did nothing if `put` returned false, or put more.
+    /// Writes a packet of 1 to 126 bytes that `put` puts together. Returns whether it did: it does
+    /// nothing if `put` returns false, or puts more. That may be called twice.
     #[inline(always)]
-    pub(crate) fn write_packet_by(
-        &mut self,
-        put: impl FnOnce(&mut CompactValue<'_>) -> bool,
-    ) -> bool {
-        write_whole_packet(&mut self.stream, |stream| {
+    pub(crate) fn write_packet_by(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
+        let mut does_fit = true;
+        let is_written = write_whole_packet(&mut self.stream, |stream| {
             stream.append_delimited_by(|packet| {
-                put(packet) && (1..=COMPACT_MAX_BYTES).contains(&packet.len())
+                does_fit = put(packet) && is_compact(packet.len());
+                does_fit
             })
-        })
+        });
+        is_written || (does_fit && self.write_packet_across(put))
+    }
+
+    /// The same where the chunk has no room, or not enough: what is put together is the same there.
+    #[cold]
+    #[inline(never)]
+    fn write_packet_across(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
+        let mut memory = [0; DELIMITED_ROOM_BYTES];
+        let mut stream = FixedSource::stream(&mut memory);
+        let put = |packet: &mut CompactValue<'_>| put(packet) && is_compact(packet.len());
+        let len = stream.append_delimited_by(put);
+        drop(stream);
+        let packet = len.and_then(|len| memory.get(1..=len));
+        packet
+            .map(|packet| self.write_packet_slow(packet))
+            .is_some()
     }
 
     #[cold]
@@ -230,6 +244,12 @@ impl TraceWriter {
         self.stream.release_range();
         self.stream.source_mut().return_chunk();
     }
+}
+
+/// Whether a packet of so many bytes can be written in one go.
+#[inline(always)]
+const fn is_compact(len: usize) -> bool {
+    len >= 1 && len <= COMPACT_MAX_BYTES
 }
 
 impl Drop for TraceWriter {

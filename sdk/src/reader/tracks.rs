@@ -157,6 +157,15 @@ impl TrackTable {
         names.text(name)
     }
 
+    /// A track in a message: `track "main" (77)`, or `track 77` if nothing has named it.
+    pub(super) fn label(&self, id: TrackId, names: &NameTable) -> String {
+        let uuid = self.track(id).uuid;
+        match self.title(id, names) {
+            "" => format!("track {uuid}"),
+            title => format!("track {title:?} ({uuid})"),
+        }
+    }
+
     /// A track and those above it, innermost first. At most [`TrackTable::PARENTS_MAX`].
     pub fn ancestry(&self, id: TrackId) -> impl Iterator<Item = (TrackId, &Track)> {
         std::iter::successors(Some(id), |id| self.track(*id).parent)

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 
+use crate::trace_file::TraceFile;
+
 /// A trace file that is being written.
 #[derive(Debug)]
 pub(crate) struct TraceOutput {
-    file: File,
+    file: TraceFile,
     /// What goes before everything else.
     start: Option<WrittenPart>,
     written_bytes: u64,
@@ -41,7 +43,7 @@ impl From<io::Error> for Refused {
 }
 
 impl TraceOutput {
-    pub(crate) fn new(file: File) -> Self {
+    pub(crate) fn new(file: TraceFile) -> Self {
         Self {
             file,
             start: None,
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(packet_ends(&batch).collect::<Vec<_>>(), [4, 6, 9]);
         for (limit, fitting) in [(0, 9), (10, 9), (9, 6), (6, 4), (4, 0)] {
             let (path, file) = temporary_file("limit");
-            let mut output = TraceOutput::new(file).with_limits(limit, false);
+            let mut output = TraceOutput::new(file.into()).with_limits(limit, false);
             match output.write(&batch) {
                 Ok(()) => assert_eq!(fitting, 9, "limit {limit}"),
                 Err(Refused::Full { written }) => assert_eq!(written, fitting, "limit {limit}"),
@@ -187,14 +189,14 @@ mod tests {
     #[test]
     fn a_copy_begins_with_what_was_written_when_it_was_asked_for() {
         let (path, file) = temporary_file("source");
-        let mut source = TraceOutput::new(file);
+        let mut source = TraceOutput::new(file.into());
         source.write(&[0x0a, 1, 7]).expect("written");
         let part = source.written_part().expect("a part");
         source.write(&[0x0a, 0]).expect("written");
         std::fs::remove_file(&path).expect("removed, which changes nothing");
 
         let (path, file) = temporary_file("copy");
-        let mut copy = TraceOutput::new(file).starting_with(part);
+        let mut copy = TraceOutput::new(file.into()).starting_with(part);
         copy.begin_pass().expect("copied");
         copy.write(&[0x0a, 1, 8]).expect("written");
         copy.begin_pass().expect("nothing to do");

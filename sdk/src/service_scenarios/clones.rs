@@ -272,7 +272,7 @@ fn a_clone_of_a_session_without_a_file_ignores_the_file_that_it_is_given() {
     let session = world.session(config());
     write(&mut producer.writer("ds"), "cloned");
     let path = std::env::temp_dir().join(format!("tracezero-clone-{}", std::process::id()));
-    let output = TraceOutput::new(File::create(&path).unwrap());
+    let output = TraceOutput::new(File::create(&path).unwrap().into());
     let clone = world
         .begin_clone_into(CloneSource::Id(session.id), 0, None, Some(output))
         .finish()

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -327,7 +328,10 @@ fn a_buffer_that_fills_as_fast_as_it_is_read_leaves_time_for_the_next_one() {
         .write_into_file();
     // A file that takes no more than is read from it, so that the test goes on with it.
     let (mut pipe, end) = std::io::pipe().unwrap();
-    let session = world.file_session(config, TraceOutput::new(OwnedFd::from(end).into()));
+    let session = world.file_session(
+        config,
+        TraceOutput::new(File::from(OwnedFd::from(end)).into()),
+    );
     write(&mut producer.writer("quiet"), "seldom");
     let mut busy = producer.writer("busy");
     let mut write_much = move || (0..128).for_each(|_| write(&mut busy, &"x".repeat(1000)));

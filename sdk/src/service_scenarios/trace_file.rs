@@ -25,7 +25,7 @@ impl TraceFile {
 
     /// The file, created.
     pub(super) fn output(&self) -> TraceOutput {
-        TraceOutput::new(File::create_new(&self.path).unwrap())
+        TraceOutput::new(File::create_new(&self.path).unwrap().into())
     }
 
     /// What is in the file by now.

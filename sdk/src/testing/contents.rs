@@ -13,7 +13,7 @@ const THIS_THREAD: &str = "this thread";
 
 /// An event as it was read.
 pub(super) struct RawEvent {
-    timestamp_ns: u64,
+    pub(super) timestamp_ns: u64,
     track: TrackId,
     kind: EventKind,
     pub(super) name: String,
@@ -138,7 +138,11 @@ impl Contents {
                 life.end_ns.is_none() && life.name == raw.name
             };
             let life = match self.tracks[track].is_thread && kind == Kind::Span {
-                true => lives.of_poll(&raw).find(is_life),
+                true => lives.of_poll(&raw).find(is_life).or_else(|| {
+                    let is_unpolled = |life: &usize| self.events[*life].polls.is_empty();
+                    let mut lives = lives.of_first_poll(&raw);
+                    lives.find(|life| is_unpolled(life) && is_life(life))
+                }),
                 false => None,
             };
             if raw.kind == EventKind::SliceBegin && !self.tracks[track].is_thread {

@@ -1,7 +1,9 @@
 //! The spans of futures, and their polls.
 //!
 //! The span of a future, its *life*, is a slice on a track that is no thread's; each of its polls is a
-//! slice of the same name on a thread. A flow that begins with the life goes through all of them.
+//! slice of the same name on a thread. A flow that begins with the life goes through all of them, but
+//! for the first poll of some: nobody knew then that there would be more. Such a life begins right before
+//! its first poll, by a nanosecond.
 
 use std::collections::HashMap;
 use std::mem;
@@ -16,6 +18,8 @@ use crate::reader::{TrackKind, TrackTable};
 pub(super) struct Lives {
     /// The newest, by the flows that began with them.
     begun: HashMap<u64, usize>,
+    /// Those that begin now or began right before, with their times.
+    fresh: Vec<(u64, usize)>,
 }
 
 impl Lives {
@@ -23,12 +27,26 @@ impl Lives {
     pub(super) fn add(&mut self, begin: &RawEvent, index: usize) {
         self.begun
             .extend(begin.flows.iter().map(|&flow| (flow, index)));
+        let now_ns = begin.timestamp_ns;
+        self.fresh
+            .retain(|(begun_ns, _)| now_ns.saturating_sub(*begun_ns) <= 1);
+        if !begin.flows.is_empty() {
+            self.fresh.push((now_ns, index));
+        }
     }
 
     /// Those of which a slice on a thread may be a poll.
     pub(super) fn of_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
         let flows = begin.flows.iter();
         flows.filter_map(|flow| self.begun.get(flow).copied())
+    }
+
+    /// Those of which a slice on a thread may be the first poll, which has no flow.
+    pub(super) fn of_first_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
+        let fresh = self.fresh.iter().filter(|_| begin.flows.is_empty());
+        let right_before =
+            fresh.filter(|(begun_ns, _)| begin.timestamp_ns.checked_sub(*begun_ns) == Some(1));
+        right_before.map(|(_, index)| *index)
     }
 }
 

@@ -130,6 +130,15 @@ impl Site {
             _ => FieldKind::Argument,
         };
         let names: Vec<_> = metadata.fields().iter().map(|field| field.name()).collect();
+        let fields: Box<[FieldKind]> = names.iter().map(|name| kind(name)).collect();
+        // A place is no name: it is in the source location. `error`, for one, is what `instrument` makes.
+        let is_nameless = is_event && !is_log && !has_own_name && !names.contains(&"message");
+        let first_argument = || {
+            let is_argument = |kind: &FieldKind| matches!(kind, FieldKind::Argument);
+            names.get(fields.iter().position(is_argument)?).copied()
+        };
+        let name = is_nameless.then(first_argument).flatten();
+        let name = name.unwrap_or(metadata.name());
         let origin = Origin {
             file: metadata.file().unwrap_or(""),
             line: metadata.line().unwrap_or(0),
@@ -140,10 +149,10 @@ impl Site {
             address,
             index,
             is_log,
-            fields: names.iter().map(|name| kind(name)).collect(),
+            fields,
             ..Self::with_names(
                 metadata.target(),
-                metadata.name(),
+                name,
                 names,
                 origin,
                 is_event.then_some(*metadata.level()),

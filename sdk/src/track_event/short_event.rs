@@ -57,6 +57,7 @@ impl ShortEvent<'_, '_> {
     }
 
     /// Puts arguments that were encoded before. Returns whether they fit.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
     pub(super) fn put_encoded_args(&mut self, args: &[u8]) -> bool {
         // Without names the session wants no arguments.

@@ -1,7 +1,7 @@
 //! How captures end, and what becomes of threads that go on.
 
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -11,27 +11,45 @@ use tracezero::{instant, span};
 
 #[test]
 fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
+    const WRITERS: usize = 4;
+    /// So many of each writer are in the trace at least, and so many more are not.
+    const SPANS: u64 = 1_000;
+    /// Writers are slow from then on, so that the ring holds all, however late it ends.
+    const FAST_SPANS: u64 = 10_000;
     let stop = Arc::new(AtomicBool::new(false));
+    let written: Arc<[AtomicU64; WRITERS]> = Arc::default();
+    // Relaxed, here and in the writers: nothing is handed over by it.
+    let counts = || (*written).each_ref().map(|it| it.load(Ordering::Relaxed));
+    let wait_for_more_than = |before: [u64; WRITERS]| {
+        while !counts()
+            .iter()
+            .zip(before)
+            .all(|(now, then)| *now > then + SPANS)
+        {
+            thread::yield_now();
+        }
+    };
     let capture = capture();
-    let writers: Vec<_> = (0..4)
-        .map(|_| {
-            let stop = Arc::clone(&stop);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
             capture.spawn(move || {
-                let mut count = 0_u64;
-                // Relaxed: nothing is handed over by it.
                 while !stop.load(Ordering::Relaxed) {
+                    let count = written[writer].fetch_add(1, Ordering::Relaxed);
                     let _span = span!("test", "write", count = count);
-                    count += 1;
+                    if count > FAST_SPANS {
+                        thread::sleep(Duration::from_micros(100));
+                    }
                 }
                 // The capture is over, and the guard still there.
                 CaptureHandle::current()
             })
         })
         .collect();
-    thread::sleep(Duration::from_millis(20));
+    wait_for_more_than([0; WRITERS]);
     let trace = capture.finish();
     instant!("test", "after");
-    thread::sleep(Duration::from_millis(5));
+    wait_for_more_than(counts());
     // Relaxed: as above.
     stop.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -40,7 +58,7 @@ fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
     // A thread may be in the middle of a packet when the capture ends.
     let losses = trace.report().unwrap().losses;
     assert_eq!(losses.total(), losses.unfinished, "{losses}");
-    trace.span("write").at_least(1);
+    trace.span("write").at_least(WRITERS * SPANS as usize);
     trace.instant("after").never();
 }
 

@@ -9,7 +9,9 @@ use tracezero::{
     instant,
 };
 
-use super::probe::{Callback, Probe, act_in, alone, note, notes, numbers, recording};
+use super::probe::{
+    Callback, Probe, START_PATIENCE, act_in, alone, note, notes, numbers, recording,
+};
 
 #[test]
 fn an_instance_is_set_up_started_flushed_stopped_and_dropped() -> Result<(), Error> {
@@ -152,6 +154,7 @@ fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Re
     let session = InMemorySession::start()?;
     let threads = [(); 4].map(|()| {
         thread::spawn(|| {
+            let started = Instant::now();
             Late::trace(|cx| {
                 cx.packet(|packet| {
                     packet.for_testing(|event| {
@@ -159,12 +162,15 @@ fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Re
                     });
                 });
             });
+            started.elapsed() < START_PATIENCE
         })
     });
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    assert_eq!(numbers(&session.finish().0), [5; 4]);
+    let in_time = threads.map(|thread| thread.join().unwrap());
+    let in_time = in_time.into_iter().filter(|it| *it).count();
+    let numbers = numbers(&session.finish().0);
+    assert!(numbers.iter().all(|number| *number == 5));
+    // All of them, unless one was kept from running while the others waited for it.
+    assert!((in_time.max(1)..=4).contains(&numbers.len()), "{numbers:?}");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use protozero::HeapBuffered;
 use tracezero::protos::{DataSourceConfig as ConfigMessage, TraceDecoder};
@@ -39,6 +40,10 @@ type Act = fn(&str);
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// How long at most whoever reaches a data source first waits for other threads that start it. What it
+/// traces after that may be in no session yet.
+pub const START_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Sessions are of the whole process, and so is the plan.
 pub fn alone() -> MutexGuard<'static, ()> {

@@ -13,13 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
 use tracezero::{FlightError, FlightRecorder, FlightRecorderBuilder, Signal, instant};
 
-use crate::trace::{Folder, record};
+use crate::trace::{Folder, PATIENCE, record};
 
 /// Names the folder that a process of its own saves into.
 const FOLDER: &str = "TRACEZERO_TEST_FOLDER";
-
-/// Longer than anything takes that does not hang.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A recorder that nobody drops.
 static RECORDER: OnceLock<FlightRecorder> = OnceLock::new();
@@ -48,7 +45,8 @@ fn run_by(mut program: Command, role: &str, folder: &Folder) -> ExitStatus {
 /// A recorder of this process, if it is one that `run` has started.
 fn recorder_of_process() -> Option<FlightRecorderBuilder> {
     let folder = PathBuf::from(env::var_os(FOLDER)?);
-    Some(FlightRecorder::builder().at_most_kib(256).directory(folder))
+    let builder = FlightRecorder::builder().at_most_kib(256);
+    Some(builder.patience(PATIENCE).directory(folder))
 }
 
 #[test]

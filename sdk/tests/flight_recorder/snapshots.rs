@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tracezero::{BufferConfig, FlightRecorder, TraceConfig, activate_trigger, span};
 
-use crate::trace::{Folder, Trace, record};
+use crate::trace::{Folder, Trace, record, within};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -161,16 +161,8 @@ fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_me
     let recorder = folder.recorder().start().unwrap();
     (0..1_000).for_each(record);
     let window = recorder.around("slow", HOUR, HOUR).save_in_background();
-    // What came before is put aside when the request is served.
-    while recorder
-        .control()
-        .stats()
-        .sequences
-        .iter()
-        .all(|it| it.read == 0)
-    {
-        thread::yield_now();
-    }
+    // What came before is put aside when the request is served, which is before the next one is.
+    recorder.snapshot("served").save().unwrap();
     (1_000..LAPS).for_each(record);
     drop(recorder);
     let trace = Trace::of(&window.wait().unwrap());
@@ -190,12 +182,18 @@ fn a_window_ends_when_its_time_is_over() {
     let recorder = folder.recorder().start().unwrap();
     record(1);
     let after = Duration::from_millis(100);
-    let started = Instant::now();
-    let window = recorder.around("slow", HOUR, after).save_in_background();
-    record(2);
+    let mut last = 1;
+    let (started, window) = within(after, || {
+        last += 1;
+        let started = Instant::now();
+        let request = recorder.around(&format!("slow {last}"), HOUR, after);
+        let window = request.save_in_background();
+        record(last);
+        (started, window)
+    });
     let trace = Trace::of(&window.wait().unwrap());
     assert!(started.elapsed() >= after);
-    assert_eq!(trace.numbers(), [1, 2]);
+    assert_eq!(trace.numbers(), Vec::from_iter(1..=last));
 }
 
 #[test]
@@ -232,22 +230,26 @@ const HALF: Duration = Duration::from_millis(1_500);
 fn what_is_older_than_asked_is_left_out_to_the_second() {
     let folder = Folder::new("keep");
     let recorder = folder.recorder().keep(HALF).start().unwrap();
-    thread::scope(|scope| {
-        // A thread that goes on, and one that does not.
-        scope.spawn(|| record(1));
-        scope.spawn(|| {
-            record(2);
-            thread::sleep(2 * HALF);
-            record(3);
-        });
+    // A thread that does not go on, and one that does.
+    thread::spawn(|| record(1)).join().unwrap();
+    record(2);
+    thread::sleep(2 * HALF);
+    let mut last = 2;
+    let kept = within(HALF, || {
+        last += 1;
+        record(last);
+        recorder
+            .snapshot(&format!("kept {last}"))
+            .save_in_background()
     });
-    let kept = Trace::of(&recorder.snapshot("kept").save().unwrap());
-    assert_eq!(kept.numbers(), [3]);
+    let kept = Trace::of(&kept.wait().unwrap());
+    assert_eq!(kept.numbers().last(), Some(&last));
+    assert!(kept.numbers().iter().all(|number| *number > 2));
     assert_eq!(kept.unreadable, 0);
     let longer = recorder.snapshot("longer").before(HOUR);
     let longer = Trace::of(&longer.save().unwrap());
     // It is only what a snapshot has that says nothing else.
-    assert_eq!(longer.numbers(), [1, 2, 3]);
+    assert_eq!(longer.numbers(), Vec::from_iter(1..=last));
 }
 
 #[test]
@@ -256,15 +258,22 @@ fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
     let recorder = folder.recorder().start().unwrap();
     record(1);
     thread::sleep(2 * HALF);
-    {
-        let _span = span!("test", "goes on");
-        record(2);
-    }
-    let short = recorder.snapshot("short").before(HALF);
-    let short = Trace::of(&short.save().unwrap());
-    assert_eq!((short.numbers(), short.unreadable), (vec![2], 0));
+    let mut last = 1;
+    let short = within(HALF, || {
+        last += 1;
+        {
+            let _span = span!("test", "goes on");
+            record(last);
+        }
+        let request = recorder.snapshot(&format!("short {last}"));
+        request.before(HALF).save_in_background()
+    });
+    let short = Trace::of(&short.wait().unwrap());
+    assert_eq!(short.numbers().last(), Some(&last));
+    assert!(short.numbers().iter().all(|number| *number > 1));
+    assert_eq!(short.unreadable, 0);
     let all = Trace::of(&recorder.snapshot("all").save().unwrap());
-    assert_eq!(all.numbers(), [1, 2]);
+    assert_eq!(all.numbers(), Vec::from_iter(1..=last));
 }
 
 #[test]
@@ -273,7 +282,7 @@ fn a_trigger_saves_what_led_up_to_it() {
     let recorder = folder
         .recorder()
         .trigger("slow_request")
-        .trigger_around("late_answer", HOUR, Duration::from_millis(100))
+        .trigger_around("late_answer", HOUR, HOUR)
         .start()
         .unwrap();
     record(1);

@@ -4,17 +4,22 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::{Data, SequenceFlags};
 use tracezero::reader::{Finding, Level, check};
 use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
 
+/// Longer than anything takes that does not hang.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Sessions are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A folder that is empty at first, while no other test of this process records.
+/// A folder of this process that is empty at first, while no other test of the process records. It stays
+/// there if the test fails.
 pub struct Folder {
     pub path: PathBuf,
     _alone: MutexGuard<'static, ()>,
@@ -25,7 +30,8 @@ impl Folder {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("flight")
-            .join(name);
+            .join(format!("{name}-{}", process::id()));
+        // It may be there from a process with the same id.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self {
@@ -34,11 +40,13 @@ impl Folder {
         }
     }
 
-    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked.
+    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked, however slow
+    /// the machine is.
     pub fn recorder(&self) -> FlightRecorderBuilder {
         FlightRecorder::builder()
             .at_most_kib(256)
             .min_interval(Duration::ZERO)
+            .patience(PATIENCE)
             .directory(&self.path)
     }
 
@@ -57,6 +65,26 @@ impl Folder {
         let files = self.files();
         assert_eq!(files.len(), 1, "{files:?}");
         Trace::of(&self.path.join(&files[0]))
+    }
+}
+
+/// Does `work` anew until it took less than `limit`: where a thread was kept from running meanwhile, it
+/// says nothing.
+pub fn within<R>(limit: Duration, mut work: impl FnMut() -> R) -> R {
+    loop {
+        let started = Instant::now();
+        let result = work();
+        if started.elapsed() < limit {
+            return result;
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 

@@ -39,7 +39,7 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
         recorder().file_name("crash.pftrace"),
         "file_name \"crash.pftrace\"",
     );
-    refused(recorder().at_most_kib(0), "buffers[0]");
+    refused(recorder().at_most_kib(0), "at_most_kib is 0");
     refused(
         recorder().config(ring()),
         "config stands beside at_most_kib",
@@ -61,10 +61,12 @@ fn a_folder_that_cannot_be_made_is_named() {
     fs::write(&file, "").unwrap();
     let path = file.join("below");
     let outcome = FlightRecorder::builder().directory(&path).start();
-    let Err(FlightError::Directory { path: culprit, .. }) = outcome else {
+    let Err(FlightError::Directory { path: culprit, .. }) = &outcome else {
         panic!("{outcome:?}");
     };
-    assert_eq!(culprit, path);
+    assert_eq!(culprit, &path);
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("below cannot be made"), "{text}");
     let made = folder.path.join("made/here");
     let recorder = FlightRecorder::builder().directory(&made).start().unwrap();
     assert!(made.is_dir());

@@ -28,7 +28,7 @@ fn an_end_without_a_begin() {
     let defaults = defaults.and_then(|defaults| defaults.message(field::TRACK_EVENT));
     let track = defaults.and_then(|defaults| defaults.number(event::TRACK_UUID));
     let words = format!(
-        "an end on track {} without a begin",
+        "an end on track \"short\" ({}) without a begin",
         track.expect("a track")
     );
     assert_error(&trace, packet, Rule::Nesting, &words);
@@ -43,7 +43,10 @@ fn a_slice_without_an_end() {
     let defaults = trace.packets[trace.start(packet)].message(field::DEFAULTS);
     let defaults = defaults.and_then(|defaults| defaults.message(field::TRACK_EVENT));
     let track = defaults.and_then(|defaults| defaults.number(event::TRACK_UUID));
-    let words = format!("\"answer\" on track {} has no end", track.expect("a track"));
+    let words = format!(
+        "\"answer\" on track \"answering\" ({}) has no end",
+        track.expect("a track")
+    );
     assert_finding(&trace, packet, Level::Note, Rule::Nesting, &words);
 }
 

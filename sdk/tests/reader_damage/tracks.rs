@@ -25,7 +25,7 @@ fn a_track_under_one_that_is_not_described() {
     trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
         descriptor.set(PARENT_UUID, Content::Varint(4711));
     });
-    let words = format!("track {lane} is under track 4711, which has no descriptor");
+    let words = format!("track \"lane\" ({lane}) is under track 4711, which has no descriptor");
     assert_error(&trace, packet, Rule::TrackTree, &words);
 }
 
@@ -37,7 +37,7 @@ fn a_track_above_itself() {
     trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
         descriptor.set(PARENT_UUID, Content::Varint(lane));
     });
-    let words = format!("track {lane} is above itself");
+    let words = format!("track \"lane\" ({lane}) is above itself");
     assert_error(&trace, packet, Rule::TrackTree, &words);
 }
 
@@ -57,8 +57,9 @@ fn a_track_under_more_tracks_than_are_looked_at() {
             descriptor.set(PARENT_UUID, Content::Varint(1000 + number as u64));
         });
     }
-    let words =
-        format!("track {lane} is under 63 tracks or more, of which only those are looked at");
+    let words = format!(
+        "track \"lane\" ({lane}) is under 63 tracks or more, of which only those are looked at"
+    );
     let found = findings(&trace.encode());
     assert!(
         found.iter().any(|finding| finding.text == words),
@@ -99,7 +100,7 @@ fn a_value_on_a_track_that_is_no_counter() {
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.set(event::TRACK_UUID, Content::Varint(lane));
     });
-    let words = format!("a value on track {lane}, which is no counter");
+    let words = format!("a value on track \"lane\" ({lane}), which is no counter");
     assert_error(&trace, packet, Rule::Counter, &words);
 }
 
@@ -111,7 +112,7 @@ fn an_instant_on_the_track_of_a_counter() {
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.set(event::TRACK_UUID, Content::Varint(counter));
     });
-    let words = format!("a slice or an instant on track {counter}, which is a counter");
+    let words = format!("a slice or an instant on track \"queue\" ({counter}), which is a counter");
     assert_error(&trace, packet, Rule::Counter, &words);
 }
 

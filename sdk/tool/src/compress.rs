@@ -8,6 +8,7 @@ use crate::error::ToolError;
 use crate::output::{OutputFile, refuse_input};
 use crate::packets::Packets;
 use crate::trace_file::{Packing, TraceFile};
+use crate::units::{bytes, plural};
 
 /// Compresses a trace
 ///
@@ -81,6 +82,8 @@ fn copy(
     while packets.next()?.is_some() {
         trace.write_frame(packets.last_frame())?;
     }
-    trace.finish()?;
+    let count = plural(trace.packets(), "packet");
+    let (before, after) = (bytes(packets.read_bytes()), bytes(trace.finish()?));
+    eprintln!("{count}, {before} to {after}");
     Ok(packets.finish())
 }

@@ -67,6 +67,7 @@ impl FileId {
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     out: BufWriter<Target>,
+    written_bytes: u64,
     path: PathBuf,
     /// Where it is written until then. `None` for the standard output, and for devices and pipes.
     unfinished: Option<Unfinished>,
@@ -96,6 +97,7 @@ impl OutputFile {
         };
         Ok(Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, target),
+            written_bytes: 0,
             path: path.to_owned(),
             unfinished,
         })
@@ -112,20 +114,22 @@ impl OutputFile {
         }
     }
 
-    /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> Result<(), ToolError> {
+    /// Gives the file its name; returns its size in bytes.
+    pub(crate) fn finish(mut self) -> Result<u64, ToolError> {
         let flushed = self.out.flush();
         flushed.map_err(|source| self.failed(source))?;
         if let Some(unfinished) = &self.unfinished {
             fs::rename(&unfinished.0, &self.path).map_err(|source| self.failed(source))?;
         }
-        Ok(())
+        Ok(self.written_bytes)
     }
 }
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+        let count = self.out.write(bytes)?;
+        self.written_bytes += count as u64;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

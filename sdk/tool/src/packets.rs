@@ -58,6 +58,11 @@ impl Packets {
         self.reader.last_frame()
     }
 
+    /// How much of the file has been read.
+    pub(crate) const fn read_bytes(&self) -> u64 {
+        self.reader.offset()
+    }
+
     /// Says what else was damaged, and whether anything was.
     pub(crate) fn finish(self) -> Outcome {
         self.damages.finish()

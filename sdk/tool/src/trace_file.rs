@@ -78,7 +78,8 @@ impl TraceFile {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), ToolError> {
+    /// Completes the file; returns its size in bytes.
+    pub(crate) fn finish(mut self) -> Result<u64, ToolError> {
         if !self.bundle.is_empty() {
             self.write_bundle()?;
         }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -119,15 +119,19 @@ fn the_clock_changes_while_threads_trace_and_their_events_stay_in_order() {
     };
     let session = InMemorySession::start().unwrap();
     let is_over = AtomicBool::new(false);
+    let all_trace = Barrier::new(3);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                drop(span!("clocks", "span"));
+                all_trace.wait();
                 while !is_over.load(Ordering::Relaxed) {
                     let _span = span!("clocks", "span");
                     thread::sleep(Duration::from_micros(20));
                 }
             });
         }
+        all_trace.wait();
         for _ in 0..100 {
             Clock::Boottime.use_for_events().unwrap();
             thread::sleep(Duration::from_millis(1));

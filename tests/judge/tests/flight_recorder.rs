@@ -116,9 +116,11 @@ fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
         threads.map(|thread| thread.join().unwrap())
     });
     let wanted = Duration::from_millis(500);
-    let asked_ns = clock::now_ns();
     let request = recorder.snapshot("cut").before(wanted);
-    let verdict = judged(&request.save().unwrap(), Options::default());
+    let saving = request.save_in_background();
+    // Afterwards: what is wanted then was wanted when it was asked for, too.
+    let asked_ns = clock::now_ns();
+    let verdict = judged(&saving.wait().unwrap(), Options::default());
     let rounds = rounds_by_sequence(&verdict);
     for numbers in rounds.values() {
         let first = numbers[0];
@@ -160,7 +162,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn alone(name: &str) -> (MutexGuard<'static, ()>, PathBuf) {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("flight")
+        .join("judged_flight")
         .join(name);
     let _ = fs::remove_dir_all(&folder);
     (guard, folder)

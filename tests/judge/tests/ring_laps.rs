@@ -108,7 +108,9 @@ fn record(number: i64) {
 /// from their events. Returns how many sequences there are.
 fn check_rounds(verdict: &Verdict, rounds: i64) -> usize {
     let tracks = Tracks::of(verdict);
-    let sequences: BTreeSet<_> = verdict.events.iter().map(|it| it.sequence_id).collect();
+    // Of any other, less than its last round is left.
+    let outers = verdict.events_named("outer");
+    let sequences: BTreeSet<_> = outers.map(|event| event.sequence_id).collect();
     for &sequence in &sequences {
         let named = |name: &'static str| {
             let of_sequence = |event: &&Event| event.sequence_id == sequence;

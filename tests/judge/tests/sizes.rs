@@ -15,11 +15,15 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use perfetto_protos::trace_packet::TracePacket;
 use protobuf::Message as _;
 use protozero::{Decoder, Value};
 use tracezero::{InMemorySession, span};
+
+/// Sessions are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const SPANS: usize = 20_000;
 const TIMESTAMP: u32 = 8;
@@ -29,6 +33,7 @@ const SEQUENCE_FLAGS: u32 = 13;
 
 #[test]
 fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let session = InMemorySession::start().unwrap();
     for _ in 0..SPANS {
         let _span = span!("sizes", "span");
@@ -96,4 +101,30 @@ fn fields(message: &[u8]) -> Vec<Field<'_>> {
         start = fields.offset();
     }
     all
+}
+
+#[test]
+fn arguments_take_the_same_bytes_wherever_their_event_stands() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let session = InMemorySession::start().unwrap();
+    for _ in 0..SPANS {
+        let _span = span!(
+            "sizes",
+            "with arguments",
+            number = 7,
+            text = "sixteen bytes .."
+        );
+    }
+    let (trace, _) = session.finish();
+    let mut sizes = BTreeMap::<usize, usize>::new();
+    for packet in fields(&trace) {
+        let decoded = TracePacket::parse_from_bytes(packet.content).unwrap();
+        if !decoded.track_event().debug_annotations.is_empty() && decoded.interned_data.is_none() {
+            let event = fields(packet.content);
+            let event = event.iter().find(|field| field.number == TRACK_EVENT);
+            *sizes.entry(event.unwrap().size_bytes).or_default() += 1;
+        }
+    }
+    // Tag and length, type, category and name; a number, 6 bytes; a text, 6 more than it has.
+    assert_eq!(sizes, BTreeMap::from([(8 + 6 + 22, SPANS - 1)]));
 }

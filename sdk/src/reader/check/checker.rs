@@ -151,7 +151,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             Record::Track(record) => {
                 let report = &mut self.report;
                 self.tracks
-                    .described(&record, reader.tracks(), &mut |finding| {
+                    .described(&record, reader.tracks(), reader.names(), &mut |finding| {
                         report.add(&finding);
                     });
             }
@@ -282,8 +282,13 @@ impl<F: FnMut(&Finding)> Checker<F> {
         let report = &mut self.report;
         let mut add = |finding: Finding| report.add(&finding);
         self.tracks.event(event, &mut add);
-        self.nesting
-            .event(&event.head(), event.tracks(), has_losses, &mut add);
+        self.nesting.event(
+            &event.head(),
+            event.tracks(),
+            event.names(),
+            has_losses,
+            &mut add,
+        );
     }
 
     fn fault(&mut self, at: At, fault: Fault) {
@@ -439,7 +444,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         let has_losses = self.has_losses;
         let report = &mut self.report;
         let mut add = |finding: Finding| report.add(&finding);
-        self.tracks.finish(tracks, &mut add);
+        self.tracks.finish(tracks, reader.names(), &mut add);
         self.nesting
             .finish(tracks, reader.names(), has_losses, &mut add);
         for (id, flow) in self.flows.singles() {

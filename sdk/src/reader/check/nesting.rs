@@ -24,6 +24,7 @@ impl Nesting {
         &mut self,
         event: &EventHead,
         tracks: &TrackTable,
+        names: &NameTable,
         has_losses: bool,
         report: &mut impl FnMut(Finding),
     ) {
@@ -34,7 +35,7 @@ impl Nesting {
         if !is_slice {
             return;
         }
-        self.time_order(event, tracks, report);
+        self.time_order(event, tracks, names, report);
         let Self {
             order,
             slices,
@@ -42,7 +43,7 @@ impl Nesting {
             ..
         } = self;
         order.add(event, tracks, |event| {
-            *lost_begins += pair(slices, event, tracks, has_losses, report);
+            *lost_begins += pair(slices, event, tracks, names, has_losses, report);
         });
     }
 
@@ -51,6 +52,7 @@ impl Nesting {
         &mut self,
         event: &EventHead,
         tracks: &TrackTable,
+        names: &NameTable,
         report: &mut impl FnMut(Finding),
     ) {
         let index = event.track.index();
@@ -62,9 +64,9 @@ impl Nesting {
             let is_thread = matches!(tracks.track(event.track).kind, TrackKind::Thread { .. });
             let level = if is_thread { Level::Error } else { Level::Note };
             let text = format!(
-                "time runs backwards by {} ns on track {}",
+                "time runs backwards by {} ns on {}",
                 *last_ns - event.timestamp_ns,
-                tracks.track(event.track).uuid
+                tracks.label(event.track, names)
             );
             report(finding(event, level, Rule::TimeOrder, text));
         }
@@ -86,14 +88,14 @@ impl Nesting {
             ..
         } = self;
         order.finish(|event| {
-            *lost_begins += pair(slices, event, tracks, has_losses, report);
+            *lost_begins += pair(slices, event, tracks, names, has_losses, report);
         });
         slices.finish(|_| {});
         for slice in slices.open() {
             let text = format!(
-                "{:?} on track {} has no end",
+                "{:?} on {} has no end",
                 names.text(slice.begin.name),
-                tracks.track(slice.begin.track).uuid
+                tracks.label(slice.begin.track, names)
             );
             report(finding(&slice.begin, Level::Note, Rule::Nesting, text));
         }
@@ -122,15 +124,16 @@ fn pair(
     slices: &mut Slices<()>,
     event: &EventHead,
     tracks: &TrackTable,
+    names: &NameTable,
     has_losses: bool,
     report: &mut impl FnMut(Finding),
 ) -> u64 {
     let before = slices.counts();
     slices.add(event, |_| (), |_| {});
     let after = slices.counts();
-    let uuid = tracks.track(event.track).uuid;
     if after.backwards > before.backwards {
-        let text = format!("a slice on track {uuid} ends before it begins");
+        let track = tracks.label(event.track, names);
+        let text = format!("a slice on {track} ends before it begins");
         report(finding(event, Level::Error, Rule::Nesting, text));
     }
     if after.unmatched_ends == before.unmatched_ends {
@@ -139,7 +142,8 @@ fn pair(
     if has_losses {
         return 1;
     }
-    let text = format!("an end on track {uuid} without a begin");
+    let track = tracks.label(event.track, names);
+    let text = format!("an end on {track} without a begin");
     report(finding(event, Level::Error, Rule::Nesting, text));
     0
 }

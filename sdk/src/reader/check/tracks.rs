@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::finding::{Finding, Level, Rule};
 use crate::reader::event::{Event, EventKind};
+use crate::reader::names::NameTable;
 use crate::reader::place::PacketPlace;
 use crate::reader::record::TrackRecord;
 use crate::reader::tracks::{TrackId, TrackKind, TrackTable};
@@ -42,9 +43,15 @@ impl TrackUses {
             sequence_id: event.sequence_id,
         };
         let is_value = matches!(event.kind, EventKind::Counter(_));
-        self.used(event.track, is_value, seen, event.tracks(), report);
+        self.used(
+            event.track,
+            is_value,
+            seen,
+            (event.tracks(), event.names()),
+            report,
+        );
         for (track, _) in event.extra_counters() {
-            self.used(*track, true, seen, event.tracks(), report);
+            self.used(*track, true, seen, (event.tracks(), event.names()), report);
         }
     }
 
@@ -53,11 +60,11 @@ impl TrackUses {
         track: TrackId,
         is_value: bool,
         seen: Seen,
-        tracks: &TrackTable,
+        (tracks, names): (&TrackTable, &NameTable),
         report: &mut impl FnMut(Finding),
     ) {
         if tracks.track(track).is_described {
-            if let Some(text) = misuse(track, is_value, tracks) {
+            if let Some(text) = misuse(track, is_value, tracks, names) {
                 report(seen.finding(Rule::Counter, text));
             }
             return;
@@ -75,6 +82,7 @@ impl TrackUses {
         &mut self,
         record: &TrackRecord,
         tracks: &TrackTable,
+        names: &NameTable,
         report: &mut impl FnMut(Finding),
     ) {
         let seen = Seen {
@@ -87,12 +95,12 @@ impl TrackUses {
             .skip(1)
             .any(|(id, _)| id == record.track);
         if is_above_itself {
-            let text = format!("track {} is above itself", track.uuid);
+            let text = format!("{} is above itself", tracks.label(record.track, names));
             report(seen.finding(Rule::TrackTree, text));
         } else if tracks.ancestry(record.track).count() == TrackTable::PARENTS_MAX {
             let text = format!(
-                "track {} is under {} tracks or more, of which only those are looked at",
-                track.uuid,
+                "{} is under {} tracks or more, of which only those are looked at",
+                tracks.label(record.track, names),
                 TrackTable::PARENTS_MAX - 1
             );
             report(Finding {
@@ -108,7 +116,12 @@ impl TrackUses {
     }
 
     /// The trace has ended: what has not been described is not.
-    pub(super) fn finish(&self, tracks: &TrackTable, report: &mut impl FnMut(Finding)) {
+    pub(super) fn finish(
+        &self,
+        tracks: &TrackTable,
+        names: &NameTable,
+        report: &mut impl FnMut(Finding),
+    ) {
         // In the order of the file, and put into words one by one: there may be millions.
         let mut faulty = Vec::new();
         for (id, uses) in &self.undescribed {
@@ -127,9 +140,12 @@ impl TrackUses {
                         false => uses.for_slices,
                         true => uses.for_values,
                     });
-                    (seen, fault_of_use(id, is_value, tracks))
+                    (seen, fault_of_use(id, is_value, tracks, names))
                 }
-                Late::Orphan => (self.orphans.get(&id).copied(), fault_of_orphan(id, tracks)),
+                Late::Orphan => (
+                    self.orphans.get(&id).copied(),
+                    fault_of_orphan(id, tracks, names),
+                ),
             };
             if let (Some(seen), Some((rule, text))) = (seen, fault) {
                 report(seen.finding(rule, text));
@@ -146,41 +162,43 @@ enum Late {
 }
 
 /// What is wrong with a slice or a value on a track that was not described by then.
-fn fault_of_use(id: TrackId, is_value: bool, tracks: &TrackTable) -> Option<(Rule, String)> {
+fn fault_of_use(
+    id: TrackId,
+    is_value: bool,
+    tracks: &TrackTable,
+    names: &NameTable,
+) -> Option<(Rule, String)> {
     let track = tracks.track(id);
     // Events that name no track are on one that needs no descriptor.
     if !track.is_described && track.uuid != 0 {
         let text = format!("track {} has no descriptor", track.uuid);
         return Some((Rule::Track, text));
     }
-    misuse(id, is_value, tracks).map(|text| (Rule::Counter, text))
+    misuse(id, is_value, tracks, names).map(|text| (Rule::Counter, text))
 }
 
 /// What is wrong with a track whose parent was not described by then.
-fn fault_of_orphan(id: TrackId, tracks: &TrackTable) -> Option<(Rule, String)> {
-    let track = tracks.track(id);
-    let parent = tracks.track(track.parent?);
-    (!parent.is_described).then(|| {
+fn fault_of_orphan(id: TrackId, tracks: &TrackTable, names: &NameTable) -> Option<(Rule, String)> {
+    let parent = tracks.track(id).parent?;
+    (!tracks.track(parent).is_described).then(|| {
         let text = format!(
-            "track {} is under track {}, which has no descriptor",
-            track.uuid, parent.uuid
+            "{} is under {}, which has no descriptor",
+            tracks.label(id, names),
+            tracks.label(parent, names)
         );
         (Rule::TrackTree, text)
     })
 }
 
 /// What is wrong with a slice or a value on a track.
-fn misuse(track: TrackId, is_value: bool, tracks: &TrackTable) -> Option<String> {
-    let track = tracks.track(track);
-    let is_counter = matches!(track.kind, TrackKind::Counter(_));
+fn misuse(id: TrackId, is_value: bool, tracks: &TrackTable, names: &NameTable) -> Option<String> {
+    let is_counter = matches!(tracks.track(id).kind, TrackKind::Counter(_));
+    let track = || tracks.label(id, names);
     match (is_value, is_counter) {
-        (true, false) => Some(format!(
-            "a value on track {}, which is no counter",
-            track.uuid
-        )),
+        (true, false) => Some(format!("a value on {}, which is no counter", track())),
         (false, true) => Some(format!(
-            "a slice or an instant on track {}, which is a counter",
-            track.uuid
+            "a slice or an instant on {}, which is a counter",
+            track()
         )),
         _ => None,
     }

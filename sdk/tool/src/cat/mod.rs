@@ -2,6 +2,7 @@
 
 mod text; // a message as text
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -39,11 +40,15 @@ pub(crate) struct Args {
     raw: bool,
 }
 
+/// Sequences that are named where none is the one that was asked for.
+const MAX_NAMED_SEQUENCES: usize = 32;
+
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut packets = Packets::open(&args.file)?;
     let mut schema = Schema::of_sdk();
     let mut out = stdout();
     let mut left = args.packets.unwrap_or(u64::MAX);
+    let mut seen = Seen::default();
     while left > 0
         && let Some(packet) = packets.next()?
     {
@@ -54,8 +59,10 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
         if packet.place.index < args.from_packet
             || args.sequence.is_some_and(|wanted| sequence != Some(wanted))
         {
+            seen.add(packet.place.index, sequence);
             continue;
         }
+        seen.is_printed = true;
         left -= 1;
         let writer = TextWriter {
             schema: &schema,
@@ -71,5 +78,50 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             .map_err(ToolError::Output)?;
     }
     out.flush().map_err(ToolError::Output)?;
-    Ok(packets.finish())
+    let outcome = packets.finish();
+    if left > 0 && !seen.is_printed {
+        return Err(ToolError::Usage(seen.nothing_printed(args)));
+    }
+    Ok(outcome)
+}
+
+/// What there is in a trace, in case that nothing of it was asked for.
+#[derive(Debug, Default)]
+struct Seen {
+    is_printed: bool,
+    last_index: u64,
+    /// As many as are named, and one more if there are more.
+    sequences: BTreeSet<u32>,
+}
+
+impl Seen {
+    /// A packet that is not printed.
+    fn add(&mut self, index: u64, sequence: Option<u32>) {
+        self.last_index = index;
+        if !self.is_printed && self.sequences.len() <= MAX_NAMED_SEQUENCES {
+            self.sequences.extend(sequence);
+        }
+    }
+
+    fn nothing_printed(&self, args: &Args) -> String {
+        let (from, last) = (args.from_packet, self.last_index);
+        let Some(sequence) = args.sequence.filter(|_| from <= last) else {
+            return format!(
+                "--from-packet {from} is after the end: the packets of the trace are 0 to {last}"
+            );
+        };
+        if self.sequences.contains(&sequence) {
+            return format!("sequence {sequence} has no packet from packet {from} on");
+        }
+        let named = self.sequences.iter().take(MAX_NAMED_SEQUENCES);
+        let named: Vec<String> = named.map(u32::to_string).collect();
+        let more = match self.sequences.len() {
+            ..=MAX_NAMED_SEQUENCES => "",
+            _ => " and more",
+        };
+        format!(
+            "no packet is of sequence {sequence}: the sequences of the trace are {}{more}",
+            named.join(", ")
+        )
+    }
 }

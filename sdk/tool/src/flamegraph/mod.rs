@@ -3,6 +3,7 @@
 mod stacks; // time by stack
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -15,6 +16,11 @@ use crate::error::ToolError;
 use crate::input::Input;
 use crate::output::{OutputFile, refuse_input};
 use crate::packets::DamageLog;
+
+/// Tracks that are named where there is none of the name that was asked for.
+const MAX_NAMED_TRACKS: usize = 20;
+/// Longer names are cut there.
+const MAX_TITLE_BYTES: usize = 100;
 
 /// Draws a flame graph of the spans
 ///
@@ -110,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                 }
                 Drawn::Threads | Drawn::AllTracks => "there are no spans that ended".to_owned(),
                 Drawn::TracksCalled(name) => {
-                    format!("no track called {name:?} has spans that ended")
+                    let others = quoted(&folded.other_titles);
+                    format!("no track called {name:?} has spans that ended{others}")
                 }
             },
         });
@@ -127,6 +134,24 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     .map_err(|error| out.failed(error))?;
     out.finish()?;
     Ok(damages.finish())
+}
+
+/// The names of tracks that there are, as the end of a message.
+fn quoted(titles: &BTreeSet<&str>) -> String {
+    let titles = titles.iter().filter(|title| !title.is_empty());
+    let named: Vec<String> = titles
+        .clone()
+        .take(MAX_NAMED_TRACKS)
+        .map(|title| format!("{:?}", &title[..title.floor_char_boundary(MAX_TITLE_BYTES)]))
+        .collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    let more = match titles.count() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; these have: {}{more}", named.join(", "))
 }
 
 fn options(args: &Args, leaves_tracks_out: bool) -> Options<'static> {

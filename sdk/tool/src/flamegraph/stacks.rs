@@ -1,6 +1,6 @@
 //! Spans inside of each other as a tree, one for each track or one for all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tracezero::reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
@@ -37,10 +37,12 @@ pub(super) enum Drawn<'a> {
 
 /// Lines of text, one for each stack.
 #[derive(Debug)]
-pub(super) struct Folded {
+pub(super) struct Folded<'n> {
     pub(super) lines: Vec<String>,
     /// Stacks that are not drawn since no thread has them.
     pub(super) on_other_tracks: u64,
+    /// Names of tracks that have stacks, but another name than those that are drawn.
+    pub(super) other_titles: BTreeSet<&'n str>,
     /// Stacks that have none, for lack of room.
     pub(super) left_out: u64,
 }
@@ -131,16 +133,17 @@ impl Stacks {
 
     /// A line for each stack that took time: frames from the outside in, and nanoseconds. Without
     /// tracks, equal stacks of all tracks become one line.
-    pub(super) fn folded(
+    pub(super) fn folded<'n>(
         &self,
         drawn: Drawn<'_>,
         with_tracks: bool,
         tracks: &TrackTable,
-        names: &NameTable,
-    ) -> Folded {
+        names: &'n NameTable,
+    ) -> Folded<'n> {
         let mut times: HashMap<String, u64> = HashMap::new();
         let mut room_bytes = MAX_LINE_BYTES;
         let (mut left_out, mut on_other_tracks) = (0, 0);
+        let mut other_titles = BTreeSet::new();
         let mut labels: HashMap<TrackId, String> = HashMap::new();
         let paths = TrackPaths::new(tracks, names);
         for node in self.nodes.iter().filter(|node| node.self_ns > 0) {
@@ -151,7 +154,12 @@ impl Stacks {
                 Drawn::TracksCalled(name) => tracks.title(root, names) == name,
             };
             if !is_drawn {
-                on_other_tracks += u64::from(drawn == Drawn::Threads);
+                match drawn {
+                    Drawn::Threads => on_other_tracks += 1,
+                    Drawn::AllTracks | Drawn::TracksCalled(_) => {
+                        other_titles.insert(tracks.title(root, names));
+                    }
+                }
                 continue;
             }
             let mut line = String::new();
@@ -185,6 +193,7 @@ impl Stacks {
         Folded {
             lines,
             on_other_tracks,
+            other_titles,
             left_out,
         }
     }

@@ -18,6 +18,7 @@ mod encode; // a timeline as bytes
 mod base64; // bytes as text
 mod page; // the page around it
 
+use std::fs;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ use self::window::Window;
 pub(crate) struct Args {
     /// The trace; `-` is the standard input
     file: PathBuf,
-    /// The page [default: beside the trace, with the ending .html]
+    /// The page; one that is named is replaced, whatever it is [default: beside the trace, with the
+    /// ending .html, unless there is a file of that name that is no page of this command]
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
     /// Where the shown part begins, in seconds from the first event of the trace
@@ -62,6 +64,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let output = output_path(args)?;
     refuse_input(&output, [args.file.as_path()])?;
+    if args.output.is_none() {
+        refuse_other_files(&output)?;
+    }
     let mut damages = DamageLog::new(&args.file);
     let window = window(args, &damages)?;
     let mut timeline = Timeline::new(title(&args.file), 0, args.max_events);
@@ -104,6 +109,20 @@ fn output_path(args: &Args) -> Result<PathBuf, ToolError> {
         )),
         None => Ok(args.file.with_extension("html")),
     }
+}
+
+/// A page that nobody has named replaces nothing but pages.
+fn refuse_other_files(page: &Path) -> Result<(), ToolError> {
+    let is_file = fs::metadata(page).is_ok_and(|there| there.is_file());
+    // What cannot be read is none that was made here.
+    if is_file && !page::is_page(page).unwrap_or(false) {
+        return Err(ToolError::Usage(format!(
+            "{} is there and was not made by this command: name another page with -o PAGE, or that \
+             one to replace it",
+            page.display()
+        )));
+    }
+    Ok(())
 }
 
 fn title(file: &Path) -> String {

@@ -2,7 +2,9 @@
 //!
 //! What comes from a trace is in the data alone, whose letters end no element; the title is escaped.
 
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -11,6 +13,9 @@ use super::base64::Base64Writer;
 use super::encode::Encoder;
 
 const MARKUP: &str = include_str!("page/page.html");
+/// How every page begins, and no other file.
+const START: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+     <meta name=\"generator\" content=\"tracezero view\">\n";
 /// Data that is compressed at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 const STYLE: &str = include_str!("page/style.css");
@@ -36,6 +41,18 @@ const SCRIPTS: [&str; 19] = [
     include_str!("page/view.js"),
     include_str!("page/main.js"),
 ];
+
+/// Whether the file is a page of this tool.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub(crate) fn is_page(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    let file = File::open(path)?;
+    file.take(START.len() as u64).read_to_end(&mut start)?;
+    Ok(start == START.as_bytes())
+}
 
 /// Writes a page; returns how many letters of it are the trace.
 ///

@@ -71,6 +71,36 @@ fn packets_of_one_sequence_are_chosen_by_its_id() {
 }
 
 #[test]
+fn packets_that_there_are_not_are_an_error_that_says_which_there_are() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    for (options, message) in [
+        (
+            &["--sequence", "99"][..],
+            "no packet is of sequence 99: the sequences of the trace are 1, 2",
+        ),
+        (
+            &["--from-packet", "99999"],
+            "--from-packet 99999 is after the end: the packets of the trace are 0 to 13",
+        ),
+        (
+            &["--sequence", "1", "--from-packet", "14"],
+            "--from-packet 14 is after the end: the packets of the trace are 0 to 13",
+        ),
+        (
+            &["--sequence", "1", "--from-packet", "13"],
+            "sequence 1 has no packet from packet 13 on",
+        ),
+    ] {
+        let run = run_on(&file, &[&["cat", "FILE"], options].concat());
+        assert_eq!((run.status, run.text()), (2, ""), "{options:?}");
+        assert_eq!(run.stderr, format!("error: {message}\n"));
+    }
+    let nothing = run_on(&file, &["cat", "FILE", "--packets", "0"]).fine();
+    assert_eq!(nothing.text(), "");
+}
+
+#[test]
 fn every_packet_of_a_recording_is_printed() {
     let files = Files::new();
     let file = files.with("app.pftrace", &recorded());

@@ -1,7 +1,7 @@
 //! `tracezero flamegraph`.
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, futures, slices};
+use crate::traces::{Files, SHOP, futures, named_track, slices};
 
 #[test]
 fn stacks_are_folded_by_self_time() {
@@ -86,6 +86,23 @@ fn names_that_look_like_markup_are_text() {
 }
 
 #[test]
+fn of_very_many_tracks_some_are_named() {
+    let names: Vec<String> = (0..30).map(|number| format!("t{number:02}")).collect();
+    let mut trace = slices(&[(1, "on a track without a name")]);
+    for (uuid, name) in (1000..).zip(&names) {
+        trace.extend(named_track(uuid, name));
+        trace.extend(slices(&[(uuid, "work")]));
+    }
+    let run = run_with_input(&["flamegraph", "--track", "nobody", "-"], &trace);
+    assert_eq!(run.status, 2);
+    assert!(
+        run.stderr.contains("these have: \"t00\", \"t01\", "),
+        "{run:?}"
+    );
+    assert!(run.stderr.ends_with("\"t19\" and 10 more\n"), "{run:?}");
+}
+
+#[test]
 fn a_track_that_there_is_not_is_an_error_and_leaves_no_file() {
     let files = Files::new();
     let file = files.with("shop.pftrace", &SHOP.trace());
@@ -101,7 +118,7 @@ fn a_track_that_there_is_not_is_an_error_and_leaves_no_file() {
     let run = run_on(&file, &args);
     assert_eq!(run.status, 2);
     let message = format!(
-        "error: {}: no track called \"worker\" has spans that ended\n",
+        "error: {}: no track called \"worker\" has spans that ended; these have: \"main\"\n",
         file.display()
     );
     assert_eq!(run.stderr, message);

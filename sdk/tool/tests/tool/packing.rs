@@ -1,6 +1,6 @@
 //! `tracezero compress` and `decompress`.
 
-use crate::process::{run, run_on, run_with_input};
+use crate::process::{Run, run, run_on, run_with_input};
 use crate::traces::{Files, SHOP, recorded};
 
 /// The packets of a trace as text, without their places.
@@ -8,6 +8,30 @@ fn packets(trace: &[u8]) -> String {
     let run = run_with_input(&["cat", "-"], trace).fine();
     let lines = run.text().lines().filter(|line| !line.starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Expects that all was well, and only the sizes were told.
+#[track_caller]
+fn sized(run: Run) -> Run {
+    assert_eq!(run.status, 0, "{run:?}");
+    assert!(run.stderr.contains(" to "), "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+    run
+}
+
+#[test]
+fn the_sizes_of_both_files_are_told() {
+    let trace = SHOP.trace();
+    let size = trace.len();
+    assert!(size < 1000, "{size}");
+    let run = run_with_input(&["decompress", "-", "-o", "-"], &trace);
+    assert_eq!(run.stderr, format!("14 packets, {size} B to {size} B\n"));
+    let packed = run_with_input(&["compress", "-", "-o", "-"], &trace);
+    let packed_size = packed.stdout.len();
+    assert_eq!(
+        packed.stderr,
+        format!("14 packets, {size} B to {packed_size} B\n")
+    );
 }
 
 #[test]
@@ -24,10 +48,10 @@ fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
         let packed_path = packed.to_str().unwrap();
         let mut args = vec!["compress", "FILE", "-o", packed_path];
         args.extend(options);
-        run_on(&file, &args).fine();
+        sized(run_on(&file, &args));
         let size = files.read("packed.pftrace").len();
         assert!(size < trace.len() / 20, "{size} of {}", trace.len());
-        let unpacked = run(&["decompress", packed_path, "-o", "-"]).fine();
+        let unpacked = sized(run(&["decompress", packed_path, "-o", "-"]));
         assert!(unpacked.stdout == trace, "{options:?}");
     }
 }
@@ -41,13 +65,16 @@ fn lengths_that_are_longer_than_they_need_be_stay_so() {
         &[0x0a, 0x02, 0x40, 2],
     ];
     let trace = padded.concat().repeat(1000);
-    let plain = run_with_input(&["decompress", "-", "-o", "-"], &trace).fine();
+    let plain = sized(run_with_input(&["decompress", "-", "-o", "-"], &trace));
     assert!(plain.stdout == trace);
     for options in [&[][..], &["--zstd"]] {
         let args = [&["compress", "-", "-o", "-"], options].concat();
-        let packed = run_with_input(&args, &trace).fine();
+        let packed = sized(run_with_input(&args, &trace));
         assert!(packed.stdout.len() < trace.len() / 10, "{options:?}");
-        let unpacked = run_with_input(&["decompress", "-", "-o", "-"], &packed.stdout).fine();
+        let unpacked = sized(run_with_input(
+            &["decompress", "-", "-o", "-"],
+            &packed.stdout,
+        ));
         assert!(unpacked.stdout == trace, "{options:?}");
     }
 }
@@ -55,10 +82,13 @@ fn lengths_that_are_longer_than_they_need_be_stay_so() {
 #[test]
 fn a_recording_keeps_its_packets_and_is_packed_anew() {
     let trace = recorded();
-    let packed = run_with_input(&["compress", "-", "-o", "-"], &trace).fine();
+    let packed = sized(run_with_input(&["compress", "-", "-o", "-"], &trace));
     assert!(packed.stdout.len() < trace.len());
     assert_eq!(packets(&packed.stdout), packets(&trace));
-    let again = run_with_input(&["compress", "--zstd", "-", "-o", "-"], &packed.stdout).fine();
+    let again = sized(run_with_input(
+        &["compress", "--zstd", "-", "-o", "-"],
+        &packed.stdout,
+    ));
     assert_eq!(packets(&again.stdout), packets(&trace));
 }
 
@@ -78,7 +108,7 @@ fn packets_that_do_not_become_smaller_stay_as_they_are() {
     trace.extend(&packet);
     for options in [&[][..], &["--zstd"]] {
         let args = [&["compress", "-", "-o", "-"], options].concat();
-        let packed = run_with_input(&args, &trace).fine();
+        let packed = sized(run_with_input(&args, &trace));
         assert!(packed.stdout == trace, "{options:?}");
     }
 }

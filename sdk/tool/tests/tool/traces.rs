@@ -60,6 +60,20 @@ pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
     buffer.to_vec()
 }
 
+/// The descriptor of a track.
+pub(crate) fn named_track(uuid: u64, name: &str) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<Trace<'_>>::new();
+    let mut trace = buffer.message();
+    trace.add_packet(|packet| {
+        packet.set_trusted_packet_sequence_id(2);
+        packet.track_descriptor(|track| {
+            track.set_uuid(uuid).set_name(name);
+        });
+    });
+    drop(trace);
+    buffer.to_vec()
+}
+
 /// A trace of a future: its life of 7 µs on a track, two polls of 2 and 1 µs on the main thread, which
 /// then waits in a span in a span. A future in it is not done by the end.
 pub(crate) fn futures() -> Vec<u8> {

@@ -32,6 +32,28 @@ fn a_page_goes_beside_its_trace_unless_it_is_named() {
 }
 
 #[test]
+fn a_page_that_is_not_named_replaces_nothing_but_pages() {
+    let files = Files::new();
+    let file = files.with("shop.pftrace", &SHOP.trace());
+    let page = files.with("shop.html", b"<!doctype html>\n<html>about shops</html>\n");
+    let refused = run_on(&file, &["view", "FILE"]);
+    assert_eq!((refused.status, refused.text()), (2, ""));
+    let message = format!(
+        "error: {} is there and was not made by this command: name another page with -o PAGE, or \
+         that one to replace it\n",
+        page.display()
+    );
+    assert_eq!(refused.stderr, message);
+    assert!(files.read("shop.html").ends_with(b"about shops</html>\n"));
+
+    assert_eq!(event_count(&view(&file, &page, &[])), 4);
+    let again = run_on(&file, &["view", "FILE", "--to", "0.000001"]).fine();
+    assert_eq!(event_count(&again), 1);
+    files.with("shop.html", b"");
+    assert_eq!(run_on(&file, &["view", "FILE"]).status, 2);
+}
+
+#[test]
 fn a_page_can_go_to_the_standard_output() {
     let run = run_with_input(&["view", "-", "-o", "-"], &SHOP.trace()).fine();
     assert!(run.text().starts_with("<!doctype html>"));

@@ -5,6 +5,7 @@
 mod endless; // futures that are never done
 mod executor; // futures that are polled by hand, on threads by name
 mod recording; // what a session says of futures
+mod wandering; // tasks that are on several threads
 
 mod lives; // one session, one future
 mod nested; // futures in the polls of others

@@ -1,6 +1,7 @@
 //! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use judge::pictures;
@@ -13,8 +14,11 @@ use tracezero::{InMemorySession, TraceFuture as _, async_span, instant, span, tr
 use crate::alone;
 use crate::endless::endless;
 use crate::recording::recorded;
+use crate::wandering::wander;
 
 const TASKS: u32 = 200;
+/// Of them, those that go on until one of them has wandered.
+const WANDERERS: u32 = 8;
 const STEPS: u32 = 10;
 
 fn runtime() -> Runtime {
@@ -47,8 +51,16 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
         let runtime = runtime();
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
+            let has_wandered = Arc::default();
             for number in 0..TASKS {
-                tasks.spawn(steps().traced(async_span!("test", "task", number)));
+                let has_wandered = Arc::clone(&has_wandered);
+                let task = async move {
+                    steps().await;
+                    if number < WANDERERS {
+                        wander(has_wandered).await;
+                    }
+                };
+                tasks.spawn(task.traced(async_span!("test", "task", number)));
             }
             tasks.join_all().await;
         });

@@ -7,7 +7,7 @@ use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -100,22 +100,29 @@ fn threads_go_on() {
     };
     mem::forget(slow_session(path));
     record_events_on_two_threads();
-    let _tracing: Vec<_> = (0..2)
-        .map(|_| {
-            thread::spawn(|| {
-                loop {
-                    drop(span!("exit", "goes on"));
-                    thread::sleep(Duration::from_micros(50));
-                }
-            })
-        })
-        .collect();
-    let _holding = thread::spawn(|| {
+    let (tell, told) = mpsc::channel();
+    for _ in 0..2 {
+        let tell = tell.clone();
+        thread::spawn(move || {
+            loop {
+                drop(span!("exit", "goes on"));
+                // Who waits for it may be gone.
+                let _ = tell.send(());
+                thread::sleep(Duration::from_micros(50));
+            }
+        });
+    }
+    assert_eq!(told.iter().take(100).count(), 100);
+    let (hold, is_held) = mpsc::channel();
+    let _holding = thread::spawn(move || {
         Packets::trace(|cx| {
-            cx.packet(|_packet| thread::sleep(Duration::from_secs(3600)));
+            cx.packet(|_packet| {
+                hold.send(()).unwrap();
+                thread::sleep(Duration::from_secs(3600));
+            });
         });
     });
-    thread::sleep(Duration::from_millis(100));
+    is_held.recv().unwrap();
     // In the middle of a packet of its own.
     Packets::trace(|cx| cx.packet(|_packet| process::exit(0)));
 }

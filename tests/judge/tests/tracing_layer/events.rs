@@ -60,13 +60,20 @@ fn an_event_with_a_name_of_its_own_keeps_it_and_has_its_message_as_an_argument()
 }
 
 #[test]
-fn an_event_without_a_message_is_called_as_tracing_calls_it() {
-    let verdict = recorded(|| info!(number = 1));
-    let name = instants(&verdict)[0].name.as_deref().unwrap();
-    assert!(
-        name.starts_with("event ") && name.contains("events.rs:"),
-        "{name}"
-    );
+fn an_event_without_a_message_is_called_as_its_first_field_that_is_no_counter() {
+    let verdict = recorded(|| {
+        let problem = "no luck";
+        error!(counter.failures = 1, error = %problem, code = 5);
+    });
+    let names: Vec<_> = instants(&verdict)
+        .iter()
+        .map(|event| event.name.clone().unwrap())
+        .collect();
+    assert_eq!(names, ["error"]);
+    let event = instants(&verdict)[0];
+    assert_eq!(event.args["error"], text("no luck"));
+    let place = event.source_location.as_ref().unwrap();
+    assert!(place.file_name().ends_with("tracing_layer/events.rs"));
 }
 
 #[test]

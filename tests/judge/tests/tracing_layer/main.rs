@@ -7,6 +7,8 @@ mod endless; // futures that are never done
 #[path = "../futures/executor.rs"]
 mod executor; // futures that are polled by hand, on threads by name
 mod recording; // what a session says of `tracing`
+#[path = "../futures/wandering.rs"]
+mod wandering; // tasks that are on several threads
 
 mod choices; // filters, categories, levels, other layers
 mod events; // events, counters, `log` records

@@ -1,0 +1,173 @@
+//! Several sessions that are to write one file: one of them does.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use tracezero::reader::{TraceReader, check};
+use tracezero::{
+    Error, FlightError, FlightRecorder, InMemorySession, Session, TraceConfig, instant,
+};
+
+/// A folder that is gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("tracezero-same-file-{name}-{}", process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn entries(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Refused, and named.
+fn assert_in_use<T>(outcome: Result<T, Error>, path: &Path) {
+    let Err(error) = outcome else {
+        panic!("two write {}", path.display());
+    };
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot write the trace file {}: another session writes it; finish that first, or \
+             name another file",
+            path.display()
+        )
+    );
+    assert!(matches!(error, Error::FileInUse { path: culprit } if culprit == path));
+}
+
+fn assert_whole(path: &Path) {
+    let summary = check(File::open(path).unwrap(), |finding| panic!("{finding}")).unwrap();
+    assert!(summary.packets > 0);
+}
+
+/// How many events of this name are in the trace.
+fn count(path: &Path, name: &str) -> usize {
+    let mut reader = TraceReader::new(File::open(path).unwrap());
+    let mut count = 0;
+    while let Some(record) = reader.next().unwrap() {
+        if let tracezero::reader::Record::Event(event) = record {
+            let head = event.head();
+            count += usize::from(reader.names().text(head.name) == name);
+        }
+    }
+    count
+}
+
+#[test]
+fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
+    let folder = Folder::new("sessions");
+    let path = folder.file("same.pftrace");
+    let session = Session::to_file(&path).unwrap();
+    instant!("same_file", "before_the_others");
+    // So that there is something to be lost.
+    assert!(session.control().flush());
+
+    assert_in_use(Session::to_file(&path), &path);
+    let other_name = folder.file("linked.pftrace");
+    fs::hard_link(&path, &other_name).unwrap();
+    assert_in_use(Session::to_file(&other_name), &other_name);
+    assert_in_use(session.control().snapshot_to(&path), &path);
+    let in_memory = InMemorySession::start().unwrap();
+    assert_in_use(in_memory.control().snapshot_to(&path), &path);
+    let snapshot = in_memory.control().snapshot().unwrap();
+    assert_in_use(snapshot.write_to(&path), &path);
+    drop(in_memory);
+
+    instant!("same_file", "after_the_others");
+    session.finish().unwrap();
+    assert_whole(&path);
+    assert_eq!(count(&path, "before_the_others"), 1);
+    assert_eq!(count(&path, "after_the_others"), 1);
+}
+
+#[test]
+fn one_session_after_the_other_writes_the_same_file() {
+    let folder = Folder::new("turns");
+    let path = folder.file("same.pftrace");
+    fs::write(&path, vec![b'x'; 100_000]).unwrap();
+    for _ in 0..3 {
+        let session = Session::to_file(&path).unwrap();
+        instant!("same_file", "turn");
+        session.finish().unwrap();
+        assert_eq!(count(&path, "turn"), 1);
+        assert_whole(&path);
+    }
+    let in_memory = InMemorySession::start().unwrap();
+    for _ in 0..3 {
+        in_memory.control().snapshot_to(&path).unwrap();
+        assert_whole(&path);
+    }
+}
+
+#[test]
+fn an_output_path_is_not_written_by_others_meanwhile() {
+    let folder = Folder::new("output-path");
+    let path = folder.file("same.pftrace");
+    let config = TraceConfig::default()
+        .write_into_file()
+        .output_path(path.to_str().unwrap());
+    let session = config.record().unwrap();
+    assert_in_use(Session::to_file(&path), &path);
+    session.finish().unwrap();
+    Session::to_file(&path).unwrap().finish().unwrap();
+    assert_whole(&path);
+}
+
+/// As another process has it: locks belong to whoever opened the file.
+#[test]
+fn a_file_that_another_process_writes_is_left_as_it_is() {
+    let folder = Folder::new("processes");
+    let path = folder.file("same.pftrace");
+    fs::write(&path, "theirs").unwrap();
+    let theirs = File::open(&path).unwrap();
+    theirs.lock().unwrap();
+    assert_in_use(Session::to_file(&path), &path);
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    drop(theirs);
+    Session::to_file(&path).unwrap().finish().unwrap();
+    assert_whole(&path);
+}
+
+#[test]
+fn a_recorder_does_not_take_the_file_of_a_session() {
+    let folder = Folder::new("recorder");
+    let path = folder.file("same.pftrace");
+    let session = Session::to_file(&path).unwrap();
+    let recorder = FlightRecorder::builder()
+        .at_most_kib(256)
+        .directory(&folder.0)
+        .start()
+        .unwrap();
+    let outcome = recorder.snapshot("theirs").to_file(&path).save();
+    assert!(
+        matches!(&outcome, Err(FlightError::FileInUse { path: culprit }) if *culprit == path),
+        "{outcome:?}"
+    );
+    instant!("same_file", "goes_on");
+    session.finish().unwrap();
+    assert_eq!(count(&path, "goes_on"), 1);
+    assert_eq!(folder.entries(), 1);
+
+    recorder.snapshot("ours").to_file(&path).save().unwrap();
+    assert_whole(&path);
+    assert_eq!(recorder.stop().failed, 1);
+    assert_eq!(folder.entries(), 1);
+}
