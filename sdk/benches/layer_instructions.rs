@@ -69,7 +69,7 @@ callgrind::subjects! {
     // differed there. The likely reason: where a call site stands in its bucket depends on its address, so on how
     // the program was linked. The limits leave room for that.
     layer_span_0: 1126 - registry_span_0, layer_0();
-    layer_span_3: 1842 - registry_span_3, layer_3(v);
+    layer_span_3: 1856 - registry_span_3, layer_3(v);
     event: 1052, event();
     disabled_event: 175, disabled_event();
 }
