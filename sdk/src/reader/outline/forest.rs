@@ -1,9 +1,10 @@
 //! The trees of all tracks, with futures put together.
 //!
 //! The span of a future, its *life*, is a slice on a track that is no thread's; each of its polls is a
-//! slice of the same name on a thread, and a flow that begins with the life goes through them, but for the
-//! first poll of some: such a life begins right before that, by a nanosecond. Polls are left out, and what a thread did in one stands in the life. A life stands in what it is inside of on the
-//! tracks above its own, or else in what it was polled in first. So it does not matter which threads a runtime chose.
+//! slice of the same name on a thread, and a flow that begins with the life goes through them, but for
+//! the first poll of some: such a life begins right before that, by a nanosecond. Polls are left out, and
+//! what a thread did in one stands in the life. A life stands in what it is inside of on the tracks above
+//! its own, or else in what it was polled in first. So it does not matter which threads a runtime chose.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
