@@ -409,6 +409,12 @@ mod tests {
         }
     }
 
+    /// Commits so many chunks of a packet that goes on.
+    fn commit_unfinished(buffer: &CentralBuffer, writer_id: WriterId, chunks: u32) {
+        commit_chunk(buffer, writer_id, 0, ChunkFlags::LAST_PACKET_CONTINUES);
+        (1..chunks).for_each(|id| commit_chunk(buffer, writer_id, id, MIDDLE));
+    }
+
     fn commit_20_kib(buffer: &CentralBuffer) {
         for chunk_id in 0..10 {
             commit_chunk(buffer, WriterId(1), chunk_id, ChunkFlags::NONE);
@@ -517,14 +523,7 @@ mod tests {
     #[test]
     fn the_reader_is_not_woken_for_what_it_has_left() {
         let (buffer, woken) = drained_ring();
-        for chunk_id in 0..20 {
-            let flags = if chunk_id == 0 {
-                ChunkFlags::LAST_PACKET_CONTINUES
-            } else {
-                MIDDLE
-            };
-            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
-        }
+        commit_unfinished(&buffer, WriterId(2), 20);
         assert_eq!(read_all(&buffer), 0);
         woken.store(0, Ordering::Relaxed);
         commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
@@ -548,14 +547,7 @@ mod tests {
     #[test]
     fn the_place_of_a_packet_that_was_given_up_is_no_room_beyond_it() {
         let (buffer, _) = drained_ring();
-        for chunk_id in 0..25 {
-            let flags = if chunk_id == 0 {
-                ChunkFlags::LAST_PACKET_CONTINUES
-            } else {
-                MIDDLE
-            };
-            commit_chunk(&buffer, WriterId(2), chunk_id, flags);
-        }
+        commit_unfinished(&buffer, WriterId(2), 25);
         assert_eq!(read_all(&buffer), 0);
         assert!(!buffer.wait_for_room(Duration::ZERO));
         assert!(buffer.wait_for_room(Duration::from_millis(1)));
