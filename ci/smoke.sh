@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-cargo build --locked --release --package tracezero-examples --examples
+# Of the same packages as `main-job.sh`: with another choice the SDK would be built once more.
+cargo build --locked --release --examples
 binaries=$(realpath "${CARGO_TARGET_DIR:-target}")/release/examples
 for source in examples/*.rs examples/*/main.rs; do
     name=${source#examples/}
@@ -37,4 +38,9 @@ for trace in "$folder"/*.pftrace; do
 done
 
 echo "--- benches"
-cargo bench --locked --package tracezero-benches --benches -- --test
+benches=()
+for source in benches/*.rs; do
+    name=$(basename "$source" .rs)
+    [ "$name" = build ] || benches+=(--bench "$name")
+done
+cargo bench --locked "${benches[@]}" -- --test
