@@ -65,6 +65,7 @@ mod time_order; // what several threads wrote to one track
 mod slices; // begins and ends, paired
 // A trace as a text.
 mod value; // values of arguments, to be kept
+mod first_polls; // futures of which nobody knew
 mod outline; // without what differs between two runs
 // Traces to what is wrong with them.
 mod check;
@@ -75,6 +76,8 @@ pub use clocks::BOOTTIME_CLOCK_ID;
 pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};
 pub use event::{Correlation, Event, EventHead, EventKind, Location, LogLine};
+#[cfg(feature = "testing")]
+pub(crate) use first_polls::FreshSpans;
 pub use names::{NameId, NameTable};
 pub use outline::Outline;
 pub use packet::{Packet, PacketHead, Payload};

@@ -11,15 +11,14 @@ use std::mem;
 use super::contents::RawEvent;
 use super::event::Kind;
 use super::trace::Contents;
-use crate::reader::{TrackKind, TrackTable};
+use crate::reader::{FreshSpans, TrackKind, TrackTable};
 
 /// What may turn out to be lives.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     /// The newest, by the flows that began with them.
     begun: HashMap<u64, usize>,
-    /// Those that begin now or began right before, with their times.
-    fresh: Vec<(u64, usize)>,
+    fresh: FreshSpans<usize>,
 }
 
 impl Lives {
@@ -27,11 +26,8 @@ impl Lives {
     pub(super) fn add(&mut self, begin: &RawEvent, index: usize) {
         self.begun
             .extend(begin.flows.iter().map(|&flow| (flow, index)));
-        let now_ns = begin.timestamp_ns;
-        self.fresh
-            .retain(|(begun_ns, _)| now_ns.saturating_sub(*begun_ns) <= 1);
         if !begin.flows.is_empty() {
-            self.fresh.push((now_ns, index));
+            self.fresh.add(begin.timestamp_ns, index);
         }
     }
 
@@ -43,10 +39,8 @@ impl Lives {
 
     /// Those of which a slice on a thread may be the first poll, which has no flow.
     pub(super) fn of_first_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
-        let fresh = self.fresh.iter().filter(|_| begin.flows.is_empty());
-        let right_before =
-            fresh.filter(|(begun_ns, _)| begin.timestamp_ns.checked_sub(*begun_ns) == Some(1));
-        right_before.map(|(_, index)| *index)
+        let fresh = self.fresh.right_before(begin.timestamp_ns);
+        fresh.filter(|_| begin.flows.is_empty())
     }
 }
 

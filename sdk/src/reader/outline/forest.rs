@@ -7,17 +7,16 @@
 //! its own, or else in what it was polled in first. So it does not matter which threads a runtime chose.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::budget::Budget;
 use super::tree::{FirstPoll, Kind, Node, Open, OpenSlice, Place, Position, Text, Tree};
+use crate::reader::first_polls::FreshSpans;
 use crate::reader::tracks::{TrackId, TrackKind, TrackTable, UuidHasher};
 
 /// Lines that an outline may have.
 const NODES_MAX: usize = 1 << 20;
-/// Lives that can begin at one time and be told from what else begins then.
-const FRESH_MAX: usize = 64;
 
 /// The trees of all tracks.
 #[derive(Debug)]
@@ -27,8 +26,8 @@ pub(super) struct Forest {
     /// Open slices that may be lives, by the flows that began with them: the newest of each. There are
     /// no more than slices may be open, times the flows that an event may have.
     lives: HashMap<u64, Position, BuildHasherDefault<UuidHasher>>,
-    /// When those of them began that begin now or began right before, by a flow of each; the newest.
-    fresh: VecDeque<(u64, u64)>,
+    /// By a flow of each.
+    fresh: FreshSpans<u64>,
     budget: Budget,
 }
 
@@ -46,7 +45,7 @@ impl Default for Forest {
         Self {
             trees: Vec::new(),
             lives: HashMap::default(),
-            fresh: VecDeque::new(),
+            fresh: FreshSpans::default(),
             budget: Budget::new(NODES_MAX),
         }
     }
@@ -80,7 +79,9 @@ impl Forest {
         let slice = OpenSlice::new(text, timestamp_ns, flows.clone());
         let (tree, budget) = self.tree_and_budget(track);
         if tree.begin(Open::Slice(slice), budget) {
-            self.note_fresh(timestamp_ns, &flows);
+            if let Some(flow) = flows.first() {
+                self.fresh.add(timestamp_ns, *flow);
+            }
             self.lives
                 .extend(flows.into_iter().map(|flow| (flow, position)));
         }
@@ -238,30 +239,23 @@ impl Forest {
         })
     }
 
-    fn is_life(&mut self, flow: u64, name: &str) -> bool {
-        let life = self.life_mut(flow);
+    fn is_life(&self, flow: u64, name: &str) -> bool {
+        let life = self.life(flow);
         life.is_some_and(|life| life.node.is_called(name))
     }
 
-    /// A slice with these flows begins.
-    fn note_fresh(&mut self, timestamp_ns: u64, flows: &[u64]) {
-        let Some(flow) = flows.first() else { return };
-        let is_over = |(begun_ns, _): &(u64, u64)| timestamp_ns.saturating_sub(*begun_ns) > 1;
-        while self.fresh.len() == FRESH_MAX || self.fresh.front().is_some_and(is_over) {
-            self.fresh.pop_front();
-        }
-        self.fresh.push_back((timestamp_ns, *flow));
+    /// A flow of the life of which a slice on a thread is the first poll, if it has no flow itself.
+    fn life_of_first_poll(&self, timestamp_ns: u64, name: &str) -> Option<u64> {
+        let mut fresh = self.fresh.right_before(timestamp_ns);
+        fresh.find(|flow| {
+            let life = self.life(*flow);
+            life.is_some_and(|life| life.polled.is_none() && life.node.is_called(name))
+        })
     }
 
-    /// A flow of the life of which a slice on a thread is the first poll, if it has no flow itself.
-    fn life_of_first_poll(&mut self, timestamp_ns: u64, name: &str) -> Option<u64> {
-        let is_right_before =
-            |(begun_ns, _): &(u64, u64)| timestamp_ns.checked_sub(*begun_ns) == Some(1);
-        (0..self.fresh.len()).find_map(|index| {
-            let (_, flow) = self.fresh.get(index).copied().filter(is_right_before)?;
-            let life = self.life_mut(flow)?;
-            (life.polled.is_none() && life.node.is_called(name)).then_some(flow)
-        })
+    fn life(&self, flow: u64) -> Option<&OpenSlice> {
+        let &Position { track, depth, .. } = self.lives.get(&flow)?;
+        self.trees.get(track.index())?.slice(depth)
     }
 
     fn life_mut(&mut self, flow: u64) -> Option<&mut OpenSlice> {

@@ -168,6 +168,14 @@ impl Tree {
     }
 
     /// The slice at this depth.
+    /// The slice that is open at this depth.
+    pub(super) fn slice(&self, depth: usize) -> Option<&OpenSlice> {
+        match self.open.get(depth)? {
+            Open::Slice(slice) => Some(slice),
+            Open::Poll { .. } => None,
+        }
+    }
+
     pub(super) fn slice_mut(&mut self, depth: usize) -> Option<&mut OpenSlice> {
         match self.open.get_mut(depth)? {
             Open::Slice(slice) => Some(slice),
