@@ -84,13 +84,10 @@ impl FirstEnter {
         is_first
     }
 
-    /// Another enter takes the place of the first one, which must be known.
-    pub(super) fn replace(&self, enter: Enter) {
-        self.set(enter);
-    }
-
+    /// Takes this enter for the first one. For who has claimed it, or has the span locked and finds it
+    /// known.
     #[inline]
-    fn set(&self, enter: Enter) {
+    pub(super) fn set(&self, enter: Enter) {
         let timestamp_ns = enter.timestamp_ns;
         self.timestamp_ns.store(timestamp_ns, Ordering::Relaxed);
         for (place, word) in self.seen_by.iter().zip(enter.seen_by.to_words()) {
@@ -150,7 +147,7 @@ mod tests {
                 seen.iter()
                     .all(|(_, saw)| saw.is_none_or(|it| it == winner))
             );
-            first.replace(enter(THREADS + 1));
+            first.set(enter(THREADS + 1));
             assert_eq!(first.get().map(number), Some(THREADS + 1));
         }
     }

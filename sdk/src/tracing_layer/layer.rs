@@ -271,7 +271,7 @@ fn note_enter(slot: &Slot, site: &'static Site, time: EventTime, begun: Begun) -
     }
     let is_new = |first: Enter| begun.is_new_to_capture(first.seen_by);
     if slot.first_enter.get().is_some_and(is_new) {
-        slot.first_enter.replace(enter);
+        slot.first_enter.set(enter);
         return true;
     }
     site.note(Pattern::Asynchronous);
