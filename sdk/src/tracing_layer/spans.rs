@@ -20,6 +20,8 @@ use crate::track_event::{Begun, Flow, Track};
 const BUCKET_SLOTS: usize = 4;
 /// Values that are recorded later than this are left out: a span may go on for ever.
 const ARGS_MAX_BYTES: usize = 64 * 1024;
+/// In place of an id, while a slot is made the span's. A span that has this id is left out.
+const TAKEN: u64 = u64::MAX;
 /// Spans that one span can follow from.
 const CAUSES_MAX: usize = 8;
 
@@ -33,14 +35,14 @@ pub(super) struct Spans {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// 0 where no span is.
+    /// 0 where no span is, [`TAKEN`] where one is about to be.
     ids: [AtomicU64; BUCKET_SLOTS],
     slots: [Slot; BUCKET_SLOTS],
 }
 
 /// A place for an open span.
 ///
-/// What whoever adds a span stores here is relaxed: whoever opens the span publishes it.
+/// What whoever adds a span stores here is relaxed: its id publishes it.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     /// A [`SiteIndex`].
@@ -96,11 +98,14 @@ impl Spans {
     /// The slot of an open span.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<(SlotIndex, &Slot)> {
+        if id == TAKEN {
+            return None;
+        }
         self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
             let ids = bucket.ids.iter();
-            // Relaxed: only who has the span open looks for it, and that published the slot.
+            // Acquire pairs with the release in `add`: the slot is that of the span.
             let slot = ids
-                .map(|other| other.load(Ordering::Relaxed))
+                .map(|other| other.load(Ordering::Acquire))
                 .position(|other| other == id)?;
             let index = SlotIndex {
                 bucket: bucket_index,
@@ -123,19 +128,24 @@ impl Spans {
     /// Adds a span that was just created, of which nothing is said. Without room it is left out.
     #[inline]
     pub(super) fn add(&self, id: u64, site: &'static Site) -> Option<&Slot> {
-        let slot = self.levels.all_buckets(id).find_map(|(_, bucket)| {
+        if id == TAKEN {
+            return None;
+        }
+        let (place, slot) = self.levels.all_buckets(id).find_map(|(_, bucket)| {
             let mut places = bucket.ids.iter().zip(&bucket.slots);
-            let (_, slot) = places.find(|(place, _)| {
+            places.find(|(place, _)| {
                 // The load alone is faster where a span is. Acquire pairs with the release in
                 // `remove`: what follows comes after all that the span before did.
                 place.load(Ordering::Relaxed) == 0
                     && place
-                        .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
+                        .compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed)
                         .is_ok()
-            })?;
-            Some(slot)
+            })
         })?;
         slot.begin(site);
+        // Release pairs with the acquire in `find`: another thread may look for a span that was
+        // created before.
+        place.store(id, Ordering::Release);
         Some(slot)
     }
 
