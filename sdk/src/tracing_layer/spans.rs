@@ -20,7 +20,8 @@ use crate::track_event::{Begun, Flow, Track};
 const BUCKET_SLOTS: usize = 4;
 /// Values that are recorded later than this are left out: a span may go on for ever.
 const ARGS_MAX_BYTES: usize = 64 * 1024;
-/// In place of an id, while a slot is made the span's. A span that has this id is left out.
+/// In place of an id, while a slot is made that of a span that was created before. A span that has
+/// this very id would find that slot meanwhile: where ids are hashes, one in 2^64 has.
 const TAKEN: u64 = u64::MAX;
 /// Spans that one span can follow from.
 const CAUSES_MAX: usize = 8;
@@ -35,7 +36,7 @@ pub(super) struct Spans {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// 0 where no span is, [`TAKEN`] where one is about to be.
+    /// 0 where no span is, [`TAKEN`] where one is about to be that was created before.
     ids: [AtomicU64; BUCKET_SLOTS],
     slots: [Slot; BUCKET_SLOTS],
 }
@@ -98,9 +99,6 @@ impl Spans {
     /// The slot of an open span.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<(SlotIndex, &Slot)> {
-        if id == TAKEN {
-            return None;
-        }
         self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
             let ids = bucket.ids.iter();
             // Acquire pairs with the release in `add`: the slot is that of the span.
@@ -126,26 +124,13 @@ impl Spans {
     }
 
     /// Adds a span that was just created, of which nothing is said. Without room it is left out.
+    ///
+    /// Its id may show before the rest of its slot: nobody else has the span yet, and whoever hands it
+    /// on publishes all of it.
     #[inline]
     pub(super) fn add(&self, id: u64, site: &'static Site) -> Option<&Slot> {
-        if id == TAKEN {
-            return None;
-        }
-        let (place, slot) = self.levels.all_buckets(id).find_map(|(_, bucket)| {
-            let mut places = bucket.ids.iter().zip(&bucket.slots);
-            places.find(|(place, _)| {
-                // The load alone is faster where a span is. Acquire pairs with the release in
-                // `remove`: what follows comes after all that the span before did.
-                place.load(Ordering::Relaxed) == 0
-                    && place
-                        .compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                        .is_ok()
-            })
-        })?;
+        let (_, slot) = self.take(id, id)?;
         slot.begin(site);
-        // Release pairs with the acquire in `find`: another thread may look for a span that was
-        // created before.
-        place.store(id, Ordering::Release);
         Some(slot)
     }
 
@@ -154,9 +139,28 @@ impl Spans {
     pub(super) fn add_late(&self, id: u64, site: &'static Site) -> Option<(SlotIndex, &Slot)> {
         let _late = self.late.lock();
         if self.find(id).is_none() {
-            self.add(id, site);
+            let (place, slot) = self.take(id, TAKEN)?;
+            slot.begin(site);
+            // Release pairs with the acquire in `find`: other threads have the span already.
+            place.store(id, Ordering::Release);
         }
         self.find(id)
+    }
+
+    /// A free slot for a span, which shows `taken` from now on.
+    #[inline(always)]
+    fn take(&self, id: u64, taken: u64) -> Option<(&AtomicU64, &Slot)> {
+        self.levels.all_buckets(id).find_map(|(_, bucket)| {
+            let mut places = bucket.ids.iter().zip(&bucket.slots);
+            places.find(|(place, _)| {
+                // The load alone is faster where a span is. Acquire pairs with the release in
+                // `remove`: what follows comes after all that the span before did.
+                place.load(Ordering::Relaxed) == 0
+                    && place
+                        .compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+            })
+        })
     }
 
     /// Removes a span that has ended. `end` is called with what is known of it, if
