@@ -4,7 +4,8 @@
 //! credited with 4096 bytes for each commit, the size of a chunk in shared memory, for comparison
 //! with other published figures; the bytes that were really stored are printed beside it.
 //! `plain_copy` copies the same bytes to a wrapping offset in memory of the same size, and is
-//! credited alike. Reading counts the bytes of the packets.
+//! credited alike. Reading counts the bytes of the packets; of small events, which become a trace, it
+//! counts the events.
 
 use std::hint::black_box;
 
@@ -14,6 +15,7 @@ use criterion::{
 };
 use tracezero::commit::Patch;
 use tracezero::ids::ChunkId;
+use tracezero::service::read_as_trace;
 use tracezero::service::trace_buffer::TraceBuffer;
 use tracezero::shm::layout::ChunkFlags;
 
@@ -138,6 +140,51 @@ fn trace_buffer_read(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A chunk with as many events of this size as fit.
+fn events(event_bytes: usize) -> Template {
+    const PAYLOAD_MAX_BYTES: usize = CREDITED_BYTES - 16;
+    let mut event = vec![0x40, 0x85, 0x01, 0x68, 0, 0x5a, (event_bytes - 7) as u8];
+    event.resize(event_bytes, 1);
+    event.insert(0, event_bytes as u8);
+    let count = PAYLOAD_MAX_BYTES / event.len();
+    Template {
+        payload: event.repeat(count),
+        fragments: count as u16,
+    }
+}
+
+/// Events of threads at full speed, from the buffer into a trace.
+fn trace_buffer_read_small(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("trace_buffer_read_small");
+    group.sample_size(20);
+    let mut trace = Vec::with_capacity(2 * READ_RING_BYTES);
+    for event_bytes in [28, 60] {
+        let template = events(event_bytes);
+        let fill = || {
+            let mut buffer = ring(READ_RING_BYTES);
+            let mut sequence = Sequence::new(0);
+            for _ in 0..READ_CHUNKS {
+                sequence.commit(&template, ChunkFlags::default(), &mut buffer);
+            }
+            buffer
+        };
+        let events = READ_CHUNKS as u64 * u64::from(template.fragments);
+        group.throughput(Throughput::Elements(events));
+        group.bench_function(format!("{event_bytes}_bytes"), |bencher| {
+            bencher.iter_batched_ref(
+                fill,
+                |buffer| {
+                    trace.clear();
+                    read_as_trace(buffer, &mut trace);
+                    black_box(trace.len())
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
 fn trace_buffer_patch(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("trace_buffer_patch");
     let templates = Template::generate();
@@ -176,6 +223,7 @@ criterion_group!(
     benches,
     trace_buffer_write,
     trace_buffer_read,
+    trace_buffer_read_small,
     trace_buffer_patch
 );
 criterion_main!(benches);

@@ -25,6 +25,11 @@ fn spans() {
         std::thread::sleep(Duration::from_micros(200));
     }
 
+    // `end!` takes the guard, and arguments that are known only at the end, such as a result.
+    let sum = span!("events", "sum");
+    let total: u64 = (1..=1000).sum();
+    end!(sum, total);
+
     // What is no scope begins and ends by hand. An end takes arguments, too.
     begin!("events", "by hand");
     end!("events", result = "fine");

@@ -1,4 +1,7 @@
 //! Generates the writers of the SDK's own schema, as any user of the generator would.
+//!
+//! The build needs no `protoc`. The repository holds no generated code but the golden files of `protozero-codegen`,
+//! so no code can lag behind its schema.
 
 #[cfg(feature = "text-config")]
 #[path = "build/text_schema.rs"]

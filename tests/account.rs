@@ -34,7 +34,7 @@ fn a_ring_with_room_for_all_gives_back_every_packet() {
 
     assert_eq!(report.packets_begun, PACKETS, "{report}");
     assert_eq!(report.packets_read, PACKETS, "{report}");
-    assert_eq!(report.events, PACKETS);
+    assert_eq!(report.data_packets, PACKETS);
     assert_eq!(report.losses.total(), 0, "{report}");
     let read = read_back(&trace);
     assert_eq!(read.len(), WRITERS as usize);

@@ -15,8 +15,8 @@ use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::Data;
 use tracezero::testing::Trace;
 use tracezero::{
-    BufferConfig, BufferExhaustedPolicy, DataSource as _, DataSourceConfig, Error, Report,
-    SessionState, TraceConfig, data_source,
+    BufferConfig, BufferExhaustedPolicy, DataSource, DataSourceConfig, Error, Flushing, Report,
+    SessionState, Setup, TraceConfig, data_source,
 };
 
 struct Numbered;
@@ -52,6 +52,11 @@ fn write(number: u64) {
 /// The numbers of the packets of a trace, in its order.
 fn numbers(trace: &[u8]) -> Vec<u64> {
     Trace::read(trace).unwrap().assert_well_formed();
+    numbers_so_far(trace)
+}
+
+/// The same of a trace that has not ended yet.
+fn numbers_so_far(trace: &[u8]) -> Vec<u64> {
     TraceDecoder::new(trace)
         .packet()
         .filter_map(|packet| packet.unwrap().for_testing().unwrap())
@@ -79,11 +84,23 @@ fn a_full_disk_ends_the_session_with_an_error_and_leaves_threads_alone() {
     assert!(session.control().wait(LONG), "the first write fails");
     assert_eq!(session.control().state(), SessionState::Ended);
     (0..10_000).for_each(write);
-    let Err(Error::File { path, source }) = session.finish() else {
+    let Err(Error::File {
+        path,
+        source,
+        report: Some(report),
+    }) = session.finish()
+    else {
         panic!("writing to a full disk succeeded");
     };
     assert_eq!(path, Path::new("/dev/full"));
     assert_eq!(source.kind(), ErrorKind::StorageFull);
+    assert_eq!((report.bytes, report.packets_read), (0, 0));
+    assert_eq!(
+        report.losses.total(),
+        report.losses.write_failed,
+        "{report}"
+    );
+    check_account(&report);
 }
 
 #[test]
@@ -261,7 +278,7 @@ fn an_output_path_is_never_overwritten() {
     session.finish().unwrap();
     let trace = fs::read(&file.path).unwrap();
     assert_eq!(numbers(&trace), [7]);
-    let Err(Error::File { path, source }) = record() else {
+    let Err(Error::File { path, source, .. }) = record() else {
         panic!("the file was there");
     };
     assert_eq!(path, file.path);
@@ -280,7 +297,7 @@ fn each_write_can_be_made_to_reach_the_disk() {
     write(1);
     let is_there = || {
         let trace = fs::read(&file.path).unwrap();
-        is_whole(&trace) && numbers(&trace).contains(&1)
+        is_whole(&trace) && numbers_so_far(&trace).contains(&1)
     };
     while !is_there() {
         // Not committed yet, or not written yet.
@@ -354,6 +371,122 @@ fn packets_that_claim_to_be_the_services_are_left_out_and_counted() {
         })
         .last();
     assert_eq!(invalid, Some(3));
+}
+
+/// Records into a pipe that nobody reads before `record` has returned.
+fn record_before_reading(config: TraceConfig, record: impl FnOnce()) -> (Vec<u64>, Report) {
+    let (mut reader, writer) = io::pipe().unwrap();
+    let session = config.record_to_file(path_of(&writer)).unwrap();
+    drop(writer);
+    record();
+    let reads = thread::spawn(move || {
+        let mut trace = Vec::new();
+        reader.read_to_end(&mut trace).unwrap();
+        trace
+    });
+    let report = session.finish().unwrap();
+    check_account(&report);
+    (numbers(&reads.join().unwrap()), report)
+}
+
+fn growing_to(limit_mib: u32) -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(256).grow_to(limit_mib * 1024))
+        .data_source(DataSourceConfig::new("com.example.numbered"))
+        .file_write_period_ms(100)
+}
+
+#[test]
+fn a_buffer_grows_while_its_file_stands_still() {
+    let _guard = alone();
+    // 20 MiB.
+    let count = 20_000;
+    let (numbers, report) = record_before_reading(growing_to(32), || (0..count).for_each(write));
+    assert!(numbers.iter().copied().eq(0..count), "{report}");
+    assert_eq!(report.losses.total(), 0, "{report}");
+    assert!(report.memory.waited.is_zero(), "{report}");
+    assert_eq!(report.memory.limit_bytes, 32 << 20);
+    let peak_mib = report.memory.peak_bytes >> 20;
+    assert!((20..=24).contains(&peak_mib), "{peak_mib} MiB");
+}
+
+#[test]
+fn writers_wait_for_a_file_beyond_the_limit_and_lose_nothing() {
+    let _guard = alone();
+    let (mut reader, writer) = io::pipe().unwrap();
+    let session = growing_to(4).record_to_file(path_of(&writer)).unwrap();
+    drop(writer);
+    let writes = thread::spawn(|| (0..10_000).for_each(write));
+    // They cannot end before somebody reads.
+    thread::sleep(Duration::from_millis(100));
+    assert!(!writes.is_finished());
+    let reads = thread::spawn(move || {
+        let mut trace = Vec::new();
+        reader.read_to_end(&mut trace).unwrap();
+        trace
+    });
+    writes.join().unwrap();
+    let report = session.finish().unwrap();
+    assert_eq!(report.losses.total(), 0, "{report}");
+    assert!(numbers(&reads.join().unwrap()).into_iter().eq(0..10_000));
+}
+
+#[test]
+fn writers_drop_after_the_wait_limit_and_the_report_says_what_to_change() {
+    let _guard = alone();
+    let limit = Duration::from_millis(10);
+    let config = growing_to(4).wait_limit(limit);
+    let (numbers, report) = record_before_reading(config, || (0..10_000).for_each(write));
+    let dropped = report.losses.dropped;
+    assert!(dropped > 0 && report.losses.total() == dropped, "{report}");
+    assert_eq!(numbers.len() as u64, 10_000 - dropped);
+    assert!(report.memory.waited >= limit, "{report}");
+    let text = report.to_string();
+    for knob in [
+        "BufferConfig::grow_to",
+        "4096 KiB",
+        "TraceConfig::wait_limit",
+    ] {
+        assert!(text.contains(knob), "{text}");
+    }
+}
+
+/// Writes a lot when it is to flush.
+struct Dump;
+
+impl DataSource for Dump {
+    const NAME: &'static str = "com.example.dump";
+    type ThreadState = ();
+    type IncrementalState = ();
+    tracezero::data_source_state!(Dump);
+
+    fn on_setup(_: &Setup<'_>) -> Self {
+        Self
+    }
+
+    fn on_flush(&self, _: Flushing) {
+        (0..2_000).for_each(write);
+    }
+}
+
+/// The thread that writes the file may wait for the callback to return.
+#[test]
+fn a_callback_does_not_wait_for_the_file() {
+    let _guard = alone();
+    // Both are reached here: the session would start one that the callback reaches first only after that.
+    Dump::trace(|_| ());
+    Numbered::trace(|_| ());
+    let file = Temporary::new("callback");
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(256))
+        .record_all()
+        .wait_limit(LONG)
+        .record_to_file(&file.path)
+        .unwrap();
+    let report = session.finish().unwrap();
+    check_account(&report);
+    assert!(report.data_packets > 0, "{report}");
+    assert!(report.memory.waited.is_zero(), "{report}");
 }
 
 /// A name that the writing end of a pipe can be opened by.

@@ -7,6 +7,7 @@ use tracezero::service::trace_buffer::{
 };
 use tracezero::shm::layout::ChunkFlags;
 
+use crate::both_ways::assert_same_both_ways;
 use crate::choices::Shape;
 
 /// So far behind the newest chunk of its writer a chunk is still told from one that comes again.
@@ -148,6 +149,7 @@ impl AuditedBuffer {
 
     /// Reads all that can be read, here and in a clone, which must be the same.
     pub fn read_all(&mut self) -> Vec<Delivered> {
+        assert_same_both_ways(&self.buffer);
         let mut clone = self.buffer.clone_read_only().expect("a small buffer");
         assert!(clone.storage_balance().is_even());
         clone.begin_read();
@@ -219,8 +221,8 @@ fn read(buffer: &mut TraceBuffer) -> Option<Delivered> {
     let loss = packet.loss();
     assert!(loss.is_empty() || loss.contains(LossMask::PRESENT) && loss != LossMask::PRESENT);
     Some(Delivered {
-        producer_id: packet.producer_id(),
-        writer_id: packet.writer_id(),
+        producer_id: packet.origin().producer_id,
+        writer_id: packet.origin().writer_id,
         slices,
         loss,
     })

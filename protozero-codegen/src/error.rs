@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// A place in a `.proto` file, printed as `file:line:column`.
@@ -137,6 +138,34 @@ pub enum Error {
         other: String,
         /// The line of that field.
         other_line: u32,
+    },
+    /// An extension has the number of another field of the message that it extends.
+    ExtensionNumberTaken {
+        /// The number.
+        at: Location,
+        /// The extension.
+        field: String,
+        /// The extended message.
+        message: String,
+        /// The number.
+        number: i32,
+        /// The field that has it already.
+        other: String,
+        /// Where the number of that field is, in a file that was read.
+        other_at: Option<Box<Location>>,
+    },
+    /// An extension has a number that the message keeps for itself.
+    ExtensionNumberOutside {
+        /// The number.
+        at: Location,
+        /// The extension.
+        field: String,
+        /// The extended message.
+        message: String,
+        /// The number.
+        number: i32,
+        /// The numbers that extensions of the message may have.
+        ranges: Vec<RangeInclusive<i32>>,
     },
     /// The keys of a map have a type that keys cannot have.
     MapKey {
@@ -368,6 +397,46 @@ impl fmt::Display for Error {
                 f,
                 "{at}: field `{field}` has number {number}, which belongs to `{other}` (line {other_line}); choose another"
             ),
+            Error::ExtensionNumberTaken {
+                at,
+                field,
+                message,
+                number,
+                other,
+                other_at,
+            } => {
+                write!(
+                    f,
+                    "{at}: field `{field}` extends `{message}` with number {number}, which belongs to `{other}`"
+                )?;
+                if let Some(other_at) = other_at {
+                    write!(f, " ({other_at})")?;
+                }
+                f.write_str("; choose another")
+            }
+            Error::ExtensionNumberOutside {
+                at,
+                field,
+                message,
+                number,
+                ranges,
+            } => {
+                write!(
+                    f,
+                    "{at}: field `{field}` extends `{message}` with number {number}, "
+                )?;
+                let mut separator = "; choose one of ";
+                if ranges.is_empty() {
+                    f.write_str("but the message declares no numbers for extensions; add `extensions 1000 to max;` to it, or extend another message")?;
+                } else {
+                    f.write_str("which is none of its numbers for extensions")?;
+                }
+                for range in ranges {
+                    write!(f, "{separator}{} to {}", range.start(), range.end())?;
+                    separator = ", ";
+                }
+                Ok(())
+            }
             Error::MapKey { at, key } => write!(
                 f,
                 "{at}: `{key}` cannot be the key of a map; use bool, string or a type of integers"

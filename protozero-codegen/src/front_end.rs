@@ -10,6 +10,7 @@ use protobuf::descriptor::FileDescriptorProto;
 
 use crate::comments::Comments;
 use crate::error::{Error, Location};
+use crate::extension_numbers;
 use crate::registry::join;
 use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 
@@ -92,8 +93,10 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
             );
         }
     }
+    let descriptors = parsed?;
+    extension_numbers::check(&descriptors, &|scope, name| graph.number(scope, name))?;
     Ok(Loaded {
-        descriptors: parsed?,
+        descriptors,
         roots: names,
         comments,
         files_read: graph
@@ -253,6 +256,19 @@ impl ImportGraph {
         self.finished.insert(name.to_owned());
         self.sources.push(source);
         Ok(())
+    }
+
+    /// Where the number of a field is, if its file was read.
+    fn number(&self, scope: &str, name: &str) -> Option<Location> {
+        self.sources.iter().find_map(|source| {
+            let mut fields = source.outline.declarations.iter().filter(|declaration| {
+                declaration.kind == Kind::Field
+                    && declaration.scope == scope
+                    && declaration.name == name
+            });
+            let (_, at) = fields.next()?.number?;
+            Some(source.location(at))
+        })
     }
 
     fn source(&self, path: &str) -> Option<&Source> {

@@ -20,6 +20,7 @@ mod config; // what a build script says, and writing the files
 mod front_end; // files to descriptors
 mod source; // imports, positions and comments, which the parser does not tell
 mod descriptor_set; // descriptors that another compiler has made
+mod extension_numbers; // which numbers extensions may have
 mod comments; // what a schema says of its declarations
 mod resolve; // descriptors to model
 mod registry; // all declared types, and their Rust names

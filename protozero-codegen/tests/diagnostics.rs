@@ -272,6 +272,88 @@ fn duplicate_extension_number() {
     );
 }
 
+const BASE: (&str, &str) = (
+    "base.proto",
+    "package base;\nmessage Event {\n  optional int32 id = 1;\n  optional int32 late = 1500;\n  extensions 1000 to 1499, 1501 to 9999, 20000;\n  message Inner { optional int32 x = 3; }\n}\n",
+);
+
+#[test]
+fn extension_number_of_a_field() {
+    assert_error(
+        "extension_field_number",
+        &[
+            BASE,
+            (
+                "a.proto",
+                "import \"base.proto\";\npackage a;\nmessage Own {\n  extend base.Event {\n    optional int32 mine = 1;\n  }\n}\n",
+            ),
+        ],
+        "a.proto:5:27: field `mine` extends `base.Event` with number 1, which belongs to `id` (base.proto:3:23); choose another",
+    );
+}
+
+#[test]
+fn extension_number_of_a_field_among_the_extensions() {
+    assert_error(
+        "extension_late_field",
+        &[
+            BASE,
+            (
+                "a.proto",
+                "import \"base.proto\";\nextend base.Event { optional int32 mine = 1500; }\n",
+            ),
+        ],
+        "a.proto:2:43: field `mine` extends `base.Event` with number 1500, which belongs to `late` (base.proto:4:25); choose another",
+    );
+}
+
+#[test]
+fn extension_number_of_another_file() {
+    assert_error(
+        "extension_other_file",
+        &[
+            BASE,
+            (
+                "b.proto",
+                "import \"base.proto\";\npackage b;\nmessage B { extend base.Event { optional int32 first = 1000; } }\n",
+            ),
+            (
+                "a.proto",
+                "import \"b.proto\";\nimport \"base.proto\";\npackage a;\nextend base.Event { optional int32 second = 1000; }\n",
+            ),
+        ],
+        "a.proto:4:45: field `second` extends `base.Event` with number 1000, which belongs to `first` (b.proto:3:56); choose another",
+    );
+}
+
+#[test]
+fn extension_number_outside_of_the_ranges() {
+    for number in [2, 999, 10_000, 19_999 + 2] {
+        let text = format!(
+            "import \"base.proto\";\nextend .base.Event {{ optional int32 mine = {number}; }}\n"
+        );
+        let expected = format!(
+            "a.proto:2:44: field `mine` extends `base.Event` with number {number}, which is none of its numbers for extensions; choose one of 1000 to 1499, 1501 to 9999, 20000 to 20000"
+        );
+        assert_error("extension_outside", &[BASE, ("a.proto", &text)], &expected);
+    }
+}
+
+#[test]
+fn extension_of_a_message_that_takes_none() {
+    assert_error(
+        "extension_none",
+        &[
+            BASE,
+            (
+                "a.proto",
+                "import \"base.proto\";\nextend base.Event.Inner { optional int32 mine = 1000; }\n",
+            ),
+        ],
+        "a.proto:2:49: field `mine` extends `base.Event.Inner` with number 1000, but the message declares no numbers for extensions; add `extensions 1000 to max;` to it, or extend another message",
+    );
+}
+
 #[test]
 fn duplicate_field_name() {
     assert_error(

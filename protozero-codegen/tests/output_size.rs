@@ -4,6 +4,7 @@
 use std::env;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use protozero_codegen::Config;
 
@@ -29,7 +30,11 @@ fn generated(messages: usize) -> String {
         }
         schema.push_str("}\n");
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output_size");
+    // Tests run at the same time, and two generate as many messages.
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed).to_string();
+    let tests = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output_size");
+    let folder = tests.join(call);
     fs::create_dir_all(&folder).expect("the folder can be written");
     let file = folder.join(format!("{messages}.proto"));
     fs::write(&file, schema).expect("the folder can be written");

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::decoder::MAX_GROUP_DEPTH;
+use crate::wire::MAX_GROUP_DEPTH;
 
 /// Why bytes are not the message that was asked for.
 ///

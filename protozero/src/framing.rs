@@ -6,8 +6,9 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::decoder::{take_tag, take_varint};
 use crate::error::DecodeError;
+use crate::field::take_tag;
+use crate::varint::take_varint;
 use crate::wire::WireType;
 
 /// Largest message that a [`FrameReader`] takes unless it is told otherwise, in bytes: 64 MiB.

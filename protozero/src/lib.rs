@@ -45,10 +45,12 @@ mod message; // typed appends and nesting
 mod packed; // packed repeated fields
 mod text; // strings that are formatted in place
 mod stream; // the cursor, open length slots, and where ranges come from (all unsafe code)
-mod wire; // tags, varints, zigzag: pure functions
+mod wire; // tags and zigzag: pure functions
+mod varint; // varints, both ways
 // Ready-made buffers, and the way back.
 mod buffered; // a root message with its memory
-mod decoder; // fields of encoded bytes
+mod decoder; // messages as their fields
+mod field; // one field of encoded bytes
 #[cfg(feature = "alloc")]
 mod framing; // messages in a stream of bytes that arrive in pieces
 #[cfg(feature = "alloc")]
@@ -59,8 +61,9 @@ pub mod types; // one marker per protobuf type, for typed decoding
 #[cfg(feature = "alloc")]
 pub use buffered::HeapBuffered;
 pub use buffered::{NullBuffered, Overflow, StaticBuffered};
-pub use decoder::{Decoder, Field, Fields, MAX_GROUP_DEPTH, Repeated, Value};
+pub use decoder::{Decoder, Fields, Repeated};
 pub use error::DecodeError;
+pub use field::{Field, Value};
 #[cfg(feature = "alloc")]
 pub use framing::{Frame, FrameReader, Frames, FramingError, MAX_FRAME_BYTES};
 pub use message::{Message, Writer};
@@ -74,7 +77,10 @@ pub use stream::{
     MIN_RANGE_BYTES, NullSource, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
 };
 pub use text::StringWriter;
-pub use wire::{WireType, redundant_varint};
+#[cfg(feature = "alloc")]
+pub use varint::append_varint;
+pub use varint::{MAX_VARINT_BYTES, encode_varint, redundant_varint, split_varint};
+pub use wire::{MAX_GROUP_DEPTH, WireType};
 
 /// Includes what `protozero-codegen` generated for a package in `build.rs`.
 ///

@@ -1,4 +1,7 @@
 //! Messages: typed appends, and nesting by borrowing.
+//!
+//! A nested message borrows its parent. So writing to the parent while the child is open does not compile,
+//! and neither does writing to a message that ended. `protozero/src/lib.rs` has a `compile_fail` example.
 
 use crate::stream::{RangeSource, StreamWriter};
 use crate::wire::{Tag, WireType, zigzag32, zigzag64};

@@ -9,7 +9,8 @@ use core::marker::PhantomData;
 use crate::message::Message;
 use crate::stream::{RangeSource, StreamWriter};
 use crate::types;
-use crate::wire::{Tag, WireType, varint_len, zigzag32, zigzag64};
+use crate::varint::varint_len;
+use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 
 /// A protobuf type whose repeated fields may be packed: every type of [`types`] but
 /// [`Str`](types::Str) and [`Bytes`](types::Bytes). Enums are written as [`Int32`](types::Int32).

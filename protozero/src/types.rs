@@ -4,8 +4,9 @@
 //! [`Decoder::repeated`](crate::Decoder::repeated). Enums are decoded as [`Int32`] and nested
 //! messages as [`Bytes`].
 
-use crate::decoder::{Field, Value, take_array, take_varint};
 use crate::error::DecodeError;
+use crate::field::{Field, Value, take_array};
+use crate::varint::take_varint;
 use crate::wire::{unzigzag32, unzigzag64};
 
 /// A protobuf type.

@@ -1,9 +1,10 @@
-//! The protobuf wire format as pure functions: tags, varints, zigzag, padded lengths.
+//! The protobuf wire format as pure functions: tags and zigzag.
+
+/// Groups that may be open at once in what the decoder skips.
+pub const MAX_GROUP_DEPTH: usize = 100;
 
 /// Bytes of a length slot: every nested length is reserved as a 4-byte varint.
 pub(crate) const SLOT_BYTES: usize = 4;
-/// Longest encoding of a 64-bit varint.
-pub(crate) const MAX_VARINT_BYTES: usize = 10;
 /// Longest encoding of a tag: field numbers have 29 bits, wire types 3.
 pub(crate) const MAX_TAG_BYTES: usize = 5;
 /// Largest field number that a tag can hold.
@@ -68,82 +69,6 @@ impl Tag {
     }
 }
 
-/// `length` as a varint padded to 4 bytes, the form in which late lengths are filled in.
-///
-/// The first byte is never 0, so a filled slot can be told from a zeroed one.
-///
-/// ```
-/// assert_eq!(protozero::redundant_varint(7), [0x87, 0x80, 0x80, 0x00]);
-/// ```
-///
-/// # Panics
-///
-/// In debug builds, if `length` needs more than 28 bits.
-#[must_use]
-pub const fn redundant_varint(length: u32) -> [u8; SLOT_BYTES] {
-    debug_assert!(length < 1 << 28);
-    // As one word, because four bytes would be stored one by one.
-    (spread_groups(length) | 0x0080_8080).to_le_bytes()
-}
-
-/// The 7-bit groups of the lowest 28 bits, one in each byte, without continuation bits.
-#[inline(always)]
-pub(crate) const fn spread_groups(value: u32) -> u32 {
-    (value & 0x7f)
-        | (value & 0x7f << 7) << 1
-        | (value & 0x7f << 14) << 2
-        | (value & 0x7f << 21) << 3
-}
-
-/// Writes `value` to the front of `out` in its shortest form; returns the number of bytes.
-pub(crate) fn encode_varint(mut value: u64, out: &mut [u8; MAX_VARINT_BYTES]) -> usize {
-    let mut len = 0;
-    while value >= 0x80 {
-        out[len] = value as u8 | 0x80;
-        value >>= 7;
-        len += 1;
-    }
-    out[len] = value as u8;
-    len + 1
-}
-
-/// Bytes of the shortest varint for `value`.
-#[inline(always)]
-pub(crate) const fn varint_len(value: u64) -> usize {
-    let bits = u64::BITS - (value | 1).leading_zeros();
-    bits.div_ceil(7) as usize
-}
-
-/// The bytes of a varint of up to 56 bits as a little-endian word, and how many of them count.
-///
-/// Without branches: the 7-bit groups are spread to bytes by three rounds of shift and mask.
-#[inline(always)]
-pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
-    debug_assert!(value < 1 << 56);
-    let halves = (value & 0x00ff_ffff_f000_0000) << 4 | (value & 0x0000_0000_0fff_ffff);
-    let quarters = (halves & 0x0fff_c000_0fff_c000) << 2 | (halves & 0x0000_3fff_0000_3fff);
-    let groups = (quarters & 0x3f80_3f80_3f80_3f80) << 1 | (quarters & 0x007f_007f_007f_007f);
-    let unused_bits = (groups | 1).leading_zeros() & 0x38;
-    let continuation = 0x0080_8080_8080_8080 >> unused_bits;
-    (groups | continuation, 8 - unused_bits as usize / 8)
-}
-
-/// The value and the length of the varint that begins in the lowest byte of a little-endian word, if
-/// it ends there, too. What [`spread_varint`] does, the other way round.
-#[inline(always)]
-pub(crate) const fn gather_varint(word: u64) -> Option<(u64, usize)> {
-    let ends = !word & 0x8080_8080_8080_8080;
-    if ends == 0 {
-        return None;
-    }
-    let up_to_end = ends ^ (ends - 1);
-    let groups = word & up_to_end & 0x7f7f_7f7f_7f7f_7f7f;
-    let quarters = (groups & 0x7f00_7f00_7f00_7f00) >> 1 | (groups & 0x007f_007f_007f_007f);
-    let halves = (quarters & 0x3fff_0000_3fff_0000) >> 2 | (quarters & 0x0000_3fff_0000_3fff);
-    let value = (halves & 0x0fff_ffff_0000_0000) >> 4 | (halves & 0x0fff_ffff);
-    Some((value, ends.trailing_zeros() as usize / 8 + 1))
-}
-
 #[inline(always)]
 pub(crate) const fn zigzag32(value: i32) -> u32 {
     (value << 1 ^ value >> 31) as u32
@@ -184,50 +109,6 @@ mod tests {
         for (field, wire_type, bytes) in cases {
             assert_eq!(Tag::new(field, wire_type).as_bytes(), bytes);
         }
-    }
-
-    #[test]
-    fn redundant_varints_have_four_bytes_and_a_first_byte_that_is_not_zero() {
-        let cases = [
-            (0, [0x80, 0x80, 0x80, 0x00]),
-            (1, [0x81, 0x80, 0x80, 0x00]),
-            (0x80, [0x80, 0x81, 0x80, 0x00]),
-            (0x33_2211, [0x91, 0xc4, 0xcc, 0x01]),
-            (0x0fff_ffff, [0xff, 0xff, 0xff, 0x7f]),
-        ];
-        for (length, bytes) in cases {
-            assert_eq!(redundant_varint(length), bytes);
-        }
-    }
-
-    #[test]
-    fn spreading_agrees_with_the_loop_at_every_group_boundary() {
-        for bits in 0..56 {
-            for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
-                let mut bytes = [0; MAX_VARINT_BYTES];
-                let len = encode_varint(value, &mut bytes);
-                assert_eq!(varint_len(value), len, "{value:#x}");
-                let (word, spread_len) = spread_varint(value);
-                assert_eq!(spread_len, len, "{value:#x}");
-                assert_eq!(word.to_le_bytes()[..len], bytes[..len], "{value:#x}");
-            }
-        }
-    }
-
-    #[test]
-    fn gathering_takes_back_spreading_whatever_follows() {
-        for bits in 0..56 {
-            for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
-                let (word, len) = spread_varint(value);
-                assert_eq!(gather_varint(word), Some((value, len)), "{value:#x}");
-                for follows in [u64::MAX, 0x0102_0304_0506_0708] {
-                    let followed = word | follows.checked_shl(8 * len as u32).unwrap_or(0);
-                    assert_eq!(gather_varint(followed), Some((value, len)), "{value:#x}");
-                }
-            }
-        }
-        assert_eq!(gather_varint(0x8080_8080_8080_8080), None);
-        assert_eq!(gather_varint(u64::MAX), None);
     }
 
     #[test]

@@ -198,7 +198,8 @@ fn memory_that_came_back_is_written_to_again() {
     assert_eq!((stream.used_bytes(), stream.available_bytes()), (0, 0));
     assert_eq!(stream.written_bytes(), 9);
     stream.release_range();
-    let source = stream.source_mut();
+    // SAFETY: the stream has released its range.
+    let source = unsafe { stream.source_mut() };
     (source.ranges_left, source.ended) = (1, false);
     stream.message().append_string::<1>("here");
     stream.next_range();

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tracezero::commit::{CommitRequest, ServiceEndpoint};
+use tracezero::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero::ids::{BufferId, WriterId};
 use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 use tracezero::shm::{Geometry, shared_memory};
@@ -24,6 +24,7 @@ use tracezero::{
 struct Values {
     timestamp_ns: u64,
     number: u32,
+    address: u64,
     text: String,
     packet: Vec<u8>,
 }
@@ -33,6 +34,7 @@ impl Values {
         Self {
             timestamp_ns: 42,
             number: 7,
+            address: 0x7fff_1234_5678,
             text: "sixteen bytes ..".to_owned(),
             packet: vec![8; 12],
         }
@@ -69,9 +71,14 @@ fn record_span_3_args(v: &Values) {
     );
 }
 
+#[inline]
+fn record_span_large_numbers(v: &Values) {
+    let _span = span!("bench", "large", address = v.address, difference = -1);
+}
+
 callgrind::subjects! {
     |w: &mut TraceWriter, v: &Values|
-    disabled_event: 6, disabled_event();
+    disabled_event: 4, disabled_event();
     write_packet: 43, w.write_packet(&v.packet);
     packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
     // Begin and end of a message in a packet.
@@ -84,16 +91,17 @@ callgrind::subjects! {
         });
     });
     // The same from a trace point, by way of the thread's writer.
-    data_source_packet: 224, Packets::trace(|cx| cx.packet(|packet| {
+    data_source_packet: 223, Packets::trace(|cx| cx.packet(|packet| {
         packet.set_timestamp(v.timestamp_ns);
         packet.for_testing(|event| {
             event.set_str(&v.text);
         });
     }));
     // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
-    instant: 201, record_instant();
-    span: 418, record_span();
+    instant: 193, record_instant();
+    span: 408, record_span();
     span_3_args: 526, record_span_3_args(v);
+    span_large_numbers: 610, record_span_large_numbers(v);
 }
 
 /// A service that leaves everything where it is.
@@ -101,9 +109,12 @@ struct Idle;
 
 impl ServiceEndpoint for Idle {
     fn commit(&self, _: &CommitRequest) {}
-    fn register_writer(&self, _: WriterId, _: BufferId) {}
+    fn register_writer(&self, _: WriterId, _: BufferId, _: &Arc<LossCount>) {}
     fn unregister_writer(&self, _: WriterId) {}
 }
+
+/// More than fill the first chunk of a thread, and fewer than fill the second one.
+const WARM_UP_EVENTS: u32 = 100;
 
 fn main() -> ExitCode {
     let values = black_box(Values::new());
@@ -118,12 +129,14 @@ fn main() -> ExitCode {
         let (memory, _service) = shared_memory(geometry).expect("a page");
         let arbiter = Arbiter::new(memory, Arc::new(Idle), ArbiterConfig::default());
         let mut writer = TraceWriter::new(&arbiter, BufferId(1), BufferExhaustedPolicy::Drop);
-        // What happens once happens before: call sites are entered in lists, chunks are taken.
+        // First everything that happens once: call sites enter lists, the writer takes chunks.
         writer.write_packet(&values.packet);
         disabled_event();
-        record_instant();
+        // A thread that has filled a chunk gets a longer one, whose end the measured events do not reach.
+        (0..WARM_UP_EVENTS).for_each(|_| record_instant());
         record_span();
         record_span_3_args(&values);
+        record_span_large_numbers(&values);
         Packets::trace(|cx| cx.packet(|_| ()));
         record(&mut writer, &values);
         drop(session);

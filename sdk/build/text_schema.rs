@@ -1,5 +1,5 @@
 //! The names that a configuration in text form may use: a table of the messages that a
-//! `TraceConfig` holds, for `src/consumer/config/text/schema.rs`.
+//! `TraceConfig` holds, for `src/config/text/schema.rs`.
 
 use std::collections::BTreeMap;
 use std::error::Error;

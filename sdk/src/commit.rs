@@ -2,6 +2,7 @@
 //! known late. Producer and service meet here, in [`crate::shm`] and in the id newtypes, and
 //! nowhere else.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ pub struct Patch {
     pub data: [u8; 4],
 }
 
+/// The shortest time that a writer waits for room that needs it now.
+pub const NO_PATIENCE: Duration = Duration::from_nanos(1);
+
 /// The service as a producer sees it.
 pub trait ServiceEndpoint: Send + Sync {
     /// Takes over the chunks and patches of `request`. In process this copies the chunks into
@@ -67,7 +71,8 @@ pub trait ServiceEndpoint: Send + Sync {
 
     /// Waits until the reader of `target_buffer` has made room for more, where one does while the
     /// session goes on; at most for `timeout`. Returns whether there is room. Called by writers
-    /// that rather wait than overwrite what is not read, with nothing locked.
+    /// that rather wait than overwrite what is not read, with nothing locked. One that only asks, and
+    /// does not want to write yet, gives zero; one that wants to and cannot wait, [`NO_PATIENCE`].
     ///
     /// A service behind a connection leaves such chunks in the shared memory instead.
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
@@ -76,38 +81,77 @@ pub trait ServiceEndpoint: Send + Sync {
     }
 
     /// Announces a writer and the buffer it writes to, so that its unfinished chunks can be
-    /// scraped.
-    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId);
+    /// scraped. The service adds to `losses` when it loses packets of this writer.
+    fn register_writer(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        losses: &Arc<LossCount>,
+    );
 
     /// Takes back [`ServiceEndpoint::register_writer`]; every chunk of the writer was committed
     /// before.
     fn unregister_writer(&self, writer_id: WriterId);
 }
 
-/// How far a ring has come whose oldest packets are lost before anybody reads them, in quarters of
-/// its size.
+/// Counts the losses of one sequence: those that its writer sees, and those that the service sees.
+///
+/// A packet that comes after a loss cannot be read if it builds on one that was lost. So whoever
+/// writes such packets starts anew when the count has changed.
+///
+/// In Perfetto a writer learns only of the losses that it sees itself. Packets that the service loses leave
+/// the rest of their sequence unreadable there, until its state happens to be cleared.
+#[derive(Debug, Default)]
+pub struct LossCount(AtomicU64);
+
+impl LossCount {
+    /// Notes a loss.
+    pub(crate) fn add_one(&self) {
+        // Relaxed, as the load: the count tells when to start anew, and orders nothing.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of losses so far.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        // Relaxed: see `add_one`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far a ring has come whose oldest packets are lost before anybody reads them, in parts of its
+/// size.
 ///
 /// The service counts, and writers look: what later packets of theirs build on must be written again
 /// before the ring has lapped it. The count of other buffers stays where it is, but for requests to
-/// start anew.
+/// start anew, which count as a quarter.
+///
+/// So the track events that are left in a ring that has lapped can be read by themselves, but for about the
+/// oldest quarter.
+// `tests/judge/tests/ring_laps.rs` checks this.
 #[derive(Debug, Default)]
 pub struct RingProgress(AtomicU64);
 
 impl RingProgress {
-    /// Quarters that a ring is divided into.
-    pub(crate) const PARTS: u64 = 4;
+    /// Parts that a ring is divided into.
+    pub(crate) const PARTS: u64 = 128;
 
-    /// The ring has filled so many quarters more; or writers are to repeat themselves as if it had.
+    /// The parts after which every writer starts anew.
+    pub(crate) const QUARTER: u64 = Self::PARTS / 4;
+
+    /// Notes that the ring has filled so many parts more, or that writers are to repeat themselves as
+    /// if it had.
     #[inline]
-    pub(crate) fn advance(&self, quarters: u64) {
+    pub(crate) fn advance(&self, parts: u64) {
         // Relaxed, as the load: a hint of when to repeat oneself, ordered with nothing.
-        self.0.fetch_add(quarters, Ordering::Relaxed);
+        self.0.fetch_add(parts, Ordering::Relaxed);
     }
 
-    /// Quarters filled so far.
+    /// The number of parts filled so far.
     #[inline]
     #[must_use]
-    pub fn quarters(&self) -> u64 {
+    pub fn parts(&self) -> u64 {
         // Relaxed: see `advance`.
         self.0.load(Ordering::Relaxed)
     }

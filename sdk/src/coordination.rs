@@ -82,16 +82,17 @@ impl fmt::Display for DataSourceError {
 
 impl std::error::Error for DataSourceError {}
 
-/// What a writer does when no chunk is free, or when a ring that is streamed into a file is more than
-/// a quarter full of what the file does not have yet.
+/// What a writer does when no chunk is free, or when a ring that is streamed into a file holds too much
+/// that the file does not have yet: a quarter of a ring of fixed size, three quarters of what one may
+/// grow to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferExhaustedPolicy {
-    /// Drops packets until a chunk is free. Overwrites the ring.
+    /// Drops packets until a chunk is free. Overwrites a ring.
     #[default]
     Drop,
     /// Waits for a chunk, and for the file, at every packet, each time as long as
     /// [`DataSourceConfig::stall_limit`](crate::DataSourceConfig::stall_limit) says. Only then are
-    /// packets dropped; the process is never aborted.
+    /// packets dropped; the process is never aborted. Perfetto's own SDK aborts it.
     Stall,
     /// Waits likewise, but while it is dropping it does not wait again.
     StallThenDrop,
@@ -112,8 +113,8 @@ pub struct DataSourceSetup {
     pub progress: Arc<RingProgress>,
     /// What its writers do when there is no free chunk.
     pub exhausted_policy: BufferExhaustedPolicy,
-    /// How long they wait for one, if they do; `None` leaves that to the producer.
-    pub stall_limit: Option<Duration>,
+    /// How long they wait, if they do.
+    pub stall_limit: Duration,
     /// A serialized `DataSourceConfig`, with what the service fills in.
     pub config: Vec<u8>,
 }

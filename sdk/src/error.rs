@@ -5,87 +5,11 @@ use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::consumer::ConfigError;
+use crate::config::ConfigError;
+use crate::report::Report;
 use crate::service::trace_buffer::BufferError;
+use crate::service::{Refusal, SessionError};
 use crate::shm::MemoryError;
-
-/// Why a session may not start, or may not be cloned, because of the sessions there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// Another session has this `unique_session_name`.
-    NameInUse {
-        /// The name.
-        name: String,
-    },
-    /// A session of this name started less than five minutes ago, and guardrails are on.
-    StartedTooRecently {
-        /// The name.
-        name: String,
-    },
-    /// A session is active that keeps away those that do not matter more.
-    ExclusiveSession {
-        /// Its `exclusive_prio`.
-        active: u32,
-        /// That of the session that was refused.
-        requested: u32,
-    },
-    /// More sessions hold a semaphore than one of them, or the new one, allows.
-    SemaphoreHeld {
-        /// The semaphore's name.
-        name: String,
-        /// Sessions that hold it.
-        holders: usize,
-        /// How many others the strictest of them allows.
-        limit: u64,
-    },
-    /// There is no session to clone, or no longer.
-    NoSuchSession,
-    /// The session to clone belongs to another user.
-    SessionOfAnotherUser,
-    /// The session to clone ended while it was flushed.
-    SessionEnded,
-    /// The buffers could not be cloned.
-    CloneFailed {
-        /// Why not.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameInUse { name } => {
-                write!(
-                    f,
-                    "there is a session with the unique_session_name {name:?}"
-                )
-            }
-            Self::StartedTooRecently { name } => write!(
-                f,
-                "a session with the unique_session_name {name:?} started less than 300 s ago"
-            ),
-            Self::ExclusiveSession { active, requested } => write!(
-                f,
-                "an exclusive session with priority {active} is active, which is not below the \
-                 requested priority {requested}"
-            ),
-            Self::SemaphoreHeld {
-                name,
-                holders,
-                limit,
-            } => write!(
-                f,
-                "session_semaphores: {holders} sessions hold {name:?}, and at most {limit} others \
-                 are allowed"
-            ),
-            Self::NoSuchSession => f.write_str("there is no such session"),
-            Self::SessionOfAnotherUser => f.write_str("a session of another user cannot be cloned"),
-            Self::SessionEnded => f.write_str("the session to clone has ended"),
-            Self::CloneFailed { reason } => write!(f, "cannot clone the session: {reason}"),
-        }
-    }
-}
 
 /// Why a session could not start, or could not end as it should.
 ///
@@ -101,6 +25,9 @@ pub enum Error {
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
+        /// The account of the session, if it has finished: what is in the file, which is a valid trace
+        /// as far as it goes, and what is not, as [`write_failed`](crate::Losses::write_failed).
+        report: Option<Box<Report>>,
     },
     /// A trace is being written into the file, by another session of this process or of another
     /// one: finish that first, or name another file. What is in the file is left alone.
@@ -154,7 +81,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(source) => write!(f, "invalid trace config: {source}"),
-            Self::File { path, source } => {
+            Self::File { path, source, .. } => {
                 write!(
                     f,
                     "cannot write the trace file {}: {source}",
@@ -225,19 +152,43 @@ impl std::error::Error for Error {
 }
 
 impl Error {
+    /// Returns what became of the recording, if the error is that of a session whose file could not be
+    /// written to the end.
+    #[must_use]
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Self::File { report, .. } => report.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The file at `path` could not be written.
+    pub(crate) fn of_io(path: &Path, source: io::Error) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            source,
+            report: None,
+        }
+    }
+
     /// Why the file at `path` could not be begun.
     pub(crate) fn of_file(path: &Path, error: TryLockError) -> Self {
         let path = path.to_owned();
         match error {
             TryLockError::WouldBlock => Self::FileInUse { path },
-            TryLockError::Error(source) => Self::File { path, source },
+            TryLockError::Error(source) => Self::of_io(&path, source),
         }
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<SessionError> for Error {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Buffer { index, source } => Self::Buffer { index, source },
+            SessionError::TooManySessions { limit } => Self::TooManySessions { limit },
+            SessionError::TooManyBuffers => Self::TooManyBuffers,
+            SessionError::Refused(refusal) => Self::Refused(refusal),
+        }
     }
 }
 

@@ -6,12 +6,12 @@
 //! locked, committed, written or closed; trace points record nothing; what is dropped is leaked. A
 //! new program, by `exec`, starts anew.
 //!
-//! A process that has not traced yet can fork freely: its children start sessions of their own.
+//! A process that has not traced yet can fork freely: its children start sessions of their own. Perfetto's
+//! own SDK does not support forks.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::process_hooks;
-use crate::producer;
 use crate::reentry;
 
 /// Whether the hook that notices forks was set.
@@ -40,9 +40,12 @@ pub(crate) struct Inside {
 
 /// Enters what a forked child must not; `None` in one that is to leave it alone.
 pub(crate) fn enter() -> Option<Inside> {
-    // Relaxed: only one may set the hook, and nobody waits for it, since a child would wait forever.
-    if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+    // No thread goes on before the hook is set, and none waits for another, since a child would wait
+    // forever. So threads that come first at once may all set it; called twice, it does the same.
+    // Acquire, with the release below: who sees that the hook is set takes locks after that.
+    if !IS_WATCHED.load(Ordering::Acquire) {
         process_hooks::in_forked_child(go_quiet);
+        IS_WATCHED.store(true, Ordering::Release);
     }
     if is_quiet() {
         return None;
@@ -78,6 +81,5 @@ extern "C" fn go_quiet() {
     // Relaxed, as the store: the child has one thread.
     if REASONS.load(Ordering::Relaxed) > 0 {
         IS_QUIET.store(true, Ordering::Relaxed);
-        producer::go_quiet();
     }
 }

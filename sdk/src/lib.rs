@@ -15,7 +15,7 @@
 //!     counter!("io", "open_files", 3);
 //! }
 //! instant!("app", "done");
-//! println!("{}", session.finish()?); // 4 events, 1060 bytes, 0 lost: app.pftrace
+//! println!("{}", session.finish()?); // 4 events, 1257 bytes, 0 lost: app.pftrace
 //! # std::fs::remove_dir_all(&directory).expect("removed");
 //! # Ok::<(), tracezero::Error>(())
 //! ```
@@ -49,8 +49,8 @@
 pub mod guide {}
 
 // What users call.
-mod consumer; // configurations, sessions, reports
-mod data_source; // packets with a schema of one's own
+mod consumer; // sessions, as applications hold them
+mod report; // what became of what was traced
 mod error; // what can go wrong at start and end
 mod flight_recorder; // always recording, and a file when something goes wrong
 mod capture_handle; // what libraries attach their threads to a test's capture by
@@ -66,42 +66,51 @@ pub mod service; // the central buffers and the reading back
 #[cfg(feature = "reader")]
 pub mod reader; // traces, read back
 mod trace_file; // one writer for each
+mod triggers; // what the application hits
 mod runtime; // producer and service of one process, put together
 #[cfg(feature = "testing")]
 pub mod testing; // tests on what code traces
 mod reentry; // trace points in an allocator that is called by the tracer
 mod forked_child; // what a child may not touch
-mod process_hooks; // what is called at a fork, and at the exit
+mod process_end; // what is finished when the process exits or gets a signal
+mod process_hooks; // what is called at a fork, at the exit, and for a signal
+mod own_thread; // threads that get no signals
 #[cfg(test)]
 #[cfg(not(loom))]
 mod service_scenarios; // the service with producers and a clock of the tests' own
 // What everybody uses.
+pub(crate) mod config; // what to record
 pub mod clock; // the trace clock
 pub mod ids; // who is who
 pub mod protos; // the generated schema
 
 pub use capture_handle::{Attached, CaptureHandle, CapturedFuture};
 pub use clock::{Clock, TscError};
-pub use consumer::{
-    BufferConfig, BuiltinDataSources, Compression, ConfigError, DataSourceConfig, FillPolicy,
-    InMemorySession, LockdownMode, Losses, PrimaryTraceClock, Report, Session, SessionControl,
-    SessionSemaphore, SessionState, Snapshot, TraceAttributeValue, TraceConfig, TrackEventConfig,
-    Trigger, TriggerConfig, TriggerMode, WriteFlushMode, activate_trigger, service_state,
+pub use config::{
+    BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
+    DataSourceConfig, FillPolicy, LockdownMode, PrimaryTraceClock, SessionSemaphore,
+    TraceAttributeValue, TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode,
+    WriteFlushMode,
 };
-pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
-pub use error::{Error, Refusal};
+pub use consumer::{InMemorySession, Session, SessionControl, Snapshot, on_error, service_state};
+pub use error::Error;
 #[cfg(feature = "signals")]
 pub use flight_recorder::Signal;
 pub use flight_recorder::{
     FlightError, FlightRecorder, FlightRecorderBuilder, FlightStats, SavingSnapshot,
     SnapshotRequest,
 };
-pub use producer::{BufferExhaustedPolicy, DataSourceState};
-pub use service::{SequenceAccount, TraceStats};
+pub use process_end::{finish_recordings, leave_signals_alone};
+pub use producer::DataSourceState;
+pub use producer::data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
+pub use report::{BufferMemory, Losses, Report, Warning};
+pub use service::{Refusal, SequenceAccount, SessionState, TraceStats};
 pub use tracezero_macros::trace;
 #[cfg(feature = "tracing")]
 pub use tracing_layer::{AsyncSpans, TracingLayer, layer};
 pub use track_event::{
-    ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict, DictWriter, Flow,
-    Span, TraceFuture, Traced, Track, TrackSpan, Unit, debug, declare_event_schema, dict, display,
+    ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
+    DictWriter, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, Track, TrackSpan, Unit, debug,
+    declare_event_schema, dict, display,
 };
+pub use triggers::activate_trigger;

@@ -2,6 +2,9 @@
 //!
 //! An allocator that traces is called in there, too. Its trace points are dropped and counted, as
 //! those inside of a packet are.
+//!
+//! Such a trace point takes no lock: `tests/judge/tests/tracing_allocator.rs` checks this. Callbacks of the
+//! application are outside of the tracer: their trace points record.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,6 +12,8 @@ use std::marker::PhantomData;
 thread_local! {
     /// How often this thread has entered and not left.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Whether the tracer has called the application, which has not returned.
+    static IS_IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The thread is inside as long as this lives.
@@ -31,16 +36,29 @@ impl Drop for Inside {
 
 /// Calls the application from inside of the tracer, with nothing locked: its trace points record.
 pub(crate) fn outside<R>(call: impl FnOnce() -> R) -> R {
-    struct Return(u32);
+    struct Return {
+        depth: u32,
+        was_in_callback: bool,
+    }
 
     impl Drop for Return {
         fn drop(&mut self) {
-            DEPTH.set(self.0);
+            DEPTH.set(self.depth);
+            IS_IN_CALLBACK.set(self.was_in_callback);
         }
     }
 
-    let _return = Return(DEPTH.replace(0));
+    let _return = Return {
+        depth: DEPTH.replace(0),
+        was_in_callback: IS_IN_CALLBACK.replace(true),
+    };
     call()
+}
+
+/// Whether the tracer has called the application on this thread. What is traced there must not wait for
+/// the tracer: the thread that writes a file may be the one that called, or wait for it.
+pub(crate) fn is_in_callback() -> bool {
+    IS_IN_CALLBACK.get()
 }
 
 /// Whether this thread is inside of the tracer.

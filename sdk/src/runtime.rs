@@ -3,26 +3,23 @@
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::clock;
 use crate::commit::ServiceEndpoint;
+use crate::config::{DEFAULT_PAGE_SIZE_BYTES, DEFAULT_SIZE_BYTES};
 use crate::coordination::{Producer, ServiceControl};
 use crate::error::Error;
 use crate::forked_child;
+use crate::own_thread;
 use crate::producer::{self, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use crate::reentry;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{CentralBuffer, Limits, Machine, Service};
 use crate::shm::{Geometry, MemoryError, shared_memory};
-
-/// Shared memory of a process, unless its first session asks for another size. It bounds how many
-/// writers can be in the middle of a chunk at once; pages that are never used cost nothing.
-pub(crate) const DEFAULT_SIZE_BYTES: usize = 4 << 20;
-pub(crate) const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
+use crate::track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at a time while there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -61,7 +58,12 @@ impl Runtime {
                 let runtime = RUNTIME.get_or_init(|| made);
                 inside.for_good();
                 // Trace points may call the service from now on.
-                producer::connect(Realm::PROCESS, &control, &runtime.arbiter);
+                producer::connect(
+                    Realm::PROCESS,
+                    &control,
+                    &runtime.arbiter,
+                    TRACK_EVENT.state(),
+                );
                 runtime
             }
         };
@@ -176,8 +178,5 @@ fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
             service.wait_for_earlier_timer(deadline_ns, timeout);
         }
     };
-    thread::Builder::new()
-        .name("tracezero-timers".to_owned())
-        .spawn(run)
-        .map(drop)
+    own_thread::spawn("tracezero-timers", run).map(drop)
 }

@@ -75,7 +75,7 @@ fn log_records(round: u32) {
     );
 }
 
-/// In a ring that overwrites, where every quarter defines names anew.
+/// In a ring that overwrites, where names are defined anew again and again.
 #[test]
 fn spans_and_events_of_threads_allocate_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -73,9 +73,11 @@ pub fn record_forms(round: u32) {
     }
 }
 
-fn spans(_: u32) {
+fn spans(round: u32) {
     let _outer = span!("forms", "outer");
     let _inner = span!("forms, grouped,third", "inner");
+    let with_result = span!("forms", "with a result");
+    end!(with_result, round, text = "result");
 }
 
 fn begin_and_end(round: u32) {

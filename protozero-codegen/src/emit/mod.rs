@@ -1,11 +1,11 @@
 //! From the model to Rust source: one file, laid out.
 
-mod comment;
-mod decoder;
-mod enums;
-mod extension;
-mod message;
-mod owned;
+mod comment; // comments of a schema as documentation
+mod decoder; // getters
+mod enums; // open enums
+mod extension; // traits for fields that are declared elsewhere
+mod message; // writers: setters
+mod owned; // structs
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;

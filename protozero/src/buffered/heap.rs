@@ -75,9 +75,7 @@ impl<M: Writer> HeapBuffered<M> {
         if self.stream.source().is_one_block() {
             return self.stream.rewind_range();
         }
-        self.stream.release_range();
-        self.stream.source_mut().clear();
-        self.stream.next_range();
+        self.stream.restart();
     }
 
     /// Fields that were dropped because of [`MAX_DEPTH`](crate::MAX_DEPTH) or

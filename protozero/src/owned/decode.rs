@@ -1,10 +1,14 @@
 //! Fields of an encoded message into members of a struct.
+//!
+//! A message that nests deeper than `MAX_OWNED_DEPTH` (100) is an error, not a stack overflow.
+//! `protozero-codegen/tests/owned/recursion.rs` checks this.
 
 use ::alloc::collections::BTreeMap;
 use ::alloc::vec::Vec;
 
-use crate::decoder::{Decoder, Field, Fields, Value};
+use crate::decoder::{Decoder, Fields};
 use crate::error::DecodeError;
+use crate::field::{Field, Value};
 use crate::types::FieldType;
 
 use super::{MAX_OWNED_DEPTH, OwnedType, UnknownFields};

@@ -3,7 +3,8 @@
 use ::alloc::collections::BTreeMap;
 use ::alloc::vec::Vec;
 
-use crate::wire::{MAX_VARINT_BYTES, WireType, encode_varint};
+use crate::varint::{MAX_VARINT_BYTES, append_varint, encode_varint};
+use crate::wire::WireType;
 
 use super::{OwnedType, UnknownFields};
 
@@ -92,9 +93,7 @@ impl FieldEncoder {
     }
 
     pub(super) fn varint(&mut self, value: u64) {
-        let mut bytes = [0; MAX_VARINT_BYTES];
-        let len = encode_varint(value, &mut bytes);
-        self.raw(&bytes[..len]);
+        append_varint(value, &mut self.bytes);
     }
 
     pub(super) fn raw(&mut self, bytes: &[u8]) {

@@ -5,8 +5,8 @@ use ::alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::decoder::Value;
 use crate::error::DecodeError;
+use crate::field::Value;
 use crate::types::{self, FieldType};
 use crate::wire::{WireType, zigzag32, zigzag64};
 

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ptr::{self, NonNull};
 use core::slice;
 
+use super::StreamWriter;
 use super::source::{MIN_RANGE_BYTES, Outgoing, Range, RangeSource};
 
 /// Hands out heap blocks of doubling size, and keeps all of them until it is cleared.
@@ -56,14 +57,25 @@ impl HeapSource {
         self.blocks.len() == 1
     }
 
-    /// Drops all blocks but the first. The stream must have released its range.
-    pub(crate) fn clear(&mut self) {
+    /// Drops all blocks but the first, which is kept for the next range.
+    fn clear(&mut self) {
         self.cached = self.blocks.drain(..).next().or(self.cached.take());
     }
 }
 
-// SAFETY: a block stays allocated until the source is cleared, which only buffers of this crate
-// can do, after they released the range, or is dropped, which a stream does together with itself.
+impl StreamWriter<HeapSource> {
+    /// Forgets what was written, and begins anew in the first block.
+    pub(crate) fn restart(&mut self) {
+        // The range lies in a block that may be dropped below.
+        self.release_range();
+        self.source.clear();
+        self.next_range();
+    }
+}
+
+// SAFETY: a block stays allocated until the source is cleared, which `restart` alone does, after the
+// stream has released the range, or until the source is dropped: the stream drops it together with
+// itself, and whoever replaces it promises that there is no range.
 unsafe impl RangeSource for HeapSource {
     fn next_range(&mut self, outgoing: Outgoing<'_>) -> Range {
         let next_bytes = match self.blocks.last_mut() {

@@ -49,9 +49,8 @@ mod null; // a source of nothing
 
 use core::ptr;
 
-use crate::wire::{
-    MAX_COMPACT_BYTES, MAX_TAG_BYTES, MAX_VARINT_BYTES, SLOT_BYTES, Tag, encode_varint,
-};
+use crate::varint::{MAX_VARINT_BYTES, encode_varint};
+use crate::wire::{MAX_COMPACT_BYTES, MAX_TAG_BYTES, SLOT_BYTES, Tag};
 pub use compact::CompactValue;
 pub use fixed::FixedSource;
 use frame::Frame;
@@ -149,7 +148,22 @@ impl<S: RangeSource> StreamWriter<S> {
     }
 
     /// The source of ranges.
-    pub const fn source_mut(&mut self) -> &mut S {
+    ///
+    /// # Safety
+    ///
+    /// Until [`release_range`](Self::release_range), every range that the source has handed out stays
+    /// valid as [`RangeSource`] promises: the caller does not replace the source, and does nothing that
+    /// frees, moves or accesses such a range. A stream has a range from its first write or
+    /// [`next_range`](Self::next_range) on; that of [`FixedSource::stream`] has one from the start.
+    ///
+    /// ```compile_fail,E0133
+    /// use protozero::{HeapSource, StreamWriter};
+    ///
+    /// let mut stream = StreamWriter::new(HeapSource::new(64));
+    /// stream.append_raw(b"the stream has a range now");
+    /// *stream.source_mut() = HeapSource::new(64); // would free it
+    /// ```
+    pub const unsafe fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }
 

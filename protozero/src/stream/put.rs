@@ -7,7 +7,8 @@
 
 use core::ptr;
 
-use crate::wire::{MAX_VARINT_BYTES, SLOT_BYTES, encode_varint, spread_groups, spread_varint};
+use crate::varint::{MAX_VARINT_BYTES, encode_varint, spread_groups, spread_varint};
+use crate::wire::SLOT_BYTES;
 
 /// Copies bytes to `at`; returns the address behind them.
 ///

@@ -104,7 +104,8 @@ impl Drop for Outgoing<'_> {
 
 /// Provides the memory that a [`StreamWriter`](super::StreamWriter) writes to, range by range.
 ///
-/// Both methods are called from cold paths only.
+/// Both methods are called from cold paths only, the first one when a range is used up. So messages hold the
+/// source as a trait object, and no field costs a virtual call.
 ///
 /// # Safety
 ///

@@ -3,13 +3,13 @@
 use std::env;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, GenericArgument, LitStr, PathArguments, Result, ReturnType, Signature, Token,
-    Type, Visibility, parse_quote,
+    Attribute, Error, GenericArgument, LitStr, Path, PathArguments, Result, ReturnType, Signature,
+    Token, Type, Visibility, parse_quote,
 };
 
 use crate::options::Options;
@@ -97,6 +97,7 @@ impl Function {
 
 /// The body of an async function, as a future with a span.
 fn traced_async(signature: &Signature, options: Options, block: &Group) -> TokenStream {
+    let library = options.library();
     let span = span("async_span", signature, options);
     if cfg!(feature = "off") {
         // Named, so that nothing is unused. What does not go on from there borrows nothing that the
@@ -109,9 +110,9 @@ fn traced_async(signature: &Signature, options: Options, block: &Group) -> Token
             #block
         };
     }
-    let result = named_result(&signature.output);
+    let result = named_result(&library, &signature.output);
     quote! {
-        ::tracezero::Traced::new(#span, async move {
+        #library::Traced::new(#span, async move {
             #result
             #block
         })
@@ -120,7 +121,7 @@ fn traced_async(signature: &Signature, options: Options, block: &Group) -> Token
 }
 
 /// Tells the compiler what the function returns: inside of an `async` block, it does not know.
-fn named_result(output: &ReturnType) -> TokenStream {
+fn named_result(library: &Path, output: &ReturnType) -> TokenStream {
     // Messages about it point to where it is said.
     let (span, mut result) = match output {
         ReturnType::Default => (Span::mixed_site(), Type::Tuple(parse_quote!(()))),
@@ -132,9 +133,17 @@ fn named_result(output: &ReturnType) -> TokenStream {
         }
     };
     infer_unnamed(&mut result);
+    let library = library.to_token_stream().into_iter();
+    let library: TokenStream = library
+        .map(|mut token| {
+            // With its own hygiene: `$crate` stays that of the macro that has written it.
+            token.set_span(token.span().located_at(span));
+            token
+        })
+        .collect();
     quote_spanned! {span=>
         if false {
-            return ::tracezero::track_event::result_of::<#result>();
+            return #library::track_event::result_of::<#result>();
         }
     }
 }
@@ -166,17 +175,19 @@ fn infer_unnamed(part: &mut Type) {
 
 /// The invocation of the macro that makes the span.
 fn span(macro_name: &str, signature: &Signature, options: Options) -> TokenStream {
+    let library = options.library();
     let Options {
         category,
         name,
         args,
+        ..
     } = options;
     let text = |text: &str| LitStr::new(text, Span::call_site());
     let category = category.unwrap_or_else(|| text(&package()));
     let name = name.unwrap_or_else(|| text(&signature.ident.unraw().to_string()));
     let args = args.into_iter().flatten();
     let macro_name = Ident::new(macro_name, Span::call_site());
-    quote!(::tracezero::#macro_name!(#category, #name, #(#args,)*))
+    quote!(#library::#macro_name!(#category, #name, #(#args,)*))
 }
 
 /// The package that is compiled. Cargo names it; another build system may not.
@@ -197,5 +208,41 @@ impl Parse for Body {
             attributes: input.call(Attribute::parse_inner)?,
             statements: input.parse()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traced(options: TokenStream, function: TokenStream) -> String {
+        let function: Function = syn::parse2(function).unwrap();
+        let traced = function.traced(syn::parse2(options).unwrap()).unwrap();
+        traced.to_string().replace(' ', "")
+    }
+
+    #[test]
+    fn a_function_names_the_library_as_the_option_does() {
+        let functions = [
+            quote!(
+                fn plain(n: u32) -> u32 {
+                    n
+                }
+            ),
+            quote!(
+                async fn asynchronous(n: u32) -> u32 {
+                    n
+                }
+            ),
+        ];
+        for function in functions {
+            let usual = traced(quote!(args(n)), function.clone());
+            let renamed = traced(quote!(args(n), crate = crate::vendor::sdk), function);
+            assert!(usual.contains("::tracezero::"), "{usual}");
+            assert_eq!(
+                usual.replace("::tracezero::", "crate::vendor::sdk::"),
+                renamed
+            );
+        }
     }
 }

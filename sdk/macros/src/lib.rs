@@ -50,6 +50,7 @@ use crate::function::Function;
 /// | `"io"`, at the first place, or `category = "io"` | the category | the name of the package that is compiled |
 /// | `name = "Store::read"` | the span's name | the name of the function, without type or module |
 /// | `args(..)` | its arguments | none |
+/// | `crate = tracing_sdk` | the path of this library, if the dependency has another name | `::tracezero` |
 ///
 /// Arguments are those of `tracezero::span!`:
 ///

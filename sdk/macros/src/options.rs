@@ -1,11 +1,11 @@
-//! What is written in the attribute: category, name, arguments.
+//! The options in the attribute: category, name, arguments, the library's path.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, LitStr, Result, Token, parenthesized};
+use syn::{Error, Expr, LitStr, Path, Result, Token, parenthesized, parse_quote};
 
 /// All parts, as far as they are written.
 #[derive(Default)]
@@ -13,6 +13,7 @@ pub(crate) struct Options {
     pub(crate) category: Option<LitStr>,
     pub(crate) name: Option<LitStr>,
     pub(crate) args: Option<Punctuated<Arg, Token![,]>>,
+    library: Option<Path>,
 }
 
 impl Parse for Options {
@@ -36,13 +37,21 @@ impl Parse for Options {
 }
 
 impl Options {
+    /// The path of the library, as the code around the function names it.
+    pub(crate) fn library(&self) -> Path {
+        self.library
+            .clone()
+            .unwrap_or_else(|| parse_quote!(::tracezero))
+    }
+
     fn parse_option(&mut self, input: ParseStream<'_>) -> Result<()> {
         let unknown = |span| {
             let options = "the options of `trace` are `category = \"..\"`, or the literal alone at \
-                           the first place, `name = \"..\"` and `args(..)`";
+                           the first place, `name = \"..\"`, `args(..)` and `crate = path`";
             Error::new(span, options)
         };
-        let key: Ident = input.parse().map_err(|error| unknown(error.span()))?;
+        // `crate` is a keyword.
+        let key = Ident::parse_any(input).map_err(|error| unknown(error.span()))?;
         let is_first = match key.to_string().as_str() {
             "category" => self.category.replace(parse_text(input)?).is_none(),
             "name" => self.name.replace(parse_text(input)?).is_none(),
@@ -51,6 +60,12 @@ impl Options {
                 parenthesized!(args in input);
                 self.args
                     .replace(Punctuated::parse_terminated(&args)?)
+                    .is_none()
+            }
+            "crate" => {
+                input.parse::<Token![=]>()?;
+                self.library
+                    .replace(Path::parse_mod_style(input)?)
                     .is_none()
             }
             _ => return Err(unknown(key.span())),

@@ -2,7 +2,7 @@
 
 use super::TscError;
 
-/// Whether events take their time from the counter.
+/// True while events take their time from the counter.
 #[inline(always)]
 pub(super) fn is_used() -> bool {
     false

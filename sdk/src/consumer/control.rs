@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
-use super::{TraceConfig, TrackEventConfig};
+use crate::commit::RingProgress;
+use crate::config::{TraceConfig, TrackEventConfig};
 use crate::coordination::FlushFlags;
 use crate::error::Error;
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{CentralBuffer, FlushOutcome, Recording, State, TraceStats};
+use crate::service::{CentralBuffer, FlushOutcome, Recording, SessionState, TraceStats};
 use crate::track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
@@ -31,30 +32,6 @@ pub struct SessionControl {
 pub(crate) struct BufferFill {
     pub(crate) written_bytes: u64,
     pub(crate) size_bytes: u64,
-}
-
-/// Where a session is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionState {
-    /// It waits for [`SessionControl::start`], or for a trigger.
-    Configured,
-    /// It records.
-    Started,
-    /// Its data sources finish.
-    Stopping,
-    /// It is over: it was stopped, its time is up, its file is full, or writing failed.
-    Ended,
-}
-
-impl From<State> for SessionState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Configured => Self::Configured,
-            State::Started => Self::Started,
-            State::Stopping => Self::Stopping,
-            State::Disabled | State::ClonedReadOnly => Self::Ended,
-        }
-    }
 }
 
 impl SessionControl {
@@ -215,7 +192,7 @@ impl SessionControl {
     pub fn choose_categories(&self, choice: &TrackEventConfig) -> Result<(), Error> {
         let config = choice.to_checked_config()?;
         let service = self.runtime.service();
-        service.change_data_source(self.id, TRACK_EVENT.name(), config.into());
+        service.change_data_source(self.id, TRACK_EVENT.state().name(), config.into());
         Ok(())
     }
 
@@ -232,7 +209,7 @@ impl SessionControl {
         service.read_part(self.id, &mut trace);
         for buffer in service.buffers(self.id) {
             // What comes next is to be read without what is read now, before long.
-            buffer.progress.advance(1);
+            buffer.progress.advance(RingProgress::QUARTER);
         }
         trace
     }

@@ -7,31 +7,53 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::config::TraceConfig;
 use super::control::SessionControl;
 use super::file_writer::{FileWriter, Waker};
-use super::report::Report;
+use super::on_error;
 use super::trigger_callback::TriggerCallback;
+use crate::config::TraceConfig;
 use crate::error::Error;
 use crate::ids::SessionId;
 use crate::producer;
+use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
 use crate::service::{
-    CentralBuffer, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
+    CentralBuffer, FileEnd, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
 };
 use crate::trace_file::TraceFile;
+use crate::track_event::AlteredCounts;
 
-/// How often a file is written, unless the configuration says.
-const FILE_WRITE_PERIOD_MS: u32 = 1000;
+/// How often a file is written, unless the configuration says: a process that is killed loses what
+/// came since.
+const FILE_WRITE_PERIOD_MS: u32 = 200;
 
 /// A recording that is streamed into a file while it goes on.
 ///
 /// It finishes when it is dropped, also by a panic; [`Session::finish`] tells how it went. The
-/// buffers are rings that a thread of its own drains, so a long recording neither grows nor loses.
+/// buffers are rings that a thread of its own drains. By default they grow while the file lags behind,
+/// up to 256 MiB; beyond that writers wait, up to 10 s, and only then is anything lost. The report tells
+/// how far it came. [`BufferConfig::grow_to`](crate::BufferConfig::grow_to),
+/// [`TraceConfig::wait_limit`] and [`TraceConfig::never_wait`] choose otherwise.
+///
+/// # How it ends
 ///
 /// The file is also finished when the process exits while the session is in a `static` or leaked, by
-/// [`std::process::exit`] or a return from `main`. A process that aborts or is killed leaves what was
-/// streamed until then, at most [a period](TraceConfig::file_write_period_ms) ago.
+/// [`std::process::exit`] or a return from `main`. `SIGINT` and `SIGTERM`, if they have their default
+/// action when the session starts, finish the file as well; then they end the process as they would
+/// without a session, and its parent sees that. A file on a disk that is stuck is waited for 2 s at
+/// most, and a second signal ends the process at once.
+///
+/// A signal that the application handles or ignores is left alone, and so are all after
+/// [`leave_signals_alone`](crate::leave_signals_alone). A handler of the application ends its sessions
+/// itself, or calls [`finish_recordings`](crate::finish_recordings).
+///
+/// A process that aborts or is killed by `SIGKILL` loses what came in the last 200 ms, or in the last
+/// [period](TraceConfig::file_write_period_ms); a power failure loses what is not on the disk yet.
+/// Such a trace has no end, and `tracezero check` says so.
+///
+/// If the file cannot be written, as on a full disk, the session ends. `finish` returns the error with
+/// the report. If the session is dropped instead, or the process ends,
+/// [`on_error`](crate::on_error) learns of the error, and a line on standard error by default.
 ///
 /// In a forked child it belongs to the parent: dropping it there does nothing.
 ///
@@ -85,41 +107,72 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If writing to the file failed, now or before. The file is a valid trace up to there. If this
-    /// is a forked child.
+    /// If writing to the file failed, now or before: [`Error::File`], with the report of what is in the
+    /// file and what is not. The file is a valid trace up to there. If this is a forked child.
+    ///
+    /// ```
+    /// use tracezero::{Session, instant};
+    ///
+    /// let session = Session::to_file("/dev/full")?;
+    /// instant!("app", "here");
+    /// let error = session.finish().expect_err("the disk is full");
+    /// assert!(error.to_string().contains("No space left on device"));
+    /// let report = error.report().expect("of a session");
+    /// assert_eq!((report.events, report.bytes), (0, 0)); // what is in the file
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
     pub fn finish(mut self) -> Result<Report, Error> {
         self.end()
+            .map_or_else(|| Ok(Report::default()), |ended| ended.outcome)
     }
 
-    fn end(&mut self) -> Result<Report, Error> {
-        let Some(writer) = self.writer.take() else {
-            return Ok(Report::default());
-        };
+    /// Ends the session, unless that was done before.
+    fn end(&mut self) -> Option<Ended> {
+        let writer = self.writer.take()?;
         let Ok(runtime) = self.place.control.runtime().here() else {
             // Its thread exists in the parent only.
             mem::forget(writer);
-            return Err(Error::ForkedChild);
+            return Some(Ended {
+                outcome: Err(Error::ForkedChild),
+                is_told: true,
+            });
         };
         self.place.stop();
         let written = writer.join();
         let service = runtime.service();
-        let (bytes, is_full) = service.file_size(self.place.control.id());
-        let mut report = self.place.close(bytes, is_full);
+        let (bytes, file_end) = service.file_size(self.place.control.id());
+        let mut report = self.place.close(bytes, file_end);
         report.path = Some(self.path.clone());
-        match written {
-            Ok(()) => Ok(report),
-            Err(source) => Err(Error::File {
-                path: self.path.clone(),
-                source,
-            }),
-        }
+        Some(Ended {
+            outcome: match written.outcome {
+                Ok(()) => Ok(report),
+                Err(source) => Err(Error::File {
+                    path: self.path.clone(),
+                    source,
+                    report: Some(Box::new(report)),
+                }),
+            },
+            is_told: written.is_told,
+        })
     }
+}
+
+/// How a session ended.
+struct Ended {
+    outcome: Result<Report, Error>,
+    /// Whether the application knows of the error, if there is one.
+    is_told: bool,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Who wants to know about errors calls `finish`.
-        let _ = self.end();
+        if let Some(Ended {
+            outcome: Err(error),
+            is_told: false,
+        }) = self.end()
+        {
+            on_error::report(&error);
+        }
     }
 }
 
@@ -180,7 +233,7 @@ impl InMemorySession {
         let id = self.place.control.id();
         service.read(id, &mut trace);
         self.is_finished = true;
-        let report = self.place.close(trace.len() as u64, false);
+        let report = self.place.close(trace.len() as u64, None);
         (trace, report)
     }
 }
@@ -205,8 +258,8 @@ impl TraceConfig {
     /// # Errors
     ///
     /// If the configuration contradicts itself, the file cannot be created, or there is no memory
-    /// or place for another session. No file is left behind. If another session writes into that
-    /// file, as [`Session::to_file`] says.
+    /// or place for another session. No file is left behind. A configuration at fault also leaves an
+    /// existing file alone. If another session writes into that file, as [`Session::to_file`] says.
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
         self.record_into(path.as_ref(), TraceFile::create)
     }
@@ -241,10 +294,9 @@ impl TraceConfig {
             .map_err(|error| Error::of_file(path, error))
             .and_then(|file| {
                 runtime.service().attach_output(id, TraceOutput::new(file));
-                FileWriter::start(runtime, id, waker).map_err(|source| {
-                    // An empty file is no trace. That it cannot be removed changes nothing.
+                FileWriter::start(runtime, id, path, waker).inspect_err(|_| {
+                    // Nothing of the session is in it. That it cannot be removed changes nothing.
                     let _ = std::fs::remove_file(path);
-                    Error::Thread(source)
                 })
             })
             .inspect_err(|_| place.abandon())?;
@@ -276,6 +328,8 @@ struct Place {
     buffers: Vec<Arc<CentralBuffer>>,
     /// Nested trace points that were dropped before the session began.
     nested_before: u64,
+    /// Values that were altered before the session began.
+    altered_before: AlteredCounts,
 }
 
 /// A session's owner, as the service calls it.
@@ -320,6 +374,7 @@ impl Place {
             on_trigger: Arc::clone(&on_trigger),
         });
         let nested_before = producer::nested_count();
+        let altered_before = AlteredCounts::now();
         let id = runtime.service().enable(SessionRequest {
             recording,
             uid: rustix::process::getuid().as_raw(),
@@ -335,10 +390,14 @@ impl Place {
             control: SessionControl::new(runtime, id, on_trigger),
             buffers: runtime.service().buffers(id),
             nested_before,
+            altered_before,
         })
     }
 
     /// Ends the recording: what threads have finished is in the buffers.
+    ///
+    /// Data sources flush first, and this waits until they have stopped, so what they wrote before is in the
+    /// trace. In Perfetto only sessions that end by themselves flush first.
     fn stop(&self) {
         self.control.stop();
         // Data sources that take their time have the stop timeout of the configuration.
@@ -356,9 +415,9 @@ impl Place {
         runtime.forget(&self.buffers);
     }
 
-    /// Ends a session that was read; returns its account. `file_is_full` says that its file had no
-    /// room for the rest.
-    fn close(&self, bytes: u64, file_is_full: bool) -> Report {
+    /// Ends a session that was read; returns its account. `file_end` says why its file ends before
+    /// the trace does.
+    fn close(&self, bytes: u64, file_end: Option<FileEnd>) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);
         let stats = self.control.stats();
@@ -370,15 +429,25 @@ impl Place {
                 account.discarded += mem::take(&mut account.buffered);
             }
         }
-        if file_is_full {
+        if file_end.is_some() {
             for account in &mut sequences {
-                account.file_full +=
+                let beyond_end =
                     mem::take(&mut account.buffered) + mem::take(&mut account.in_flight);
+                account.count_beyond_end(beyond_end, file_end);
             }
         }
         let nested = producer::nested_count() - self.nested_before;
+        let warnings = warnings(
+            &runtime.service(),
+            id,
+            AlteredCounts::now().since(self.altered_before),
+        );
         runtime.service().free(id);
         runtime.forget(&self.buffers);
-        Report::new(counts, bytes, sequences, nested)
+        let memory = BufferMemory::of(&self.buffers);
+        Report {
+            warnings,
+            ..Report::new(counts, bytes, sequences, nested, memory)
+        }
     }
 }

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use crate::error::{Error, Refusal};
+use crate::error::Error;
 use crate::ids::SessionId;
 use crate::runtime::Runtime;
-use crate::service::{CloneRequest, CloneSource, ReceivedTrigger, SessionOwner, TraceOutput};
+use crate::service::{
+    CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceOutput,
+};
 use crate::trace_file::TraceFile;
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
@@ -105,7 +107,7 @@ impl Snapshot {
         self.trace
     }
 
-    /// Events and custom packets in it.
+    /// Track events in it.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
@@ -151,10 +153,7 @@ pub(super) fn write_snapshot(
     service.free(clone);
     match written {
         Ok(_) => Ok(()),
-        Err(source) => Err(Error::File {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(Error::of_io(path, source)),
     }
 }
 
@@ -177,5 +176,6 @@ fn clone_of(
             let _ = tell.send(outcome);
         }),
     });
-    told.recv().unwrap_or(Err(Refusal::SessionEnded.into()))
+    let outcome = told.recv().unwrap_or(Err(Refusal::SessionEnded.into()));
+    outcome.map_err(Error::from)
 }

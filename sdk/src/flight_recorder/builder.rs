@@ -6,7 +6,7 @@ use std::io;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::FlightRecorder;
@@ -19,9 +19,11 @@ use super::running::{self, Running, TriggerWindow};
 use super::saver::{OnSaved, Saver};
 #[cfg(feature = "signals")]
 use super::signals::{Signal, SignalThread};
-use crate::consumer::{
+use crate::config::{
     BufferConfig, Compression, DataSourceConfig, FillPolicy, TraceConfig, TrackEventConfig,
 };
+use crate::own_thread;
+use crate::process_end;
 
 const DEFAULT_RING_KIB: u32 = 16 * 1024;
 const DEFAULT_LIMIT_FILES: usize = 16;
@@ -183,7 +185,8 @@ impl FlightRecorderBuilder {
     }
 
     /// Takes a snapshot of the name `exit` at the end: when the recorder is stopped or dropped, or
-    /// when the process exits before. The exit waits for it, and for all snapshots that were asked
+    /// when the process exits before, or gets `SIGINT` or `SIGTERM` as [`Session`](crate::Session) says
+    /// of its file. The exit waits for it, and for all snapshots that were asked
     /// for, for its [`patience`](Self::patience). By default nothing is saved at the end but what was
     /// asked for.
     pub const fn snapshot_on_exit(mut self) -> Self {
@@ -192,7 +195,7 @@ impl FlightRecorderBuilder {
     }
 
     /// How long a thread that panics and a process that exits wait at most for what is saved, 2 s by
-    /// default. A ring of 16 MiB takes some tenths of a second on a machine that is busy.
+    /// default. After a signal it is never longer than that. A ring of 16 MiB takes some tenths of a second on a machine that is busy.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -287,13 +290,15 @@ impl FlightRecorderBuilder {
             signals: None,
         };
         let threads = &mut recorder.threads;
-        threads.push(own_thread("tracezero-keeper", move || keeper.run())?);
-        threads.push(own_thread("tracezero-saver", move || saver.run())?);
+        threads.push(start_thread("tracezero-keeper", move || keeper.run())?);
+        threads.push(start_thread("tracezero-saver", move || saver.run())?);
         #[cfg(feature = "signals")]
         if !self.signals.is_empty() {
             let signals = SignalThread::start(&self.signals, &recorder.running.desk)?;
             recorder.signals = Some(signals);
         }
+        process_end::watch(&running::FINISHER)
+            .map_err(|source| FlightError::Thread(Arc::new(source)))?;
         running::add(&recorder.running);
         Ok(recorder)
     }
@@ -366,17 +371,15 @@ impl FlightRecorderBuilder {
     }
 }
 
-fn own_thread(
+fn start_thread(
     name: &str,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, FlightError> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(|| {
-            running::enter_own_thread();
-            work();
-        })
-        .map_err(|source| FlightError::Thread(Arc::new(source)))
+    own_thread::spawn(name, || {
+        running::enter_own_thread();
+        work();
+    })
+    .map_err(|source| FlightError::Thread(Arc::new(source)))
 }
 
 impl fmt::Debug for FlightRecorderBuilder {

@@ -8,8 +8,11 @@
 //! sources, stays whole.
 //!
 //! What builds on packets that are not there is left out as well: nobody could read it. These are
-//! the oldest packets of a ring that has lapped, at most a quarter of it; the statistics in the
-//! trace count what was overwritten.
+//! the oldest packets of a ring that has lapped; the statistics in the trace count what was
+//! overwritten.
+//!
+//! So the trace can be read by itself, from its first event on. The tests in `sdk/tests/flight_recorder/`
+//! check every file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use super::error::FlightError;
 use super::limiter::{Admission, Limiter};
@@ -235,23 +235,25 @@ impl Desk {
         self.books.lock().stats.clone()
     }
 
-    /// Has requests that wait for their time be served at once, and waits until all are over; at
-    /// most until then.
-    pub(super) fn finish_early(&self, deadline: Instant) {
-        let Some(mut books) = self.books.try_lock_until(deadline) else {
-            return;
-        };
-        books.is_ending = true;
-        self.changed.notify_all();
-        self.wait_for_rest(books, deadline);
+    /// From now on no request waits for its time: all are served at once.
+    pub(super) fn begin_ending(&self) {
+        if let Some(mut books) = self.books.try_lock_for(LOCK_PATIENCE) {
+            books.is_ending = true;
+            self.changed.notify_all();
+        }
     }
 
-    fn wait_for_rest(&self, mut books: MutexGuard<'_, Books>, deadline: Instant) {
+    /// Waits until all requests are over, at most until `deadline`. Returns whether they are.
+    pub(super) fn wait_for_all(&self, deadline: Instant) -> bool {
+        let Some(mut books) = self.books.try_lock_until(deadline) else {
+            return false;
+        };
         while books.unfinished > 0 {
             if self.changed.wait_until(&mut books, deadline).timed_out() {
-                return;
+                return books.unfinished == 0;
             }
         }
+        true
     }
 
     /// The keeper is gone. What it has not seen, if it panicked, nobody will serve.
@@ -338,12 +340,13 @@ mod tests {
     fn an_end_does_not_wait_for_ever_for_what_nobody_serves() {
         let desk = Desk::new(Duration::ZERO);
         let saving = SavingSnapshot::from(desk.ask(Request::new("name")));
-        desk.finish_early(Instant::now() + Duration::from_millis(10));
+        desk.begin_ending();
+        assert!(!desk.wait_for_all(Instant::now() + Duration::from_millis(10)));
         assert!(!saving.is_over());
         let work = desk.work(None, false);
         assert!(work.is_ending);
         desk.finish(&work.requests[0], Ok(PathBuf::from("file")));
-        desk.finish_early(Instant::now() + Duration::from_secs(3600));
+        assert!(desk.wait_for_all(Instant::now() + Duration::from_secs(3600)));
         assert_eq!(saving.wait().unwrap(), PathBuf::from("file"));
     }
 }

@@ -1,6 +1,9 @@
 //! The thread that serves requests: takes parts when they are due, and hands them to the saver. It
 //! does no I/O and waits for none, but for what may be the last that is saved; so a snapshot is of the
 //! moment at which it was asked for.
+//!
+//! A snapshot never stops a writer: it takes what is in the buffers, batch by batch as any reading does, and
+//! the saver writes files on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SendError, SyncSender, TrySendError};

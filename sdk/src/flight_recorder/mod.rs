@@ -1,4 +1,9 @@
 //! Always recording, and a file only when something goes wrong.
+//!
+//! In Perfetto a configuration of triggers and clones makes a session a flight recorder. Here a type does
+//! this one thing. It limits how many files a storm of requests makes (`limiter.rs`). It takes parts out of
+//! the ring early enough that the times before and after an event can be longer than the ring lasts
+//! (`history.rs`).
 
 mod builder; // what it is to do, and its start
 mod error; // what can go wrong

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::desk::{Answer, Desk, PANIC, Request};
 use crate::forked_child;
-use crate::process_hooks;
+use crate::process_end::{Ending, Finisher};
 use crate::track_event::Track;
 
 /// How long whoever has something to tell recorders waits for others that start and stop them.
@@ -26,7 +26,7 @@ thread_local! {
 }
 
 /// What a recorder is there for.
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) desk: Arc<Desk>,
     pub(super) on_panic: bool,
     pub(super) on_exit: bool,
@@ -54,9 +54,7 @@ pub(super) fn is_own_thread() -> bool {
 
 /// From now on the recorder learns of what happens.
 pub(super) fn add(running: &Arc<Running>) {
-    static AT_EXIT: Once = Once::new();
     static AT_PANICS: Once = Once::new();
-    AT_EXIT.call_once(|| process_hooks::at_exit(finish_all));
     if running.on_panic {
         AT_PANICS.call_once(|| {
             let previous = panic::take_hook();
@@ -129,21 +127,38 @@ fn save_panic(info: &PanicHookInfo<'_>) {
     }
 }
 
-/// Called when the process exits.
-extern "C" fn finish_all() {
-    if forked_child::is_quiet() {
-        return;
-    }
-    let started = Instant::now();
+/// Saves what all recorders were asked for, and what they save at the exit, when the process ends.
+pub(super) static FINISHER: Finisher = Finisher {
+    begin: |_| {
+        let recorders = begin_finishing();
+        Box::new(move |ending| all_saved(&recorders, ending))
+    },
+    // The recorders' own threads tell of failures.
+    tell: |_| {},
+};
+
+/// Asks all recorders to save what was asked for, and what they save at the exit.
+fn begin_finishing() -> Vec<Arc<Running>> {
     let running = match RUNNING.try_lock_for(LOCK_PATIENCE) {
         Some(running) => running.clone(),
-        None => return,
+        None => return Vec::new(),
     };
     for recorder in &running {
         if recorder.on_exit {
-            // Who waits for it waits below, for all of them.
             recorder.desk.ask(Request::at_exit());
         }
-        recorder.desk.finish_early(started + recorder.patience);
+        recorder.desk.begin_ending();
     }
+    running
+}
+
+/// Waits for what these recorders save, for each as long as it was told to. Returns whether all is
+/// saved.
+fn all_saved(recorders: &[Arc<Running>], ending: &Ending) -> bool {
+    let mut all_saved = true;
+    for recorder in recorders {
+        let deadline = ending.deadline_of(recorder.patience);
+        all_saved &= recorder.desk.wait_for_all(deadline);
+    }
+    all_saved
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use signal_hook::consts::{SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
@@ -10,10 +10,12 @@ use signal_hook::iterator::{Handle, Signals};
 use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::running;
+use crate::own_thread;
 
 /// A signal that can ask for a snapshot. The process goes on, whatever the signal does otherwise; so
-/// those that are to end it (`SIGTERM`, `SIGINT`) are not among them: an application that catches them
-/// takes a snapshot by itself before it exits.
+/// those that are to end it (`SIGTERM`, `SIGINT`) are not among them. At their default action these save
+/// what [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit) says; an application that
+/// catches them takes a snapshot by itself before it exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
@@ -71,17 +73,15 @@ impl SignalThread {
         }
         let desk = Arc::clone(desk);
         let asked = asked.to_vec();
-        let thread = thread::Builder::new()
-            .name("tracezero-signal".to_owned())
-            .spawn(move || {
-                running::enter_own_thread();
-                for number in signals.forever() {
-                    for signal in asked.iter().filter(|it| it.number() == number) {
-                        desk.ask(Request::new(&format!("signal {signal}")));
-                    }
+        let run = move || {
+            running::enter_own_thread();
+            for number in signals.forever() {
+                for signal in asked.iter().filter(|it| it.number() == number) {
+                    desk.ask(Request::new(&format!("signal {signal}")));
                 }
-            })
-            .map_err(thread_error)?;
+            }
+        };
+        let thread = own_thread::spawn("tracezero-signal", run).map_err(thread_error)?;
         Ok(Self { handle, thread })
     }
 

@@ -3,7 +3,8 @@
 //! An instance of a data source in a session takes one of a few *slots*, the same one for all data
 //! sources of a session. Each data source carries a mask of the slots that record it, so that a
 //! trace point decides with one relaxed load. What a thread keeps per data source and slot is found
-//! by a *generation*, which counts every start and stop of an instance.
+//! by a *generation*, which counts every start and stop of an instance: a thread compares one number to
+//! learn that sessions began or ended. A new session sets bits; trace points walk no list of sessions.
 //!
 //! All captures of tests share one more slot: its bit says that a thread may be captured, and the
 //! thread knows by which one (`thread_writers`).
@@ -19,7 +20,9 @@ pub(crate) const CAPTURE_SLOT: usize = SLOTS;
 /// Room for the slots of one data source in what a thread keeps.
 pub(super) const SLOTS_STRIDE: usize = 32;
 
-/// Bit of an active mask that says: nobody has asked the registry yet.
+/// Bit of an active mask that says: nobody has asked the registry yet, or sessions are still starting the
+/// data source. A thread that finds the bit waits until they have, so what it traces reaches all of them;
+/// after `START_WAIT_LIMIT` it goes on without. `sdk/tests/data_sources/threads.rs` checks this.
 pub(super) const UNREGISTERED: u32 = 1 << 31;
 
 /// Counts starts and stops of instances.
@@ -42,22 +45,31 @@ impl ActiveSlots {
     pub(crate) fn load(&self, register: impl FnOnce()) -> u32 {
         // Relaxed: whoever goes on because a bit is set synchronizes in `generation`.
         let mask = self.0.load(Ordering::Relaxed);
-        if mask & UNREGISTERED == 0 {
+        // Zero first: most trace points are off, and this is all that they cost.
+        if mask == 0 || mask & UNREGISTERED == 0 {
             return mask;
         }
         register();
         self.0.load(Ordering::Relaxed) & !UNREGISTERED
     }
 
+    /// Returns the slots among `slots` that record something; none before registration.
+    #[inline(always)]
+    pub(super) fn load_of(&self, slots: u32) -> u32 {
+        debug_assert_eq!(slots & UNREGISTERED, 0, "it is the bit of no slot");
+        // Relaxed: as in `load`.
+        self.0.load(Ordering::Relaxed) & slots
+    }
+
     /// Called with the registry locked, or in a forked child.
-    pub(super) fn store(&self, mask: u32) {
+    pub(crate) fn store(&self, mask: u32) {
         // Release pairs with the fence in `generation`: a thread that sees this mask also sees the
         // generation that came before it.
         self.0.store(mask, Ordering::Release);
     }
 
     /// Called with the registry locked.
-    pub(super) fn is_registered(&self) -> bool {
+    pub(crate) fn is_registered(&self) -> bool {
         // Relaxed: it is stored under that lock.
         self.0.load(Ordering::Relaxed) & UNREGISTERED == 0
     }

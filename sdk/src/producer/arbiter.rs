@@ -9,18 +9,23 @@
 //!  writers      acquire_chunk            return_chunk
 //!     |               |                        |
 //!     |      +--------v--------+      +--------v--------+  half full, flush,  +----------+
-//!     |      | page after page |      |  pending batch  |------stalled------->| service  |
+//!     |      | free chunks     |      |  pending batch  |------stalled------->| service  |
 //!     |      +-----------------+      +-----------------+   one at a time     +----------+
 //!     |       frees chunks <------------------------------------------------------'
 //! ```
 //!
-//! One lock protects the page cursor, the pending batch, writer ids and accounts. It is never held
-//! while a thread sleeps or calls the service. A second lock keeps batches in order; it is held
-//! while one is sent, so a service must not call back into its producer's arbiter from
-//! [`ServiceEndpoint::commit`].
+//! One lock protects what is noted of free chunks, the pending batch, writer ids and accounts. It is
+//! never held while a thread sleeps, calls the service or looks at page after page. A second lock
+//! keeps batches in order; it is held while one is sent, so a service must not call back into its
+//! producer's arbiter from [`ServiceEndpoint::commit`].
+//!
+//! A chunk that the service frees within its commit is noted by whoever returned it. One that is
+//! freed later is found by a writer that knows of no free chunk: it looks at the page words.
 //!
 //! Left out: writing late lengths into chunks that wait in the batch. They always go to the service
-//! as patches, and [`ChunkFlags::NEEDS_PATCHING`](crate::shm::ChunkFlags) stays set.
+//! as patches, and [`ChunkFlags::NEEDS_PATCHING`](crate::shm::ChunkFlags) stays set. Perfetto's own SDK may
+//! write them there. But in process hardly any chunk waits, and a chunk that nobody changes after its return
+//! makes scraping easier to argue about.
 
 use std::sync::Arc;
 use std::thread;
@@ -30,12 +35,13 @@ use parking_lot::Mutex;
 
 use super::account::{AccountId, Accounts, WriterCounters};
 use super::batch::Batch;
+use super::free_chunks::{ChunkSize, FreeChunks};
 use super::patches::PatchList;
 use super::writer_ids::WriterIds;
-use crate::commit::ServiceEndpoint;
+use crate::commit::{LossCount, NO_PATIENCE, ServiceEndpoint};
 use crate::coordination::{BufferExhaustedPolicy, WriterTotals};
 use crate::ids::{BufferId, ChunkId, WriterId};
-use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
+use crate::shm::{NewChunk, PageLayout, PageWord, ProducerMemory, WritableChunk};
 
 /// When returned chunks go to the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +56,8 @@ pub enum CommitMode {
 /// How an arbiter works.
 #[derive(Clone, Copy, Debug)]
 pub struct ArbiterConfig {
-    /// Chunks per page.
-    pub page_layout: PageLayout,
+    /// Chunks per page; `None` for as many as suit the number of writers and what they write.
+    pub page_layout: Option<PageLayout>,
     /// When chunks are committed.
     pub commit_mode: CommitMode,
     /// How long a stalled writer waits for a free chunk before it drops the packet after all, unless
@@ -62,7 +68,7 @@ pub struct ArbiterConfig {
 impl Default for ArbiterConfig {
     fn default() -> Self {
         Self {
-            page_layout: PageLayout::One,
+            page_layout: None,
             commit_mode: CommitMode::default(),
             stall_limit: Duration::from_secs(30),
         }
@@ -71,6 +77,10 @@ impl Default for ArbiterConfig {
 
 /// Longest pause of a stalled writer.
 const STALL_PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Pages that a writer notes at once when it finds chunks that the service freed by itself. More at a
+/// time mean fewer searches, and the lock is held for longer.
+const NOTED_PAGES_MAX: usize = 64;
 
 /// Hands out chunks and commits them.
 pub struct Arbiter {
@@ -84,8 +94,7 @@ pub struct Arbiter {
 
 #[derive(Debug)]
 struct State {
-    /// The page to look at first; below the number of pages.
-    page_cursor: u32,
+    chunks: FreeChunks,
     /// Stays empty with [`CommitMode::Immediate`].
     pending: Batch,
     writer_ids: WriterIds,
@@ -100,6 +109,24 @@ pub(super) struct Numbering {
     pub(super) next_chunk_id: ChunkId,
 }
 
+/// A chunk that a writer asks for.
+#[derive(Clone, Copy)]
+struct Asked {
+    header: NewChunk,
+    size: ChunkSize,
+}
+
+/// How a writer asks for room in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It does not want a chunk yet.
+    Asks,
+    /// It wants one now, or drops a packet.
+    IsOver,
+    /// It waits for one.
+    Waits,
+}
+
 /// What a new writer is given.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -108,6 +135,8 @@ pub(super) struct Admission {
     pub(super) numbering: Option<Numbering>,
     pub(super) account_id: AccountId,
     pub(super) counters: Arc<WriterCounters>,
+    /// Shared with the service.
+    pub(super) losses: Arc<LossCount>,
 }
 
 impl Arbiter {
@@ -118,12 +147,13 @@ impl Arbiter {
         endpoint: Arc<dyn ServiceEndpoint>,
         config: ArbiterConfig,
     ) -> Arc<Self> {
+        let page_count = memory.geometry().page_count();
         Arc::new(Self {
             memory,
             endpoint,
             config,
             state: Mutex::new(State {
-                page_cursor: 0,
+                chunks: FreeChunks::new(page_count, config.page_layout),
                 pending: Batch::default(),
                 writer_ids: WriterIds::new(WriterId::MAX),
                 accounts: Accounts::default(),
@@ -177,10 +207,12 @@ impl Arbiter {
                 numbering,
                 account_id,
                 counters,
+                losses: Arc::default(),
             }
         };
         if let Some(Numbering { writer_id, .. }) = admission.numbering {
-            self.endpoint.register_writer(writer_id, target_buffer);
+            self.endpoint
+                .register_writer(writer_id, target_buffer, &admission.losses);
         }
         admission
     }
@@ -200,33 +232,38 @@ impl Arbiter {
         }
     }
 
-    /// A free chunk, by the writer's policy.
+    /// A free chunk, by the writer's policy. It is of another size than asked for if there is none of
+    /// that size.
     pub(super) fn acquire_chunk(
         &self,
         header: NewChunk,
+        size: ChunkSize,
         policy: BufferExhaustedPolicy,
         stall_limit: Option<Duration>,
     ) -> Option<WritableChunk> {
-        self.find_chunk(header).or_else(|| match policy {
-            BufferExhaustedPolicy::Drop => self.find_chunk_after_commit(header),
+        let asked = Asked { header, size };
+        self.find_chunk(asked).or_else(|| match policy {
+            BufferExhaustedPolicy::Drop => self.find_chunk_after_commit(asked),
             BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
-                self.stall_for_chunk(header, stall_limit.unwrap_or(self.config.stall_limit))
+                self.stall_for_chunk(asked, stall_limit.unwrap_or(self.config.stall_limit))
             }
         })
     }
 
-    /// Whether the buffer has room for what it is to keep until it is read. A writer that `waits`
-    /// waits for that as long as for a chunk.
+    /// Whether the buffer has room for what it is to keep until it is read. A writer that waits does so
+    /// as long as for a chunk.
     pub(super) fn has_room(
         &self,
         target_buffer: BufferId,
-        waits: bool,
+        patience: Patience,
         stall_limit: Option<Duration>,
     ) -> bool {
-        let timeout = if waits {
-            stall_limit.unwrap_or(self.config.stall_limit)
-        } else {
-            Duration::ZERO
+        let timeout = match patience {
+            Patience::Asks => Duration::ZERO,
+            Patience::IsOver => NO_PATIENCE,
+            Patience::Waits => stall_limit
+                .unwrap_or(self.config.stall_limit)
+                .max(NO_PATIENCE),
         };
         self.endpoint.wait_for_room(target_buffer, timeout)
     }
@@ -252,12 +289,19 @@ impl Arbiter {
         batch: &mut Batch,
     ) {
         let place = chunk.complete();
-        let page_share_bytes = self.memory.geometry().page_size_bytes()
-            / usize::from(self.config.page_layout.chunk_count());
+        let chunk_count = self
+            .memory
+            .page_word(place.page_index)
+            .map_or(1, PageWord::chunk_count);
+        let page_share_bytes =
+            self.memory.geometry().page_size_bytes() / usize::from(chunk_count.max(1));
         self.hand_over(batch, |batch| {
             batch.add_chunk(place, page_share_bytes, target_buffer);
             batch.add_ready_patches(patches, writer_id, target_buffer);
         });
+        if self.config.commit_mode == CommitMode::Immediate {
+            self.note_page(&mut self.state.lock(), place.page_index);
+        }
     }
 
     /// Commits late lengths alone.
@@ -297,18 +341,62 @@ impl Arbiter {
         in_flight.commit_to(&*self.endpoint);
     }
 
-    /// Looks at every page once, from where the last search ended.
-    fn find_chunk(&self, header: NewChunk) -> Option<WritableChunk> {
-        let page_count = self.memory.geometry().page_count();
-        let mut state = self.state.lock();
-        for _ in 0..page_count {
-            let chunk =
-                self.memory
-                    .acquire_for_writing(state.page_cursor, self.config.page_layout, header);
+    /// Notes what became of a page.
+    fn note_page(&self, state: &mut State, page_index: u32) {
+        if let Some(word) = self.memory.page_word(page_index) {
+            state.chunks.note(page_index, word);
+        }
+    }
+
+    /// Takes a free chunk, as far as the arbiter knows of one; otherwise looks for what the service
+    /// freed by itself.
+    fn find_chunk(&self, asked: Asked) -> Option<WritableChunk> {
+        let known = self.take_known_chunk(&mut self.state.lock(), asked);
+        // With the lock released.
+        known.or_else(|| self.find_freed_chunk(asked))
+    }
+
+    fn take_known_chunk(&self, state: &mut State, asked: Asked) -> Option<WritableChunk> {
+        // A page that was free when it was noted is free: only a hostile service makes this go on.
+        for _ in 0..self.memory.geometry().page_count() {
+            let (page_index, layout) = state.chunks.choose(asked.size)?;
+            let chunk = self
+                .memory
+                .acquire_for_writing(page_index, layout, asked.header);
+            self.note_page(state, page_index);
             if chunk.is_some() {
                 return chunk;
             }
-            state.page_cursor = (state.page_cursor + 1) % page_count;
+        }
+        None
+    }
+
+    /// Looks at every page word once, without the lock, and notes pages that have free chunks until
+    /// it has one of them.
+    #[cold]
+    fn find_freed_chunk(&self, asked: Asked) -> Option<WritableChunk> {
+        let mut pages = 0..self.memory.geometry().page_count();
+        while !pages.is_empty() {
+            let mut freed = [0; NOTED_PAGES_MAX];
+            let with_room = pages
+                .by_ref()
+                .filter(|&page_index| self.memory.seems_free(page_index));
+            let mut found = 0;
+            for (freed, page_index) in freed.iter_mut().zip(with_room) {
+                *freed = page_index;
+                found += 1;
+            }
+            if found == 0 {
+                return None;
+            }
+            let state = &mut self.state.lock();
+            for &page_index in &freed[..found] {
+                self.note_page(state, page_index);
+            }
+            let chunk = self.take_known_chunk(state, asked);
+            if chunk.is_some() {
+                return chunk;
+            }
         }
         None
     }
@@ -316,17 +404,17 @@ impl Arbiter {
     /// The free chunks may be among those that wait to be committed. Does not wait for another
     /// thread that is just committing.
     #[cold]
-    fn find_chunk_after_commit(&self, header: NewChunk) -> Option<WritableChunk> {
+    fn find_chunk_after_commit(&self, asked: Asked) -> Option<WritableChunk> {
         if self.config.commit_mode == CommitMode::Immediate {
             return None;
         }
         self.send_pending(&mut *self.in_flight.try_lock()?);
-        self.find_chunk(header)
+        self.find_chunk(asked)
     }
 
     /// Commits and waits until a chunk is free, or the time is up.
     #[cold]
-    fn stall_for_chunk(&self, header: NewChunk, limit: Duration) -> Option<WritableChunk> {
+    fn stall_for_chunk(&self, asked: Asked, limit: Duration) -> Option<WritableChunk> {
         let started = Instant::now();
         let mut pause = Duration::ZERO;
         loop {
@@ -337,7 +425,7 @@ impl Arbiter {
                 thread::sleep(pause.min(limit.saturating_sub(started.elapsed())));
             }
             pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
-            let chunk = self.find_chunk(header);
+            let chunk = self.find_chunk(asked);
             if chunk.is_some() || started.elapsed() >= limit {
                 return chunk;
             }

@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::active_slots::{ActiveSlots, SLOTS_STRIDE};
 use super::data_sources::register_unless_nested;
+use super::switches::Switches;
 use crate::coordination::DataSourceDescriptor;
-use crate::data_source::{self, AnyInstance, DataSource, Setup};
-use crate::track_event::{DeclaredCategories, ENABLED, TRACK_EVENT, declared_event_schemas};
+use crate::producer::data_source::{self, AnyInstance, DataSource, Setup};
+
+/// False with the feature `off`: the compiler then leaves out all code that depends on it.
+pub const ENABLED: bool = !cfg!(feature = "off");
+
+/// A first place that is beyond all that a thread has.
+const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);
 
 /// Makes an instance, unless that panics.
-type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
+pub(super) type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 
 /// What the SDK keeps for a type of data source: one `static` each, made by
 /// [`data_source!`](crate::data_source).
@@ -21,11 +27,13 @@ pub struct DataSourceState {
     pub(super) is_settled: AtomicBool,
     /// A serialized `FileDescriptorSet`, or empty.
     descriptors: &'static [u8],
-    /// Makes an instance; `None` for data sources without a type of their own.
-    pub(super) set_up: Option<SetUp>,
+    pub(super) set_up: SetUp,
+    /// `None` if it is recorded as a whole.
+    pub(super) switches: Option<&'static dyn Switches>,
     pub(super) active: ActiveSlots,
-    /// Position in the registry; meaningful once registered.
-    pub(super) index: AtomicUsize,
+    /// The first of [`SLOTS_STRIDE`] places that no other data source has in what a thread keeps, and a
+    /// multiple of that; [`NO_PLACE`] until it is registered.
+    first_place: AtomicUsize,
 }
 
 impl DataSourceState {
@@ -33,24 +41,34 @@ impl DataSourceState {
     #[must_use]
     pub const fn of<D: DataSource>() -> Self {
         Self {
-            is_settled: AtomicBool::new(false),
             descriptors: D::DESCRIPTORS,
-            set_up: Some(data_source::set_up::<D>),
-            ..Self::new(D::NAME)
+            ..Self::new(D::NAME, data_source::set_up::<D>)
         }
     }
 
-    /// The state of the data source `name`, which has no type of its own.
-    #[must_use]
-    pub(crate) const fn new(name: &'static str) -> Self {
+    /// The state of a data source of the SDK, which is there before any trace point.
+    pub(super) const fn of_sdk(
+        name: &'static str,
+        set_up: SetUp,
+        switches: &'static dyn Switches,
+    ) -> Self {
         Self {
-            name,
             // No trace point waits for it.
             is_settled: AtomicBool::new(true),
+            switches: Some(switches),
+            ..Self::new(name, set_up)
+        }
+    }
+
+    const fn new(name: &'static str, set_up: SetUp) -> Self {
+        Self {
+            name,
+            is_settled: AtomicBool::new(false),
             descriptors: &[],
-            set_up: None,
+            set_up,
+            switches: None,
             active: ActiveSlots::unregistered(),
-            index: AtomicUsize::new(0),
+            first_place: AtomicUsize::new(NO_PLACE),
         }
     }
 
@@ -71,32 +89,34 @@ impl DataSourceState {
     /// Position of what a thread keeps for this data source and `slot`.
     #[inline(always)]
     pub(crate) fn instance_index(&self, slot: usize) -> usize {
-        // Relaxed: the index was stored before the mask that led here (see `register`).
-        self.index.load(Ordering::Relaxed) * SLOTS_STRIDE + slot
+        // Relaxed: the place was stored before the mask that led here (see `Registry::add`).
+        self.first_place.load(Ordering::Relaxed) | slot
+    }
+
+    /// Takes over the position in the registry. Called with the registry locked.
+    pub(super) fn set_position(&self, position: usize) {
+        // Relaxed: the mask that is stored later, with release, publishes it.
+        self.first_place
+            .store(position * SLOTS_STRIDE, Ordering::Relaxed);
     }
 
     pub(super) fn descriptor(&self) -> DataSourceDescriptor {
-        let is_track_event = std::ptr::eq(self, &raw const TRACK_EVENT);
-        let (categories, extension_descriptors) = if is_track_event {
-            (
-                DeclaredCategories::lock().descriptors(),
-                declared_event_schemas(),
-            )
-        } else {
-            (Vec::new(), Arc::from(self.descriptors))
-        };
-        DataSourceDescriptor {
+        let mut descriptor = DataSourceDescriptor {
             name: self.name.to_owned(),
-            // Relaxed: the registry is locked, or was since the index was stored.
-            id: self.index.load(Ordering::Relaxed) as u64 + 1,
+            // Relaxed: the registry is locked, or was since the position was stored.
+            id: (self.first_place.load(Ordering::Relaxed) / SLOTS_STRIDE) as u64 + 1,
             notifies_start: true,
             // Also so that what was written until then is scraped.
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,
-            extension_descriptors,
-            categories,
+            extension_descriptors: Arc::from(self.descriptors),
+            categories: Vec::new(),
+        };
+        if let Some(switches) = self.switches {
+            switches.describe(&mut descriptor);
         }
+        descriptor
     }
 }
 

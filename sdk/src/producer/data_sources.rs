@@ -1,29 +1,30 @@
-//! Data sources, call sites and services come and go: each learns of the others through the registry.
+//! Data sources and services come and go: each learns of the others through the registry.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::Arbiter;
+use super::active_slots;
 #[cfg(feature = "testing")]
 use super::active_slots::advance_generation;
-use super::active_slots::{self, ActiveSlots};
 use super::data_source_state::DataSourceState;
 use super::pending_flushes::PendingFlushes;
 use super::realm::Realm;
 #[cfg(feature = "testing")]
 use super::registry::RegisteredInstance;
-use super::registry::{ConnectedRealm, REGISTRY, Switch, offer, service};
+use super::registry::{ConnectedRealm, REGISTRY, offer, service};
+use super::switches::Recording;
 use super::thread_writers;
 use crate::coordination::ServiceControl;
-#[cfg(feature = "testing")]
-use crate::data_source::contain;
 use crate::forked_child;
 #[cfg(feature = "testing")]
 use crate::ids::InstanceId;
+use crate::process_hooks;
+#[cfg(feature = "testing")]
+use crate::producer::data_source::contain;
 #[cfg(feature = "testing")]
 use crate::reentry;
-use crate::track_event::{CallSite, DeclaredCategories, TRACK_EVENT};
 
 /// How long whoever reaches a data source first waits for other threads that are starting data
 /// sources. There is an end to it, because one of these may be waiting for this very thread; what
@@ -58,86 +59,61 @@ fn register(data_source: &'static DataSourceState) {
     registry.update_masks();
 }
 
-/// Adds a call site of the track-event macros, unless it was reached by a nested one.
-#[cold]
-pub(crate) fn register_call_site(call_site: &'static CallSite) {
-    if thread_writers::is_nested() {
-        return;
-    }
-    let Some(_inside) = forked_child::enter() else {
-        return;
-    };
-    call_site.intern();
-    add_switch(Switch {
-        category: call_site.category,
-        tags: call_site.tags(),
-        active: call_site.active(),
-    });
-}
-
-/// Has `active` say from now on which slots record a category, unless it was reached by a nested
-/// trace point.
-#[cold]
-pub(crate) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
-    if thread_writers::is_nested() {
-        return;
-    }
-    let Some(_inside) = forked_child::enter() else {
-        return;
-    };
-    add_switch(Switch {
-        category,
-        tags: &[],
-        active,
-    });
-}
-
-fn add_switch(switch: Switch) {
+/// Calls `change` with the instances that record a data source, with the registry locked: the
+/// switches of the data source change there alone.
+pub(crate) fn with_recording<R>(
+    data_source: &'static DataSourceState,
+    change: impl FnOnce(&Recording<'_>) -> R,
+) -> R {
     let mut registry = REGISTRY.lock();
-    registry.add(&TRACK_EVENT);
-    if !switch.active.is_registered() {
-        registry.switches.push(switch);
-        let mask = registry.mask_of_switch(switch, &DeclaredCategories::lock());
-        switch.active.store(mask);
-    }
+    registry.add(data_source);
+    change(&registry.recording(data_source))
 }
 
-/// Takes over what was declared: the service can tell of it, and switches follow new tags.
-pub(crate) fn declarations_changed() {
+/// Takes over what else a data source can tell of: the service learns it, and its switches follow.
+pub(crate) fn declarations_changed(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
     let services = {
         let mut registry = REGISTRY.lock();
-        registry.add(&TRACK_EVENT);
+        registry.add(data_source);
         registry.update_masks();
         registry.services()
     };
     for service in services {
-        publish_declarations(&*service);
+        publish_declarations(&*service, data_source);
     }
 }
 
-/// Tells the service which categories and schemas of events there are.
-fn publish_declarations(service: &dyn ServiceControl) {
+/// Tells the service what there is in a data source to choose from.
+fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceState) {
     loop {
-        let descriptor = TRACK_EVENT.descriptor();
+        let descriptor = data_source.descriptor();
         let updated = service.update_data_source(descriptor.clone());
         debug_assert_eq!(updated, Ok(()), "it was offered when the service came");
         // Another thread may have declared more meanwhile, and have been faster.
-        if descriptor == TRACK_EVENT.descriptor() {
+        if descriptor == data_source.descriptor() {
             return;
         }
     }
 }
 
 /// From now on there is a service: it learns of the data sources that are known by now, and of
-/// every other one when it is reached.
-pub(crate) fn connect(realm: Realm, service: &Arc<dyn ServiceControl>, arbiter: &Arc<Arbiter>) {
+/// every other one when it is reached. `first` is a data source of the SDK that every service knows.
+///
+/// The caller has [entered](forked_child::enter) what a forked child must not.
+pub(crate) fn connect(
+    realm: Realm,
+    service: &Arc<dyn ServiceControl>,
+    arbiter: &Arc<Arbiter>,
+    first: &'static DataSourceState,
+) {
+    watch_forks(first);
     {
         let mut registry = REGISTRY.lock();
-        // Now, so that no call site ever has to wait for it.
-        registry.add(&TRACK_EVENT);
+        // Now, so that no trace point ever has to wait for it.
+        registry.add(first);
         let connected = ConnectedRealm {
             service: Arc::clone(service),
             arbiter: Arc::clone(arbiter),
@@ -152,11 +128,11 @@ pub(crate) fn connect(realm: Realm, service: &Arc<dyn ServiceControl>, arbiter: 
             }
         } else {
             // The others follow when threads of the capture reach them.
-            offer(&**service, &TRACK_EVENT);
+            offer(&**service, first);
             registry.update_masks();
         }
     }
-    publish_declarations(&**service);
+    publish_declarations(&**service, first);
 }
 
 /// Has a data source take part in the capture that this thread writes to, if it does not yet: its
@@ -203,11 +179,29 @@ pub(crate) fn disconnect(realm: Realm) {
     contain(|| reentry::outside(|| drop(removed)));
 }
 
-/// Has all trace points of this process record nothing from now on. Called in a forked child.
-pub(crate) fn go_quiet() {
-    active_slots::go_quiet();
-    // Whoever asks first whether there are track events at all takes no lock then.
-    TRACK_EVENT.active.store(0);
+/// The data source that all services know.
+static FIRST: OnceLock<&DataSourceState> = OnceLock::new();
+
+/// Sees to it that trace points record nothing in a forked child.
+fn watch_forks(first: &'static DataSourceState) {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // As in `forked_child::enter`, whose hook is set already, and is called first.
+    if !IS_WATCHED.load(Ordering::Acquire) {
+        FIRST.get_or_init(|| first);
+        process_hooks::in_forked_child(go_quiet);
+        IS_WATCHED.store(true, Ordering::Release);
+    }
+}
+
+/// Called in each child.
+extern "C" fn go_quiet() {
+    if forked_child::is_quiet() {
+        active_slots::go_quiet();
+        // From now on `ActiveSlots::load` finds it registered, and takes no lock.
+        if let Some(first) = FIRST.get() {
+            first.active.store(0);
+        }
+    }
 }
 
 /// Hits triggers by their names.

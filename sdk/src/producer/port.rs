@@ -1,4 +1,7 @@
 //! One writer's standing with its arbiter.
+//!
+//! A writer waits for the reader of its buffer only between packets. It then holds no chunk, and nothing is
+//! locked (`CentralBuffer::wait_for_room`). Inside a packet it waits for shared memory alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +9,11 @@ use std::time::Duration;
 use protozero::PatchId;
 
 use super::account::{AccountId, WriterCounters};
-use super::arbiter::{Arbiter, Numbering};
+use super::arbiter::{Arbiter, Numbering, Patience};
 use super::batch::Batch;
+use super::free_chunks::ChunkSize;
 use super::patches::PatchList;
+use crate::commit::LossCount;
 use crate::coordination::BufferExhaustedPolicy;
 use crate::forked_child;
 use crate::ids::{BufferId, ChunkId, WriterId};
@@ -34,8 +39,11 @@ pub(super) struct WriterPort {
     policy: BufferExhaustedPolicy,
     /// `None` for that of the arbiter.
     stall_limit: Option<Duration>,
+    /// Of the next chunk.
+    size: ChunkSize,
     account_id: AccountId,
     counters: Arc<WriterCounters>,
+    losses: Arc<LossCount>,
     patches: PatchList,
     batch: Batch,
     /// Where the next look for a free page begins.
@@ -56,8 +64,10 @@ impl WriterPort {
             target_buffer,
             policy,
             stall_limit: None,
+            size: ChunkSize::Quarter,
             account_id: admission.account_id,
             counters: admission.counters,
+            losses: admission.losses,
             patches: PatchList::default(),
             batch: Batch::default(),
             look_cursor: 0,
@@ -82,6 +92,16 @@ impl WriterPort {
         &self.counters
     }
 
+    #[inline]
+    pub(super) fn losses(&self) -> &LossCount {
+        &self.losses
+    }
+
+    /// Notes that the writer has filled a chunk: it writes enough for larger ones.
+    pub(super) fn note_full_chunk(&mut self) {
+        self.size = ChunkSize::Page;
+    }
+
     /// A chunk for the writer's next packet, by its policy.
     pub(super) fn acquire_chunk(&mut self) -> Option<WritableChunk> {
         self.acquire_with_room(self.policy)
@@ -95,12 +115,12 @@ impl WriterPort {
 
     /// Whether the writer can go on without waiting for the reader of the buffer, if it ever does.
     pub(super) fn has_room(&self) -> bool {
-        self.finds_room(false)
+        self.finds_room(Patience::Asks)
     }
 
-    fn finds_room(&self, waits: bool) -> bool {
+    fn finds_room(&self, patience: Patience) -> bool {
         let has_room =
-            |arbiter: &Arbiter| arbiter.has_room(self.target_buffer, waits, self.stall_limit);
+            |arbiter: &Arbiter| arbiter.has_room(self.target_buffer, patience, self.stall_limit);
         self.policy == BufferExhaustedPolicy::Drop || ours(&self.arbiter).is_some_and(has_room)
     }
 
@@ -111,6 +131,7 @@ impl WriterPort {
     /// becoming free, while one that keeps failing costs the others nothing: a full search under
     /// the arbiter's lock for every packet dropped would slow down those that do have chunks.
     /// Because pages may also become free by committing what waits, it asks now and then anyway.
+    /// Perfetto's own SDK goes on dropping until the memory that it writes dropped packets to is full.
     pub(super) fn acquire_chunk_again(&mut self) -> Option<WritableChunk> {
         if self.policy == BufferExhaustedPolicy::Stall {
             return self.acquire_chunk();
@@ -130,7 +151,11 @@ impl WriterPort {
     /// A chunk for the next packet, by `policy`. A writer that stalls does not overwrite what is not
     /// read either, even where `policy` is not to wait for it.
     fn acquire_with_room(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
-        if self.finds_room(policy != BufferExhaustedPolicy::Drop) {
+        let patience = match policy {
+            BufferExhaustedPolicy::Drop => Patience::IsOver,
+            BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => Patience::Waits,
+        };
+        if self.finds_room(patience) {
             self.acquire_by(policy)
         } else {
             None
@@ -145,7 +170,7 @@ impl WriterPort {
             flags: ChunkFlags::NONE,
         };
         let arbiter = ours(&self.arbiter)?;
-        let chunk = arbiter.acquire_chunk(header, policy, self.stall_limit)?;
+        let chunk = arbiter.acquire_chunk(header, self.size, policy, self.stall_limit)?;
         numbering.next_chunk_id = numbering.next_chunk_id.next();
         Some(chunk)
     }

@@ -12,11 +12,10 @@ use super::registry::{self, REGISTRY};
 use super::thread_writers;
 use super::{Arbiter, WriterTotals};
 use crate::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
-use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
 use crate::forked_child;
 use crate::ids::{FlushId, InstanceId};
+use crate::producer::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
 use crate::reentry;
-use crate::track_event::{EventConfig, TRACK_EVENT};
 
 /// The data sources of this process as the producer of one realm.
 ///
@@ -45,15 +44,10 @@ impl ProcessProducer {
 impl Producer for ProcessProducer {
     fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) {
         let id = (self.realm, id);
-        let is_track_event = setup.name == TRACK_EVENT.name();
-        let events = is_track_event.then(|| EventConfig::decode(&setup.config));
-        let Some(data_source) = REGISTRY.lock().set_up(id, setup, events) else {
+        let Some(data_source) = REGISTRY.lock().set_up(id, setup) else {
             return;
         };
-        let Some(set_up) = data_source.set_up else {
-            return;
-        };
-        let made = self.call(|| set_up(&Setup::new(setup)));
+        let made = self.call(|| (data_source.set_up)(&Setup::new(setup)));
         let mut registry = REGISTRY.lock();
         match (made, registry.instances.get_mut(&id)) {
             (Some(made), Some(instance)) => instance.instance = Some(made),
@@ -64,8 +58,11 @@ impl Producer for ProcessProducer {
     }
 
     fn change_data_source(&self, id: InstanceId, config: &[u8]) {
-        let changed = EventConfig::decode(config);
-        REGISTRY.lock().change_events((self.realm, id), changed);
+        let instance = REGISTRY.lock().instance((self.realm, id));
+        if let Some(instance) = instance {
+            instance.change(config);
+            REGISTRY.lock().update_masks();
+        }
     }
 
     fn start_data_source(&self, id: InstanceId) {

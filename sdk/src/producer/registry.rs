@@ -1,5 +1,9 @@
-//! Which data sources and call sites there are, and which sessions record them.
+//! Which data sources there are, and which sessions record them.
+//!
+//! A data source of an application is a `static`, which enters itself here when a thread reaches it first or
+//! the application calls `DataSource::register`. No program lists its data sources anywhere.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,23 +11,22 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::active_slots::{ActiveSlots, CAPTURE_SLOT, SLOTS, UNREGISTERED, advance_generation};
+use super::active_slots::{CAPTURE_SLOT, SLOTS, UNREGISTERED, advance_generation};
 use super::data_source_state::DataSourceState;
 use super::pending_flushes::PendingFlushes;
 use super::realm::Realm;
+use super::switches::Recording;
 use super::{Arbiter, BufferExhaustedPolicy};
 use crate::commit::RingProgress;
 use crate::coordination::{DataSourceSetup, ServiceControl};
-use crate::data_source::AnyInstance;
 use crate::forked_child;
 use crate::ids::{BufferId, InstanceId, SessionId};
-use crate::track_event::{DeclaredCategories, EventConfig, EventOptions};
+use crate::producer::data_source::AnyInstance;
 
 /// Locked before anything of the service, and never while the application is called.
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     realms: BTreeMap::new(),
     data_sources: Vec::new(),
-    switches: Vec::new(),
     slots: [const { None }; SLOTS],
     instances: BTreeMap::new(),
 });
@@ -33,7 +36,6 @@ pub(super) struct Registry {
     pub(super) realms: BTreeMap<Realm, ConnectedRealm>,
     /// In the order of their indices.
     pub(super) data_sources: Vec<&'static DataSourceState>,
-    pub(super) switches: Vec<Switch>,
     slots: [Option<Slot>; SLOTS],
     pub(super) instances: BTreeMap<(Realm, InstanceId), RegisteredInstance>,
 }
@@ -55,25 +57,22 @@ struct Slot {
     ordinal: usize,
 }
 
-/// Something that is on while a session records a category.
-#[derive(Clone, Copy)]
-pub(super) struct Switch {
-    pub(super) category: &'static str,
-    /// Beside those that were declared for the category.
-    pub(super) tags: &'static [&'static str],
-    pub(super) active: &'static ActiveSlots,
-}
-
 pub(super) struct RegisteredInstance {
     data_source: &'static DataSourceState,
     setup: DataSourceSetup,
-    /// Which track events it records, and how; `None` for other data sources.
-    events: Option<EventConfig>,
-    slot: usize,
-    /// `None` for data sources without a type of their own, and until it is set up.
+    pub(super) slot: usize,
+    /// `None` until it is set up.
     pub(super) instance: Option<Arc<dyn AnyInstance>>,
     /// The generation that began with its start; `None` while it does not record.
     generation: Option<u64>,
+}
+
+impl RegisteredInstance {
+    /// Returns the instance, if it is of this type.
+    pub(super) fn of_type<I: Any>(&self) -> Option<&I> {
+        let instance: &dyn Any = self.instance.as_deref()?;
+        instance.downcast_ref()
+    }
 }
 
 impl Registry {
@@ -83,10 +82,7 @@ impl Registry {
         if known.any(|known| std::ptr::eq(*known, data_source)) {
             return;
         }
-        // Relaxed: the mask that is stored later, with release, publishes it.
-        data_source
-            .index
-            .store(self.data_sources.len(), Ordering::Relaxed);
+        data_source.set_position(self.data_sources.len());
         self.data_sources.push(data_source);
         if let Some(service) = self.service(Realm::PROCESS) {
             offer(&*service, data_source);
@@ -112,7 +108,6 @@ impl Registry {
         &mut self,
         (realm, id): (Realm, InstanceId),
         setup: &DataSourceSetup,
-        events: Option<EventConfig>,
     ) -> Option<&'static DataSourceState> {
         let wanted = Slot {
             session: setup.session,
@@ -138,23 +133,12 @@ impl Registry {
             RegisteredInstance {
                 data_source,
                 setup: setup.clone(),
-                events,
                 slot,
                 instance: None,
                 generation: None,
             },
         );
         Some(data_source)
-    }
-
-    /// Takes over which track events an instance records.
-    pub(super) fn change_events(&mut self, id: (Realm, InstanceId), changed: EventConfig) {
-        let instance = self.instances.get_mut(&id);
-        if let Some(events) = instance.and_then(|instance| instance.events.as_mut()) {
-            // What is written already was written with the same options.
-            events.filter = changed.filter;
-            self.update_masks();
-        }
     }
 
     /// Has trace points reach an instance.
@@ -191,7 +175,7 @@ impl Registry {
 
     pub(super) fn clear_incremental_state(&self, id: (Realm, InstanceId)) {
         if let Some(instance) = self.instances.get(&id) {
-            instance.setup.progress.advance(1);
+            instance.setup.progress.advance(RingProgress::QUARTER);
         }
     }
 
@@ -208,15 +192,11 @@ impl Registry {
         })
     }
 
-    fn mask_of(&self, data_source: &DataSourceState) -> u32 {
-        self.instances
-            .values()
-            .filter(|instance| {
-                instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
-            })
-            .fold(self.mask_of_captures(), |mask, instance| {
-                mask | 1 << instance.slot
-            })
+    /// The instances of a data source that record.
+    pub(super) fn recording(&self, data_source: &DataSourceState) -> Recording<'_> {
+        Recording::new(self.instances.values().filter(|instance| {
+            instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
+        }))
     }
 
     /// The bit of captures, if there is one: any data source may be reached in it.
@@ -225,36 +205,18 @@ impl Registry {
         u32::from(has_captures) << CAPTURE_SLOT
     }
 
-    pub(super) fn mask_of_switch(&self, switch: Switch, declared: &DeclaredCategories) -> u32 {
-        let Switch { category, tags, .. } = switch;
-        let chooses = |instance: &RegisteredInstance| {
-            let events = instance.events.as_ref();
-            // A capture has all categories, since captures share the bit.
-            events.is_some_and(|events| {
-                instance.slot == CAPTURE_SLOT
-                    || declared.are_enabled(category, tags, &events.filter)
-            })
-        };
-        self.instances
-            .values()
-            .filter(|instance| instance.generation.is_some())
-            .filter(|instance| chooses(instance))
-            .fold(0, |mask, instance| mask | 1 << instance.slot)
-    }
-
     /// Brings all masks up to date after an instance started or stopped, or its choice changed.
     pub(super) fn update_masks(&self) {
         for data_source in &self.data_sources {
             // Until all sessions have started it, other threads that reach it wait in `register`.
             let is_settled = data_source.is_settled.load(Ordering::Relaxed);
             let unsettled = if is_settled { 0 } else { UNREGISTERED };
-            data_source
-                .active
-                .store(self.mask_of(data_source) | unsettled);
-        }
-        let declared = DeclaredCategories::lock();
-        for &switch in &self.switches {
-            switch.active.store(self.mask_of_switch(switch, &declared));
+            let recording = self.recording(data_source);
+            let mask = recording.all_slots() | self.mask_of_captures();
+            data_source.active.store(mask | unsettled);
+            if let Some(switches) = data_source.switches {
+                switches.update(&recording);
+            }
         }
     }
 }
@@ -267,11 +229,8 @@ pub(crate) struct Target {
     pub(crate) buffer_id: BufferId,
     pub(crate) progress: Arc<RingProgress>,
     pub(crate) exhausted_policy: BufferExhaustedPolicy,
-    pub(crate) stall_limit: Option<Duration>,
-    /// `None` for data sources without a type of their own.
-    pub(crate) instance: Option<Arc<dyn AnyInstance>>,
-    /// For track events.
-    pub(crate) options: EventOptions,
+    pub(crate) stall_limit: Duration,
+    pub(crate) instance: Arc<dyn AnyInstance>,
 }
 
 /// The target of `data_source` in the session of `slot`, if there is one and it records it.
@@ -282,7 +241,7 @@ pub(crate) fn target(realm: Realm, data_source: &DataSourceState, slot: usize) -
     }
     let registry = REGISTRY.lock();
     let recording = registry.at(realm, data_source, slot)?;
-    let RegisteredInstance { setup, events, .. } = recording;
+    let setup = &recording.setup;
     Some(Target {
         arbiter: Arc::clone(&registry.realms.get(&realm)?.arbiter),
         generation: recording.generation?,
@@ -290,10 +249,7 @@ pub(crate) fn target(realm: Realm, data_source: &DataSourceState, slot: usize) -
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
-        instance: recording.instance.clone(),
-        options: events
-            .as_ref()
-            .map_or(EventOptions::DEFAULT, |events| events.options),
+        instance: recording.instance.clone()?,
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::arbiter::{Arbiter, ArbiterConfig, CommitMode};
-use crate::commit::{CommitRequest, ServiceEndpoint};
+use crate::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{
     ABANDONED_FRAGMENT_SIZE, ChunkFlags, ChunkPlace, Geometry, PacketsWord, PageLayout,
@@ -57,7 +57,7 @@ impl Setup {
             received: Mutex::new(Received::default()),
         });
         let config = ArbiterConfig {
-            page_layout: self.layout,
+            page_layout: Some(self.layout),
             commit_mode: self.commit_mode,
             stall_limit: self.stall_limit,
         };
@@ -125,7 +125,7 @@ impl ServiceEndpoint for FakeService {
         !self.has_no_room.load(Ordering::Relaxed)
     }
 
-    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
+    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId, _: &Arc<LossCount>) {
         let mut received = self.received.lock();
         received.registered.push((writer_id, target_buffer));
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
 use super::*;
+use crate::commit::NO_PATIENCE;
 use crate::ids::WriterId;
 use crate::shm::PageLayout;
 
@@ -218,7 +219,7 @@ fn waits_for_room(policy: BufferExhaustedPolicy) -> ([Vec<Duration>; 4], u64) {
 #[test]
 fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_after_that() {
     let long = || vec![Setup::default().stall_limit];
-    let zero = || vec![Duration::ZERO];
+    let at_once = || vec![NO_PATIENCE];
     assert_eq!(
         waits_for_room(BufferExhaustedPolicy::Drop),
         ([const { Vec::new() }; 4], 0)
@@ -229,7 +230,7 @@ fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_aft
     );
     assert_eq!(
         waits_for_room(BufferExhaustedPolicy::StallThenDrop),
-        ([long(), long(), zero(), zero()], 2)
+        ([long(), long(), at_once(), at_once()], 2)
     );
 }
 

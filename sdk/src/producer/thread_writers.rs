@@ -1,4 +1,5 @@
 //! The writers of each thread: one for every data source and session that records it.
+#![allow(unsafe_code)] // What a thread keeps has the type that its data source says.
 
 #[cfg(feature = "testing")]
 mod attachments; // which capture the thread writes to
@@ -21,12 +22,15 @@ pub(crate) use self::attachments::{
 use super::active_slots::{CAPTURE_SLOT, generation};
 use super::data_source_state::DataSourceState;
 use super::realm::Realm;
-use super::registry;
+use super::registry::{self, Target};
 use super::trace_writer::TraceWriter;
-use crate::data_source::contain;
+use crate::commit::RingProgress;
 use crate::forked_child;
+use crate::producer::data_source::contain;
 use crate::reentry;
-use crate::track_event::EventSequence;
+
+/// Why what a thread keeps for an instance has the type it is taken for.
+const SAME_TYPE: &str = "instances of a data source are reached through its own state alone";
 
 thread_local! {
     static WRITERS: RefCell<ThreadWriters> = const { RefCell::new(ThreadWriters::new()) };
@@ -36,22 +40,71 @@ thread_local! {
 static NESTED: AtomicU64 = AtomicU64::new(0);
 
 /// What a thread writes with for one data source in one session.
-pub(crate) struct Instance {
+pub(crate) struct Instance<L: ?Sized = dyn Any> {
     /// The slot of the session.
     pub(crate) slot: usize,
     /// The generation that began with the session.
     pub(crate) generation: u64,
     pub(crate) writer: TraceWriter,
-    /// Used by the track-event macros.
-    pub(crate) events: EventSequence,
-    /// The `LocalState` of the data source's type, for those that have one.
-    pub(crate) local: Option<Box<dyn Any>>,
+    /// The state of the data source for this thread, which its instances have made.
+    pub(crate) local: L,
+}
+
+impl Instance {
+    /// Returns the writer, and what the data source keeps for this thread.
+    #[inline]
+    pub(crate) fn split<L: Any>(&mut self) -> (&mut TraceWriter, &mut L) {
+        let local = self.local.downcast_mut();
+        (&mut self.writer, local.expect(SAME_TYPE))
+    }
+
+    /// Returns what the data source keeps for this thread.
+    #[inline]
+    pub(crate) fn local<L: Any>(&self) -> &L {
+        self.local.downcast_ref().expect(SAME_TYPE)
+    }
+
+    /// The instance with the type of what the data source keeps, without a look at it.
+    ///
+    /// # Safety
+    ///
+    /// The instances of the data source must make an `L` for each thread.
+    #[inline(always)]
+    pub(super) unsafe fn as_type_unchecked<L: Any>(&mut self) -> &mut Instance<L> {
+        debug_assert!(self.local.is::<L>());
+        let instance: *mut Self = self;
+        // SAFETY: it was made as an `Instance<L>`, by the caller, and is borrowed as long as the result
+        // lives.
+        unsafe { &mut *instance.cast::<Instance<L>>() }
+    }
+}
+
+/// All of an [`Instance`] but what its data source keeps.
+pub(crate) struct InstanceStart {
+    slot: usize,
+    target: Target,
+}
+
+impl InstanceStart {
+    /// Makes the instance; `local` makes what the data source keeps. The packets go to the buffer whose
+    /// progress it gets.
+    pub(crate) fn with<L: Any>(self, local: impl FnOnce(Arc<RingProgress>) -> L) -> Box<Instance> {
+        let Self { slot, target } = self;
+        let writer = TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy)
+            .with_stall_limit(target.stall_limit);
+        Box::new(Instance {
+            slot,
+            generation: target.generation,
+            writer,
+            local: local(target.progress),
+        })
+    }
 }
 
 struct ThreadWriters {
     /// The generation that `instances` belongs to.
     generation: u64,
-    /// By [`DataSourceState::instance_index`].
+    /// By [`DataSourceState::instance_index`]: each was made for the data source whose place it has.
     instances: Vec<Option<Box<Instance>>>,
     #[cfg(feature = "testing")]
     attachments: Attachments,
@@ -60,6 +113,9 @@ struct ThreadWriters {
 /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
 /// already: a trace point inside a trace point, in a formatter or an allocator for instance. And
 /// where it is inside of the tracer otherwise.
+///
+/// To record such a trace point would take a second writer per thread. The report counts it instead:
+/// `Losses::nested`.
 #[inline]
 pub(crate) fn with_instances(
     data_source: &'static DataSourceState,
@@ -69,11 +125,11 @@ pub(crate) fn with_instances(
     if reentry::is_inside() {
         return note_nested();
     }
-    let generation = generation();
     let traced = WRITERS.try_with(|writers| {
         let Ok(mut writers) = writers.try_borrow_mut() else {
             return false;
         };
+        let generation = generation();
         if writers.generation != generation {
             writers.leave_ended_sessions(generation);
         }
@@ -100,7 +156,7 @@ fn current_capture() -> Option<Realm> {
 
 /// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
 /// is counted, and may not wait for any lock.
-pub(super) fn is_nested() -> bool {
+pub(crate) fn is_nested() -> bool {
     let is_tracing = || WRITERS.try_with(|writers| writers.try_borrow_mut().is_err());
     let is_nested = reentry::is_inside() || is_tracing().unwrap_or(false);
     if is_nested {
@@ -150,18 +206,14 @@ impl ThreadWriters {
     ) -> Option<&mut Instance> {
         let index = data_source.instance_index(slot);
         if !matches!(self.instances.get(index), Some(Some(_))) {
-            self.create_instance(data_source, slot, index);
+            self.create_instance(data_source, slot);
         }
         self.instances.get_mut(index)?.as_deref_mut()
     }
 
+    /// Makes the instance of a slot, if its session records the data source.
     #[cold]
-    fn create_instance(
-        &mut self,
-        data_source: &'static DataSourceState,
-        slot: usize,
-        index: usize,
-    ) {
+    fn create_instance(&mut self, data_source: &'static DataSourceState, slot: usize) {
         let realm = if slot == CAPTURE_SLOT {
             current_capture()
         } else {
@@ -175,24 +227,10 @@ impl ThreadWriters {
         let Some(target) = target else {
             return;
         };
-        let mut writer =
-            TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy);
-        if let Some(limit) = target.stall_limit {
-            writer = writer.with_stall_limit(limit);
-        }
-        let instance = Box::new(Instance {
-            slot,
-            generation: target.generation,
-            writer,
-            local: target
-                .instance
-                .map(|instance| instance.local_state(Arc::clone(&target.progress))),
-            events: EventSequence::new(target.progress, target.options),
-        });
-        self.put(index, instance);
-    }
-
-    fn put(&mut self, index: usize, instance: Box<Instance>) {
+        let maker = Arc::clone(&target.instance);
+        let instance = maker.of_thread(InstanceStart { slot, target });
+        // The data source is registered: there is a target.
+        let index = data_source.instance_index(slot);
         if self.instances.len() <= index {
             self.instances.resize_with(index + 1, || None);
         }

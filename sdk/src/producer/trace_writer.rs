@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, StreamWriter, Writer};
+use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, Writer};
 
 use super::arbiter::Arbiter;
-use super::chunk_source::{
-    COMPACT_MAX_BYTES, ChunkSource, Prepared, end_packet, end_short_packet, write_whole_packet,
-};
+use super::chunk_stream::{ChunkStream, PacketStart, is_compact};
 use super::port::WriterPort;
 use crate::coordination::{BufferExhaustedPolicy, PacketCounts};
 use crate::ids::{BufferId, WriterId};
@@ -38,7 +36,7 @@ const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
 /// ```
 #[derive(Debug)]
 pub struct TraceWriter {
-    stream: StreamWriter<ChunkSource>,
+    stream: ChunkStream,
     /// Whether no packet was begun yet, lost or not.
     is_first_packet: bool,
 }
@@ -55,10 +53,8 @@ impl TraceWriter {
         policy: BufferExhaustedPolicy,
     ) -> Self {
         let port = WriterPort::open(arbiter, target_buffer, policy);
-        let mut stream = StreamWriter::new(ChunkSource::new(port));
-        stream.reserve();
         Self {
-            stream,
+            stream: ChunkStream::new(port),
             is_first_packet: true,
         }
     }
@@ -67,41 +63,45 @@ impl TraceWriter {
     /// is dropped, and counted.
     #[must_use]
     pub fn with_stall_limit(mut self, limit: Duration) -> Self {
-        self.stream.source_mut().port_mut().set_stall_limit(limit);
+        self.stream.port_mut().set_stall_limit(limit);
         self
     }
 
     /// The writer's id; `None` for one that drops all packets.
     #[must_use]
     pub fn writer_id(&self) -> Option<WriterId> {
-        self.stream.source().port().writer_id()
+        self.stream.port().writer_id()
     }
 
     /// The buffer that the packets go to.
     #[must_use]
     pub fn target_buffer(&self) -> BufferId {
-        self.stream.source().port().target_buffer()
+        self.stream.port().target_buffer()
     }
 
     /// What became of the packets so far.
     #[must_use]
     pub fn packet_counts(&self) -> PacketCounts {
-        self.stream.source().port().counters().counts()
+        self.stream.port().counters().counts()
     }
 
     /// Whether the last packet found no shared memory.
     #[must_use]
     pub fn is_dropping(&self) -> bool {
-        self.stream.source().is_dropping()
+        self.stream.is_dropping()
     }
 
-    /// A number that changes with every packet that is lost for lack of shared memory. Whoever
-    /// builds on what earlier packets said compares it with an earlier value.
+    /// Returns a number that changes when packets of this writer are lost, here or in the service.
+    /// Whoever builds on what earlier packets said compares it with an earlier value.
     #[inline]
     #[must_use]
     pub(crate) fn loss_mark(&self) -> u64 {
-        let counters = self.stream.source().port().counters();
-        counters.packets_dropped.value() + counters.drop_episodes.value()
+        self.stream.port().losses().value()
+    }
+
+    /// The number of packets that were begun so far.
+    pub(crate) fn packets_begun(&self) -> u64 {
+        self.stream.port().counters().packets_begun.value()
     }
 
     /// Begins a packet, which ends when the handle is dropped. A packet whose handle was leaked
@@ -131,11 +131,7 @@ impl TraceWriter {
     /// This is the fastest way for packets of at most 126 bytes.
     #[inline]
     pub fn write_packet(&mut self, fields: &[u8]) {
-        let is_written = is_compact(fields.len())
-            && write_whole_packet(&mut self.stream, |stream| {
-                stream.append_delimited(fields).then_some(fields.len())
-            });
-        if !is_written {
+        if !self.stream.write_short_packet(fields) {
             self.write_packet_slow(fields);
         }
     }
@@ -145,11 +141,9 @@ impl TraceWriter {
     #[inline(always)]
     pub(crate) fn write_packet_by(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
         let mut does_fit = true;
-        let is_written = write_whole_packet(&mut self.stream, |stream| {
-            stream.append_delimited_by(|packet| {
-                does_fit = put(packet) && is_compact(packet.len());
-                does_fit
-            })
+        let is_written = self.stream.write_short_packet_by(|packet| {
+            does_fit = put(packet);
+            does_fit
         });
         is_written || (does_fit && self.write_packet_across(put))
     }
@@ -179,15 +173,13 @@ impl TraceWriter {
     /// new one.
     pub fn flush(&mut self) {
         self.finish_packet();
-        self.return_chunk();
-        self.stream.source_mut().port_mut().flush();
+        self.stream.return_chunk();
+        self.stream.port_mut().flush();
     }
 
     #[inline]
     fn open_packet(&mut self) {
-        if self.stream.source_mut().begin_in_chunk() {
-            self.stream.append_slot();
-        } else {
+        if !self.stream.begin_packet() {
             self.open_packet_slow();
         }
     }
@@ -197,24 +189,19 @@ impl TraceWriter {
     fn open_packet_slow(&mut self) {
         // One whose handle was leaked.
         self.finish_packet();
-        if self.stream.source_mut().begin_in_chunk() {
-            self.stream.append_slot();
-        } else {
-            self.open_packet_in_new_chunk();
+        if !self.stream.begin_packet() {
+            self.open_packet_in_other_chunk();
         }
     }
 
-    fn open_packet_in_new_chunk(&mut self) {
-        self.stream.release_range();
-        let prepared = self.stream.source_mut().prepare_packet();
-        self.stream.next_range();
+    fn open_packet_in_other_chunk(&mut self) {
+        let begun = self.stream.begin_packet_in_other_chunk();
         let is_first_packet = std::mem::replace(&mut self.is_first_packet, false);
-        if !self.stream.source_mut().begin_in_new_chunk() {
+        if begun == PacketStart::Nowhere {
             return;
         }
-        self.stream.append_slot();
         let mut message = self.stream.message();
-        if prepared == Prepared::ChunkAfterLoss {
+        if begun == PacketStart::InChunkAfterLoss {
             message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
         }
         // Only if it really is the first: readers take the flag to mean that nothing was lost
@@ -227,7 +214,7 @@ impl TraceWriter {
     /// Ends the open packet, if there is one.
     #[inline]
     fn finish_packet(&mut self) {
-        if !end_short_packet(&mut self.stream) {
+        if !self.stream.end_short_packet() {
             self.finish_packet_slow();
         }
     }
@@ -235,21 +222,10 @@ impl TraceWriter {
     #[cold]
     #[inline(never)]
     fn finish_packet_slow(&mut self) {
-        if end_packet(&mut self.stream) {
-            self.return_chunk();
+        if self.stream.end_packet() {
+            self.stream.return_chunk();
         }
     }
-
-    fn return_chunk(&mut self) {
-        self.stream.release_range();
-        self.stream.source_mut().return_chunk();
-    }
-}
-
-/// Whether a packet of so many bytes can be written in one go.
-#[inline(always)]
-const fn is_compact(len: usize) -> bool {
-    len >= 1 && len <= COMPACT_MAX_BYTES
 }
 
 impl Drop for TraceWriter {

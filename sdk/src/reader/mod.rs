@@ -5,6 +5,9 @@
 //! sorts events, [`Slices`] pairs begins and ends, and [`check()`] holds a trace against the rules that
 //! tools rely on. All of them work on traces of any length.
 //!
+//! Reading ends whatever the bytes are. Constants limit how much memory it takes; the length of the trace
+//! does not matter.
+//!
 //! ```
 //! use tracezero::reader::{EventKind, Record, TraceReader};
 //! use tracezero::{InMemorySession, counter};
@@ -32,6 +35,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// `sdk/tests/reader_hostile.rs`, the fuzz target `reader` and `ci/tool.sh` check that reading ends in little
+// memory.
+
 // What can be wrong.
 mod damage; // bytes that are no packet
 mod error; // what ends the reading
@@ -51,6 +57,7 @@ mod names; // the names of the trace
 mod interning; // what the ids of a sequence stand for
 mod clocks; // timestamps to nanoseconds of the trace clock
 mod tracks; // what tracks are
+mod recordings; // whether the trace is whole
 mod sequence; // what a sequence has said so far
 mod track_event; // field numbers of older events
 mod decode_event; // what an event says
@@ -84,6 +91,7 @@ pub use packet::{Packet, PacketHead, Payload};
 pub use packets::{PacketItem, PacketReader, RawPacket};
 pub use place::PacketPlace;
 pub use record::{Loss, OtherPacket, Record, SkipReason, Skipped, TrackRecord};
+pub use recordings::RecordingEnd;
 pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;

@@ -10,6 +10,7 @@ use super::names::NameTable;
 use super::packet::{Packet, PacketHead};
 use super::packets::{PacketReader, PacketStep, RawPacket};
 use super::record::{Loss, OtherPacket, Record, Skipped};
+use super::recordings::RecordingEnd;
 use super::trace_state::{Reading, TraceState};
 use super::tracks::TrackTable;
 
@@ -121,6 +122,12 @@ impl<R> TraceReader<R> {
     #[must_use]
     pub const fn forgotten_sequences(&self) -> u64 {
         self.state.sequences.forgotten()
+    }
+
+    /// How the recordings in the trace ended, once it was read to its end. Nothing for producers that
+    /// do not mark the end of a trace, which are all but this SDK.
+    pub fn recording_ends(&self) -> impl Iterator<Item = RecordingEnd> {
+        self.state.recordings.ends()
     }
 
     /// What the last packet says beside its payload.

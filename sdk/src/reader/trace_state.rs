@@ -11,6 +11,7 @@ use super::packet::PacketHead;
 use super::packets::RawPacket;
 use super::place::PacketPlace;
 use super::record::{Loss, SkipReason, TrackRecord};
+use super::recordings::{RECORDING_BOUNDARY, Recordings};
 use super::sequence::Sequences;
 use super::tracks::{Change, TrackId, TrackTable};
 use crate::track_event::CounterValue;
@@ -25,6 +26,7 @@ pub(super) struct TraceState {
     pub(super) tracks: TrackTable,
     pub(super) sequences: Sequences,
     pub(super) clocks: GlobalClocks,
+    pub(super) recordings: Recordings,
     locations: Locations,
     /// Those of the last event.
     extra_counters: Vec<(TrackId, CounterValue)>,
@@ -103,6 +105,7 @@ impl TraceState {
             Ok(None) => return Reading::Skipped(SkipReason::NoTime),
             Err(reason) => return Reading::Skipped(reason),
         };
+        self.recordings.note_time(timestamp_ns);
         let mut tables = EventTables {
             sequence: self.sequences.get(head.sequence_id),
             names: &mut self.names,
@@ -185,6 +188,12 @@ impl TraceState {
             return Reading::Other(None);
         }
         let timestamp_ns = self.timestamp(head);
+        if let Ok(Some(timestamp_ns)) = timestamp_ns {
+            self.recordings.note_time(timestamp_ns);
+            if head.payload_field == RECORDING_BOUNDARY {
+                self.recordings.add(payload, timestamp_ns);
+            }
+        }
         if head.payload_field != fields::TRACK_DESCRIPTOR {
             return match timestamp_ns {
                 Ok(timestamp_ns) => Reading::Other(timestamp_ns),

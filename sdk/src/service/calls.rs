@@ -3,7 +3,8 @@
 //! None is made while the service is locked, since whoever is called may call back. They are noted
 //! under the lock and made after it, in the order in which they were noted, one at a time. Whoever
 //! asks the service for something returns when the calls that follow from it have been made; so a
-//! session that has started records, whichever thread made the calls.
+//! session that has started records, whichever thread made the calls. Perfetto's own service posts messages
+//! to the one thread that it runs on. Here whoever asks does the work, under one lock.
 //!
 //! Two do not wait, and leave their calls to the thread that is inside of one: that thread itself,
 //! which calls back; and whoever answers a call, since the call may be waiting for the answer.

@@ -2,16 +2,27 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{mem, thread};
 
+use memmap2::MmapMut;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::packet_framer::Writer;
+use super::reader_lag::{ReaderLag, Urgency};
 use super::sequence_account::Writers;
-use super::trace_buffer::{BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk};
-use crate::commit::{Patch, RingProgress};
+use super::trace_buffer::{
+    BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk, map_spare_segment,
+};
+use crate::commit::{LossCount, NO_PATIENCE, Patch, RingProgress};
+use crate::coordination::BufferExhaustedPolicy;
 use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
+use crate::reentry;
+
+/// Writers of a ring hear of each [part](RingProgress) that was filled from this size on, and of every
+/// second one below it: that of a chunk with much room.
+const PART_TOLD_MIN_BYTES: u64 = 4096;
 
 /// A central buffer, shared by the session that reads it and the producers that write to it.
 pub(crate) struct CentralBuffer {
@@ -22,24 +33,20 @@ pub(crate) struct CentralBuffer {
     /// Tells writers when to repeat what their packets build on.
     pub(crate) progress: Arc<RingProgress>,
     reader: Reader,
+    /// How long writers have waited for the reader, all together.
+    waited_ns: AtomicU64,
     /// For a buffer of a snapshot: its writers, as they were then.
     pub(super) writers_then: Option<Writers>,
 }
 
 struct Contents {
     buffer: TraceBuffer,
-    /// Quarters of it that were filled and told of.
-    quarters: u64,
+    /// [Parts](RingProgress) of it that were filled and told of.
+    parts: u64,
     past: HashMap<Writer, Past>,
-    /// The reader has seen what was written up to this value of `bytes_written`. What it left of that
-    /// are packets that are not complete.
-    seen_bytes: u64,
-    /// What `bytes_written` is when the oldest of them is overwritten, or what came later.
-    loss_at_bytes: u64,
-    /// Whether those packets were waited for in vain: they may be overwritten.
-    left_is_given_up: bool,
-    /// Whether nobody reads it any more.
-    reader_is_gone: bool,
+    lag: ReaderLag,
+    /// For the writers that are there now: what tells them of losses.
+    loss_counts: HashMap<Writer, Arc<LossCount>>,
 }
 
 /// What there was of a sequence before a buffer's own account of it.
@@ -65,51 +72,8 @@ pub(super) struct TakenBuffer {
     past: HashMap<Writer, Past>,
 }
 
-/// A writer that may wait does so while more than one in so many bytes of the ring was not looked
-/// at, or while so few are free. The rest takes what other writers are in the middle of.
-const WAIT_PARTS: u64 = 4;
-/// It goes on when this part was not looked at, so that it does not stop and go for every chunk.
-const RESUME_PARTS: u64 = 8;
-/// Packets that are left are looked for in the chunks of their writers when one in so many bytes of
-/// the ring is free before them.
-const SCRAPE_PARTS: u64 = 2;
 /// While a writer waits, the reader looks for more so often.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
-
-impl Contents {
-    /// Whether the reader has not looked at more than one in `parts` bytes.
-    fn reader_is_behind(&self, parts: u64) -> bool {
-        let stats = self.buffer.stats();
-        let limit_bytes = stats.buffer_size / parts;
-        let came_bytes = stats.bytes_written - self.seen_bytes;
-        came_bytes > limit_bytes && self.buffer.unread_bytes() > limit_bytes
-    }
-
-    /// Whether less than one in `parts` bytes can be written before something is lost.
-    fn loss_is_near(&self, parts: u64) -> bool {
-        let stats = self.buffer.stats();
-        let reserve_bytes = stats.buffer_size / parts;
-        !self.left_is_given_up && stats.bytes_written + reserve_bytes > self.loss_at_bytes
-    }
-
-    /// Whether a writer that may wait has to, if it goes on while `parts` were not looked at.
-    fn has_room(&self, parts: u64) -> bool {
-        self.reader_is_gone || !(self.reader_is_behind(parts) || self.loss_is_near(WAIT_PARTS))
-    }
-
-    /// The reader has seen all that was there at a moment.
-    fn note_pass(&mut self, seen: Mark) {
-        let bytes_written = self.buffer.stats().bytes_written;
-        // It is less where another buffer took the place of the one that was there then.
-        self.seen_bytes = seen.bytes_written.min(bytes_written);
-        self.loss_at_bytes = match self.buffer.bytes_before_loss(seen) {
-            Some(bytes) => bytes_written + bytes,
-            None => self.seen_bytes + self.buffer.size_bytes(),
-        };
-        let was_given_up = std::mem::take(&mut self.left_is_given_up);
-        self.left_is_given_up = was_given_up && self.loss_is_near(WAIT_PARTS);
-    }
-}
 
 /// Who reads a buffer, and when.
 pub(crate) enum Reader {
@@ -123,6 +87,15 @@ pub(crate) enum Reader {
 }
 
 impl Contents {
+    /// Tells writers of losses.
+    fn report_losses(&mut self) {
+        for writer in self.buffer.take_losing_writers() {
+            if let Some(losses) = self.loss_counts.get(&writer) {
+                losses.add_one();
+            }
+        }
+    }
+
     /// What a snapshot has to know: whatever was read until now is in another trace.
     fn past_of_snapshot(&self) -> HashMap<Writer, Past> {
         let all = self.buffer.all_packet_counts();
@@ -141,17 +114,19 @@ impl Contents {
 }
 
 impl CentralBuffer {
-    pub(super) fn new(id: BufferId, buffer: TraceBuffer, reader: Reader) -> Self {
+    pub(super) fn new(id: BufferId, mut buffer: TraceBuffer, reader: Reader) -> Self {
+        if matches!(reader, Reader::Drains(_)) {
+            buffer.list_losing_writers();
+        }
         Self {
             id,
+            waited_ns: AtomicU64::new(0),
             contents: Mutex::new(Contents {
-                loss_at_bytes: buffer.size_bytes(),
+                lag: ReaderLag::new(&buffer),
                 buffer,
-                quarters: 0,
+                parts: 0,
                 past: HashMap::new(),
-                seen_bytes: 0,
-                left_is_given_up: false,
-                reader_is_gone: false,
+                loss_counts: HashMap::new(),
             }),
             has_room: Condvar::new(),
             progress: Arc::default(),
@@ -181,32 +156,112 @@ impl CentralBuffer {
         read: impl FnOnce(&mut TraceBuffer) -> bool,
     ) -> bool {
         let mut contents = self.contents.lock();
-        let has_more = read(&mut contents.buffer);
+        let Contents { buffer, lag, .. } = &mut *contents;
+        let has_more = read(buffer);
         let seen = if has_more {
-            end.filter(|&end| contents.buffer.has_read_until(end))
+            end.filter(|&end| buffer.has_read_until(end))
         } else {
-            Some(contents.buffer.mark())
+            Some(buffer.mark())
         };
         if let Some(seen) = seen {
-            contents.note_pass(seen);
+            lag.note_pass(buffer, seen);
+            while buffer.shrink() {}
+        } else {
+            lag.note_progress(buffer);
         }
-        let has_room = contents.has_room(RESUME_PARTS);
+        let has_room = lag.has_room_again(buffer);
+        contents.report_losses();
+        let removed = contents.buffer.take_removed_segments();
+        let wants_spare = contents.buffer.wants_spare_segment();
         drop(contents);
         if has_room {
             self.has_room.notify_all();
         }
+        if wants_spare {
+            self.make_spare(removed);
+        }
         seen.is_none()
     }
 
-    /// Whether packets may be overwritten soon whose rest was not committed; it may be in the chunks
-    /// of their writers.
+    /// Makes memory for the buffer to grow with, or keeps some of what was `removed`. Nothing is
+    /// locked meanwhile: writers find it ready.
+    fn make_spare(&self, mut removed: Vec<MmapMut>) {
+        let spare = match removed.pop() {
+            Some(memory) => memory,
+            None => match map_spare_segment() {
+                Ok(memory) => memory,
+                // Writers wait for what there is, rather than overwrite it.
+                Err(_) => {
+                    let Contents { buffer, lag, .. } = &mut *self.contents.lock();
+                    buffer.stop_growing();
+                    return lag.note_capacity(buffer);
+                }
+            },
+        };
+        self.contents.lock().buffer.add_spare_segment(spare);
+    }
+
+    /// Whether packets keep the buffer from going on, or may be overwritten soon, whose rest was not
+    /// committed; it may be in the chunks of their writers.
     pub(super) fn wants_scrape(&self) -> bool {
-        matches!(self.reader, Reader::Drains(_)) && self.contents.lock().loss_is_near(SCRAPE_PARTS)
+        if !matches!(self.reader, Reader::Drains(_)) {
+            return false;
+        }
+        let Contents { buffer, lag, .. } = &mut *self.contents.lock();
+        lag.take_scrape(buffer)
+    }
+
+    /// From now on, `losses` tells a writer of the packets of its sequence that are lost here.
+    pub(super) fn report_losses(&self, writer: Writer, losses: Arc<LossCount>) {
+        if matches!(self.reader, Reader::Drains(_)) {
+            self.contents.lock().loss_counts.insert(writer, losses);
+        }
+    }
+
+    /// Ends [`CentralBuffer::report_losses`].
+    pub(super) fn stop_reporting_losses(&self, writer: Writer) {
+        if matches!(self.reader, Reader::Drains(_)) {
+            self.contents.lock().loss_counts.remove(&writer);
+        }
+    }
+
+    /// Tells a writer that a packet of its sequence was left out of the trace.
+    pub(super) fn note_loss(&self, writer: Writer) {
+        if let Some(losses) = self.contents.lock().loss_counts.get(&writer) {
+            losses.add_one();
+        }
+    }
+
+    /// Returns what a writer does if the configuration of its data source does not say. Writers of a ring
+    /// that is streamed into a file wait for the file. All others wait for nothing: one that finds no free
+    /// chunk drops the packet.
+    pub(super) fn default_policy(&self) -> BufferExhaustedPolicy {
+        match self.reader {
+            Reader::Drains(_) => BufferExhaustedPolicy::StallThenDrop,
+            Reader::ReadsWhatIsLeft | Reader::ReadsAll => BufferExhaustedPolicy::Drop,
+        }
+    }
+
+    /// Counts the writers that wanted room and got none.
+    pub(crate) fn refused(&self) -> u64 {
+        self.contents.lock().lag.refused()
+    }
+
+    /// How long writers have waited for the reader so far, all together.
+    pub(crate) fn waited(&self) -> Duration {
+        // Relaxed: see `note_waiting`.
+        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
+    }
+
+    fn note_waiting(&self, time: Duration) {
+        // Relaxed, as the load: a sum, ordered with nothing.
+        self.waited_ns
+            .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Nobody reads the buffer any more: nobody waits for that.
     pub(super) fn reader_is_gone(&self) {
-        self.contents.lock().reader_is_gone = true;
+        self.contents.lock().lag.note_reader_is_gone();
         self.has_room.notify_all();
     }
 
@@ -220,24 +275,40 @@ impl CentralBuffer {
             return true;
         };
         let mut contents = self.contents.lock();
-        if contents.has_room(WAIT_PARTS) {
+        if contents.lag.has_room_at_once(&contents.buffer) {
             return true;
         }
-        let deadline = Instant::now() + timeout;
-        while Instant::now() < deadline {
+        if timeout <= NO_PATIENCE {
             wake();
-            let has_no_room = |contents: &mut Contents| !contents.has_room(RESUME_PARTS);
-            let look_again = deadline.min(Instant::now() + LOOK_PERIOD);
+            let Contents { buffer, lag, .. } = &mut *contents;
+            return lag.has_room_without(buffer, timeout);
+        }
+        // Who is called by the tracer does not wait for it: the ring overwrites rather.
+        if reentry::is_in_callback() {
+            return true;
+        }
+        let started = Instant::now();
+        // `None` for a limit that no clock reaches.
+        let deadline = started.checked_add(timeout);
+        let is_over = |now| deadline.is_some_and(|deadline| now >= deadline);
+        let mut now = started;
+        while !is_over(now) {
+            wake();
+            let has_no_room =
+                |contents: &mut Contents| !contents.lag.has_room_again(&contents.buffer);
+            let look_again = now + LOOK_PERIOD;
+            let look_again = deadline.map_or(look_again, |deadline| deadline.min(look_again));
             self.has_room
                 .wait_while_until(&mut contents, has_no_room, look_again);
-            if contents.has_room(RESUME_PARTS) {
+            now = Instant::now();
+            if contents.lag.has_room_again(&contents.buffer) {
+                self.note_waiting(now - started);
                 return true;
             }
         }
-        if !timeout.is_zero() && !contents.reader_is_behind(WAIT_PARTS) {
-            contents.left_is_given_up = true;
-        }
-        contents.has_room(WAIT_PARTS)
+        self.note_waiting(now - started);
+        let Contents { buffer, lag, .. } = &mut *contents;
+        lag.has_room_without(buffer, timeout)
     }
 
     /// A copy of what is unread.
@@ -249,11 +320,20 @@ impl CentralBuffer {
         })
     }
 
-    /// Takes the contents out. Writers go on, and repeat what later packets of theirs build on.
-    pub(super) fn take(&self) -> Result<TakenBuffer, BufferError> {
+    /// Creates the empty buffer that [`take`](Self::take) needs.
+    pub(super) fn empty_copy(&self) -> Result<TraceBuffer, BufferError> {
+        self.contents.lock().buffer.empty_copy()
+    }
+
+    /// Takes the contents out, and puts `successor` in their place, which
+    /// [`empty_copy`](Self::empty_copy) has created. Writers repeat what later packets of theirs build on.
+    pub(super) fn take(&self, mut successor: TraceBuffer) -> TakenBuffer {
         let mut contents = self.contents.lock();
         let contents = &mut *contents;
-        let successor = contents.buffer.successor()?;
+        successor.continue_after(&contents.buffer);
+        if matches!(self.reader, Reader::Drains(_)) {
+            successor.list_losing_writers();
+        }
         let past = contents.past_of_snapshot();
         for (producer, writer, counts) in contents.buffer.all_packet_counts() {
             contents
@@ -262,15 +342,13 @@ impl CentralBuffer {
                 .or_default()
                 .replaced += counts;
         }
-        contents.quarters = 0;
-        contents.seen_bytes = 0;
-        contents.loss_at_bytes = successor.size_bytes();
-        contents.left_is_given_up = false;
-        self.progress.advance(1);
-        Ok(TakenBuffer {
+        contents.parts = 0;
+        contents.lag.note_successor(&successor);
+        self.progress.advance(RingProgress::QUARTER);
+        TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
             past,
-        })
+        }
     }
 
     /// What became of the packets that reached the buffer, by sequence.
@@ -308,23 +386,35 @@ impl CentralBuffer {
             Reader::Drains(wake) => wake,
             Reader::ReadsWhatIsLeft => {
                 let part_bytes = stats.buffer_size / RingProgress::PARTS;
-                let quarters = stats.bytes_written / part_bytes;
-                if quarters != contents.quarters {
-                    self.progress.advance(quarters - contents.quarters);
-                    contents.quarters = quarters;
+                // A part of a small ring is less than a chunk. If writers heard of each, they would write
+                // little but definitions.
+                let told_parts = if part_bytes < PART_TOLD_MIN_BYTES {
+                    2
+                } else {
+                    1
+                };
+                let parts = stats.bytes_written / (part_bytes * told_parts) * told_parts;
+                if parts != contents.parts {
+                    self.progress.advance(parts - contents.parts);
+                    contents.parts = parts;
                 }
                 return;
             }
             Reader::ReadsAll => return,
         };
-        if contents.reader_is_behind(2) {
-            // The reader does not keep up: let it have the lock and the processor first.
-            MutexGuard::unlock_fair(contents);
-            wake();
-            thread::yield_now();
-        } else if contents.reader_is_behind(4) {
-            drop(contents);
-            wake();
+        contents.report_losses();
+        let Contents { buffer, lag, .. } = &mut *contents;
+        match lag.note_commit(buffer) {
+            Urgency::None => {}
+            Urgency::Wakes => {
+                drop(contents);
+                wake();
+            }
+            Urgency::Yields => {
+                MutexGuard::unlock_fair(contents);
+                wake();
+                thread::yield_now();
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What producers offer: the data sources that sessions make instances of.
 
 use super::control::Control;
-use crate::consumer::LockdownMode;
+use crate::config::LockdownMode;
 use crate::coordination::{DataSourceDescriptor, DataSourceError};
 use crate::ids::{ProducerId, SessionId};
 

@@ -1,4 +1,7 @@
 //! What the service needs from the machine: time, chance and a user. Tests bring their own.
+//!
+//! A session acts on calls and on what its `Environment` tells it, and on nothing else. So the
+//! tests in `service_scenarios/` choose the time.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -97,6 +97,7 @@ impl Control {
             0 => session.recording.config.effective_flush_timeout_ms(),
             timeout_ms => timeout_ms,
         };
+        let timeout_ms = session.answer_timeout_ms(timeout_ms);
         let is_done = contacted.is_empty();
         session.flushes.insert(
             flush,

@@ -121,6 +121,7 @@ impl Control {
             self.last_instance.0 += 1;
             let instance_id = self.last_instance;
             let buffer = &session.buffers[entry.buffer_index];
+            let config = &session.recording.config;
             producer.link.allow(buffer);
             let setup = DataSourceSetup {
                 session: id,
@@ -128,8 +129,10 @@ impl Control {
                 ordinal,
                 target_buffer: buffer.id,
                 progress: Arc::clone(&buffer.progress),
-                exhausted_policy: entry.exhausted_policy,
-                stall_limit: entry.stall_limit,
+                exhausted_policy: entry
+                    .exhausted_policy
+                    .unwrap_or_else(|| buffer.default_policy()),
+                stall_limit: entry.stall_limit.unwrap_or(config.wait_limit),
                 config: session.recording.data_source_config(entry, id, buffer.id),
             };
             let link = Arc::clone(&producer.calls_to);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, Reader};
 use super::control::Control;
+use super::error::SessionError;
 use super::flush::{FlushOutcome, FlushThen};
 use super::instances::InstanceState;
 use super::lifecycle_events::Event;
@@ -12,9 +13,8 @@ use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
-use crate::consumer::TriggerMode;
+use crate::config::TriggerMode;
 use crate::coordination::{FlushFlags, FlushReason};
-use crate::error::Error;
 use crate::ids::{BufferId, SessionId};
 
 /// Data sources that have not started after so long are named in the trace.
@@ -37,7 +37,7 @@ pub(crate) struct SessionRequest {
 impl Control {
     /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
-    pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, Error> {
+    pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, SessionError> {
         let recording = Arc::clone(&request.recording);
         let config = &recording.config;
         self.set_lockdown(config.lockdown_mode);
@@ -76,12 +76,21 @@ impl Control {
         Ok(id)
     }
 
-    fn open_buffers(&mut self, request: &SessionRequest) -> Result<Vec<Arc<CentralBuffer>>, Error> {
+    fn open_buffers(
+        &mut self,
+        request: &SessionRequest,
+    ) -> Result<Vec<Arc<CentralBuffer>>, SessionError> {
         // All are allocated before any gets an id, so an error leaves nothing behind.
         let mut allocated = Vec::new();
         for (index, config) in request.recording.config.buffers.iter().enumerate() {
-            let buffer = TraceBuffer::new(u64::from(config.size_kb) * 1024, config.fill_policy)
-                .map_err(|source: BufferError| Error::Buffer { index, source })?;
+            let buffer = match (config.fill_policy, config.limit_kb) {
+                (FillPolicy::Ring, Some(limit_kb)) if request.wake.is_some() => {
+                    TraceBuffer::growing(u64::from(limit_kb) * 1024)
+                }
+                (fill_policy, _) => TraceBuffer::new(u64::from(config.size_kb) * 1024, fill_policy),
+            };
+            let buffer =
+                buffer.map_err(|source: BufferError| SessionError::Buffer { index, source })?;
             allocated.push((buffer, config.fill_policy));
         }
         let mut opened: Vec<Arc<CentralBuffer>> = Vec::new();
@@ -95,7 +104,9 @@ impl Control {
                 // A buffer that is full for good has nothing to gain from being drained early.
                 (FillPolicy::Discard, _) => Reader::ReadsAll,
             };
-            let id = self.next_buffer_id(&opened).ok_or(Error::TooManyBuffers)?;
+            let id = self
+                .next_buffer_id(&opened)
+                .ok_or(SessionError::TooManyBuffers)?;
             opened.push(Arc::new(CentralBuffer::new(id, buffer, reader)));
         }
         Ok(opened)
@@ -159,6 +170,14 @@ impl Control {
         self.start_instances(id);
     }
 
+    /// Starts a session that was not started when it was set up. Its first packets are due in the file.
+    pub(super) fn start_deferred(&mut self, id: SessionId) {
+        self.start(id);
+        if self.sessions.get(&id).is_some_and(|it| it.writes_into_file) {
+            self.ask_to_write(id);
+        }
+    }
+
     /// Has data sources flush, if they have started, then ends the session.
     pub(super) fn flush_and_disable(&mut self, id: SessionId) {
         let session = self.sessions.get(&id);
@@ -169,16 +188,29 @@ impl Control {
         self.flush(id, 0, flags, None, FlushThen::Disable);
     }
 
+    /// Flushes a session, if it has started, then ends it, because the process ends: data sources that do
+    /// not answer are not waited for as long as usual. Once is enough.
+    pub(super) fn end_with_process(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if std::mem::replace(&mut session.ends_with_process, true) {
+            return;
+        }
+        if session.state == State::Stopping {
+            return self.set_stop_timer(id);
+        }
+        self.flush_and_disable(id);
+    }
+
     /// Ends a session: at once if it never started, else when its data sources are done.
     pub(super) fn disable(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.sessions.get(&id) else {
             return;
         };
         match session.state {
             State::Configured => self.disable_now(id),
             State::Started => {
-                let config = &session.recording.config;
-                let timeout_ms = config.effective_data_source_stop_timeout_ms();
                 self.stop_instances(id, false);
                 if self.all_stopped(id) {
                     return self.disable_now(id);
@@ -188,10 +220,20 @@ impl Control {
                 self.timers.cancel(id, |timer| {
                     !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
                 });
-                self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
+                self.set_stop_timer(id);
             }
             State::Stopping | State::Disabled | State::ClonedReadOnly => {}
         }
+    }
+
+    /// Ends a session that is stopping when its data sources have had their time.
+    fn set_stop_timer(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let config = &session.recording.config;
+        let timeout_ms = session.answer_timeout_ms(config.effective_data_source_stop_timeout_ms());
+        self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
     }
 
     /// Goes on with the end of a session when its last data source is done.
@@ -276,6 +318,15 @@ impl Control {
         }
     }
 
+    /// Scrapes for a pass over the buffers of a session, if the period is over or `is_wanted`.
+    pub(super) fn scrape_for_file(&mut self, id: SessionId, is_wanted: bool) {
+        if let Some(session) = self.sessions.get_mut(&id)
+            && (std::mem::take(&mut session.scrape_is_due) || is_wanted)
+        {
+            self.scrape(id);
+        }
+    }
+
     /// What is in the buffers is due in the file.
     pub(super) fn write_periodically(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -283,6 +334,7 @@ impl Control {
         };
         let period_ms = session.recording.config.effective_file_write_period_ms();
         let flushes_before = session.flushes_before_writing();
+        session.scrape_is_due = session.scrapes_before_writing();
         let is_started = session.state == State::Started;
         self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
         if flushes_before && is_started {

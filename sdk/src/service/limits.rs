@@ -1,10 +1,10 @@
 //! What a session may not do because of the others.
 
 use super::control::Control;
+use super::error::{Refusal, SessionError};
 use super::recording::Recording;
 use super::tracing_session::State;
-use crate::consumer::TraceConfig;
-use crate::error::{Error, Refusal};
+use crate::config::TraceConfig;
 use crate::ids::SessionId;
 
 /// How many sessions there may be.
@@ -35,7 +35,7 @@ impl Control {
         &self,
         recording: &Recording,
         uid: u32,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SessionError> {
         let config = &recording.config;
         self.check_priority(config)?;
         if let Some(name) = recording.unique_name() {
@@ -58,18 +58,18 @@ impl Control {
             sessions_per_uid,
         } = self.limits;
         if of_user.count() >= sessions_per_uid {
-            return Err(Error::TooManySessions {
+            return Err(SessionError::TooManySessions {
                 limit: sessions_per_uid,
             });
         }
         if self.sessions.len() >= sessions {
-            return Err(Error::TooManySessions { limit: sessions });
+            return Err(SessionError::TooManySessions { limit: sessions });
         }
         Ok(())
     }
 
     /// A session has its name until it is freed; snapshots of it do not count.
-    fn check_name(&self, name: &str) -> Result<(), Error> {
+    fn check_name(&self, name: &str) -> Result<(), SessionError> {
         let is_taken = self.sessions.values().any(|session| {
             session.state != State::ClonedReadOnly && session.recording.unique_name() == Some(name)
         });
@@ -93,7 +93,7 @@ impl Control {
     }
 
     /// A session that has others keep away keeps away those that do not matter more.
-    fn check_priority(&self, config: &TraceConfig) -> Result<(), Error> {
+    fn check_priority(&self, config: &TraceConfig) -> Result<(), SessionError> {
         let highest = self
             .sessions
             .values()
@@ -113,7 +113,7 @@ impl Control {
 
     /// For each semaphore: how many others hold it, against the lowest limit that any of them or
     /// the new session gives.
-    fn check_semaphores(&self, config: &TraceConfig) -> Result<(), Error> {
+    fn check_semaphores(&self, config: &TraceConfig) -> Result<(), SessionError> {
         for semaphore in &config.session_semaphores {
             let held: Vec<u64> = self
                 .sessions
@@ -139,7 +139,11 @@ impl Control {
         Ok(())
     }
 
-    /// Ends the other sessions, if a session that was just admitted asks for it.
+    /// Ends the other sessions, if a session that was just admitted asks for it. One that is refused ends
+    /// nobody.
+    ///
+    /// A session that ends here keeps what it recorded, its name and its place until its owner lets go.
+    /// Perfetto's own service frees it, and the recording is lost.
     pub(super) fn abort_for_priority(&mut self, admitted: SessionId, priority: u32) {
         if priority == 0 {
             return;

@@ -20,13 +20,18 @@
 //! configures and ends sessions takes the right side, under one lock (`control`), and never holds
 //! it while it calls anybody (`calls`). Time is asked of an `environment`, and timers run when
 //! somebody lets them (`run_due_timers`): so tests have time in their hand.
+//!
+//! Locks are taken in this order: the reader of a session, `control`, a producer link, a buffer (`calls.rs`).
+//! `service_scenarios/stress.rs` runs all of it at once from many threads.
 
 // Data: chunks in, packets out.
 pub mod trace_buffer; // the central ring: chunks in, whole packets out
 mod central_buffer; // a ring in use: who writes to it, who reads it
+mod reader_lag; // how far its reader is behind, and who waits for that
 mod producer_endpoint; // where a producer commits to
 mod trace_reader; // the buffers of a session, read as a trace
 mod packet_validator; // what writers may put into a trace
+mod event_run; // events of the usual form, many at once
 mod packet_framer; // packets of writers, on their way into a trace
 mod compression; // batches of packets as one
 mod streaming; // a trace on its way into a file
@@ -45,6 +50,7 @@ mod session_clone; // snapshots
 mod timers; // what is done later
 mod calls; // what producers and owners are told
 mod environment; // time and chance
+mod error; // why a session does not start, or is not cloned
 // What the service says in a trace.
 mod reading; // before and after the packets of writers
 pub(crate) mod service_packets; // as packets
@@ -55,6 +61,7 @@ mod trace_stats; // statistics
 mod sequence_account; // what became of every packet
 // What the service says to whoever asks.
 mod service_state; // who is there
+mod requested; // what a session asked for, and whether there is any
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -66,28 +73,33 @@ use self::calls::Patience;
 pub(crate) use self::central_buffer::CentralBuffer;
 use self::control::{ConnectedProducer, Control};
 pub(crate) use self::environment::{Environment, Machine};
+pub use self::error::Refusal;
+pub(crate) use self::error::SessionError;
 pub(crate) use self::flush::FlushOutcome;
 use self::flush::FlushThen;
 pub(crate) use self::lifecycle::SessionRequest;
 pub(crate) use self::limits::Limits;
 pub(crate) use self::packet_framer::ReadCounts;
+pub use self::packet_framer::read_as_trace;
 pub(crate) use self::producer_endpoint::ProducerEndpoint;
 use self::producer_endpoint::ProducerLink;
 pub(crate) use self::recording::Recording;
+pub(crate) use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
-pub use self::service_state::{ProducerState, ServiceState, SessionSummary};
+pub use self::service_state::{ProducerState, ServiceState, SessionState, SessionSummary};
 pub(crate) use self::session_clone::{CloneRequest, CloneSource};
 pub(crate) use self::streaming::Writing;
 use self::trace_buffer::ClientIdentity;
 pub(crate) use self::trace_output::TraceOutput;
+pub(crate) use self::trace_reader::FileEnd;
 use self::trace_reader::{Extent, TraceReader};
 pub use self::trace_stats::{TraceStats, WriterStats};
 use self::tracing_session::TracingSession;
 pub(crate) use self::tracing_session::{SessionOwner, State};
 pub(crate) use self::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, Producer};
-use crate::error::Error;
 use crate::ids::{ProducerId, SessionId};
+use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
 use crate::shm::ServiceMemory;
 
 /// A tracing service.
@@ -124,14 +136,9 @@ impl Service {
     }
 
     /// Calls `work` with the books locked; also while a reader is. The calls that it notes, if any,
-    /// wait for [`Service::make_calls`].
+    /// wait for the next [`Service::with`] or [`Service::answer`].
     fn look<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
         work(&mut self.control.lock())
-    }
-
-    /// Makes the calls that were noted before.
-    fn make_calls(&self) {
-        self.with(|_| ());
     }
 
     /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
@@ -164,13 +171,13 @@ impl Service {
     }
 
     /// Begins a session; see [`Control::enable`].
-    pub(crate) fn enable(&self, request: SessionRequest) -> Result<SessionId, Error> {
+    pub(crate) fn enable(&self, request: SessionRequest) -> Result<SessionId, SessionError> {
         self.with(|control| control.enable(&request))
     }
 
     /// Starts a session that waits for that.
     pub(crate) fn start(&self, session: SessionId) {
-        self.with(|control| control.start(session));
+        self.with(|control| control.start_deferred(session));
     }
 
     /// Ends a session without a flush.
@@ -181,6 +188,12 @@ impl Service {
     /// Flushes a session, then ends it.
     pub(crate) fn flush_and_disable(&self, session: SessionId) {
         self.with(|control| control.flush_and_disable(session));
+    }
+
+    /// Flushes a session, then ends it, because the process ends: data sources are waited for a little
+    /// more than a second in all.
+    pub(crate) fn end_with_process(&self, session: SessionId) {
+        self.with(|control| control.end_with_process(session));
     }
 
     /// Forgets a session and its buffers, after ending it if it goes on.
@@ -274,11 +287,15 @@ impl Service {
         let Some(reader) = self.readable(session) else {
             return;
         };
+        let is_over = !self.is_live(session);
         let mut reader = reader.lock();
         let Ok(()) = reader.read_all(self, session, Extent::Everything, |batch| {
             trace.extend_from_slice(batch);
             Ok::<(), Infallible>(())
         });
+        if is_over {
+            self.append_recording_end(session, trace);
+        }
     }
 
     /// Appends what has come until now since this was read last, with all that makes it a trace of its
@@ -298,6 +315,11 @@ impl Service {
             trace.extend_from_slice(batch);
             Ok::<(), Infallible>(())
         });
+        self.append_recording_end(session, trace);
+    }
+
+    fn append_recording_end(&self, session: SessionId, trace: &mut Vec<u8>) {
+        trace.append(&mut self.look(|control| control.recording_end(session, BoundaryKind::END)));
     }
 
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {

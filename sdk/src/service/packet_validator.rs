@@ -3,74 +3,130 @@
 //! Every packet is looked at once, on its way into the trace. Payloads are skipped, so the cost
 //! grows with the number of top-level fields: a few per packet.
 
+use protozero::split_varint;
+
 use crate::protos::TracePacket;
+use crate::protos::trace_packet::SequenceFlags;
+
+/// What the service has to know of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PacketInfo {
+    pub(super) content: Content,
+    /// Whether the packet starts the incremental state of its sequence.
+    pub(super) starts_state: bool,
+    /// Whether the packet cannot be read without that state.
+    pub(super) needs_state: bool,
+    /// Whether its writer lost packets before this one.
+    pub(super) follows_loss: bool,
+}
 
 /// What a packet is to whoever counts packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketKind {
-    /// Something that happened.
-    Event,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Content {
     /// What is needed to read others.
+    #[default]
     Description,
+    /// A track event.
+    Event,
+    /// Anything else that happened: a packet of a data source.
+    Data,
 }
 
 /// Messages, and so packets, are no larger (reference: the largest length of four bytes).
 const PACKET_MAX_BYTES: usize = 0x0fff_ffff;
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
-/// Bytes of a varint of 64 bits.
-const VARINT_MAX_BYTES: usize = 10;
 
-/// What a packet of a writer is; `None` if it is malformed or pretends to be the service's.
-pub(super) fn classify(packet: &[u8]) -> Option<PacketKind> {
-    scan(packet, is_reserved)
-}
-
-/// What a packet is that has the service's fields as well.
-pub(super) fn classify_framed(packet: &[u8]) -> Option<PacketKind> {
-    scan(packet, |_| false)
-}
-
+/// Returns what a packet of a writer is; `None` if it is malformed or pretends to be the service's.
 #[inline]
-fn scan(packet: &[u8], is_refused: impl Fn(u32) -> bool) -> Option<PacketKind> {
+pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     if packet.len() > PACKET_MAX_BYTES {
         return None;
     }
-    let mut kind = None;
+    let mut info = PacketInfo::default();
     let mut rest = packet;
-    while !rest.is_empty() {
-        let tag = take_varint(&mut rest)?;
-        let number = tag >> 3;
-        if number == 0 || number > FIELD_NUMBER_MAX || is_refused(number as u32) {
-            return None;
-        }
-        match tag & 7 {
-            0 => {
-                take_varint(&mut rest)?;
+    while let Some((&tag, after_tag)) = rest.split_first() {
+        // The fields of nearly all packets: tags of one byte, values and lengths of few.
+        rest = match tag {
+            TIMESTAMP_TAG => skip_varint(after_tag)?,
+            SEQUENCE_FLAGS_TAG => {
+                let (flags, rest) = split_varint(after_tag)?;
+                info.note_flags(flags);
+                rest
             }
-            1 => rest = rest.get(8..)?,
-            2 => {
-                let len = take_varint(&mut rest)?;
-                rest = rest.get(usize::try_from(len).ok()?..)?;
-                // Data comes as a message; nothing else before it does, but defaults.
-                if kind.is_none()
-                    && number as u32 != TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER
-                {
-                    kind = Some(kind_of_data(number as u32));
-                }
+            TRACK_EVENT_TAG => {
+                info.content = Content::Event;
+                skip_bytes(after_tag)?
             }
-            5 => rest = rest.get(4..)?,
-            _ => return None,
-        }
+            INTERNED_DATA_TAG => skip_bytes(after_tag)?,
+            _ => inspect_field(&mut info, rest)?,
+        };
     }
-    Some(kind.unwrap_or(PacketKind::Description))
+    Some(info)
 }
 
-const fn kind_of_data(number: u32) -> PacketKind {
-    match number {
-        TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER | TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER => {
-            PacketKind::Description
+/// Looks at any field; returns what is behind it.
+#[inline(never)]
+fn inspect_field<'p>(info: &mut PacketInfo, rest: &'p [u8]) -> Option<&'p [u8]> {
+    let (tag, rest) = split_varint(rest)?;
+    let number = tag >> 3;
+    if number == 0 || number > FIELD_NUMBER_MAX || is_reserved(number as u32) {
+        return None;
+    }
+    match tag & 7 {
+        0 => {
+            let (value, rest) = split_varint(rest)?;
+            match number as u32 {
+                TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER => info.note_flags(value),
+                INCREMENTAL_STATE_CLEARED_FIELD_NUMBER => info.starts_state |= value != 0,
+                TracePacket::PREVIOUS_PACKET_DROPPED_FIELD_NUMBER => {
+                    info.follows_loss |= value != 0;
+                }
+                _ => {}
+            }
+            Some(rest)
         }
-        _ => PacketKind::Event,
+        1 => rest.get(8..),
+        2 => {
+            // Content comes as a message. An event stays one, whatever stands beside it.
+            if info.content != Content::Event {
+                let content = content_of(number as u32);
+                if content != Content::Description {
+                    info.content = content;
+                }
+            }
+            skip_bytes(rest)
+        }
+        5 => rest.get(4..),
+        _ => None,
+    }
+}
+
+impl PacketInfo {
+    #[inline]
+    fn note_flags(&mut self, flags: u64) {
+        self.starts_state |= flags & STARTS_STATE != 0;
+        self.needs_state |= flags & NEEDS_STATE != 0;
+    }
+}
+
+/// Bits of `TracePacket.sequence_flags`.
+const STARTS_STATE: u64 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u64;
+pub(super) const NEEDS_STATE: u64 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u64;
+
+/// Tags of one byte.
+pub(super) const TIMESTAMP_TAG: u8 = (TracePacket::TIMESTAMP_FIELD_NUMBER << 3) as u8;
+pub(super) const SEQUENCE_FLAGS_TAG: u8 = (TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER << 3) as u8;
+pub(super) const TRACK_EVENT_TAG: u8 = (TracePacket::TRACK_EVENT_FIELD_NUMBER << 3 | 2) as u8;
+const INTERNED_DATA_TAG: u8 = (TracePacket::INTERNED_DATA_FIELD_NUMBER << 3 | 2) as u8;
+
+const fn content_of(number: u32) -> Content {
+    match number {
+        TracePacket::TRACK_EVENT_FIELD_NUMBER => Content::Event,
+        TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER
+        | TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER
+        | TracePacket::INTERNED_DATA_FIELD_NUMBER
+        | TracePacket::TRACE_PACKET_DEFAULTS_FIELD_NUMBER => Content::Description,
+        _ => Content::Data,
     }
 }
 
@@ -94,33 +150,24 @@ const fn is_reserved(number: u32) -> bool {
 }
 
 /// Fields of the published schema that ours has no use for.
+const INCREMENTAL_STATE_CLEARED_FIELD_NUMBER: u32 = 41;
 const MACHINE_ID_FIELD_NUMBER: u32 = 98;
 const PROTOVMS_FIELD_NUMBER: u32 = 125;
 
+/// What is behind the varint at the start.
 #[inline]
-fn take_varint(rest: &mut &[u8]) -> Option<u64> {
-    let (&first, later) = rest.split_first()?;
-    if first < 0x80 {
-        *rest = later;
-        return Some(u64::from(first));
+fn skip_varint(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [0..0x80, rest @ ..] | [_, 0..0x80, rest @ ..] | [_, _, 0..0x80, rest @ ..] => Some(rest),
+        _ => split_varint(bytes).map(|(_, rest)| rest),
     }
-    take_long_varint(rest)
 }
 
-fn take_long_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for (index, &byte) in rest.iter().take(VARINT_MAX_BYTES).enumerate() {
-        // The last byte holds the topmost bit alone.
-        if index == VARINT_MAX_BYTES - 1 && byte > 1 {
-            return None;
-        }
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte < 0x80 {
-            *rest = &rest[index + 1..];
-            return Some(value);
-        }
-    }
-    None
+/// What is behind the length at the start and as many bytes.
+#[inline]
+fn skip_bytes(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = split_varint(bytes)?;
+    rest.get(usize::try_from(len).ok()?..)
 }
 
 #[cfg(test)]
@@ -128,19 +175,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_and_defaults_are_no_events() {
-        assert_eq!(classify(&[0x40, 5, 0x5a, 0]), Some(PacketKind::Event));
-        assert_eq!(classify(&[0xa2, 0x38, 0]), Some(PacketKind::Event));
+    fn events_are_told_from_data_and_descriptions() {
+        let content = |packet: &[u8]| inspect(packet).unwrap().content;
+        assert_eq!(content(&[0x40, 5, 0x5a, 0]), Content::Event);
+        assert_eq!(content(&[0xa2, 0x38, 0]), Content::Data);
         for description in [
             &[0x40, 5, 0xe2, 0x03, 0][..],
             &[0x40, 5],
             &[0xda, 0x03, 0],
+            &[0x62, 0],
             &[],
         ] {
-            assert_eq!(classify(description), Some(PacketKind::Description));
+            assert_eq!(content(description), Content::Description);
         }
-        let defaults_then_event = [0xda, 0x03, 1, 7, 0x5a, 0];
-        assert_eq!(classify(&defaults_then_event), Some(PacketKind::Event));
+        for event_beside_other_content in [
+            &[0xda, 0x03, 1, 7, 0x5a, 0][..],
+            &[0x62, 1, 7, 0x5a, 0],
+            &[0xa2, 0x38, 0, 0x5a, 0],
+            &[0x5a, 0, 0xa2, 0x38, 0],
+        ] {
+            assert_eq!(content(event_beside_other_content), Content::Event);
+        }
+    }
+
+    #[test]
+    fn flags_say_what_a_packet_builds_on() {
+        let states = |packet: &[u8]| {
+            let info = inspect(packet).unwrap();
+            (info.starts_state, info.needs_state, info.follows_loss)
+        };
+        assert_eq!(states(&[0x40, 5]), (false, false, false));
+        assert_eq!(states(&[0x68, 1]), (true, false, false));
+        assert_eq!(states(&[0x68, 2]), (false, true, false));
+        assert_eq!(states(&[0x68, 3]), (true, true, false));
+        // The same field with a tag that is longer than needed; `incremental_state_cleared`;
+        // `previous_packet_dropped`.
+        assert_eq!(states(&[0xe8, 0x00, 2]), (false, true, false));
+        assert_eq!(states(&[0xc8, 0x02, 1]), (true, false, false));
+        assert_eq!(states(&[0xd0, 0x02, 1]), (false, false, true));
     }
 
     #[test]
@@ -154,12 +226,12 @@ mod tests {
                     _ => packet.extend([tag as u8 | 0x80, (tag >> 7) as u8]),
                 }
                 packet.extend_from_slice(value);
-                assert_eq!(classify(&packet), None, "field {number}, type {wire_type}");
+                assert_eq!(inspect(&packet), None, "field {number}, type {wire_type}");
             }
         }
         // Their neighbours are the writers'.
         for tag in [[0x22, 0], [0x58, 1]] {
-            assert!(classify(&tag).is_some());
+            assert!(inspect(&tag).is_some());
         }
     }
 
@@ -170,19 +242,15 @@ mod tests {
         ];
         let ends_of_fields = [0, 3, 7, 16, 21];
         for len in 0..=whole.len() {
-            let is_valid = classify(&whole[..len]).is_some();
+            let is_valid = inspect(&whole[..len]).is_some();
             assert_eq!(is_valid, ends_of_fields.contains(&len), "{len} bytes");
         }
         for wire_type in [3, 4, 6, 7] {
-            assert_eq!(
-                classify(&[11 << 3 | wire_type, 0]),
-                None,
-                "type {wire_type}"
-            );
+            assert_eq!(inspect(&[11 << 3 | wire_type, 0]), None, "type {wire_type}");
         }
         // Field number 0, and one of 30 bits.
-        assert_eq!(classify(&[0x00, 1]), None);
-        assert_eq!(classify(&[0x80, 0x80, 0x80, 0x80, 0x10, 1]), None);
+        assert_eq!(inspect(&[0x00, 1]), None);
+        assert_eq!(inspect(&[0x80, 0x80, 0x80, 0x80, 0x10, 1]), None);
     }
 
     #[test]
@@ -193,8 +261,8 @@ mod tests {
             packet.push(last);
             packet
         };
-        assert!(classify(&timestamp(1)).is_some());
-        assert_eq!(classify(&timestamp(2)), None);
-        assert_eq!(classify(&timestamp(0x81)), None);
+        assert!(inspect(&timestamp(1)).is_some());
+        assert_eq!(inspect(&timestamp(2)), None);
+        assert_eq!(inspect(&timestamp(0x81)), None);
     }
 }

@@ -11,14 +11,16 @@ use super::Service;
 use super::calls::Patience;
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
-use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, ServiceEndpoint};
+use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, LossCount, ServiceEndpoint};
 use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
 use crate::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
-use crate::shm::ServiceMemory;
-use crate::shm::layout::{CHUNKS_PER_PAGE_MAX, ChunkPlace};
+use crate::shm::{ChunkPlace, PageWord, ServiceMemory};
 
 /// Patches that one request may have for one chunk.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;
+
+/// Pages that are scraped at a time, while nobody can commit a chunk: 256 KiB of usual pages.
+const SCRAPED_PAGES_MAX: usize = 64;
 
 /// Where one producer commits to. Dropping it disconnects the producer.
 pub(crate) struct ProducerEndpoint {
@@ -96,18 +98,39 @@ impl ProducerLink {
     }
 
     /// Copies what is finished in chunks that writers still hold into `buffers`.
+    ///
+    /// Writers that come to the end of a chunk meanwhile wait for a batch of pages at most. A chunk
+    /// that is taken behind the scrape holds only what was written after its begin.
     pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
-        let mut memory = self.memory.write();
-        let writers = self.writers.lock();
         let mut payload = Vec::new();
-        let places = (0..memory.geometry().page_count()).flat_map(|page_index| {
-            (0..CHUNKS_PER_PAGE_MAX).map(move |chunk_index| ChunkPlace {
+        let page_count = self.memory.read().lent_page_count();
+        for first_page in (0..page_count).step_by(SCRAPED_PAGES_MAX) {
+            let mut memory = self.memory.write();
+            let writers = self.writers.lock();
+            let behind_last = page_count.min(first_page + SCRAPED_PAGES_MAX as u32);
+            for page_index in first_page..behind_last {
+                self.scrape_page(&mut memory, page_index, &writers, buffers, &mut payload);
+            }
+        }
+    }
+
+    fn scrape_page(
+        &self,
+        memory: &mut ServiceMemory,
+        page_index: u32,
+        writers: &HashMap<WriterId, BufferId>,
+        buffers: &[Arc<CentralBuffer>],
+        payload: &mut Vec<u8>,
+    ) {
+        let mut used_chunks = memory.page_word(page_index).map_or(0, PageWord::used_mask);
+        while used_chunks != 0 {
+            let chunk_index = used_chunks.trailing_zeros() as u8;
+            used_chunks &= used_chunks - 1;
+            let place = ChunkPlace {
                 page_index,
                 chunk_index,
-            })
-        });
-        for place in places {
-            let Some(scraped) = memory.scrape(place, &mut payload) else {
+            };
+            let Some(scraped) = memory.scrape(place, payload) else {
                 continue;
             };
             let target = writers.get(&scraped.writer_id);
@@ -122,7 +145,7 @@ impl ProducerLink {
                 fragment_count: scraped.packets.count(),
                 flags: scraped.packets.flags(),
                 complete: scraped.is_complete,
-                payload: &payload,
+                payload,
             });
         }
     }
@@ -198,12 +221,23 @@ impl ServiceEndpoint for ProducerEndpoint {
             .is_none_or(|buffer| buffer.wait_for_room(timeout))
     }
 
-    fn register_writer(&self, writer_id: WriterId, target_buffer: BufferId) {
+    fn register_writer(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        losses: &Arc<LossCount>,
+    ) {
         self.link.writers.lock().insert(writer_id, target_buffer);
+        if let Some(buffer) = self.link.buffer(target_buffer) {
+            buffer.report_losses((self.id, writer_id), Arc::clone(losses));
+        }
     }
 
     fn unregister_writer(&self, writer_id: WriterId) {
-        self.link.writers.lock().remove(&writer_id);
+        let target_buffer = self.link.writers.lock().remove(&writer_id);
+        if let Some(buffer) = target_buffer.and_then(|id| self.link.buffer(id)) {
+            buffer.stop_reporting_losses((self.id, writer_id));
+        }
     }
 }
 

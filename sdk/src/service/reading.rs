@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use protozero::HeapBuffered;
 
+use super::compression::append_packed;
 use super::control::Control;
 use super::lifecycle_events::Event;
-use super::service_packets::ServicePackets;
+use super::service_packets::{END_MAX_BYTES, ServicePackets};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{State, TracingSession};
 use crate::clock;
-use crate::consumer::TriggerMode;
+use crate::config::{Compression, TriggerMode};
 use crate::ids::SessionId;
 use crate::protos;
+use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 impl Control {
     /// Whether a session's packets can be read: not those of a session that writes them into a
@@ -65,6 +67,7 @@ impl Control {
             }
             if is_first {
                 packets.trace_uuid(session.uuid);
+                packets.recording_boundary(recording_id(session), BoundaryKind::BEGIN);
             }
             for descriptors in session.extension_descriptors.take_new() {
                 if !builtin.disable_extension_descriptors {
@@ -84,6 +87,27 @@ impl Control {
         });
     }
 
+    /// The last packet of a trace of a session, compressed if all are. Nothing if there is no such
+    /// session.
+    pub(super) fn recording_end(&self, id: SessionId, kind: BoundaryKind) -> Vec<u8> {
+        let Some(session) = self.sessions.get(&id) else {
+            return Vec::new();
+        };
+        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
+        let mut end = Vec::new();
+        append(&mut end, uid, now_ns, |packets| {
+            packets.recording_boundary(recording_id(session), kind);
+        });
+        let compression = session.recording.config.compression;
+        if compression != Compression::None {
+            let mut packed = Vec::new();
+            append_packed(compression, &end, &mut packed);
+            end = packed;
+        }
+        debug_assert!(end.len() <= END_MAX_BYTES, "{} bytes", end.len());
+        end
+    }
+
     pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
         let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
         let stats_are_due = match self.sessions.get_mut(&id) {
@@ -96,8 +120,17 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.note_event(&*self.environment, Event::ReadCompleted);
-        session.invalid_packets = reader.framer.counts.invalid_packets;
+        let counts = reader.framer.counts;
+        let passed_packets = counts.packets + counts.invalid_packets;
+        let is_idle = stats.is_none()
+            && reader.packets.is_empty()
+            && passed_packets == session.passed_packets;
+        // A file does not grow while nothing is recorded.
+        if !is_idle {
+            session.note_event(&*self.environment, Event::ReadCompleted);
+        }
+        session.passed_packets = passed_packets;
+        session.invalid_packets = counts.invalid_packets;
         append(&mut reader.packets, uid, now_ns, |packets| {
             write_events(session, packets);
             if let Some(stats) = &stats {
@@ -105,6 +138,11 @@ impl Control {
             }
         });
     }
+}
+
+/// Names the recording of a session, in its trace and in those of its snapshots.
+fn recording_id(session: &TracingSession) -> u64 {
+    session.uuid.1 as u64
 }
 
 fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protozero::HeapBuffered;
 use regex_lite::Regex;
 
-use crate::consumer::{BufferExhaustedPolicy, ConfigError, TraceConfig, TriggerMode};
+use crate::config::{BufferExhaustedPolicy, ConfigError, TraceConfig, TriggerMode};
 use crate::ids::{BufferId, SessionId};
 use crate::protos;
 
@@ -27,7 +27,7 @@ pub(crate) struct RecordedDataSource {
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) buffer_index: usize,
-    pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) exhausted_policy: Option<BufferExhaustedPolicy>,
     pub(crate) stall_limit: Option<Duration>,
     /// Producers by name; by pattern. All, if both are empty.
     producer_names: Vec<String>,
@@ -115,7 +115,7 @@ impl Recording {
                 index: self.entries.len(),
                 name: name.to_owned(),
                 buffer_index: 0,
-                exhausted_policy: BufferExhaustedPolicy::Drop,
+                exhausted_policy: None,
                 stall_limit: None,
                 producer_names: Vec::new(),
                 producer_patterns: Vec::new(),

@@ -5,13 +5,13 @@
 //! buffers are asked first, writers after them. So what was begun is at least the sum of the rest,
 //! and the difference are packets on their way: those are in flight.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::central_buffer::{BufferCounts, CentralBuffer};
 use super::control::Control;
 use super::packet_framer::{LeftOut, Writer};
-use super::trace_reader::TraceReader;
+use super::trace_reader::{FileEnd, TraceReader};
 use crate::coordination::WriterTotals;
 use crate::ids::ProducerId;
 use crate::protos::sequences;
@@ -56,6 +56,10 @@ pub struct SequenceAccount {
     pub invalid: u64,
     /// Lost because the file was as large as it may be.
     pub file_full: u64,
+    /// In the trace, but of no use: what they build on, names or the time before, is lost.
+    pub undecodable: u64,
+    /// Lost because the file could not be written.
+    pub write_failed: u64,
 }
 
 /// The writers of the packets in a buffer, each with its producer.
@@ -73,6 +77,8 @@ impl SequenceAccount {
             + self.corrupted
             + self.invalid
             + self.file_full
+            + self.undecodable
+            + self.write_failed
     }
 
     fn new(
@@ -111,13 +117,24 @@ impl SequenceAccount {
         account
     }
 
-    /// Of the packets that were read, these did not get into the trace.
-    fn leave_out(&mut self, left_out: LeftOut) {
+    /// Of the packets that were read, no reader of the trace finds these.
+    fn leave_out(&mut self, left_out: LeftOut, file_end: Option<FileEnd>) {
         // A writer id that served several buffers of the session is counted where it was read.
         self.invalid = left_out.invalid.min(self.read);
         self.read -= self.invalid;
-        self.file_full = left_out.file_full.min(self.read);
-        self.read -= self.file_full;
+        let beyond_end = left_out.beyond_end.min(self.read);
+        self.read -= beyond_end;
+        self.count_beyond_end(beyond_end, file_end);
+        self.undecodable = left_out.undecodable.min(self.read);
+        self.read -= self.undecodable;
+    }
+
+    /// So many more packets have no place in the file.
+    pub(crate) fn count_beyond_end(&mut self, packets: u64, file_end: Option<FileEnd>) {
+        match file_end {
+            Some(FileEnd::Failed) => self.write_failed += packets,
+            Some(FileEnd::Full) | None => self.file_full += packets,
+        }
     }
 
     pub(super) fn write(&self, out: &mut sequences::SequenceAccount<'_>) {
@@ -141,6 +158,8 @@ impl SequenceAccount {
         out.set_corrupted(self.corrupted);
         out.set_invalid(self.invalid);
         out.set_file_full(self.file_full);
+        out.set_undecodable(self.undecodable);
+        out.set_write_failed(self.write_failed);
     }
 }
 
@@ -170,6 +189,8 @@ impl fmt::Display for SequenceAccount {
             (self.corrupted, "corrupted"),
             (self.invalid, "invalid"),
             (self.file_full, "beyond the file's limit"),
+            (self.undecodable, "undecodable"),
+            (self.write_failed, "not written"),
         ] {
             if count > 0 {
                 write!(f, " {separator} {count} {fate}")?;
@@ -202,6 +223,7 @@ impl Control {
             // In this order: see the head of this file.
             let mut counts = reader.buffers()[index].counts();
             let writers = self.writers_of(&reader.buffers()[index]);
+            let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
             let mut totals: HashMap<Writer, &WriterTotals> = HashMap::new();
             for (producer_id, of_writer) in &writers {
                 let Some(writer_id) = of_writer.writer_id else {
@@ -211,7 +233,7 @@ impl Control {
                 };
                 let writer = (*producer_id, writer_id);
                 totals.insert(writer, of_writer);
-                if counts.iter().all(|(known, _)| *known != writer) {
+                if !known.contains(&writer) {
                     // All that it wrote was dropped, or did not get here yet.
                     counts.push((writer, BufferCounts::default()));
                 }
@@ -220,7 +242,7 @@ impl Control {
                 let sequence_id = reader.framer.sequence_id(writer);
                 let totals = totals.get(&writer).copied();
                 let mut account = SequenceAccount::new(Some(sequence_id), index, counts, totals);
-                account.leave_out(reader.framer.left_out(writer));
+                account.leave_out(reader.framer.left_out(writer), reader.file_end);
                 accounts.push(account);
             }
         }

@@ -7,10 +7,11 @@ use super::trace_stats::TraceStats;
 use super::tracing_session::{ClockSnapshot, State};
 use super::triggers::ReceivedTrigger;
 use crate::clock;
-use crate::consumer::TraceConfig;
+use crate::config::TraceConfig;
 use crate::ids::ProducerId;
 use crate::protos;
 use crate::protos::sequences::TracePacketExt as _;
+use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// The sequence that the service writes to; writers count from the next number.
 pub(crate) const SERVICE_SEQUENCE_ID: u32 = 1;
@@ -20,6 +21,10 @@ pub(crate) const SERVICE_SEQUENCE_ID: u32 = 1;
 pub(crate) const SYNC_MARKER: [u8; 16] = [
     0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba, 0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79,
 ];
+
+/// Bytes that the last packet of a trace takes at most, which says that the recording ended; compressed
+/// ones take more.
+pub(super) const END_MAX_BYTES: usize = 128;
 
 /// Writes the service's packets, one after the other.
 pub(crate) struct ServicePackets<'t, 'w> {
@@ -63,6 +68,15 @@ impl ServicePackets<'_, '_> {
             packet.trace_uuid(|out| {
                 out.set_msb(msb);
                 out.set_lsb(lsb);
+            });
+        });
+    }
+
+    pub(super) fn recording_boundary(&mut self, recording_id: u64, kind: BoundaryKind) {
+        self.packet_now(|packet| {
+            packet.recording_boundary(|out| {
+                out.set_recording_id(recording_id);
+                out.set_kind(kind);
             });
         });
     }

@@ -2,7 +2,6 @@
 
 use super::control::{ConnectedProducer, Control};
 use super::tracing_session::State;
-use crate::consumer::SessionState;
 use crate::coordination::DataSourceDescriptor;
 use crate::ids::{ProducerId, SessionId};
 
@@ -34,6 +33,30 @@ pub struct ProducerState {
     pub pid: Option<u32>,
     /// What it offers, in the order in which it was registered.
     pub data_sources: Vec<DataSourceDescriptor>,
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// It waits for [`SessionControl::start`](crate::SessionControl::start), or for a trigger.
+    Configured,
+    /// It records.
+    Started,
+    /// Its data sources finish.
+    Stopping,
+    /// It is over: it was stopped, its time is up, its file is full, or writing failed.
+    Ended,
+}
+
+impl From<State> for SessionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Configured => Self::Configured,
+            State::Started => Self::Started,
+            State::Stopping => Self::Stopping,
+            State::Disabled | State::ClonedReadOnly => Self::Ended,
+        }
+    }
 }
 
 /// A session that is not freed.

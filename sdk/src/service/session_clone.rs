@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, TakenBuffer};
 use super::control::Control;
+use super::error::{Refusal, SessionError};
 use super::flush::{FlushOutcome, FlushThen};
 use super::lifecycle::random_uuid;
 use super::lifecycle_events::{Event, LifecycleEvents};
 use super::packet_framer::PacketFramer;
 use super::sequence_account::Writers;
+use super::trace_buffer::TraceBuffer;
 use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
 use super::triggers::ReceivedTrigger;
 use crate::coordination::{FlushFlags, FlushReason};
-use crate::error::{Error, Refusal};
 use crate::ids::SessionId;
 
 const FILE_IS_CLOSED: &str = "its file is complete; copy that";
@@ -49,12 +50,12 @@ pub(crate) struct CloneRequest {
 
 impl CloneRequest {
     /// Called without a lock, since the owner is dropped here as well.
-    fn finish(self, outcome: Result<SessionId, Error>) {
+    fn finish(self, outcome: Result<SessionId, SessionError>) {
         (self.done)(outcome);
     }
 }
 
-pub(crate) type CloneDone = Box<dyn FnOnce(Result<SessionId, Error>) + Send>;
+pub(crate) type CloneDone = Box<dyn FnOnce(Result<SessionId, SessionError>) + Send>;
 
 /// The session to take a snapshot of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,14 +109,20 @@ impl Control {
             (true, Some(_)) => {}
         }
         let configs = &session.recording.config.buffers;
-        for (buffer, config) in session.buffers.iter().zip(configs) {
-            let holds_data = buffer.with(|buffer| buffer.stats().bytes_written > 0);
-            if config.clear_before_clone
-                && holds_data
-                && let Err(error) = buffer.take()
-            {
-                return self.refuse_clone(request, clone_failed(&error));
+        let cleared = session
+            .buffers
+            .iter()
+            .zip(configs)
+            .filter(|(buffer, config)| {
+                config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
+            });
+        match successors_of(cleared.map(|(buffer, _)| buffer)) {
+            Ok(cleared) => {
+                for (buffer, successor) in cleared {
+                    buffer.take(successor);
+                }
             }
+            Err(refusal) => return self.refuse_clone(request, refusal),
         }
         let of_kind = |transferred: bool| -> Vec<usize> {
             (0..configs.len())
@@ -180,24 +187,29 @@ impl Control {
         }
     }
 
-    /// Copies these buffers, or replaces them by empty ones.
+    /// Copies the buffers of a group, or takes them. If a copy or an empty buffer finds no memory, no
+    /// buffer of the group is taken; a group that was taken before stays taken.
     fn take_buffers(&self, pending: &mut PendingClone, group: &[usize]) -> Result<(), Refusal> {
         let session = self
             .sessions
             .get(&pending.source)
             .ok_or(Refusal::SessionEnded)?;
-        for &index in group {
-            let buffer = &session.buffers[index];
-            let taken = if session.recording.config.buffers[index].transfer_on_clone {
-                buffer.take()
-            } else {
-                buffer.copy()
-            };
+        let is_moved = |index: &&usize| session.recording.config.buffers[**index].transfer_on_clone;
+        let (moved, copied): (Vec<usize>, Vec<usize>) = group.iter().partition(is_moved);
+        let mut put = |index: usize, taken: TakenBuffer| {
             // Writers after their buffer: see `SequenceAccount`.
-            let taken = taken.map_err(|error| clone_failed(&error))?;
-            pending.buffers[index] = Some((taken, self.writers_of(buffer)));
+            let writers = self.writers_of(&session.buffers[index]);
+            pending.buffers[index] = Some((taken, writers));
             let event = Event::BufferCloned(index as u32);
             pending.events.note(self.environment.now_ns(), event);
+        };
+        let successors = successors_of(moved.iter().map(|&index| &session.buffers[index]))?;
+        for index in copied {
+            let copy = session.buffers[index].copy();
+            put(index, copy.map_err(|error| clone_failed(&error))?);
+        }
+        for (index, (buffer, successor)) in moved.into_iter().zip(successors) {
+            put(index, buffer.take(successor));
         }
         Ok(())
     }
@@ -233,10 +245,9 @@ impl Control {
     ) {
         for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
             let all: Vec<usize> = (0..pending.buffers.len()).collect();
-            let taken = self
-                .take_buffers(&mut pending, &all)
-                .and_then(|()| output.written_part().map_err(|error| clone_failed(&error)));
-            match taken {
+            // First: if it fails, no buffer has been emptied.
+            let part = output.written_part().map_err(|error| clone_failed(&error));
+            match part.and_then(|part| self.take_buffers(&mut pending, &all).map(|()| part)) {
                 Ok(part) => {
                     let output = pending.request.output.take();
                     pending.request.output = output.map(|output| output.starting_with(part));
@@ -256,7 +267,7 @@ impl Control {
                 let request = pending.request;
                 return self
                     .calls
-                    .note(move || request.finish(Err(Error::TooManyBuffers)));
+                    .note(move || request.finish(Err(SessionError::TooManyBuffers)));
             };
             buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
         }
@@ -321,6 +332,17 @@ impl PendingClone {
     fn waits_for_file_of(&self, source: SessionId) -> bool {
         self.source == source && self.is_of_file && self.groups.is_empty()
     }
+}
+
+/// Creates an empty successor for each buffer, before the first of them is emptied.
+fn successors_of<'a>(
+    buffers: impl Iterator<Item = &'a Arc<CentralBuffer>>,
+) -> Result<Vec<(&'a CentralBuffer, TraceBuffer)>, Refusal> {
+    let with_successor = |buffer: &'a Arc<CentralBuffer>| match buffer.empty_copy() {
+        Ok(successor) => Ok((&**buffer, successor)),
+        Err(error) => Err(clone_failed(&error)),
+    };
+    buffers.map(with_successor).collect()
 }
 
 fn clone_failed(error: &impl ToString) -> Refusal {

@@ -3,9 +3,10 @@
 use std::io;
 
 use super::Service;
-use super::trace_output::{Refused, TraceOutput};
-use super::trace_reader::{Extent, TraceReader};
+use super::trace_output::{RefusalCause, Refused, TraceOutput};
+use super::trace_reader::{Extent, FileEnd, TraceReader};
 use crate::ids::SessionId;
+use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// How far the file of a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +54,50 @@ impl Service {
         if outcome.is_ok() && !is_over {
             reader.output = Some(output);
             drop(reader);
-            self.make_calls();
+            // Calls that another thread is in the middle of are not waited for: writers wait for this
+            // thread, and one of them may be that callback.
+            self.answer(|_| ());
             return Ok(Writing::GoesOn);
         }
-        if let Err(Refused::Full { written }) = outcome {
-            reader.file_became_full(written);
-        }
+        let outcome = self.end_file(session, &mut reader, &mut output, outcome);
+        reader.written_bytes = output.written_bytes();
         let buffers = reader.buffers().to_vec();
         drop(reader);
-        let reason = match &outcome {
-            Err(Refused::Failed(error)) => Some(error.to_string()),
-            Ok(()) | Err(Refused::Full { .. }) => None,
-        };
+        let reason = outcome.as_ref().err().map(ToString::to_string);
         // First of all: what is still written is lost.
-        self.with(|control| control.file_is_closed(session, reason));
+        self.look(|control| control.file_is_closed(session, reason));
         // Whoever waits for the reader waits in vain.
         for buffer in buffers {
             buffer.reader_is_gone();
         }
-        match outcome {
-            Ok(()) | Err(Refused::Full { .. }) => output.close().map(|()| Writing::Closed),
-            Err(Refused::Failed(error)) => Err(error),
+        self.answer(|_| ());
+        outcome?;
+        output.close().map(|()| Writing::Closed)
+    }
+
+    /// Writes the last word into a file, behind what got into it.
+    fn end_file(
+        &self,
+        session: SessionId,
+        reader: &mut TraceReader,
+        output: &mut TraceOutput,
+        outcome: Result<(), Refused>,
+    ) -> io::Result<()> {
+        let end = |kind| self.look(|control| control.recording_end(session, kind));
+        let Err(Refused { written, cause }) = outcome else {
+            return output.write_end(&end(BoundaryKind::END));
+        };
+        match cause {
+            RefusalCause::Full => {
+                reader.file_ended_early(FileEnd::Full, written);
+                output.write_end(&end(BoundaryKind::END_FILE_FULL))
+            }
+            RefusalCause::Failed(error) => {
+                reader.file_ended_early(FileEnd::Failed, written);
+                // Where there is no room for it, the file ends without.
+                let _ = output.write_end(&end(BoundaryKind::END_WRITE_FAILED));
+                Err(error)
+            }
         }
     }
 
@@ -85,9 +109,8 @@ impl Service {
         extent: Extent,
     ) -> Result<(), Refused> {
         output.begin_pass()?;
-        if reader.buffers().iter().any(|buffer| buffer.wants_scrape()) {
-            self.look(|control| control.scrape(session));
-        }
+        let is_wanted = reader.buffers().iter().any(|buffer| buffer.wants_scrape());
+        self.look(|control| control.scrape_for_file(session, is_wanted));
         reader.read_all(self, session, extent, |batch| output.write(batch))?;
         Ok(output.end_pass()?)
     }
@@ -100,11 +123,11 @@ impl Service {
         })
     }
 
-    /// Bytes in the file of a session, and whether there was more than it may hold.
-    pub(crate) fn file_size(&self, session: SessionId) -> (u64, bool) {
-        self.reader(session).map_or((0, false), |reader| {
+    /// Bytes in the file of a session, and why it ends before the trace, if it does.
+    pub(crate) fn file_size(&self, session: SessionId) -> (u64, Option<FileEnd>) {
+        self.reader(session).map_or((0, None), |reader| {
             let reader = reader.lock();
-            (reader.written_bytes, reader.file_is_full)
+            (reader.written_bytes, reader.file_end)
         })
     }
 }

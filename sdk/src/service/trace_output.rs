@@ -1,9 +1,10 @@
 //! The file that a trace is streamed into.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 
+use super::service_packets::END_MAX_BYTES;
 use crate::trace_file::TraceFile;
 
 /// A trace file that is being written.
@@ -26,19 +27,28 @@ pub(super) struct WrittenPart {
     len_bytes: u64,
 }
 
+/// Packets of a batch are not in the file.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// So many bytes of the batch are in it, which are whole packets.
+    pub(super) written: usize,
+    pub(super) cause: RefusalCause,
+}
+
 /// Why packets of a batch are not in the file.
 #[derive(Debug)]
-pub(super) enum Refused {
-    /// It would have become too large. So many bytes of the batch are in it.
-    Full {
-        written: usize,
-    },
+pub(super) enum RefusalCause {
+    /// It would have become too large.
+    Full,
     Failed(io::Error),
 }
 
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
-        Self::Failed(error)
+        Self {
+            written: 0,
+            cause: RefusalCause::Failed(error),
+        }
     }
 }
 
@@ -93,21 +103,57 @@ impl TraceOutput {
     }
 
     /// Writes a batch of framed packets: all, or those before the first one that would make the
-    /// file reach its limit. Where that fails, the file keeps the batches before.
+    /// file reach its limit. Where that fails, the file keeps the packets that got into it, and has
+    /// room for the last word, if it is a file that can be cut.
     pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), Refused> {
         let fitting = self.fitting(batch);
-        if let Err(error) = self.file.write_all(fitting) {
-            // Part of a packet may be there. What cannot be cut, such as a pipe, stays as it is.
-            let _ = self.file.set_len(self.written_bytes);
-            return Err(error.into());
+        let (count, outcome) = write_as_far_as_possible(&mut self.file, fitting);
+        if let Err(error) = outcome {
+            let room_for_end = count.saturating_sub(END_MAX_BYTES);
+            let cut = whole_packets_bytes(fitting, room_for_end);
+            let written = match self.cut_at(self.written_bytes + cut as u64) {
+                Ok(()) => cut,
+                // Nothing of it comes back from a pipe.
+                Err(_) => whole_packets_bytes(fitting, count),
+            };
+            self.written_bytes += written as u64;
+            return Err(Refused {
+                written,
+                cause: RefusalCause::Failed(error),
+            });
         }
         self.written_bytes += fitting.len() as u64;
         if fitting.len() < batch.len() {
-            return Err(Refused::Full {
+            return Err(Refused {
                 written: fitting.len(),
+                cause: RefusalCause::Full,
             });
         }
         Ok(())
+    }
+
+    /// Writes the last packet, whatever the limit is. An empty file stays empty: there is nothing to
+    /// say about it.
+    pub(super) fn write_end(&mut self, packet: &[u8]) -> io::Result<()> {
+        if self.written_bytes == 0 {
+            return Ok(());
+        }
+        let (_, outcome) = write_as_far_as_possible(&mut self.file, packet);
+        match outcome {
+            Ok(()) => self.written_bytes += packet.len() as u64,
+            Err(_) => {
+                // A pipe keeps what it has taken.
+                let _ = self.cut_at(self.written_bytes);
+            }
+        }
+        outcome
+    }
+
+    /// Shortens the file, which goes on from there.
+    fn cut_at(&mut self, len_bytes: u64) -> io::Result<()> {
+        self.file.set_len(len_bytes)?;
+        let mut file: &File = &self.file;
+        file.seek(SeekFrom::Start(len_bytes)).map(drop)
     }
 
     /// A pass over the buffers is over.
@@ -127,14 +173,10 @@ impl TraceOutput {
         if self.limit_bytes == 0 || self.written_bytes + (batch.len() as u64) < self.limit_bytes {
             return batch;
         }
-        let mut end = 0;
-        for packet_end in packet_ends(batch) {
-            if self.written_bytes + packet_end as u64 >= self.limit_bytes {
-                break;
-            }
-            end = packet_end;
-        }
-        &batch[..end]
+        // The file stays below its limit.
+        let room_bytes = self.limit_bytes.saturating_sub(self.written_bytes + 1);
+        let room_bytes = usize::try_from(room_bytes).unwrap_or(usize::MAX);
+        &batch[..whole_packets_bytes(batch, room_bytes)]
     }
 }
 
@@ -144,6 +186,26 @@ fn has_no_disk_or(outcome: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         outcome => outcome,
     }
+}
+
+/// Writes bytes until that fails. Returns how many were written.
+fn write_as_far_as_possible(out: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut count = 0;
+    while count < bytes.len() {
+        match out.write(&bytes[count..]) {
+            Ok(0) => return (count, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => count += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (count, Err(error)),
+        }
+    }
+    (count, Ok(()))
+}
+
+/// The length of the packets of a batch that end in its first `limit` bytes.
+fn whole_packets_bytes(batch: &[u8], limit: usize) -> usize {
+    let ends = packet_ends(batch).take_while(|&end| end <= limit);
+    ends.last().unwrap_or(0)
 }
 
 /// Where each packet of a batch ends.
@@ -176,8 +238,10 @@ mod tests {
             let mut output = TraceOutput::new(file.into()).with_limits(limit, false);
             match output.write(&batch) {
                 Ok(()) => assert_eq!(fitting, 9, "limit {limit}"),
-                Err(Refused::Full { written }) => assert_eq!(written, fitting, "limit {limit}"),
-                Err(Refused::Failed(error)) => panic!("{error}"),
+                Err(refused) => {
+                    assert_eq!(refused.written, fitting, "limit {limit}");
+                    assert!(matches!(refused.cause, RefusalCause::Full));
+                }
             }
             assert_eq!(output.written_bytes(), fitting as u64);
             output.close().expect("closed");

@@ -1,18 +1,19 @@
 //! Reads a session's buffers as a trace.
+//!
+//! A reader locks a buffer for about 64 KiB of packets at a time (`READ_BATCH_BYTES` in `packet_framer.rs`),
+//! and does no I/O while the buffer is locked.
 
 use std::sync::Arc;
 
 use super::Service;
 use super::central_buffer::CentralBuffer;
 use super::compression::append_packed;
-use super::packet_framer::PacketFramer;
-use super::trace_buffer::TraceBuffer;
+use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
+use super::service_packets::END_MAX_BYTES;
 use super::trace_output::TraceOutput;
-use crate::consumer::{Compression, TraceConfig};
+use crate::config::{Compression, TraceConfig};
 use crate::ids::SessionId;
 
-/// Bytes of a buffer that are read while it is locked, more or less: writers wait that long.
-const READ_BATCH_BYTES: usize = 64 * 1024;
 /// Bytes that are compressed together, more or less. More would hardly make them smaller.
 const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
 
@@ -23,6 +24,15 @@ pub(super) enum Extent {
     Everything,
     /// Until what was there at first has been read; so it ends, however fast writers are.
     WhatIsThere,
+}
+
+/// Why a file ends before its trace does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileEnd {
+    /// It is as large as it may be.
+    Full,
+    /// It could not be written any further.
+    Failed,
 }
 
 /// What the reading of one session goes on from.
@@ -41,8 +51,8 @@ pub(crate) struct TraceReader {
     syncs: bool,
     /// Bytes in the file so far.
     pub(super) written_bytes: u64,
-    /// Whether there was more than the file may hold.
-    pub(super) file_is_full: bool,
+    /// Why the file ends before the trace does, if it does.
+    pub(super) file_end: Option<FileEnd>,
 }
 
 impl TraceReader {
@@ -57,7 +67,7 @@ impl TraceReader {
             max_file_size_bytes: config.max_file_size_bytes,
             syncs: config.fflush_post_write,
             written_bytes: 0,
-            file_is_full: false,
+            file_end: None,
         }
     }
 
@@ -76,7 +86,12 @@ impl TraceReader {
     }
 
     pub(super) fn attach_output(&mut self, output: TraceOutput) {
-        self.output = Some(output.with_limits(self.max_file_size_bytes, self.syncs));
+        let limit_bytes = match self.max_file_size_bytes {
+            0 => 0,
+            // The last word has room in any case.
+            limit => limit.saturating_sub(END_MAX_BYTES as u64).max(1),
+        };
+        self.output = Some(output.with_limits(limit_bytes, self.syncs));
     }
 
     pub(super) fn buffers(&self) -> &[Arc<CentralBuffer>] {
@@ -97,6 +112,7 @@ impl TraceReader {
             Compression::Deflate | Compression::Zstd { .. } => COMPRESSED_BATCH_BYTES,
         };
         self.packets.clear();
+        self.framer.begin_batch();
         service.look(|control| control.write_packets_before_data(session, self));
         for index in 0..self.buffers.len() {
             let end = match extent {
@@ -105,8 +121,11 @@ impl TraceReader {
             };
             loop {
                 let buffer = &self.buffers[index];
-                let goes_on = buffer.read(end, |buffer| read_batch(buffer, &mut self.framer));
+                let goes_on = buffer.read(end, |buffer| self.framer.take_batch(buffer));
                 self.framer.append_to(&mut self.packets);
+                for writer in self.framer.take_losing_writers() {
+                    buffer.note_loss(writer);
+                }
                 if self.packets.len() >= batch_bytes {
                     self.hand_out(&mut take)?;
                 }
@@ -132,12 +151,13 @@ impl TraceReader {
             take(&self.compressed)?;
         }
         self.packets.clear();
+        self.framer.begin_batch();
         Ok(())
     }
 
-    /// The file had no room for the last batch, but for its first `written` bytes.
-    pub(super) fn file_became_full(&mut self, written: usize) {
-        self.file_is_full = true;
+    /// The file ends before the trace, behind the first `written` bytes of the last batch.
+    pub(super) fn file_ended_early(&mut self, end: FileEnd, written: usize) {
+        self.file_end = Some(end);
         // A compressed batch is one packet: it is there or not.
         let refused = match self.compression {
             Compression::None => &self.packets[written..],
@@ -145,18 +165,6 @@ impl TraceReader {
         };
         self.framer.take_back(refused);
     }
-}
-
-/// Takes packets for as long as the buffer may stay locked. Returns whether there is more.
-fn read_batch(buffer: &mut TraceBuffer, framer: &mut PacketFramer) -> bool {
-    buffer.begin_read();
-    while framer.taken_bytes() < READ_BATCH_BYTES {
-        let Some(packet) = buffer.read_packet() else {
-            return false;
-        };
-        framer.take(&packet);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -171,7 +179,7 @@ mod tests {
     use crate::service::central_buffer::Reader;
     use crate::service::environment::Machine;
     use crate::service::limits::Limits;
-    use crate::service::trace_buffer::{ClientIdentity, FillPolicy, UntrustedChunk};
+    use crate::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
     use crate::shm::ChunkFlags;
 
     /// Commits a chunk with one fragment.

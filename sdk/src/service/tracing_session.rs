@@ -16,7 +16,7 @@ use super::lifecycle_events::{Event, LifecycleEvents};
 use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::triggers::ReceivedTrigger;
-use crate::consumer::WriteFlushMode;
+use crate::config::WriteFlushMode;
 use crate::ids::FlushId;
 
 /// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
@@ -106,6 +106,8 @@ pub(crate) struct TracingSession {
     pub(super) preamble_is_read: bool,
     pub(super) stats_are_due: bool,
     pub(super) sync_marker_is_due: bool,
+    /// Packets of writers that had been read when it was read last.
+    pub(super) passed_packets: u64,
     /// Packets that were left out when it was read last.
     pub(super) invalid_packets: u64,
     /// What other sessions did, if the configuration asks for it.
@@ -113,8 +115,12 @@ pub(crate) struct TracingSession {
     pub(super) extension_descriptors: ExtensionDescriptors,
     /// Whether the trace goes into a file that the service writes.
     pub(super) writes_into_file: bool,
+    /// Whether finished packets in chunks of writers are to be written next time as well.
+    pub(super) scrape_is_due: bool,
     /// Whether that file is complete.
     pub(super) file_is_closed: bool,
+    /// Whether the session ends because its process does.
+    pub(super) ends_with_process: bool,
     /// Locked while the trace is read. Never locked under the service's lock; the other way round
     /// is right.
     pub(super) reader: Arc<Mutex<TraceReader>>,
@@ -153,13 +159,27 @@ impl TracingSession {
             preamble_is_read: false,
             stats_are_due: false,
             sync_marker_is_due: false,
+            passed_packets: 0,
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
             extension_descriptors: ExtensionDescriptors::default(),
             writes_into_file: false,
+            scrape_is_due: false,
             file_is_closed: false,
+            ends_with_process: false,
             reader: Arc::new(Mutex::new(reader)),
             recording,
+        }
+    }
+
+    /// How long data sources have for an answer, if they are configured to have `configured_ms`.
+    pub(super) fn answer_timeout_ms(&self, configured_ms: u32) -> u32 {
+        /// A process waits two seconds for its files: a flush and a stop leave time to write.
+        const LAST_TIMEOUT_MS: u32 = 600;
+        if self.ends_with_process {
+            configured_ms.min(LAST_TIMEOUT_MS)
+        } else {
+            configured_ms
         }
     }
 
@@ -250,6 +270,13 @@ impl TracingSession {
             WriteFlushMode::Disabled => false,
             WriteFlushMode::Enabled => true,
         }
+    }
+
+    /// Whether the file gets, each time that it is written, what threads have finished in chunks
+    /// that they still fill: then a process that is killed loses no more than a period.
+    pub(super) fn scrapes_before_writing(&self) -> bool {
+        let mode = self.recording.config.write_flush_mode;
+        mode == WriteFlushMode::Auto && !self.flushes_before_writing()
     }
 
     /// How often data sources flush by themselves, if they do.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::control::Control;
 use super::timers::Timer;
 use super::tracing_session::State;
-use crate::consumer::TriggerMode;
+use crate::config::TriggerMode;
 use crate::ids::{ProducerId, SessionId};
 
 const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
@@ -110,7 +110,7 @@ impl Control {
         let delay_ms = u64::from(trigger.stop_delay_ms);
         match triggers.effective_mode() {
             TriggerMode::Start if session.state == State::Configured => {
-                self.start(id);
+                self.start_deferred(id);
                 // As with durations, 0 means that there is no end.
                 if delay_ms > 0 {
                     self.set_timer(id, delay_ms, Timer::Duration);

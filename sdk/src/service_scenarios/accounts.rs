@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::{World, write};
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::BufferExhaustedPolicy;
 use crate::service::{CloneSource, SequenceAccount};
 
@@ -171,7 +171,7 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
     let _session = world.session(config);
     let (_, setup) = producer.setup(SOURCE);
     assert_eq!(setup.exhausted_policy, BufferExhaustedPolicy::Stall);
-    assert_eq!(setup.stall_limit, Some(limit));
+    assert_eq!(setup.stall_limit, limit);
 }
 
 #[test]

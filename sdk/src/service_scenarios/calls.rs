@@ -4,7 +4,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{
     DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
 };

@@ -1,11 +1,13 @@
 use std::fs::{self, File};
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{FlushFlags, FlushReason, ServiceControl};
-use crate::error::{Error, Refusal};
+use crate::error::Error;
 use crate::ids::{FlushId, SessionId};
 use crate::protos::trace_packet::Data;
 use crate::protos::trace_stats::FinalFlushOutcome;
+use crate::service::Refusal;
+use crate::service::trace_buffer::memory_refusal;
 use crate::service::{CloneSource, State, TraceOutput};
 
 use super::harness::{Call, ReadTrace, TestProducer, TestSession, World, write};
@@ -121,6 +123,35 @@ fn a_transferred_buffer_is_in_one_clone_alone_and_no_longer_in_the_source() {
     }
     session.disable();
     assert_eq!(session.read().texts(), ["stays"]);
+}
+
+#[test]
+fn a_clone_that_is_refused_for_want_of_memory_leaves_every_buffer_what_it_has() {
+    for buffer in [
+        BufferConfig::ring(128).transfer_on_clone(),
+        BufferConfig::ring(128).clear_before_clone(),
+    ] {
+        let world = World::new();
+        let producer = producer(&world);
+        producer.register("second");
+        let config = TraceConfig::new()
+            .buffer(buffer.clone())
+            .data_source(DataSourceConfig::new("ds"));
+        let session = world.session(with_second(config, "second", buffer));
+        for (data_source, text) in [("ds", "1"), ("second", "2")] {
+            let mut writer = producer.writer(data_source);
+            write(&mut writer, text);
+            writer.flush();
+        }
+        let source = CloneSource::Id(session.id);
+        let refused = memory_refusal::after(1, || world.begin_clone(source, 0).finish());
+        assert!(
+            matches!(refusal(refused), Refusal::CloneFailed { .. }),
+            "the second buffer finds no memory"
+        );
+        session.disable();
+        assert_eq!(session.read().texts(), ["1", "2"]);
+    }
 }
 
 #[test]

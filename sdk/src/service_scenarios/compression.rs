@@ -1,7 +1,7 @@
 use super::harness::{ReadTrace, World, write};
 use super::trace_file::TraceFile;
-use crate::consumer::{BufferConfig, Compression, DataSourceConfig, TraceConfig};
-use crate::service::CloneSource;
+use crate::config::{BufferConfig, Compression, DataSourceConfig, TraceConfig};
+use crate::service::{CloneSource, FileEnd};
 
 fn config(compression: Compression) -> TraceConfig {
     TraceConfig::new()
@@ -124,6 +124,9 @@ fn a_compressed_file_stays_below_its_limit_and_what_is_not_in_it_does_not_count(
         session.writes().unwrap();
         assert!(file.read().is_empty());
         assert_eq!(world.service.read_counts(session.id).packets, 0);
-        assert_eq!(world.service.file_size(session.id), (0, true));
+        assert_eq!(
+            world.service.file_size(session.id),
+            (0, Some(FileEnd::Full))
+        );
     }
 }

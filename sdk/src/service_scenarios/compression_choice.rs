@@ -1,6 +1,6 @@
 use protozero::HeapBuffered;
 
-use crate::consumer::{Compression, TraceConfig};
+use crate::config::{Compression, TraceConfig};
 use crate::protos;
 use crate::protos::trace_config::{CompressionConfig, CompressionType};
 

@@ -1,6 +1,6 @@
 //! What traces tell of sessions beside theirs.
 
-use crate::consumer::{BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig};
 use crate::protos::concurrent_session_event::State;
 use crate::protos::trace_packet::Data;
 

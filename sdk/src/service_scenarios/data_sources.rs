@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::consumer::{BufferConfig, DataSourceConfig, SessionState, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
 use crate::ids::ProducerId;
 use crate::service::Recording;
+use crate::service::SessionState;
 
 use super::harness::{Call, TestProducer, TestSession, World, calls, write};
 

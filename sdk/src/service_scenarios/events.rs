@@ -1,4 +1,4 @@
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::ServiceControl;
 use crate::protos::trace_packet::Data;
 use crate::protos::tracing_service_event::EventType;

@@ -5,12 +5,12 @@ use std::thread;
 
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig, WriteFlushMode};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig, WriteFlushMode};
 use crate::protos::TraceStatsDecoder;
 use crate::protos::trace_packet::Data;
 use crate::protos::trace_stats::FinalFlushOutcome;
 use crate::service::service_packets::SYNC_MARKER;
-use crate::service::{CloneSource, State, TraceOutput};
+use crate::service::{CloneSource, FileEnd, State, TraceOutput};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -110,13 +110,14 @@ fn a_file_ends_before_the_packet_that_would_make_it_reach_its_limit() {
     assert_eq!(texts.len(), 9);
     assert_eq!(texts[8], "small 8");
     assert!((trace.bytes.len() as u64) < LIMIT_BYTES);
-    // The packets in front of them: clocks, marker, configuration, uuid, provenance, system, events.
-    assert_eq!(trace.packets().len(), 9 + 8);
+    // The packets around them: clocks, marker, configuration, uuid, begin, provenance, system, events;
+    // the end.
+    assert_eq!(trace.packets().len(), 9 + 10);
     let counts = world.service.read_counts(session.id);
-    assert_eq!((counts.packets, counts.events), (9, 9));
+    assert_eq!((counts.packets, counts.data_packets), (9, 9));
     assert_eq!(
         world.service.file_size(session.id),
-        (trace.bytes.len() as u64, true)
+        (trace.bytes.len() as u64, Some(FileEnd::Full))
     );
 }
 
@@ -172,7 +173,7 @@ fn a_clone_of_a_file_holds_everything_so_far_and_the_source_goes_on() {
         let clone = pending.finish().unwrap();
         clone.writes_once().unwrap();
         assert_eq!(clone_file.read().texts(), ["one", "two"]);
-        assert_eq!(clone.read().events(), ["read_tracing_buffers_completed"]);
+        assert_eq!(clone.read().events(), [""; 0]);
         drop(clone);
 
         session.disable();

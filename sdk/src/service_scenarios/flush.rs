@@ -1,4 +1,4 @@
-use crate::consumer::{
+use crate::config::{
     BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode,
 };
 use crate::coordination::{DataSourceDescriptor, FlushFlags, FlushReason, ServiceControl};

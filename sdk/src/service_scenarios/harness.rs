@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::commit::ServiceEndpoint;
-use crate::consumer::TraceConfig;
+use crate::config::TraceConfig;
 use crate::coordination::{
     BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
     ServiceControl, WriterTotals,
@@ -21,10 +21,10 @@ use crate::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
-    ReceivedTrigger, Recording, Service, SessionOwner, SessionRequest, State, TraceOutput,
-    TraceStats,
+    ReceivedTrigger, Recording, Service, SessionError, SessionOwner, SessionRequest, State,
+    TraceOutput, TraceStats,
 };
-use crate::shm::{Geometry, shared_memory};
+use crate::shm::{Geometry, PageLayout, shared_memory};
 
 /// Time of the trace clock at which every test begins, in milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_000_000;
@@ -141,7 +141,12 @@ impl World {
             .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
-        let arbiter = Arbiter::new(producer_memory, commits, ArbiterConfig::default());
+        // What the service does with chunks does not depend on how long they are.
+        let config = ArbiterConfig {
+            page_layout: Some(PageLayout::One),
+            ..ArbiterConfig::default()
+        };
+        let arbiter = Arbiter::new(producer_memory, commits, config);
         *calls.arbiter.lock() = Some(Arc::downgrade(&arbiter));
         Some(TestProducer {
             arbiter,
@@ -223,7 +228,7 @@ impl World {
 pub(super) struct PendingClone {
     service: Arc<Service>,
     owner: Arc<OwnerCalls>,
-    outcome: Arc<Mutex<Option<Result<SessionId, Error>>>>,
+    outcome: Arc<Mutex<Option<Result<SessionId, SessionError>>>>,
 }
 
 impl PendingClone {

@@ -1,6 +1,6 @@
 //! Sessions and the data sources in them, from set-up to end.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::DataSourceDescriptor;
 use crate::service::State;
 

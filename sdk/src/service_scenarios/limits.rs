@@ -1,9 +1,8 @@
 //! What a session may not do because of the others, and how many there may be.
 
-use crate::consumer::{
-    BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig,
-};
-use crate::error::{Error, Refusal};
+use crate::config::{BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig};
+use crate::error::Error;
+use crate::service::Refusal;
 use crate::service::{Limits, State};
 
 use super::harness::{SERVICE_UID, TestSession, Told, World, calls};

@@ -1,6 +1,6 @@
 //! Where packets go: buffers by name and by index, and buffers that are not a producer's to write.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::ids::BufferId;
 
 use super::harness::{World, write};

@@ -1,6 +1,6 @@
 //! What owners of sessions, and traces, are told of the starts and ends of data sources.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{DataSourceDescriptor, ServiceControl};
 use crate::protos::trace_packet::Data;
 use crate::protos::tracing_service_event::EventType;

@@ -4,7 +4,7 @@ use std::thread;
 use protozero::HeapBuffered;
 
 use crate::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{
     DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
 };
@@ -130,7 +130,7 @@ impl ByHand {
         registered.unwrap();
         let session = world.session(config());
         let target_buffer = world.service.buffers(session.id)[0].id;
-        endpoint.register_writer(Self::WRITER, target_buffer);
+        endpoint.register_writer(Self::WRITER, target_buffer, &Arc::default());
         Self {
             session,
             endpoint,

@@ -1,6 +1,6 @@
 //! Data sources that say when they are done, and those that do not say it in time.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::coordination::{DataSourceDescriptor, ServiceControl};
 use crate::service::State;
 
@@ -162,6 +162,30 @@ fn ending_a_session_once_more_changes_nothing() {
     world.service.flush_and_disable(never_started.id);
     assert_eq!(never_started.state(), Some(State::Disabled));
     assert_eq!(never_started.stats().final_flush_succeeded, None);
+}
+
+#[test]
+fn data_sources_that_do_not_answer_hold_up_the_end_of_a_process_for_little_more_than_a_second() {
+    let world = World::new();
+    let producer = world.producer("p");
+    register_slow(&producer, "slow");
+    producer.ignore_flushes(true);
+    let flushes = world.session(config());
+    let stops = world.session(config());
+    stops.disable();
+    for session in [&flushes, &stops] {
+        world.service.end_with_process(session.id);
+        world.service.end_with_process(session.id);
+    }
+    world.advance_ms(599);
+    assert_eq!(flushes.state(), Some(State::Started));
+    assert_eq!(stops.state(), Some(State::Stopping));
+    world.advance_ms(1);
+    assert_eq!(flushes.state(), Some(State::Stopping));
+    assert_eq!(stops.state(), Some(State::Disabled));
+    world.advance_ms(600);
+    assert_eq!(flushes.state(), Some(State::Disabled));
+    assert_eq!(flushes.stats().flushes_requested, 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use crate::commit::ServiceEndpoint;
-use crate::consumer::{
+use crate::config::{
     BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode,
 };
 use crate::coordination::{

@@ -1,6 +1,6 @@
 //! What a trace says of itself: where its packets come from, its statistics, its identity.
 
-use crate::consumer::{BufferConfig, DataSourceConfig, TraceConfig};
+use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::protos::trace_packet::Data;
 use crate::service::trace_buffer::ChunkPayloadHistogram;
 

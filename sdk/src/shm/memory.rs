@@ -3,6 +3,9 @@
 //! The producer's side takes chunks to write; it may be cloned. The service's side reads chunks,
 //! frees them and scrapes; there is one of it, and scraping borrows it mutably, so no chunk is
 //! freed and taken again under a scraper's eyes.
+//!
+//! The service's side takes each number from shared memory with one load, and checks that value before it
+//! uses it: no page word and no index leads to a place outside of the memory (`Geometry::extent`).
 #![allow(unsafe_code)] // Offsets become references here, under the invariants of `Mapping`.
 
 use std::io;
@@ -18,7 +21,7 @@ use super::layout::{
     PAGE_SIZE_MAX_BYTES, PAGE_SIZE_MIN_BYTES, PageLayout,
 };
 use super::state::{self, ChunkMove, MoveError, PageWord};
-use super::sync::AtomicU32;
+use super::sync::{AtomicU32, Ordering};
 use crate::ids::{ChunkId, WriterId};
 
 /// Why there is no shared memory buffer.
@@ -182,6 +185,9 @@ impl ChunkExtent {
 pub(super) struct Mapping {
     pub(super) backing: Backing,
     geometry: Geometry,
+    /// No page from this one on was ever lent, so nobody needs to look at it: a look at a page that
+    /// was never written costs a page fault.
+    lent_pages: AtomicU32,
 }
 
 impl Mapping {
@@ -193,6 +199,15 @@ impl Mapping {
 
     pub(super) fn extent(&self, place: ChunkPlace, layout: PageLayout) -> Option<ChunkExtent> {
         self.geometry.extent(place, layout)
+    }
+
+    /// Notes that a page is about to be lent.
+    fn note_lent(&self, page_index: u32) {
+        // Relaxed: whoever is to find what a thread wrote into the page has heard of it from that
+        // thread, in whatever way, and so sees this store, too.
+        if self.lent_pages.load(Ordering::Relaxed) <= page_index {
+            self.lent_pages.fetch_max(page_index + 1, Ordering::Relaxed);
+        }
     }
 
     /// The header of the chunk at `extent`.
@@ -227,7 +242,11 @@ pub fn shared_memory(geometry: Geometry) -> Result<(ProducerMemory, ServiceMemor
     let size_bytes = geometry.size_bytes();
     let backing =
         Backing::zeroed(size_bytes).map_err(|source| MemoryError::Map { size_bytes, source })?;
-    let mapping = Arc::new(Mapping { backing, geometry });
+    let mapping = Arc::new(Mapping {
+        backing,
+        geometry,
+        lent_pages: AtomicU32::new(0),
+    });
     let producer = ProducerMemory {
         mapping: Arc::clone(&mapping),
     };
@@ -259,6 +278,7 @@ impl ProducerMemory {
         header: NewChunk,
     ) -> Option<WritableChunk> {
         let word = self.mapping.page_word(page_index)?;
+        self.mapping.note_lent(page_index);
         let (layout, chunk_index) = state::take_free_chunk(word, layout)?;
         let place = ChunkPlace {
             page_index,
@@ -297,6 +317,15 @@ impl ServiceMemory {
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.mapping.geometry
+    }
+
+    /// Returns how many pages from the first one on have ever been lent, as far as the caller has
+    /// heard of those who write there. All others are free.
+    #[must_use]
+    pub fn lent_page_count(&self) -> u32 {
+        // Relaxed: see `Mapping::note_lent`.
+        let lent_pages = self.mapping.lent_pages.load(Ordering::Relaxed);
+        lent_pages.min(self.mapping.geometry.page_count)
     }
 
     /// Takes a Complete chunk for reading.
@@ -379,8 +408,24 @@ mod tests {
             assert_eq!(service.page_word(page_index), Some(PageWord::FREE));
             assert!(producer.seems_free(page_index));
         }
+        assert_eq!(service.lent_page_count(), 0);
         assert_eq!(producer.page_word(14), None);
         assert_eq!(service.page_word(14), None);
         assert!(!producer.seems_free(14));
+    }
+
+    #[test]
+    fn the_service_knows_how_far_pages_were_lent() {
+        let (producer, service) = shared_memory(Geometry::new(14 * 4096, 4096).unwrap()).unwrap();
+        let header = NewChunk {
+            writer_id: WriterId(1),
+            chunk_id: ChunkId(0),
+            flags: ChunkFlags::NONE,
+        };
+        for (page_index, lent) in [(0, 1), (5, 6), (2, 6), (13, 14), (14, 14)] {
+            let chunk = producer.acquire_for_writing(page_index, PageLayout::One, header);
+            assert_eq!(chunk.is_some(), page_index < 14);
+            assert_eq!(service.lent_page_count(), lent);
+        }
     }
 }

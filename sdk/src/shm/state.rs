@@ -9,8 +9,9 @@ use super::layout::{CHUNKS_PER_PAGE_MAX, PageLayout};
 use super::sync::{AtomicU32, Ordering};
 
 /// How often a lost race for a page word is run again. Each loss means that somebody else moved a
-/// chunk of the same page, so honest peers never get near; the limit is for hostile ones.
-const ATTEMPTS_MAX: u32 = 64;
+/// chunk of the same page. Fourteen writers of one page, each on a processor of its own, lose many
+/// races in a row, but never so many; the limit is for hostile peers.
+const ATTEMPTS_MAX: u32 = 4096;
 
 /// State of one chunk. The discriminants are the two bits in the page word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use super::recording::CaptureSession;
 use super::trace::Trace;
 use crate::capture_handle::{Attached, CaptureHandle};
-use crate::consumer::TraceConfig;
+use crate::config::TraceConfig;
 use crate::error::Error;
 use crate::producer;
 

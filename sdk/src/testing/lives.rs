@@ -4,6 +4,10 @@
 //! slice of the same name on a thread. A flow that begins with the life goes through all of them, but
 //! for the first poll of some: nobody knew then that there would be more. Such a life begins right before
 //! its first poll, by a nanosecond.
+//!
+//! A life stands in what it is inside of on the tracks above its own, or else in what it was polled in first.
+//! So what a capture shows does not depend on which threads a runtime chose. `sdk/tests/capture/` checks
+//! this.
 
 use std::collections::HashMap;
 use std::mem;

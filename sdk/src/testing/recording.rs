@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
-use crate::consumer::{ConfigError, Report, TraceConfig};
+use crate::config::{ConfigError, TraceConfig};
 use crate::error::Error;
 use crate::forked_child;
 use crate::ids::SessionId;
 use crate::producer::{self, Realm};
+use crate::report::{BufferMemory, Report};
 use crate::runtime::Runtime;
 use crate::service::{Recording, SessionOwner, SessionRequest};
 use crate::shm::Geometry;
+use crate::track_event::TRACK_EVENT;
 
-/// Shared memory of a capture. Each thread that is in the middle of a chunk has a page of it; pages that
-/// are never used cost nothing.
+/// Shared memory of a capture. It has chunks for 2,848 threads at once; pages that are never used cost
+/// nothing.
 const SIZE_BYTES: usize = 1 << 20;
 const PAGE_SIZE_BYTES: usize = 4096;
 
@@ -40,7 +42,7 @@ impl CaptureSession {
             Runtime::new(realm, Some(geometry)).map_err(Error::SharedMemory)?;
         // A child that is forked from now on has copies of its locks.
         inside.for_good();
-        producer::connect(realm, &control, runtime.arbiter());
+        producer::connect(realm, &control, runtime.arbiter(), TRACK_EVENT.state());
         let runtime = Arc::new(runtime);
         let connected = ConnectedRuntime { realm, runtime };
         let id = connected.runtime.service().enable(SessionRequest {
@@ -79,7 +81,13 @@ impl CaptureSession {
         let counts = service.read_counts(self.id);
         let stats = service.stats(self.id).unwrap_or_default();
         // Nested trace points are counted for the process, and say nothing about this capture.
-        let report = Report::new(counts, trace.len() as u64, stats.sequences, 0);
+        let report = Report::new(
+            counts,
+            trace.len() as u64,
+            stats.sequences,
+            0,
+            BufferMemory::default(),
+        );
         (trace, report)
     }
 }

@@ -16,7 +16,7 @@ use super::site::{Pattern, Site, site_of};
 use super::spans::{Slot, SpanState, Spans};
 use crate::clock;
 use crate::forked_child;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT};
+use crate::track_event::{Begun, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
 ///
@@ -136,12 +136,11 @@ impl TracingLayer {
         };
         let site = slot.site()?;
         let begun = Begun::in_slots(site.call_site.active_slots())?;
-        let entered = Entered {
+        let entered = |slice| Entered {
             layer: self.number,
             id: number,
             site,
-            begun: Some(begun),
-            flow: None,
+            slice,
             slot: slot_index,
             args_len: 0,
         };
@@ -153,8 +152,7 @@ impl TracingLayer {
         if is_plain {
             let time = EventTime::Now(clock::event_now_ns());
             if slot.first_enter.claim(Enter::now(time, begun)) {
-                site.call_site.begin_plain(begun, time);
-                return Some(entered);
+                return site.call_site.begin_plain(begun, time).map(entered);
             }
         }
         let mut span = slot.lock();
@@ -171,11 +169,10 @@ impl TracingLayer {
                 begin_life(slot, &mut span, site, slots, time, parent);
             }
         }
-        begin_poll(&mut span, site, begun, time, is_first);
+        let slice = begin_poll(&mut span, site, begun, time, is_first)?;
         Some(Entered {
-            flow: span.flow,
             args_len: span.args.len(),
-            ..entered
+            ..entered(slice)
         })
     }
 
@@ -193,23 +190,7 @@ impl TracingLayer {
                 None => left.end(time, &[]),
             }
         };
-        let go_on = |inner: &Entered, time| self.go_on(inner, time);
-        entered::exit(self.number, id.into_u64(), end, go_on);
-    }
-
-    /// A thread has left a span that is around this one, whose slice had to end with it.
-    #[cold]
-    fn go_on(&self, inner: &Entered, time: EventTime) {
-        let Some(begun) = inner.begun.filter(|begun| begun.active_slots() != 0) else {
-            return;
-        };
-        // Those of another layer are called as their call site.
-        let is_own = inner.layer == self.number;
-        let slot = is_own.then(|| self.spans.at(inner.slot, inner.id));
-        match slot.flatten() {
-            Some(slot) => inner.go_on(begun, time, &slot.lock().name),
-            None => inner.go_on(begun, time, ""),
-        }
+        entered::exit(self.number, id.into_u64(), end);
     }
 
     /// A span has ended.
@@ -222,7 +203,7 @@ impl TracingLayer {
                 let time = EventTime::Now(clock::event_now_ns());
                 let end = Encoded::new(span.args_after(life.args_len), &[]).ending(span.flow);
                 let call_site = &site.call_site;
-                call_site.end_encoded(begun, time, Some(&life.track), end);
+                call_site.end_encoded(begun, time, &life.track, end);
             }
         });
     }
@@ -286,7 +267,7 @@ fn begin_poll(
     begun: Begun,
     time: EventTime,
     is_first: bool,
-) {
+) -> Option<SlicePosition> {
     let (call_site, placement) = site.named(&span.name);
     let args = match &span.life {
         // The first slice and that of the life have them.
@@ -295,12 +276,13 @@ fn begin_poll(
     };
     if span.causes.is_empty() {
         let parts = Encoded::new(args, span.flow.as_slice());
-        return call_site.begin_encoded(begun, time, &placement, parts);
+        return call_site.begin_encoded(begun, time, &placement, parts, span.flow);
     }
     span.causes.extend(span.flow);
     let parts = Encoded::new(args, &span.causes);
-    call_site.begin_encoded(begun, time, &placement, parts);
+    let slice = call_site.begin_encoded(begun, time, &placement, parts, span.flow);
     span.causes.clear();
+    slice
 }
 
 /// Whether any session records track events.

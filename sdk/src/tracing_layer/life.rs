@@ -1,4 +1,13 @@
 //! The slice of an asynchronous span, from its first enter to its close, on a track of its own.
+//!
+//! The first enter does not tell whether a span is asynchronous. The second one does: then the slice begins,
+//! a nanosecond before the time of the first enter, and the call site is remembered (`Pattern`), so that its
+//! next spans get theirs at once. Spans that are entered once pay nothing for it. In a capture, which depends
+//! on nothing that was traced before, each span waits for its second enter, and has a flow from the first.
+//!
+//! So, but for captures, the first polls of the first such spans of a call site have no flow. A flow on every
+//! first enter would lead nowhere for each span that is entered once. Outlines and queries of tests tell
+//! these polls by their times (`reader/first_polls.rs`).
 
 use tracing_core::Subscriber;
 use tracing_core::span::Id;
@@ -10,7 +19,6 @@ use super::layer::TracingLayer;
 use super::site::Site;
 use super::spans::{Life, Slot, SpanState};
 use crate::clock;
-use crate::producer;
 use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
 
 impl TracingLayer {
@@ -84,7 +92,7 @@ pub(super) fn begin_life(
     let (call_site, placement) = site.named(&span.name);
     let Some(life) = &mut span.life else { return };
     let mut is_seen_by_all = true;
-    producer::with_instances(&TRACK_EVENT, slots, |instance| {
+    TRACK_EVENT.trace(slots, |instance| {
         is_seen_by_all &= life.begun.is_some_and(|begun| begun.is_known_to(instance));
     });
     if is_seen_by_all {
@@ -96,7 +104,7 @@ pub(super) fn begin_life(
     // Values that came since are in the end.
     let args = span.args.get(..life.args_len).unwrap_or_default();
     let parts = Encoded::new(args, &flows);
-    producer::with_instances(&TRACK_EVENT, slots, |instance| {
+    TRACK_EVENT.trace(slots, |instance| {
         if seen_by.is_some_and(|seen_by| seen_by.is_known_to(instance)) {
             return;
         }

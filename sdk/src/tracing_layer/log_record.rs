@@ -2,24 +2,25 @@
 //! their places as fields.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
 
-use parking_lot::Mutex;
 use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Level};
 
+use super::levels::Levels;
 use super::site::Site;
 
-/// Places that are told apart. Further ones are all one place.
-const PLACES_MAX: usize = 16 * 1024;
+/// The number of places that get call sites of their own; further places share one.
+const SITES_MAX: usize = 16 * 1024;
+/// Slots of a bucket.
+const BUCKET_SITES: usize = 4;
 
-/// By a hash of the place.
-type Places = HashMap<u64, Vec<&'static Site>>;
-
-static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
+/// Call sites by a hash of their place.
+static PLACES: Levels<[OnceLock<&'static Site>; BUCKET_SITES]> = Levels::new();
+static SITE_COUNT: AtomicUsize = AtomicUsize::new(0);
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 thread_local! {
@@ -44,7 +45,7 @@ pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
 struct Place {
     target: String,
     file: String,
-    line: u64,
+    line: u32,
 }
 
 impl Place {
@@ -65,23 +66,36 @@ impl Place {
 
     fn site(&self, level: Level) -> Option<&'static Site> {
         let hash = HASHER.hash_one((&self.target, &self.file, self.line, level.as_str()));
-        let mut places = PLACES.lock();
-        let is_full = places.len() >= PLACES_MAX;
-        let sites = places.get(&hash).map_or(&[][..], Vec::as_slice);
-        let known = sites.iter().find(|site| self.is_of(site, level));
-        if known.is_some() || is_full {
-            return known.copied();
+        let known = PLACES.buckets(hash).find_map(|(_, bucket)| {
+            let mut sites = bucket.iter().map_while(|site| site.get().copied());
+            sites.find(|site| self.is_of(site, level))
+        });
+        known.or_else(|| self.add_site(hash, level))
+    }
+
+    #[cold]
+    fn add_site(&self, hash: u64, level: Level) -> Option<&'static Site> {
+        // Relaxed: the count only limits the table, and each thread may exceed it by one.
+        if SITE_COUNT.load(Ordering::Relaxed) >= SITES_MAX {
+            return None;
         }
-        let line = u32::try_from(self.line).unwrap_or(0);
-        let (target, file) = (self.target.clone(), self.file.clone());
-        let site = Site::of_log_records(target, file, line, level);
-        let site: &'static Site = Box::leak(Box::new(site));
-        places.entry(hash).or_default().push(site);
-        Some(site)
+        // Threads that add the same one try the same places in the same order, and so meet.
+        PLACES.all_buckets(hash).find_map(|(_, bucket)| {
+            let mut sites = bucket.iter().map(|site| {
+                *site.get_or_init(|| {
+                    // Relaxed: as above.
+                    SITE_COUNT.fetch_add(1, Ordering::Relaxed);
+                    let (target, file) = (self.target.clone(), self.file.clone());
+                    let site = Site::of_log_records(target, file, self.line, level);
+                    Box::leak(Box::new(site))
+                })
+            });
+            sites.find(|site| self.is_of(site, level))
+        })
     }
 
     fn is_of(&self, site: &Site, level: Level) -> bool {
-        let is_here = |file: &str, line| file == self.file && u64::from(line) == self.line;
+        let is_here = |file: &str, line| file == self.file && line == self.line;
         site.call_site.category == self.target
             && site.level.is_some_and(|(_, name)| name == level.as_str())
             && site
@@ -102,7 +116,7 @@ impl Visit for Place {
 
     fn record_u64(&mut self, field: &Field, value: u64) {
         if field.name() == "log.line" {
-            self.line = value;
+            self.line = u32::try_from(value).unwrap_or(0);
         }
     }
 

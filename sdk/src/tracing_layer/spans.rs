@@ -14,7 +14,7 @@ use super::first_enter::FirstEnter;
 use super::levels::{BucketIndex, Levels};
 use super::site::{Site, SiteIndex, site_at};
 use crate::forked_child;
-use crate::track_event::{Begun, Flow, Track};
+use crate::track_event::{Begun, Flow, Track, note_cut_arg};
 
 /// Slots that share a bucket.
 const BUCKET_SLOTS: usize = 4;
@@ -253,6 +253,8 @@ impl Slot {
         if state.args.len() + args.len() <= ARGS_MAX_BYTES {
             state.args.extend_from_slice(args);
             self.set_args_len(&state);
+        } else {
+            note_cut_arg();
         }
     }
 

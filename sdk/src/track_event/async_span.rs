@@ -21,6 +21,7 @@ use super::begun::Begun;
 use super::call_site::CallSite;
 use super::event::{EndOf, EventPart, EventParts, EventWriter, Through};
 use super::flow::Flow;
+use super::open_slices;
 use super::placement::Placement;
 use super::recorded::Recorded;
 use super::span::Span;
@@ -159,13 +160,15 @@ impl Life {
             placement = placement.named(track.name());
         }
         let time = placement.time();
+        let name = placement.name.unwrap_or_default();
+        let open = open_slices::push_with(poll, site, time, name, Some(flow))?;
         let mut begun_now = None;
         poll.begin(|instance| {
             let is_begun = begun.is_some_and(|begun| begun.is_known_to(instance));
             if !is_begun {
                 begun_now = Begun::union(begun_now, Begun::in_instance(instance));
             }
-            let (writer, events) = (&mut instance.writer, &mut instance.events);
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
             if !is_begun {
                 let fields = Encoded(self.fields.as_deref().unwrap_or_default());
                 let (placement, parts) = (placement.on(track), (((), fields), Through(&flow)));
@@ -180,7 +183,7 @@ impl Life {
         exchange_current(&mut self.track);
         Some(Polling {
             life: self,
-            _slice: Span::begun(poll),
+            _slice: Span::new(open),
         })
     }
 
@@ -203,7 +206,7 @@ impl Life {
         let placement = Placement::new().on(track);
         let (time, flow) = (placement.time(), flow_of(track));
         begun.each(slots, |instance| {
-            let (writer, events) = (&mut instance.writer, &mut instance.events);
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
             let parts = (((), end), EndOf(&flow));
             events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
         });

@@ -1,7 +1,11 @@
 //! The `static` behind each use of a macro: on or off, and what it is called.
+//!
+//! Nothing registers call sites when a program starts. A call site enters itself in the list of `switches.rs`
+//! when a thread reaches it first. So trace points of a library work without a call by the application.
 
 use std::fmt;
 use std::mem;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,11 +14,17 @@ use super::begun::Begun;
 use super::counter_track::CounterTrack;
 use super::encoding::EventBody;
 use super::event::EventParts;
+use super::instance::EventThread;
 use super::interning::{NameKind, intern};
-use super::placement::Placement;
+use super::open_slices;
+use super::placement::{EventTime, Placement};
+use super::slice_end::{SliceEnd, WithParts};
 use super::span::{Span, TrackSpan};
+use super::switches;
 use super::track::Track;
+use super::track_slices;
 use super::{ENABLED, TRACK_EVENT};
+use crate::clock;
 use crate::producer::{self, ActiveSlots};
 use crate::protos::TrackEvent;
 use crate::protos::track_event::Type;
@@ -113,19 +123,21 @@ impl CallSite {
         if !ENABLED {
             return 0;
         }
-        self.active.load(|| producer::register_call_site(self))
+        self.active.load(|| switches::register_call_site(self))
     }
 
     /// Begins a slice in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
-    pub fn span<P: EventParts>(&'static self, slots: u32, parts: &P) -> Span {
-        let Some(begun) = Begun::in_slots(slots) else {
+    pub fn span<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) -> Span {
+        let begun = Begun::in_some_slots(slots);
+        let time = EventTime::Now(clock::event_now_ns());
+        let Some(open) = open_slices::push(begun, self, time) else {
             return Span::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(begun)));
-        self.slice_begin(begun, &Placement::new(), parts);
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::new(open)));
+        self.slice_begin(begun, time, Placement::USUAL, parts);
         panic_guard.disarm();
-        Span::begun(begun)
+        Span::new(open)
     }
 
     /// The same with a name of its own, or at another time.
@@ -139,10 +151,14 @@ impl CallSite {
         let Some(begun) = Begun::in_slots(slots) else {
             return Span::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::begun(begun)));
-        self.slice_begin(begun, placement, parts);
+        let (time, name) = (placement.time(), placement.name.unwrap_or_default());
+        let Some(open) = open_slices::push_with(begun, self, time, name, None) else {
+            return Span::none();
+        };
+        let panic_guard = EndsAfterPanic::new(|| drop(Span::new(open)));
+        self.slice_begin(begun, time, placement, parts);
         panic_guard.disarm();
-        Span::begun(begun)
+        Span::new(open)
     }
 
     /// The same on a track that is not this thread's.
@@ -157,41 +173,68 @@ impl CallSite {
         let Some(begun) = Begun::in_slots(slots) else {
             return TrackSpan::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::begun(begun, track)));
-        self.slice_begin(begun, &placement.on(track), parts);
+        let Some((guard, time)) = track_slices::push(track, begun, self, placement) else {
+            return TrackSpan::none();
+        };
+        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::new(begun, track, guard)));
+        self.slice_begin(begun, time, &placement.on(track), parts);
         panic_guard.disarm();
-        TrackSpan::begun(begun, track)
+        TrackSpan::new(begun, track, guard)
     }
 
     /// Begins a slice that another call site ends.
     #[inline(never)]
     pub fn begin<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
-        let time = placement.time();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let writer = &mut instance.writer;
-            let events = &mut instance.events;
-            events.event(writer, time, self, Type::SLICE_BEGIN, placement, parts);
-            events.note_begin(placement);
-        });
+        let Some(begun) = Begun::in_slots(slots) else {
+            return;
+        };
+        // Neither is recorded inside of another trace point: the stacks do not know of them.
+        if producer::is_nested() {
+            return;
+        }
+        let time = match placement.track {
+            Some(track) => track_slices::push_by_macro(track, begun, self, placement),
+            None => {
+                let (time, name) = (placement.time(), placement.name.unwrap_or_default());
+                if open_slices::push_by_macro(begun, self, time, name).is_none() {
+                    return;
+                }
+                time
+            }
+        };
+        self.slice_begin(begun, time, placement, parts);
     }
 
     /// Ends a slice that another call site began.
     #[inline(never)]
     pub fn end<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
-        let time = placement.time();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let writer = &mut instance.writer;
-            let events = &mut instance.events;
-            if events.note_end(placement) {
-                events.event(writer, time, self, Type::SLICE_END, placement, parts);
+        if producer::is_nested() {
+            return;
+        }
+        let (time, on_track) = match placement.track {
+            Some(track) => {
+                let (time, pieces) = track_slices::remove_by_macro(track, placement);
+                (time, Some(pieces))
             }
+            None => (placement.time(), None),
+        };
+        WithParts::end(self, parts, |end| {
+            TRACK_EVENT.trace(slots, |instance| {
+                let write = |instance: &mut EventThread| end.write(instance, time, placement.track);
+                if let Some(pieces) = &on_track {
+                    pieces.interrupt(instance, time, placement.track, write);
+                } else if let Some(pieces) = open_slices::remove_by_macro(instance) {
+                    pieces.interrupt(instance, time, None, write);
+                    open_slices::give_back(pieces);
+                }
+            });
         });
     }
 
     /// Records an instant in the sessions of `slots`, on the track of this thread.
     #[inline(never)]
-    pub fn instant<P: EventParts>(&'static self, slots: u32, parts: &P) {
-        self.event(slots, Type::INSTANT, &Placement::new(), parts);
+    pub fn instant<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) {
+        self.event(slots.get(), Type::INSTANT, Placement::USUAL, parts);
     }
 
     /// The same with a name of its own, at another time, or on another track.
@@ -213,8 +256,7 @@ impl CallSite {
         placement: &Placement<'_>,
         value: impl Into<CounterValue>,
     ) {
-        let track = self.counter.get_or_init(|| CounterTrack::new(self.name));
-        self.count(slots, track, placement, value.into());
+        self.count(slots, None, placement, value.into());
     }
 
     /// Records the value of a counter in the sessions of `slots`.
@@ -226,22 +268,20 @@ impl CallSite {
         placement: &Placement<'_>,
         value: impl Into<CounterValue>,
     ) {
-        self.count(slots, track, placement, value.into());
+        self.count(slots, Some(track), placement, value.into());
     }
 
     #[inline]
     fn slice_begin(
         &'static self,
         begun: Begun,
+        time: EventTime,
         placement: &Placement<'_>,
         parts: &impl EventParts,
     ) {
-        let time = placement.time();
         begun.begin(|instance| {
-            let writer = &mut instance.writer;
-            instance
-                .events
-                .event(writer, time, self, Type::SLICE_BEGIN, placement, parts);
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
+            events.event(writer, time, self, Type::SLICE_BEGIN, placement, parts);
         });
     }
 
@@ -254,26 +294,28 @@ impl CallSite {
         parts: &impl EventParts,
     ) {
         let time = placement.time();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let writer = &mut instance.writer;
-            instance
-                .events
-                .event(writer, time, self, event_type, placement, parts);
+        TRACK_EVENT.trace(slots, |instance| {
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
+            events.event(writer, time, self, event_type, placement, parts);
         });
     }
 
+    /// On this call site's own track for `None`.
     #[inline(never)]
     fn count(
         &self,
         slots: u32,
-        track: &CounterTrack,
+        track: Option<&CounterTrack>,
         placement: &Placement<'_>,
         value: CounterValue,
     ) {
         let time = placement.time();
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
-            let writer = &mut instance.writer;
-            instance.events.counter(writer, time, track, value);
+        TRACK_EVENT.trace(slots, |instance| {
+            // In here, because making it allocates: an allocator that counts would come back to it.
+            let own = || self.counter.get_or_init(|| CounterTrack::new(self.name));
+            let track = track.unwrap_or_else(own);
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
+            events.counter(writer, time, track, value);
         });
     }
 
@@ -329,9 +371,10 @@ impl CallSite {
         })
     }
 
-    /// The categories that the events belong to: a comma separates those of a group.
+    /// The categories of the events, which commas separate. An empty name is none: ends of spans have it.
     pub(super) fn categories(&self) -> impl Iterator<Item = &'static str> {
-        self.category.split(',').map(str::trim)
+        let categories = self.category.split(',').map(str::trim);
+        categories.filter(|category| !category.is_empty())
     }
 }
 

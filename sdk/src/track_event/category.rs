@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ENABLED;
 use super::category_filter::CategoryFilter;
+use super::switches;
+use super::{ENABLED, TRACK_EVENT};
 use crate::coordination::CategoryDescriptor;
 use crate::forked_child;
 use crate::producer::{self, ActiveSlots};
@@ -62,7 +63,7 @@ impl Category {
                 .fold(false, |is_new, category| declared.add(category) | is_new)
         };
         if is_new {
-            producer::declarations_changed();
+            producer::declarations_changed(TRACK_EVENT.state());
         }
     }
 }
@@ -92,7 +93,7 @@ impl CategorySwitch {
         ENABLED
             && self
                 .active
-                .load(|| producer::register_switch(self.category, &self.active))
+                .load(|| switches::register_switch(self.category, &self.active))
                 != 0
     }
 }
@@ -132,7 +133,8 @@ impl DeclaredCategories {
     }
 
     /// Whether `filter` lets events with this category through: one name, or several with commas
-    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared.
+    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared. Each
+    /// name of several is judged with the tags that were declared for it.
     pub(crate) fn are_enabled(
         &self,
         category: &str,
@@ -148,6 +150,14 @@ impl DeclaredCategories {
                 filter.enables(name, &[declared, tags].concat())
             }
         })
+    }
+
+    /// Adds the names of all, and their tags.
+    pub(crate) fn add_to(&self, names: &mut Vec<&'static str>, tags: &mut Vec<&'static str>) {
+        for (name, declaration) in &self.by_name {
+            names.push(name);
+            tags.extend(&declaration.tags);
+        }
     }
 
     /// In the order of their names.

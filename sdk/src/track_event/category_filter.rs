@@ -26,6 +26,7 @@ enum MatchClass {
     Any,
 }
 
+/// Names, and beginnings of names with a `*` behind. A `*` anywhere else stands for itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Patterns(Vec<String>);
 
@@ -65,6 +66,24 @@ impl CategoryFilter {
         }
         true
     }
+
+    /// Whether the configuration chooses nothing.
+    pub(crate) fn has_no_patterns(&self) -> bool {
+        self.unmatched_categories(&[]).next().is_none() && self.unmatched_tags(&[]).next().is_none()
+    }
+
+    /// The patterns that switch categories on and match none of the names. Those that switch off may be a
+    /// precaution.
+    pub(crate) fn unmatched_categories(&self, names: &[&str]) -> impl Iterator<Item = &str> {
+        self.enabled_categories.unmatched(names)
+    }
+
+    /// The patterns that switch tags on and match none of the tags, but for those of every
+    /// configuration.
+    pub(crate) fn unmatched_tags(&self, tags: &[&str]) -> impl Iterator<Item = &str> {
+        let enabled = self.enabled_tags.unmatched(tags);
+        enabled.filter(|pattern| !OFF_BY_DEFAULT.contains(pattern))
+    }
 }
 
 impl Patterns {
@@ -85,6 +104,18 @@ impl Patterns {
                 Some("") => class == MatchClass::Any,
                 Some(prefix) => class == MatchClass::Prefix && name.starts_with(prefix),
             })
+    }
+
+    /// Those that match none of the names. A `*` is no mistake where there is none.
+    fn unmatched(&self, names: &[&str]) -> impl Iterator<Item = &str> {
+        let patterns = self.0.iter().map(String::as_str);
+        patterns.filter(move |&pattern| {
+            let is_match = |name: &&str| match pattern.strip_suffix('*') {
+                None => *name == pattern,
+                Some(prefix) => name.starts_with(prefix),
+            };
+            pattern != "*" && !names.iter().any(is_match)
+        })
     }
 
     fn match_any(&self, names: &[&str], class: MatchClass) -> bool {

@@ -11,10 +11,12 @@ use super::begun::Begun;
 use super::call_site::CallSite;
 use super::event::{EventParts, EventWriter};
 use super::flow::Flow;
+use super::instance::EventThread;
+use super::open_slices::{self, SlicePosition};
+use super::pieces;
 use super::placement::{EventTime, Placement};
 use super::short_event::ShortEvent;
 use super::track::Track;
-use crate::producer::{self, Instance};
 use crate::protos::TrackEvent;
 use crate::protos::track_event::Type;
 
@@ -112,17 +114,25 @@ impl EventParts for Encoded<'_> {
 }
 
 impl CallSite {
-    /// Begins a slice without arguments in the sessions of `begun`.
+    /// Begins a slice without arguments on the track of the thread, in the sessions of `begun`; none if
+    /// there are too many.
     #[inline]
-    pub(crate) fn begin_plain(&'static self, begun: Begun, time: EventTime) {
+    pub(crate) fn begin_plain(
+        &'static self,
+        begun: Begun,
+        time: EventTime,
+    ) -> Option<SlicePosition> {
+        let position = open_slices::push(begun, self, time)?;
         begun.begin(|instance| {
-            let (writer, events) = (&mut instance.writer, &mut instance.events);
-            let placement = Placement::new();
-            events.event(writer, time, self, Type::SLICE_BEGIN, &placement, &());
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
+            let placement = Placement::USUAL;
+            events.event(writer, time, self, Type::SLICE_BEGIN, placement, &());
         });
+        Some(position)
     }
 
-    /// Begins a slice in the sessions of `begun`.
+    /// Begins a slice on the track of the thread, in the sessions of `begun`; none if there are too
+    /// many. Further pieces of it are part of `flow`.
     #[inline]
     pub(crate) fn begin_encoded(
         &'static self,
@@ -130,16 +140,20 @@ impl CallSite {
         time: EventTime,
         placement: &Placement<'_>,
         parts: Encoded<'_>,
-    ) {
+        flow: Option<Flow>,
+    ) -> Option<SlicePosition> {
+        let name = placement.name.unwrap_or_default();
+        let position = open_slices::push_with(begun, self, time, name, flow)?;
         begun.begin(|instance| {
             self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
         });
+        Some(position)
     }
 
     /// Begins a slice in one session.
     pub(crate) fn begin_encoded_in(
         &'static self,
-        instance: &mut Instance,
+        instance: &mut EventThread,
         time: EventTime,
         placement: &Placement<'_>,
         parts: Encoded<'_>,
@@ -147,21 +161,44 @@ impl CallSite {
         self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
     }
 
-    /// Ends the innermost slice on a track, that of the thread for `None`, where it began.
+    /// Ends a slice on the track of the thread, where it began.
+    #[inline]
+    pub(crate) fn end_slice(
+        &'static self,
+        position: SlicePosition,
+        time: EventTime,
+        parts: Encoded<'_>,
+    ) {
+        let end = |instance: &mut EventThread| {
+            if parts.is_empty() {
+                let (writer, events) = (&mut instance.writer, &mut instance.local);
+                events.slice_end(writer, time);
+            } else {
+                let placement = Placement::USUAL;
+                self.write_encoded(instance, time, Type::SLICE_END, placement, parts);
+            }
+        };
+        let Some(words) = open_slices::pop(position) else {
+            return pieces::end_around(position, time, end);
+        };
+        let [slots, _] = words;
+        let slots = TRACK_EVENT.active_of(slots as u32);
+        if slots != 0 {
+            Begun::each_of_words(words, slots, end);
+        }
+    }
+
+    /// Ends the innermost slice on a track, where it began.
     #[inline]
     pub(crate) fn end_encoded(
         &'static self,
         begun: Begun,
         time: EventTime,
-        track: Option<&Track>,
+        track: &Track,
         parts: Encoded<'_>,
     ) {
+        let placement = Placement::new().on(track);
         begun.each(begun.active_slots(), |instance| {
-            if parts.is_empty() {
-                instance.events.slice_end(&mut instance.writer, time, track);
-                return;
-            }
-            let placement = track.map_or(Placement::new(), |track| Placement::new().on(track));
             self.write_encoded(instance, time, Type::SLICE_END, &placement, parts);
         });
     }
@@ -175,7 +212,7 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: Encoded<'_>,
     ) {
-        producer::with_instances(&TRACK_EVENT, slots, |instance| {
+        TRACK_EVENT.trace(slots, |instance| {
             self.write_encoded(instance, time, Type::INSTANT, placement, parts);
         });
     }
@@ -183,13 +220,13 @@ impl CallSite {
     #[inline]
     fn write_encoded(
         &'static self,
-        instance: &mut Instance,
+        instance: &mut EventThread,
         time: EventTime,
         event_type: Type,
         placement: &Placement<'_>,
         parts: Encoded<'_>,
     ) {
-        let (writer, events) = (&mut instance.writer, &mut instance.events);
+        let (writer, events) = (&mut instance.writer, &mut instance.local);
         events.event(writer, time, self, event_type, placement, &parts);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::TRACK_EVENT;
 use crate::forked_child;
 use crate::producer;
 
@@ -33,7 +34,7 @@ pub fn declare_event_schema(descriptors: &'static [u8]) {
         }
         declared.push(descriptors);
     }
-    producer::declarations_changed();
+    producer::declarations_changed(TRACK_EVENT.state());
 }
 
 /// All of them as one: sets that follow each other are one set.

@@ -1,7 +1,8 @@
 //! Names as numbers.
 //!
 //! A name has the same number in the whole process, found once per call site. A sequence defines
-//! the numbers that it uses, each in the packet that uses it first.
+//! the numbers that it uses, each in the packet that uses it first, so readers see the usual encoding.
+//! A thread keeps one bit per name for each sequence, and looks up no name when it records an event.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,15 +21,16 @@ impl NameKind {
     const COUNT: usize = 3;
 }
 
-type Names = HashMap<(NameKind, &'static str), u32>;
+/// Names and their numbers, by kind.
+type Names = [HashMap<&'static str, u32>; NameKind::COUNT];
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 /// The number of a name.
 pub(super) fn intern(kind: NameKind, name: &'static str) -> u32 {
-    let mut names = NAMES.lock();
-    let next = names.keys().filter(|(other, _)| *other == kind).count() as u32 + 1;
-    *names.entry((kind, name)).or_insert(next)
+    let names = &mut NAMES.lock()[kind as usize];
+    let next = names.len() as u32 + 1;
+    *names.entry(name).or_insert(next)
 }
 
 /// The names that a sequence has defined already, and whose.

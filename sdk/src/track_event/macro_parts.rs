@@ -5,7 +5,8 @@
 ///
 /// `kind category [name] [names of arguments] (parts) [track] [time] [rest ..]`
 ///
-/// Parts are nested pairs, as [`EventParts`](crate::track_event::EventParts) has them.
+/// Parts are nested pairs, as [`EventParts`](crate::track_event::EventParts) has them. For the kind
+/// `end_span`, the guard stands in place of the name, and the category is empty.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __parse {
@@ -133,6 +134,21 @@ macro_rules! __record {
     (end $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
         $crate::__record!(@placed end $category $name $names $parts $track $at else {})
     };
+    // The guard knows which sessions have seen the begin, so nothing asks the call site whether it is on.
+    (end_span $category:literal [$span:expr] $names:tt $parts:tt [] $at:tt) => {{
+        $crate::__record!(@site CALL_SITE $category [] $names);
+        let span = $span;
+        if span.is_recorded() {
+            match ($crate::__placement!([literal] [] $at), &$parts) {
+                (placement, parts) => span.end_with(&CALL_SITE, &placement, parts),
+            }
+        }
+    }};
+    (end_span $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
+        ::core::compile_error!(
+            "tracezero: a span ends on the track that it began on; `track:` cannot change it"
+        )
+    };
 
     // Names of its own at the end: those of `End` in `async_span.rs`.
     (async_span $category:literal [literal $name:literal] [$($names:tt)*] $parts:tt $track:tt []) => {{
@@ -174,9 +190,9 @@ macro_rules! __record {
     (@usual $method:ident $category:literal [literal $name:literal] $names:tt $parts:tt
         else $idle:expr) => {{
         $crate::__record!(@site CALL_SITE $category [literal $name] $names);
-        match CALL_SITE.active_slots() {
-            0 => $idle,
-            slots => match &$parts {
+        match ::core::num::NonZeroU32::new(CALL_SITE.active_slots()) {
+            ::core::option::Option::None => $idle,
+            ::core::option::Option::Some(slots) => match &$parts {
                 parts => CALL_SITE.$method(slots, parts),
             },
         }

@@ -17,6 +17,9 @@
 /// | `last_flow: &flow` | an arrow ends at it |
 /// | <code>fields: &#124;event&#124; ..</code> | fields of the [`TrackEvent`](crate::protos::TrackEvent) itself, such as extensions of a schema of one's own |
 ///
+/// Guards may be dropped in any order, as those in the fields of a struct are. If the span is not the
+/// innermost one then, the spans inside go on in further pieces: slices on a track nest.
+///
 /// While no session records the category nothing is evaluated, and the cost is one relaxed load.
 ///
 /// ```
@@ -95,8 +98,8 @@ macro_rules! instant {
 /// Begins a slice that [`end!`](crate::end) ends: for what is no scope. It takes what
 /// [`span!`](crate::span) takes.
 ///
-/// Slices on one track nest: the end belongs to the innermost one that is open. Where a scope will
-/// do, a span's guard ends it on every way out.
+/// An end belongs to the innermost slice on the track that this macro began; spans inside that are
+/// still open go on in further pieces. Where a scope will do, a span's guard ends it on every way out.
 ///
 /// ```
 /// use tracezero::{begin, end};
@@ -128,18 +131,47 @@ macro_rules! begin {
     };
 }
 
-/// Ends the innermost slice on the track that [`begin!`](crate::begin) began; on that of this
-/// thread, only one that the session has seen. Arguments are added to the slice.
+/// Ends a slice, and adds arguments to it that are known only at its end, such as a result.
+///
+/// With the guard of a [`span!`](crate::span) at the first place, it ends that span, as dropping the
+/// guard would. With a category, it ends the innermost slice on the track that
+/// [`begin!`](crate::begin) began; on that of this thread, only one that the session has seen. Spans
+/// inside that are still open go on in further pieces.
+///
+/// The arguments of [`span!`](crate::span) follow; `track:` needs a category in front. Nothing is evaluated
+/// if no session has seen the begin of the span.
+///
+/// ```
+/// use std::io;
+/// use tracezero::{end, span};
+///
+/// fn read(path: &str) -> io::Result<String> {
+///     let span = span!("io", "read", path);
+///     let text = std::fs::read_to_string(path)?; // an error ends the span as it is
+///     end!(span, bytes = text.len());
+///     Ok(text)
+/// }
+/// # let session = tracezero::InMemorySession::start()?;
+/// # read("Cargo.toml").unwrap();
+/// # assert_eq!(session.finish().1.events, 2);
+/// # Ok::<(), tracezero::Error>(())
+/// ```
 #[macro_export]
 macro_rules! end {
     ($category:literal $(, $($rest:tt)*)?) => {
         $crate::__parse!(end $category [literal] [] () [] [] [$($($rest)*)?,])
     };
+    ($span:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(end_span "" [$span] [] () [] [] [$($($rest)*)?,])
+    };
 }
 
 /// Records the value of a counter: of the one with this name under the process, or of a
-/// [`CounterTrack`](crate::CounterTrack). Integers and floats will do, as long as one counter keeps
-/// to one of them. `at: timestamp_ns` may follow.
+/// [`CounterTrack`](crate::CounterTrack). `at: timestamp_ns` may follow.
+///
+/// Integers up to `i64::MAX` and floats are in the trace as they are, also mixed on one counter. Larger
+/// integers become the nearest float, as readers show all values; the report counts those that no float
+/// is equal to ([`CounterValue`](crate::CounterValue)).
 ///
 /// ```
 /// use tracezero::counter;

@@ -9,13 +9,19 @@ mod macro_parts; // how their arguments are taken apart
 mod category_macros; // categories!, enabled!
 
 mod arg; // values of arguments
+mod arg_limit; // how large they may be
+mod altered; // how many values are not in traces as they were given
 mod event; // what an event carries
 mod flow; // arrows between events
 mod placement; // name, time and track, where they are given
 mod span; // the guards that end spans
+mod slice_end; // an end, with arguments or without
 mod async_span; // spans of futures: their lives and polls
 mod future; // futures that have such a span
 mod begun; // who has seen the begin of a slice
+mod open_slices; // the slices that are open on the thread's track
+mod track_slices; // those of guards on other tracks
+mod pieces; // slices that end while others are open inside
 mod recorded; // what guards keep, unless the feature `off` says that they are nothing
 mod track; // where events are drawn
 mod counter_track; // where values are drawn
@@ -23,6 +29,8 @@ mod process_track; // what is said of this process and its threads
 
 mod category; // what declarations say about categories
 mod event_schema; // fields beside the published ones
+mod instance; // track events in one session
+mod switches; // what is on while a session records a category
 mod category_filter; // which of them an instance records
 mod options; // how it writes its events
 mod event_config; // the configuration that says both
@@ -38,36 +46,39 @@ mod sequence; // events of one thread in one session, as packets
 #[cfg(feature = "tracing")]
 mod encoded; // events of another library's call sites, with arguments that are encoded already
 
+pub(crate) use altered::AlteredCounts;
+#[cfg(feature = "tracing")]
+pub(crate) use altered::note_cut_arg;
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
+pub use arg_limit::ARG_MAX_BYTES;
 pub use async_span::AsyncSpan;
 pub use call_site::CallSite;
-pub(crate) use category::DeclaredCategories;
 pub use category::{Category, CategorySwitch};
+pub(crate) use category_filter::CategoryFilter;
 pub use counter_track::{CounterTrack, Unit};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub(crate) use event_config::EventConfig;
 pub use event_schema::declare_event_schema;
-pub(crate) use event_schema::declared_event_schemas;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, result_of};
-pub(crate) use options::EventOptions;
+pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
-pub(crate) use sequence::EventSequence;
 pub use span::{Span, TrackSpan};
+pub(crate) use switches::known_categories;
 pub use track::{ChildOrder, Track};
 #[cfg(feature = "tracing")]
 pub(crate) use {
     begun::Begun,
     call_site::Origin,
     encoded::{Encoded, EncodedArgs},
+    open_slices::SlicePosition,
     placement::EventTime,
 };
 
-use crate::producer::DataSourceState;
+pub use crate::producer::ENABLED;
 
-/// Whether the macros record. With the feature `off` they are nothing: what depends on this
-/// constant is not even compiled.
-pub const ENABLED: bool = !cfg!(feature = "off");
+use crate::producer::OwnDataSource;
 
 /// The data source that the macros write to; configurations call it `track_event`.
-pub(crate) static TRACK_EVENT: DataSourceState = DataSourceState::new("track_event");
+pub(crate) static TRACK_EVENT: OwnDataSource<instance::EventInstance> =
+    OwnDataSource::new("track_event", &switches::EventSwitches);

@@ -20,7 +20,6 @@ pub(crate) enum EventTime {
     At(u64),
 }
 
-#[cfg(feature = "tracing")]
 impl EventTime {
     /// On the trace clock.
     #[inline]
@@ -28,6 +27,11 @@ impl EventTime {
         let (Self::Now(timestamp_ns) | Self::At(timestamp_ns)) = self;
         timestamp_ns
     }
+}
+
+impl Placement<'static> {
+    /// Nothing differs. One that is in the program already needs no room on the stack.
+    pub(crate) const USUAL: &'static Self = &Self::new();
 }
 
 impl<'a> Placement<'a> {

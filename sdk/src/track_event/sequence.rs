@@ -2,8 +2,12 @@
 //!
 //! The first packet of the sequence starts its *incremental state*: the clock that timestamps count
 //! by, the default track, and no names and no tracks defined. Every other event says that it needs
-//! this state. It is started anew after a loss, and for each quarter of a ring that overwrites: so
-//! whatever quarter is left of it, the events there can be read.
+//! this state. It is started anew after a loss, and again and again for a ring that overwrites
+//! (`producer/state_start.rs`): so most events that are left of it can be read.
+//!
+//! An event uses only names and tracks that were defined since the last start. If its writer has heard of a
+//! loss since then, the sequence starts anew first. So an event builds on what its readers have,
+//! as far as its writer knows.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -22,7 +26,7 @@ use super::track::Track;
 use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use crate::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use crate::commit::RingProgress;
-use crate::producer::TraceWriter;
+use crate::producer::{StateStart, TraceWriter};
 use crate::protos::trace_packet::SequenceFlags;
 use crate::protos::track_event::Type;
 use crate::protos::{TracePacket, TrackEvent};
@@ -42,27 +46,15 @@ pub(crate) struct EventSequence {
     /// How far the buffer has come that the packets go to.
     progress: Arc<RingProgress>,
     /// When the incremental state was started; `None` before.
-    started_at: Option<Mark>,
+    started_at: Option<StateStart>,
     /// Where the next distance counts from, on the trace clock. [`FAR_AWAY_NS`] in a sequence of
     /// unusual form, which sees to it by itself.
     last_timestamp_ns: u64,
     defined: DefinedNames,
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
-    /// Slices of the thread's track that [`begin!`](crate::begin) began and none has ended.
-    open_slices: u32,
-    slice_end: Option<EventBody>,
+    slice_end: EventBody,
     /// `None` unless the configuration asks for something else than the usual form.
     unusual: Option<Box<UnusualForm>>,
-}
-
-/// Changes when earlier packets may be gone. With a packet, what it defined and the time that it
-/// added are lost as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
-    /// The writer's [`TraceWriter::loss_mark`].
-    losses: u64,
-    /// [`RingProgress::quarters`].
-    quarters: u64,
 }
 
 impl EventSequence {
@@ -77,10 +69,10 @@ impl EventSequence {
             last_timestamp_ns: 0,
             defined: DefinedNames::new(),
             described: HashSet::default(),
-            open_slices: 0,
             slice_end: EventBody::encode(|event| {
                 event.set_type(Type::SLICE_END);
-            }),
+            })
+            .expect("a type has two bytes"),
         }
     }
 
@@ -95,7 +87,9 @@ impl EventSequence {
         placement: &Placement<'_>,
         parts: &P,
     ) {
-        self.start_if_needed(writer);
+        if !self.start_if_needed(writer) {
+            return;
+        }
         let ids = site.ids();
         if parts.are_short()
             && placement.is_usual()
@@ -161,35 +155,54 @@ impl EventSequence {
         });
     }
 
+    /// The end of the innermost open slice on the track of the thread.
+    #[inline(always)]
+    pub(super) fn slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
+        if !self.start_if_needed(writer) {
+            return;
+        }
+        let (last_timestamp_ns, body) = (&mut self.last_timestamp_ns, &self.slice_end);
+        if !write_short(writer, last_timestamp_ns, time, body, &[], &()) {
+            self.write_slice_end(writer, time);
+        }
+    }
+
+    #[inline(never)]
+    fn write_slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        packet.track_event(|event| {
+            event.set_type(Type::SLICE_END);
+            if let Some(form) = &mut self.unusual {
+                form.add_thread_time(event, time);
+            }
+        });
+    }
+
     /// The end of the innermost open slice on a track, that of the thread for `None`.
-    #[inline]
-    pub(super) fn slice_end(
+    pub(super) fn end_slice(
         &mut self,
         writer: &mut TraceWriter,
         time: EventTime,
         track: Option<&Track>,
     ) {
-        self.start_if_needed(writer);
-        let Some(track) = track else {
-            let is_written = match &self.slice_end {
-                Some(body) => {
-                    write_short(writer, &mut self.last_timestamp_ns, time, body, &[], &())
-                }
-                None => false,
-            };
-            if !is_written {
-                let mut packet = writer.begin_packet();
-                let mut packet = packet.message_as::<TracePacket<'_>>();
-                self.set_time(&mut packet, time);
-                packet.track_event(|event| {
-                    event.set_type(Type::SLICE_END);
-                    if let Some(form) = &mut self.unusual {
-                        form.add_thread_time(event, time);
-                    }
-                });
-            }
+        match track {
+            None => self.slice_end(writer, time),
+            Some(track) => self.slice_end_on(writer, time, track),
+        }
+    }
+
+    /// The end of the innermost open slice on a track that is not the thread's.
+    pub(super) fn slice_end_on(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        track: &Track,
+    ) {
+        if !self.start_if_needed(writer) {
             return;
-        };
+        }
         self.describe(writer, track);
         self.write_plain(writer, time, |event| {
             event.set_type(Type::SLICE_END);
@@ -205,7 +218,9 @@ impl EventSequence {
         track: &CounterTrack,
         value: CounterValue,
     ) {
-        self.start_if_needed(writer);
+        if !self.start_if_needed(writer) {
+            return;
+        }
         self.describe(writer, track.track());
         self.write_plain(writer, time, |event| {
             event.set_type(Type::COUNTER);
@@ -215,24 +230,6 @@ impl EventSequence {
                 CounterValue::Double(value) => event.set_double_counter_value(value),
             };
         });
-    }
-
-    /// A slice that no guard ends has begun.
-    pub(super) fn note_begin(&mut self, placement: &Placement<'_>) {
-        if placement.track.is_none() {
-            self.open_slices += 1;
-        }
-    }
-
-    /// Whether there is a slice to end; always on other tracks than the thread's. Where recording
-    /// started after the begin there is none.
-    pub(super) fn note_end(&mut self, placement: &Placement<'_>) -> bool {
-        if placement.track.is_some() {
-            return true;
-        }
-        let is_open = self.open_slices > 0;
-        self.open_slices -= u32::from(is_open);
-        is_open
     }
 
     /// Writes an event without names.
@@ -297,25 +294,19 @@ impl EventSequence {
         writer.trace_packet(|packet| packet.track_descriptor(|out| track.describe(out)));
     }
 
+    /// Starts the incremental state unless it holds. Returns whether an event can build on it.
     #[inline]
-    fn start_if_needed(&mut self, writer: &mut TraceWriter) {
-        if self.started_at != Some(self.mark(writer)) {
-            self.start(writer);
-        }
+    fn start_if_needed(&mut self, writer: &mut TraceWriter) -> bool {
+        let start = self.started_at.as_ref();
+        start.is_some_and(|start| start.holds(writer, &self.progress)) || self.start(writer)
     }
 
-    #[inline]
-    fn mark(&self, writer: &TraceWriter) -> Mark {
-        Mark {
-            losses: writer.loss_mark(),
-            quarters: self.progress.quarters(),
-        }
-    }
-
+    /// Returns false if the packet that starts the state is dropped. It stands for the event in the
+    /// account then: an event costs one dropped packet, however many it would have taken.
     #[cold]
     #[inline(never)]
-    fn start(&mut self, writer: &mut TraceWriter) {
-        self.started_at = Some(self.mark(writer));
+    fn start(&mut self, writer: &mut TraceWriter) -> bool {
+        self.started_at = Some(StateStart::now(writer, &self.progress));
         self.defined.clear();
         self.described.clear();
         let now_ns = clock::event_now_ns();
@@ -358,11 +349,16 @@ impl EventSequence {
                 });
             });
         });
+        if writer.is_dropping() {
+            self.started_at = None;
+            return false;
+        }
         self.describe(writer, &thread);
         let form = self.unusual.as_deref();
         if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
             self.describe(writer, &track);
         }
+        true
     }
 }
 

@@ -46,10 +46,13 @@ enum Rest<'a> {
     Text(&'a [u8]),
 }
 
+/// Bits of a varint that have room in the register, behind the other fields.
+const LOW_BITS: u32 = 3 * 7;
+
 /// An annotation whose value is a varint in field `FIELD`, if it is short enough.
 #[inline(always)]
 pub(super) fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'static>> {
-    if name_iid > SHORT_IID_MAX || value >= 1 << 21 {
+    if name_iid > SHORT_IID_MAX || value >= 1 << LOW_BITS {
         return None;
     }
     let (varint, len) = match value {
@@ -66,6 +69,58 @@ pub(super) fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<Shor
         len: 5 + len as usize,
         rest: Rest::None,
     })
+}
+
+/// An annotation whose value is too long for [`varint`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongVarint {
+    /// All fields, and the first three bytes of the value.
+    fields: [u8; 8],
+    rest: [u8; 8],
+    /// How many bytes of `rest` count.
+    rest_len: usize,
+}
+
+/// An annotation whose value is a varint in field `FIELD`, and too long for [`varint`].
+//
+// Not inlined: it would stand at every call site with a number, most of which are small. By value: an
+// event that is put together stays in registers.
+#[cold]
+#[inline(never)]
+pub(super) fn long_varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<LongVarint> {
+    let high = value >> LOW_BITS;
+    if name_iid > SHORT_IID_MAX || high == 0 {
+        return None;
+    }
+    let tag = const { tag(FIELD, VARINT) };
+    let low = ALL_CONTINUE & 0xff_ffff | spread(value & ((1 << LOW_BITS) - 1));
+    let rest_len = (u64::BITS - high.leading_zeros()).div_ceil(7);
+    let rest_continues = ALL_CONTINUE & ((1 << (8 * (rest_len - 1))) - 1);
+    let fields = head(6 + u64::from(rest_len), name_iid) | tag << 32 | low << 40;
+    Some(LongVarint {
+        fields: fields.to_le_bytes(),
+        rest: (spread(high) | rest_continues).to_le_bytes(),
+        rest_len: rest_len as usize,
+    })
+}
+
+impl LongVarint {
+    /// Puts it into an event that is put together. Returns whether there is room.
+    #[inline(always)]
+    pub(super) fn put(self, event: &mut CompactValue<'_>) -> bool {
+        event.put_some(&self.fields, self.fields.len()) && event.put_some(&self.rest, self.rest_len)
+    }
+}
+
+/// What makes a varint of more than these bytes of the bytes of a number.
+const ALL_CONTINUE: u64 = 0x8080_8080_8080_8080;
+
+/// A number of at most 56 bits, 7 of them in each byte.
+#[inline(always)]
+fn spread(number: u64) -> u64 {
+    let in_halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let in_quarters = in_halves & 0x0000_3fff_0000_3fff | (in_halves & 0x0fff_c000_0fff_c000) << 2;
+    in_quarters & 0x007f_007f_007f_007f | (in_quarters & 0x3f80_3f80_3f80_3f80) << 1
 }
 
 /// An annotation whose value is a float, if it is short enough.
@@ -156,8 +211,8 @@ mod tests {
     #[test]
     fn short_annotations_are_those_that_the_writers_write_and_long_ones_are_refused() {
         for name_iid in [1, 0x7f, 0x80] {
-            let bits = (0..=21).flat_map(|bits| [1 << bits, (1 << bits) - 1]);
-            for value in bits.chain([u64::MAX]) {
+            let bits = (0..64).flat_map(|bits| [1 << bits, (1 << bits) - 1]);
+            for value in bits.chain([u64::MAX, 0x0123_4567_89ab_cdef]) {
                 const FIELD: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
                 let short = varint::<FIELD>(name_iid, value);
                 let (fits, short) = (short.is_some(), self::short(short));

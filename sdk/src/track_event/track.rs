@@ -10,12 +10,16 @@ use super::process_track::{current_tid, describe_process, describe_thread, threa
 use crate::protos::TrackDescriptor;
 use crate::protos::counter_descriptor::BuiltinCounterType;
 use crate::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};
+use crate::reentry;
 
 /// A timeline of its own for events, which macros take as `track: &track`.
 ///
 /// Events are drawn on the track of their thread unless they name another one: of something that
 /// is no thread (a GPU queue, a connection), or of an operation that wanders from thread to thread.
-/// Slices on one track must nest; what overlaps needs [`Track::unique`] tracks.
+/// Slices on one track nest: if a guard is dropped while another one on the track is open that came later,
+/// that one's slice goes on in a further piece. What overlaps needs [`Track::unique`] tracks. The slices of a
+/// thread's own track and those that are put there by `track: &Track::current_thread()` do not know of each
+/// other and must nest.
 ///
 /// ```
 /// use tracezero::{Track, instant, span};
@@ -126,6 +130,8 @@ impl Track {
     /// The track of this process, under which its threads are.
     #[must_use]
     pub fn process() -> Self {
+        // Making it allocates: an allocator that traces would come back to it.
+        let _inside = reentry::Inside::enter();
         PROCESS_TRACK.clone()
     }
 

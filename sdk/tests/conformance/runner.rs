@@ -11,6 +11,7 @@ use tracezero::service::trace_buffer::{
 };
 use tracezero::shm::layout::ChunkFlags;
 
+use crate::both_ways::assert_same_both_ways;
 use crate::format::{self, ExpectedLoss, ExpectedPacket, ExpectedSlice, Scenario, Step, Writer};
 
 /// The first step of a scenario that comes out differently.
@@ -132,10 +133,12 @@ fn run_on(buffer: &mut TraceBuffer, step: &Step) -> Compared {
         }
         Step::Patch(patch) => compare("patched", patch.succeeds, run_patch(buffer, patch)),
         Step::BeginRead => {
+            assert_same_both_ways(buffer);
             buffer.begin_read();
             Ok(())
         }
         Step::Drain => {
+            assert_same_both_ways(buffer);
             buffer.begin_read();
             while buffer.read_packet().is_some() {}
             Ok(())
@@ -216,16 +219,16 @@ fn compare_packet(expected: &ExpectedPacket, packet: &Packet<'_>) -> Compared {
     }
     if let Some(writer) = expected.writer {
         let got = Writer {
-            producer: packet.producer_id().0,
-            writer: packet.writer_id().0,
+            producer: packet.origin().producer_id.0,
+            writer: packet.origin().writer_id.0,
         };
         compare("sequence", writer, got)?;
     }
     if expected.uid.is_some() {
-        compare("uid", expected.uid, packet.client().uid)?;
+        compare("uid", expected.uid, packet.origin().client.uid)?;
     }
     if expected.pid.is_some() {
-        compare("pid", expected.pid, packet.client().pid)?;
+        compare("pid", expected.pid, packet.origin().client.pid)?;
     }
     Ok(())
 }
@@ -336,7 +339,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 fn describe(packet: &Packet<'_>) -> String {
     let slices: Vec<String> = packet.slices().map(describe_bytes).collect();
-    let (producer, writer) = (packet.producer_id().0, packet.writer_id().0);
+    let (producer, writer) = (packet.origin().producer_id.0, packet.origin().writer_id.0);
     format!(
         "{} of {producer}.{writer} with {:?}",
         slices.join(" + "),

@@ -11,6 +11,9 @@ use super::probe::{
     Callback, Probe, alone, give_answers, keep_answers_of, notes, numbers, recording,
 };
 
+/// For what is answered in any case, but not by a thread that is in a hurry.
+const LONG_MS: u32 = 60_000;
+
 #[test]
 fn an_instance_is_traced_until_it_says_that_it_has_stopped() -> Result<(), Error> {
     let _alone = alone();
@@ -33,7 +36,8 @@ fn an_instance_is_traced_until_it_says_that_it_has_stopped() -> Result<(), Error
 fn a_session_that_finishes_waits_for_an_instance_that_stops() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Stop);
-    let session = recording("a").record_in_memory()?;
+    let config = recording("a").data_source_stop_timeout_ms(LONG_MS);
+    let session = config.record_in_memory()?;
     let stopper = thread::spawn(|| {
         wait_for(|| notes().contains(&"Stop a".to_owned()));
         thread::sleep(Duration::from_millis(30));
@@ -86,7 +90,9 @@ fn says_that_all_started(trace: &[u8]) -> bool {
 fn a_flush_waits_for_the_instances_that_flush() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Flush);
-    let session = recording("a").record_in_memory()?;
+    let session = recording("a")
+        .flush_timeout_ms(LONG_MS)
+        .record_in_memory()?;
     let flusher = thread::spawn(|| {
         wait_for(|| notes().contains(&"Flush a Explicit Consumer".to_owned()));
         thread::sleep(Duration::from_millis(30));
@@ -121,7 +127,9 @@ fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Er
     assert!(!first.control().flush());
     drop(first.finish());
     // The answers of the first session were never given.
-    let second = recording("b").record_in_memory()?;
+    let second = recording("b")
+        .flush_timeout_ms(LONG_MS)
+        .record_in_memory()?;
     let flusher = thread::spawn(|| {
         wait_for(|| notes().contains(&"Flush b Explicit Consumer".to_owned()));
         give_answers();

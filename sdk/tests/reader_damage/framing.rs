@@ -31,7 +31,19 @@ fn a_trace_that_ends_inside_a_packet() {
     let words = format!(
         "the trace ends inside a packet, 2 bytes are missing; {left_out} bytes are left out"
     );
-    assert_damage(&bytes, last, offset, &words);
+    // The packet that is cut says that the recording has ended.
+    let found = findings(&bytes);
+    let errors: Vec<_> = found
+        .iter()
+        .filter(|finding| finding.level == Level::Error)
+        .map(|finding| (finding.rule, finding.packet, finding.offset))
+        .collect();
+    let framing = (Rule::Framing, Some(last as u64), Some(offset as u64));
+    assert_eq!(errors, [framing, (Rule::Recording, None, None)]);
+    assert_eq!(
+        found.iter().filter(|finding| finding.text == words).count(),
+        1
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tracezero::service::trace_buffer::{
 };
 use tracezero::shm::layout::ChunkFlags;
 
+use crate::both_ways::assert_same_both_ways;
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};
 use crate::random::{Operation, Run};
 
@@ -104,6 +105,7 @@ impl Pair {
             }
             Operation::Read => self.read().map(drop),
             Operation::Clone => {
+                assert_same_both_ways(&self.buffer);
                 let mut clone = Self {
                     model: self.model.clone_read_only(),
                     buffer: self.buffer.clone_read_only().map_err(|e| e.to_string())?,
@@ -202,8 +204,8 @@ impl Pair {
 
 fn seen(packet: &buffer::Packet<'_>) -> Packet {
     Packet {
-        key: (packet.producer_id().0, packet.writer_id().0),
-        client: (packet.client().uid, packet.client().pid),
+        key: (packet.origin().producer_id.0, packet.origin().writer_id.0),
+        client: (packet.origin().client.uid, packet.origin().client.pid),
         loss: packet.loss().bits(),
         slices: packet.slices().map(<[u8]>::to_vec).collect(),
     }

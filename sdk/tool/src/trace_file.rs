@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use protozero::{MAX_VARINT_BYTES, encode_varint};
 
 use crate::error::ToolError;
 use crate::output::OutputFile;
@@ -128,14 +129,11 @@ const FIELD_HEADER_MAX_BYTES: usize = 15;
 /// Tag and length of a length-delimited field.
 fn field_header(number: u32, len: usize, memory: &mut [u8; FIELD_HEADER_MAX_BYTES]) -> &[u8] {
     let mut end = 0;
-    for mut value in [u64::from(number) << 3 | 2, len as u64] {
-        while value >= 0x80 {
-            memory[end] = value as u8 | 0x80;
-            value >>= 7;
-            end += 1;
-        }
-        memory[end] = value as u8;
-        end += 1;
+    for value in [u64::from(number) << 3 | 2, len as u64] {
+        let mut varint = [0; MAX_VARINT_BYTES];
+        let varint_bytes = encode_varint(value, &mut varint);
+        memory[end..end + varint_bytes].copy_from_slice(&varint[..varint_bytes]);
+        end += varint_bytes;
     }
     &memory[..end]
 }

@@ -1,16 +1,17 @@
 //! What the SDK's own checker says of a trace.
 
-use tracezero::reader::{Level, check};
+use tracezero::reader::{self, Level, check};
 
-use crate::{Problem, Rule};
+use crate::{Options, Problem, Rule};
 
 /// # Errors
 ///
 /// The checker's errors. Its notes say what need not be wrong.
-pub(crate) fn accept(trace_bytes: &[u8]) -> Result<(), Vec<Problem>> {
+pub(crate) fn accept(trace_bytes: &[u8], options: Options) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     let read = check(trace_bytes, |finding| {
-        if finding.level == Level::Error {
+        let is_allowed = options.allow_early_end && finding.rule == reader::Rule::Recording;
+        if finding.level == Level::Error && !is_allowed {
             problems.push(Problem {
                 packet: finding
                     .packet

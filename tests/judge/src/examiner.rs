@@ -9,7 +9,7 @@ use perfetto_protos::track_event::TrackEvent;
 use perfetto_protos::track_event::track_event::{
     Counter_value_field, Name_field, Source_location_field, Type,
 };
-use protobuf::{CodedInputStream, Enum};
+use protobuf::{CodedInputStream, Enum, UnknownValueRef};
 
 use crate::clocks::{self, BOOTTIME, GlobalClocks};
 use crate::file::{Unreadable, next_packet};
@@ -19,7 +19,9 @@ use crate::sequence::{IncrementalState, Sequence};
 use crate::texts::Texts;
 use crate::tracks::{self, CounterSample, Tracks};
 use crate::walk::walk;
-use crate::{Custom, Event, EventKind, ExtraSchema, Loss, Options, Problem, Rule, Value, Verdict};
+use crate::{
+    Counts, Custom, Event, EventKind, ExtraSchema, Loss, Options, Problem, Rule, Value, Verdict,
+};
 
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
@@ -37,18 +39,17 @@ pub(crate) fn examine(
     extra: &ExtraSchema,
     options: Options,
 ) -> Result<Verdict, Vec<Problem>> {
-    let mut examiner = Examiner {
-        options,
-        supplements: Supplements::new(extra),
-        problems: Vec::new(),
-        clocks: GlobalClocks::default(),
-        sequences: BTreeMap::new(),
-        tracks: Tracks::default(),
-        preamble_missing: PREAMBLE.to_vec(),
-        verdict: Verdict::default(),
-    };
+    let mut examiner = Examiner::new(extra, options);
     examiner.trace(trace_bytes);
     examiner.finish()
+}
+
+/// What there is in a trace, right or wrong, as far as it can be read.
+pub(crate) fn count(trace_bytes: &[u8]) -> Counts {
+    let extra = ExtraSchema::new();
+    let mut examiner = Examiner::new(&extra, Options::default());
+    examiner.trace(trace_bytes);
+    Counts::of_verdict(&examiner.verdict, trace_bytes)
 }
 
 struct Examiner<'a> {
@@ -62,7 +63,20 @@ struct Examiner<'a> {
     verdict: Verdict,
 }
 
-impl Examiner<'_> {
+impl<'a> Examiner<'a> {
+    fn new(extra: &'a ExtraSchema, options: Options) -> Self {
+        Self {
+            options,
+            supplements: Supplements::new(extra),
+            problems: Vec::new(),
+            clocks: GlobalClocks::default(),
+            sequences: BTreeMap::new(),
+            tracks: Tracks::default(),
+            preamble_missing: PREAMBLE.to_vec(),
+            verdict: Verdict::default(),
+        }
+    }
+
     fn trace(&mut self, trace_bytes: &[u8]) {
         let mut input = CodedInputStream::from_bytes(trace_bytes);
         let mut index = 0;
@@ -210,13 +224,13 @@ impl Examiner<'_> {
         if is_flagged(packet, SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE)
             && sequence.state.is_none()
         {
-            if self.options.allow_unreadable_after_loss && sequence.has_losses {
-                self.verdict.unreadable_packets += 1;
-                return false;
+            self.verdict.unreadable_packets += 1;
+            if !(self.options.allow_unreadable_after_loss && sequence.has_losses) {
+                let text = "needs incremental state, and none is valid";
+                self.problems
+                    .push(place.object(Rule::IncrementalState, text));
             }
-            let text = "needs incremental state, and none is valid";
-            self.problems
-                .push(place.object(Rule::IncrementalState, text));
+            return false;
         }
         self.definitions(place, packet, sequence);
         true
@@ -310,6 +324,9 @@ impl Examiner<'_> {
         sequence: &Sequence,
         timestamp_ns: Option<u64>,
     ) {
+        if packet.trusted_packet_sequence_id() != SERVICE && is_data(packet) {
+            self.verdict.data_packets += 1;
+        }
         match &packet.data {
             Some(Data::TraceConfig(config)) => self.verdict.trace_config = Some(config.clone()),
             Some(Data::TraceStats(stats)) => self.verdict.trace_stats = Some(stats.clone()),
@@ -367,6 +384,7 @@ impl Examiner<'_> {
         }
         for (&track_uuid, _) in extra_counters.iter().zip(&event.extra_counter_values) {
             self.tracks.sample(CounterSample { place, track_uuid });
+            self.verdict.extra_values += 1;
         }
         let mut categories: Vec<String> = event
             .category_iids
@@ -448,6 +466,18 @@ impl Examiner<'_> {
         } else {
             Err(self.problems)
         }
+    }
+}
+
+/// Whether a packet has what a data source saw, and neither an event nor what others are read with.
+fn is_data(packet: &TracePacket) -> bool {
+    let mut unknown = packet.special_fields.unknown_fields().iter();
+    match &packet.data {
+        Some(Data::TrackEvent(_)) => false,
+        None | Some(Data::TrackDescriptor(_) | Data::ClockSnapshot(_)) => {
+            unknown.any(|(_, value)| matches!(value, UnknownValueRef::LengthDelimited(_)))
+        }
+        Some(_) => true,
     }
 }
 

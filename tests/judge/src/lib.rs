@@ -18,6 +18,7 @@
 
 mod checked; // what the SDK's own checker says
 mod clocks; // from a packet's timestamp to nanoseconds of the trace
+mod counts; // how many of what a trace has, whoever counts
 mod examiner; // goes through the packets in file order
 mod file; // the bytes, cut into packets
 mod pictures; // spans as slices, and those that have a life and polls
@@ -25,14 +26,17 @@ mod problem; // what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
 mod sequence; // what earlier packets of a sequence defined
 mod texts; // what interned ids stand for
+mod tool; // what the command `tracezero` says of a trace
 mod tracks; // spans, counters and descriptors, once all packets are known
 mod value; // any message as a tree of plain values
 mod verdict; // the trace, resolved
 mod walk; // every field of a message, however deep
 
+pub use counts::{Counts, counts, disagreements};
 pub use pictures::{Picture, Slice, picture, pictures, slice, slices, slices_named};
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
+pub use tool::Tool;
 pub use value::Value;
 pub use verdict::{Custom, Event, EventKind, Loss, OpenSpan, Verdict};
 
@@ -44,6 +48,8 @@ pub struct Options {
     /// Packets that need what a lost packet defined are left out of the verdict, as readers leave
     /// them out, and ends whose begin was lost are ignored. Otherwise both are problems.
     pub allow_unreadable_after_loss: bool,
+    /// The recording need not have come to its end.
+    pub allow_early_end: bool,
 }
 
 /// Judges the bytes of a trace file by all rules.
@@ -68,6 +74,6 @@ pub fn judge_with(
     options: Options,
 ) -> Result<Verdict, Vec<Problem>> {
     let verdict = examiner::examine(trace_bytes, extra, options)?;
-    checked::accept(trace_bytes)?;
+    checked::accept(trace_bytes, options)?;
     Ok(verdict)
 }

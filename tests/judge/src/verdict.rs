@@ -20,13 +20,18 @@ pub struct Verdict {
     pub packets_per_sequence: BTreeMap<u32, usize>,
     /// The track events, in file order.
     pub events: Vec<Event>,
+    /// Values of counters that came along with events of other tracks.
+    pub extra_values: usize,
+    /// Packets of data sources: with content, and neither events nor what others are read with.
+    pub data_packets: usize,
     /// Custom data in packets and events, in file order.
     pub custom: Vec<Custom>,
     /// The packets that say that others before them were lost.
     pub losses: Vec<Loss>,
     /// Slices that have a begin and no end.
     pub open_spans: Vec<OpenSpan>,
-    /// Packets left out because of a loss, by [`crate::Options::allow_unreadable_after_loss`].
+    /// Packets left out because what they build on is lost. That is a problem, but for
+    /// [`crate::Options::allow_unreadable_after_loss`].
     pub unreadable_packets: usize,
     /// The session's configuration as the service echoes it.
     pub trace_config: Option<TraceConfig>,
@@ -49,6 +54,7 @@ impl fmt::Debug for Verdict {
         f.debug_struct("Verdict")
             .field("packets_per_sequence", &self.packets_per_sequence)
             .field("events", &self.events)
+            .field("data_packets", &self.data_packets)
             .field("custom", &self.custom)
             .field("losses", &self.losses)
             .field("open_spans", &self.open_spans)

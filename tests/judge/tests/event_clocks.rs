@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use judge::{Event, ExtraSchema, Value, Verdict, judge};
 use tracezero::{Clock, InMemorySession, TscError, clock, instant, span};
 
-/// How far the clocks may be apart. It takes microseconds at most; the rest is for busy machines.
-const TOLERANCE_NS: u64 = 100_000;
+/// How far the clocks may be apart, as the docs of `Clock::Tsc` say.
+const BOUND_NS: u64 = 10_000;
 
 /// Sessions and the clock are of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -48,35 +48,36 @@ impl Drop for Counter {
 }
 
 #[test]
-fn for_three_seconds_events_are_where_the_system_clock_sees_them() {
+fn for_three_seconds_events_are_where_the_system_clock_is() {
     let _guard = alone();
     let Some(_counter) = Counter::start() else {
         return;
     };
     let session = InMemorySession::start().unwrap();
     let started = Instant::now();
+    // The system's clock, read right before and after each event.
+    let mut around_ns = Vec::new();
     while started.elapsed() < Duration::from_secs(3) {
-        instant!("clocks", "after", time = clock::now_ns());
-        thread::sleep(Duration::from_micros(500));
-        instant!("clocks", "between");
-        instant!("clocks", "before", time = clock::now_ns());
-    }
-    let verdict = verdict(session);
-    assert!(verdict.events.len() > 1_000);
-    for event in &verdict.events {
-        let Some(Value::Uint(read_ns)) = event.args.get("time") else {
-            continue;
-        };
-        // The event's time was taken right before that of its argument, or a little longer before
-        // where the thread was interrupted.
-        assert!(event.timestamp_ns < read_ns + TOLERANCE_NS, "{event:?}");
-    }
-    // An argument's time is before that of the next event, however the thread was interrupted.
-    for pair in verdict.events.windows(2) {
-        if let Some(Value::Uint(read_ns)) = pair[0].args.get("time") {
-            assert!(*read_ns < pair[1].timestamp_ns + TOLERANCE_NS, "{pair:?}");
+        let before_ns = clock::now_ns();
+        instant!("clocks", "between", number = around_ns.len());
+        around_ns.push((before_ns, clock::now_ns()));
+        // Some events follow at once, some when the counter has been left alone for a while.
+        if around_ns.len().is_multiple_of(4) {
+            thread::sleep(Duration::from_micros(500));
         }
     }
+    let verdict = verdict(session);
+    let mut count = 0;
+    for event in verdict.events_named("between") {
+        let (before_ns, after_ns) = around_ns[number_of(event) as usize];
+        let possible = before_ns - BOUND_NS..=after_ns + BOUND_NS;
+        assert!(
+            possible.contains(&event.timestamp_ns),
+            "{possible:?}: {event:?}"
+        );
+        count += 1;
+    }
+    assert_eq!(count, around_ns.len());
 }
 
 #[test]
@@ -96,8 +97,9 @@ fn events_of_threads_that_wait_for_each_other_are_in_order() {
             }
         });
         let mut number = 0_u64;
+        // So many, and for so long that lines end: neither alone means much on every machine.
         let started = Instant::now();
-        while started.elapsed() < Duration::from_millis(500) {
+        while number < 1_000 || started.elapsed() < Duration::from_millis(100) {
             instant!("clocks", "ball", number = number);
             to_other.send(number + 1).unwrap();
             number = from_other.recv().unwrap();
@@ -106,7 +108,7 @@ fn events_of_threads_that_wait_for_each_other_are_in_order() {
     });
     let verdict = verdict(session);
     let mut balls: Vec<_> = verdict.events_named("ball").collect();
-    assert!(balls.len() > 100);
+    assert!(balls.len() >= 1_000);
     balls.sort_by_key(|event| number_of(event));
     assert!(balls.is_sorted_by_key(|event| event.timestamp_ns));
 }

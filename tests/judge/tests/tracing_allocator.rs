@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use judge::{ExtraSchema, judge};
-use tracezero::{InMemorySession, Session, instant, span};
+use judge::{Event, EventKind, ExtraSchema, judge};
+use tracezero::{InMemorySession, Session, counter, instant, span};
 
 struct Tracing;
 
@@ -28,8 +28,9 @@ static TRACED: AtomicU64 = AtomicU64::new(0);
 impl Tracing {
     fn trace(layout: Layout) {
         if TRACES.try_with(Cell::get).unwrap_or(false) {
-            TRACED.fetch_add(1, Ordering::Relaxed);
+            TRACED.fetch_add(2, Ordering::Relaxed);
             instant!("heap", "allocate", bytes = layout.size());
+            counter!("heap", "last size", layout.size());
         }
     }
 }
@@ -102,9 +103,12 @@ fn allocations_are_recorded_and_those_of_the_tracer_counted() {
     let (trace, report) = session.finish();
 
     let verdict = judge(&trace, &ExtraSchema::new()).unwrap();
-    let recorded = verdict.events_named("allocate").count() as u64;
+    let instants = verdict.events_named("allocate").count() as u64;
+    let is_counter = |event: &&Event| event.kind == EventKind::Counter;
+    let counters = verdict.events.iter().filter(is_counter).count() as u64;
+    let recorded = instants + counters;
     assert_eq!(verdict.events_named("work").count(), 300);
-    assert!(recorded >= 600, "{recorded}");
+    assert!(instants >= 600 && counters >= 600, "{instants}, {counters}");
     // The tracer's own allocations were made inside of trace points.
     assert!(report.losses.nested > 0);
     assert_eq!(recorded + report.losses.nested, traced);

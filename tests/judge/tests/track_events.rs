@@ -195,6 +195,133 @@ fn slices_that_begin_and_end_in_different_places_nest() {
 }
 
 #[test]
+fn a_span_ends_with_what_is_known_by_then() {
+    let track = Track::named("elsewhere");
+    let verdict = recorded(|| {
+        let outer = span!("results", "outer");
+        let inner = span!("results", "inner", number = 1);
+        end!(inner, bytes = 1234_u64, state = ?Some("done"));
+        let at_ns = clock::now_ns();
+        end!(span!("results", "earlier", at: at_ns), at: at_ns + 5, delay = "none");
+        let elsewhere = span!("results", "elsewhere", track: &track);
+        let ended = thread::spawn(move || end!(elsewhere, result = "fine")).join();
+        assert!(ended.is_ok());
+        end!(outer);
+    });
+    let is_end = |event: &&Event| event.kind == EventKind::SliceEnd;
+    let end_with = |arg: &str| {
+        let mut ends = verdict.events.iter().filter(is_end);
+        ends.find(|end| end.args.contains_key(arg)).unwrap()
+    };
+    assert_eq!(verdict.events.iter().filter(is_end).count(), 4);
+    let inner = end_with("bytes");
+    assert_eq!(inner.args["bytes"], Value::Uint(1234));
+    assert_eq!(inner.args["state"], text("Some(\"done\")"));
+    assert!(inner.categories.is_empty());
+    let (earlier, began) = (end_with("delay"), event(&verdict, "earlier"));
+    assert_eq!(earlier.timestamp_ns, began.timestamp_ns + 5);
+    let (elsewhere, began) = (end_with("result"), event(&verdict, "elsewhere"));
+    assert_eq!(elsewhere.track_uuid, began.track_uuid);
+    assert!(verdict.open_spans.is_empty());
+}
+
+#[test]
+fn a_span_that_ends_around_others_keeps_its_arguments() {
+    let verdict = recorded(|| {
+        let outer = span!("results", "outer");
+        let _inner = span!("results", "inner");
+        end!(outer, result = "fine");
+    });
+    let with_result = verdict
+        .events
+        .iter()
+        .filter(|event| event.args.contains_key("result"));
+    assert_eq!(with_result.count(), 1);
+    // "inner" goes on behind.
+    assert_eq!(verdict.events_named("inner").count(), 2);
+    assert!(verdict.open_spans.is_empty());
+}
+
+/// Formatting it panics.
+struct Panics;
+
+impl std::fmt::Display for Panics {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("as expected")
+    }
+}
+
+fn assert_panics(end: impl FnOnce()) {
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(end)).is_err());
+}
+
+/// The names of slices in the order of their begins and ends, which have none.
+fn outline(verdict: &Verdict) -> Vec<&str> {
+    let events = verdict.events.iter();
+    events
+        .map(|event| match event.kind {
+            EventKind::SliceBegin => event.name.as_deref().unwrap_or_default(),
+            _ => "",
+        })
+        .collect()
+}
+
+#[test]
+fn a_span_ends_in_every_session_although_formatting_its_result_panics() {
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let sessions = [(); 2].map(|()| InMemorySession::start().unwrap());
+    let span = span!("results", "span");
+    assert_panics(|| end!(span, result = %Panics));
+    begin!("results", "by hand");
+    assert_panics(|| end!("results", result = %Panics));
+    drop(span!("results", "next"));
+    for session in sessions {
+        let (trace, _) = session.finish();
+        let verdict = judge_with(&trace, &ExtraSchema::new(), Options::default()).unwrap();
+        assert_eq!(outline(&verdict), ["span", "", "by hand", "", "next", ""]);
+    }
+}
+
+#[test]
+fn spans_inside_of_one_whose_result_panics_go_on() {
+    let track = Track::named("elsewhere");
+    let verdict = recorded(|| {
+        let root = span!("results", "root");
+        let outer = span!("results", "outer");
+        let inner = span!("results", "inner");
+        assert_panics(|| end!(outer, result = %Panics));
+        drop((inner, root));
+    });
+    let around = ["root", "outer", "inner", "", "", "inner", "", ""];
+    assert_eq!(outline(&verdict), around);
+    let verdict = recorded(|| {
+        let root = span!("results", "root", track: &track);
+        let outer = span!("results", "outer", track: &track);
+        let inner = span!("results", "inner", track: &track);
+        assert_panics(|| end!(outer, result = %Panics));
+        drop((inner, root));
+    });
+    assert_eq!(outline(&verdict), around);
+}
+
+#[test]
+fn arguments_of_an_end_are_evaluated_for_recorded_spans_alone() {
+    let mut made = 0;
+    let mut make = || {
+        made += 1;
+        made
+    };
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let unseen = span!("results", "unseen");
+    let session = InMemorySession::start().unwrap();
+    end!(unseen, result = make());
+    let seen = span!("results", "seen");
+    end!(seen, result = make());
+    assert_eq!(made, 1);
+    assert_eq!(session.finish().1.events, 2);
+}
+
+#[test]
 fn an_event_belongs_to_all_categories_of_its_group() {
     let verdict = recorded(|| instant!("io, slow,io.cache", "grouped"));
     let categories = &event(&verdict, "grouped").categories;

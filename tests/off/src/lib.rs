@@ -88,6 +88,8 @@ fn spans() {
     let _placed = span!("off", "span", at: w.value(1_u64), %w, ?w);
     let _on_track = span!("off", "span", track: &w.value(Track::unique("track")));
     span!("off", "at once").end_at(1);
+    end!(span!("off", "with a result"), value = w.value(2), %w);
+    end!(span!("off", "elsewhere", track: &w.value(Track::unique("track"))), value = w.value(2));
     begin!("off", "begin", w = %w);
     end!("off", value = w.value("text"));
     begin!("off", w.value("name"), track: &w.value(Track::named("track")), at: w.value(1));

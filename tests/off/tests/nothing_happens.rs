@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tracezero::{
     AsyncSpan, Attached, CaptureHandle, CapturedFuture, DataSource as _, InMemorySession, Span,
-    TrackSpan, categories, enabled, track_event,
+    TrackSpan, Warning, categories, enabled, track_event,
 };
 use tracezero_off::{
     Probe, Sampler, Witness, for_a_runtime, on_another_thread, record_all, traced_await,
@@ -37,6 +37,7 @@ fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
     let (trace, report) = session.finish();
     assert_eq!(Witness::evaluations(), 0);
     assert_eq!((report.events, report.losses.total()), (0, 0), "{report}");
+    assert_eq!(report.warnings, [Warning::BuiltWithOff]);
     assert!(!trace.is_empty(), "the service still writes its own packets");
     for name in ["com.example", "sum", "literal"] {
         let found = trace.windows(name.len()).any(|at| at == name.as_bytes());

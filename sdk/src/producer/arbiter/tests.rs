@@ -16,7 +16,12 @@ fn header(chunk_id: u32) -> NewChunk {
 }
 
 fn acquire(arbiter: &Arbiter, chunk_id: u32) -> Option<WritableChunk> {
-    arbiter.acquire_chunk(header(chunk_id), BufferExhaustedPolicy::Drop, None)
+    arbiter.acquire_chunk(
+        header(chunk_id),
+        ChunkSize::Page,
+        BufferExhaustedPolicy::Drop,
+        None,
+    )
 }
 
 fn return_chunk(arbiter: &Arbiter, chunk: WritableChunk, target_buffer: BufferId) {
@@ -160,7 +165,8 @@ fn a_stalled_writer_gets_the_chunk_that_another_thread_frees() {
     ] {
         let chunk = acquire(&arbiter, 0).unwrap();
         std::thread::scope(|scope| {
-            let stalled = scope.spawn(|| arbiter.acquire_chunk(header(1), policy, None));
+            let stalled =
+                scope.spawn(|| arbiter.acquire_chunk(header(1), ChunkSize::Page, policy, None));
             std::thread::sleep(Duration::from_millis(2));
             assert!(!stalled.is_finished());
             return_chunk(&arbiter, chunk, BUFFER);
@@ -182,8 +188,14 @@ fn a_stalled_writer_blocks_nobody() {
     .build();
     let held = acquire(&arbiter, 0).unwrap();
     std::thread::scope(|scope| {
-        let stalled =
-            scope.spawn(|| arbiter.acquire_chunk(header(1), BufferExhaustedPolicy::Stall, None));
+        let stalled = scope.spawn(|| {
+            arbiter.acquire_chunk(
+                header(1),
+                ChunkSize::Page,
+                BufferExhaustedPolicy::Stall,
+                None,
+            )
+        });
         // The lock is free while the other thread sleeps.
         for _ in 0..20 {
             assert!(acquire(&arbiter, 2).is_none());
@@ -204,7 +216,12 @@ fn a_stalled_writer_gives_up_when_its_time_is_up() {
     }
     .build();
     let _held = acquire(&arbiter, 0).unwrap();
-    let stalled = arbiter.acquire_chunk(header(1), BufferExhaustedPolicy::Stall, None);
+    let stalled = arbiter.acquire_chunk(
+        header(1),
+        ChunkSize::Page,
+        BufferExhaustedPolicy::Stall,
+        None,
+    );
     assert!(stalled.is_none());
 }
 

@@ -3,6 +3,9 @@
 //! A thread is attached to a capture by a guard; the newest guard that lives counts. What the thread
 //! keeps for the other captures is set aside, so that a slice, or names that were defined, go on
 //! when it comes back: a task that is polled now and then finds everything as it was.
+//!
+//! A thread writes to that capture and to the sessions of the process. A slice ends in the capture it began
+//! in, wherever its thread is attached by then. `sdk/tests/capture/parallel.rs` and `nesting.rs` check this.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -14,8 +17,8 @@ use super::super::data_source_state::DataSourceState;
 use super::super::realm::Realm;
 use super::super::registry;
 use super::{Instance, ThreadWriters, WRITERS};
-use crate::data_source::contain;
 use crate::forked_child;
+use crate::producer::data_source::contain;
 
 thread_local! {
     /// The realm of the newest guard: that of the process stands for no capture.

@@ -660,9 +660,9 @@ fn without_redundant_lengths(packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_default_configuration_is_one_chunk_per_page_committed_at_once() {
+fn by_default_chunks_fit_demand_and_are_committed_at_once() {
     let config = ArbiterConfig::default();
-    assert_eq!(config.page_layout, PageLayout::One);
+    assert_eq!(config.page_layout, None);
     assert_eq!(config.commit_mode, CommitMode::Immediate);
     assert_eq!(config.stall_limit, std::time::Duration::from_secs(30));
 }

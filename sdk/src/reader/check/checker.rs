@@ -17,6 +17,7 @@ use crate::reader::fields;
 use crate::reader::packet::PacketHead;
 use crate::reader::place::PacketPlace;
 use crate::reader::record::{Loss, OtherPacket, Record, SkipReason};
+use crate::reader::recordings::RecordingEnd;
 use crate::reader::trace_reader::{Step, TraceReader};
 use crate::reader::trace_state::TraceState;
 
@@ -481,6 +482,16 @@ impl<F: FnMut(&Finding)> Checker<F> {
         if forgotten > 0 {
             let text = format!("definitions of {forgotten} sequences had to be forgotten");
             add(of_trace(Rule::Sequence, text));
+        }
+        for end in reader.recording_ends() {
+            if end != RecordingEnd::Whole {
+                let level = match end.is_error() {
+                    true => Level::Error,
+                    false => Level::Note,
+                };
+                let finding = of_trace(Rule::Recording, end.to_string());
+                add(Finding { level, ..finding });
+            }
         }
         self.report.summary.sequences = self.sequences.count();
         self.report.summary

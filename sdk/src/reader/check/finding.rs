@@ -41,6 +41,8 @@ pub enum Rule {
     Loss,
     /// A schema that the trace brings along can be read.
     Schema,
+    /// What was recorded until its end is in the trace.
+    Recording,
 }
 
 /// How bad something is.
@@ -71,7 +73,7 @@ pub struct Finding {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Framing,
         Self::Decoding,
         Self::Sequence,
@@ -88,6 +90,7 @@ impl Rule {
         Self::Flow,
         Self::Loss,
         Self::Schema,
+        Self::Recording,
     ];
 
     /// Its name in messages.
@@ -110,6 +113,7 @@ impl Rule {
             Self::Flow => "flow",
             Self::Loss => "loss",
             Self::Schema => "schema",
+            Self::Recording => "recording",
         }
     }
 }

@@ -26,6 +26,7 @@ use super::event::{Event, EventKind};
 use super::in_order::InOrder;
 use super::names::NameTable;
 use super::record::Record;
+use super::recordings::RECORDING_BOUNDARY;
 use super::trace_reader::TraceReader;
 use super::tracks::{TrackId, TrackTable};
 use super::value::Value;
@@ -127,7 +128,7 @@ impl Outline {
                 Record::Event(event) => builder.event(&event),
                 Record::Packet(other) => {
                     let field = other.packet.payload().map_or(0, |payload| payload.field);
-                    if field >= FIRST_COUNTED_FIELD {
+                    if field >= FIRST_COUNTED_FIELD && field != RECORDING_BOUNDARY {
                         builder.packet(field);
                     }
                 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::ids::ChunkId;
 
-use super::ring::SlotId;
 use super::sequence::is_newer;
+use super::slot::SlotId;
 
 /// A chunk of a sequence that is in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

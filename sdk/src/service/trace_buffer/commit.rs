@@ -1,4 +1,7 @@
 //! Takes chunks in: checks them, finds out whether they came before, stores them.
+//!
+//! A chunk that is refused and a fragment that is malformed move counters and are not stored. `tests.rs` has
+//! tests for chunks and patches that are refused.
 
 use crate::ids::ChunkId;
 use crate::shm::layout::ChunkFlags;
@@ -6,8 +9,8 @@ use crate::shm::layout::ChunkFlags;
 use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};
 use super::key_map::SequenceKey;
-use super::ring::{Slot, SlotId, slot_size_bytes};
 use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
+use super::slot::{Slot, SlotId, slot_size_bytes};
 use super::{ClientIdentity, FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
 /// The flags that may be added to a chunk when it comes again, but not removed.
@@ -24,6 +27,8 @@ struct CheckedChunk<'a> {
     payload: &'a [u8],
     /// The length of `payload`.
     payload_bytes: u16,
+    /// Where its last fragment starts.
+    last_fragment_bytes: u16,
     /// Room to keep for it: more than that for a chunk that may still grow.
     reserved_bytes: u16,
     flags: ChunkFlags,
@@ -158,7 +163,7 @@ impl TraceBuffer {
         let reserved = if is_complete { payload } else { untrusted }.len();
         let reserved_bytes = u16::try_from(reserved).ok();
         let Some(reserved_bytes) = reserved_bytes
-            .filter(|&reserved_bytes| slot_size_bytes(reserved_bytes) <= self.ring.size_bytes())
+            .filter(|&reserved_bytes| slot_size_bytes(reserved_bytes) <= self.ring.segment_bytes())
         else {
             self.stats.abi_violations += 1;
             return self.account_refused(&refused, Refusal::Discarded);
@@ -170,6 +175,7 @@ impl TraceBuffer {
             // Both fit: the payload is at most as long as what is reserved for it, and no packet
             // begins without a byte.
             payload_bytes: scan.len_bytes as u16,
+            last_fragment_bytes: scan.last_bytes as u16,
             reserved_bytes,
             flags,
             is_complete,
@@ -250,7 +256,8 @@ impl TraceBuffer {
         // A drained slot may lie right before the write cursor, where its new packets would be
         // overwritten before anyone could read them. A discard buffer never gets there. What may
         // grow again stays where it is for half a lap: its place is as large as it may become.
-        let is_soon_overwritten = self.ring.bytes_ahead(slot.offset) < self.ring.size_bytes() / 2;
+        let is_soon_overwritten =
+            self.ring.bytes_ahead(slot.offset) < self.ring.capacity_bytes() / 2;
         if slot.is_incomplete
             && slot.is_drained()
             && (chunk.is_complete || is_soon_overwritten)
@@ -277,6 +284,7 @@ impl TraceBuffer {
             }
             stored.flags = stored.flags.union(chunk.flags);
             stored.unread_packets = packets as u16;
+            stored.last_fragment_bytes = chunk.last_fragment_bytes;
             stored.is_altered |= !is_sound;
             self.ring
                 .rewrite(present, chunk.payload, chunk.payload_bytes);
@@ -305,6 +313,7 @@ impl TraceBuffer {
             payload_bytes: chunk.payload_bytes,
             consumed_bytes,
             unread_packets: packets,
+            last_fragment_bytes: chunk.last_fragment_bytes,
             flags: chunk.flags,
             is_incomplete: !chunk.is_complete,
             is_aborted: chunk.is_aborted,
@@ -369,10 +378,14 @@ impl TraceBuffer {
             Refusal::Discarded => &mut account.counts.discarded,
             Refusal::Late => &mut account.counts.late,
         } += packets as u64;
+        let is_loss = packets > 0;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
         account
             .hot
             .accounted
             .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
+        if is_loss {
+            self.list_losing_writer(chunk.sequence);
+        }
     }
 }

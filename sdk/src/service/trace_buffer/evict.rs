@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::chunk_queue::QueuedChunk;
 use super::packet_reader::Purpose;
-use super::ring::{Covered, SlotId};
+use super::ring::Covered;
 use super::sequence::SequenceIndex;
+use super::slot::SlotId;
 use super::{LossMask, Packet, TraceBuffer};
 
 /// Who is shown the packets that are about to be overwritten.
@@ -71,15 +72,69 @@ impl TraceBuffer {
         self.observer = None;
     }
 
-    /// Takes the write cursor back to the start. What lies between it and the end is evicted and
-    /// stays there as padding.
+    /// Takes the write cursor to the next segment, or back to the start of the only one. What lies
+    /// between it and the end of its segment is evicted and stays there as padding.
+    ///
+    /// A ring that can grow does so rather than overwrite what is not read.
     pub(super) fn wrap(&mut self) {
         while let Some(slot) = self.ring.slot_ahead(0) {
             self.clear(slot);
             self.ring.skip_slot_ahead();
         }
+        let grows = self.ring.can_grow() && !self.is_segment_read(0) && self.ring.grow();
+        if grows {
+            self.stats.buffer_size = u64::from(self.ring.size_bytes());
+        } else {
+            self.shrink();
+            self.stats.write_wrap_count += 1;
+        }
         self.ring.wrap();
-        self.stats.write_wrap_count += 1;
+    }
+
+    /// Whether nothing is unread in the segment at `position` ahead of the write cursor's, which no
+    /// slot may be ahead of it in.
+    fn is_segment_read(&self, position: usize) -> bool {
+        let Some((mut id, end)) = self.ring.slots_of_segment_ahead(position) else {
+            // The write cursor's own segment, where all slots are behind it.
+            return false;
+        };
+        while id != end {
+            let slot = self.ring.slot(id);
+            if slot.sequence.is_some() && !slot.is_drained() {
+                return false;
+            }
+            id = id.next();
+        }
+        true
+    }
+
+    /// Removes a segment that a growing ring no longer needs: the oldest one, if everything in it and
+    /// in the one behind it was read. Returns whether it did.
+    ///
+    /// Its slots must be the oldest ones, so there may be none ahead of the write cursor in its own
+    /// segment.
+    pub(crate) fn shrink(&mut self) -> bool {
+        const SEGMENTS_KEPT: usize = 2;
+        if self.ring.segments_ahead() <= SEGMENTS_KEPT
+            || self.ring.slot_ahead(0).is_some()
+            || !self.is_segment_read(0)
+            || !self.is_segment_read(1)
+        {
+            return false;
+        }
+        let Some((mut id, end)) = self.ring.slots_of_segment_ahead(0) else {
+            return false;
+        };
+        self.cycle = None;
+        while id != end {
+            self.clear(id);
+            self.storage.reused_bytes += u64::from(self.ring.slot(id).size_bytes());
+            self.ring.drop_slot();
+            id = id.next();
+        }
+        self.ring.remove_segment_ahead();
+        self.stats.buffer_size = u64::from(self.ring.size_bytes());
+        true
     }
 
     /// Evicts what the next `size_bytes` behind the write cursor touch.
@@ -126,6 +181,7 @@ impl TraceBuffer {
                 while self.next_packet(sequence, front.slot, Purpose::Evict) {
                     self.show_overwritten(sequence, front);
                     self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+                    self.list_losing_writer(sequence);
                 }
             }
             if front.slot == last {
@@ -161,6 +217,7 @@ impl TraceBuffer {
         if packets > 0 {
             self.sequences.account_mut(sequence).hot.overwritten += u64::from(packets);
             self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+            self.list_losing_writer(sequence);
         }
         self.leave_front(sequence, front);
     }

@@ -152,6 +152,8 @@ pub(super) enum ScanEnd {
 pub(super) struct Scan {
     /// Bytes from the start of the payload to the end of the last good fragment.
     pub(super) len_bytes: usize,
+    /// Where the last good fragment starts, with its size; where the scan began if there is none.
+    pub(super) last_bytes: usize,
     /// Fragments with at least one byte.
     filled: usize,
     /// Whether the first fragment has at least one byte.
@@ -169,6 +171,7 @@ impl Scan {
     pub(super) fn new(payload: &[u8], offset: usize, declared: usize) -> Self {
         let mut scan = Self {
             len_bytes: offset,
+            last_bytes: offset,
             filled: 0,
             first_filled: false,
             last_filled: false,
@@ -184,6 +187,7 @@ impl Scan {
                         scan.first_filled = scan.last_filled;
                     }
                     scan.fragments += 1;
+                    scan.last_bytes = scan.len_bytes;
                     scan.len_bytes = end;
                 }
                 Token::Aborted => {

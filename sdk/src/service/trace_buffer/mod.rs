@@ -46,59 +46,70 @@
 //! Nothing here trusts a chunk or a patch. Bad ones move counters; the memory is only ever read as
 //! fragments that were checked against the bounds of their chunk at the moment of reading.
 
-mod account;
-mod chunk;
-mod chunk_queue;
-mod chunk_window;
-mod commit;
-mod evict;
-mod fragment;
-mod key_map;
-mod loss;
-mod packet_reader;
-mod reassembly;
-mod ring;
-mod sequence;
-mod sequence_table;
-mod stats;
+// In the order of a chunk's journey.
+mod chunk; // a chunk that nobody has checked yet
+mod commit; // takes it in, unless it came before
+mod chunk_window; // which chunks of a writer came before
+mod ring; // the memory
+mod slot; // the place of a chunk
+mod slot_table; // all places, in the order of the buffer
+mod evict; // makes room
+mod key_map; // from producer and writer to the sequence
+mod sequence_table; // all sequences
+mod sequence; // one of them: its chunks, and its losses
+mod chunk_queue; // its chunks in the order of their ids
+mod fragment; // the packets of a chunk, or parts of them
+mod packet_reader; // the walk over all of them
+mod reassembly; // packets that lie in several chunks
+mod loss; // why packets are missing
+mod account; // what became of the packets of a sequence
+mod stats; // what a trace tells of the buffer
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use memmap2::MmapMut;
+
 use crate::commit::Patch;
+pub use crate::config::FillPolicy;
 use crate::ids::{ChunkId, ProducerId, WriterId};
 use crate::shm::layout::ChunkFlags;
 
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use loss::LossMask;
 pub(crate) use packet_reader::Mark;
-pub use packet_reader::{Packet, Slices};
+pub use packet_reader::{Origin, Packet, Packets, Run, Slices, split_first_packet};
 pub use stats::{BufferStats, ChunkAmount, ChunkPayloadHistogram, PacketCounts, StorageBalance};
 
 use account::Account;
 use evict::OverwriteObserver;
 use key_map::SequenceKey;
 use packet_reader::ReadCycle;
+#[cfg(test)]
+pub(crate) use ring::memory_refusal;
 use ring::{Fragment, Ring};
-use sequence::{ConsumedChunk, Sequence};
+use sequence::{ConsumedChunk, Sequence, SequenceIndex};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
 /// The size of a buffer is a multiple of this.
 const SIZE_GRANULE_BYTES: u64 = 4096;
 
+/// The memory that a growing ring takes at once.
+pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
+
+/// Makes memory to grow with, every page of which is there.
+///
+/// # Errors
+///
+/// If the operating system refuses the address space.
+pub(crate) fn map_spare_segment() -> std::io::Result<MmapMut> {
+    ring::map_segment(SEGMENT_BYTES as u32)
+}
+
 /// Bytes that a patch replaces.
 const PATCH_BYTES: usize = size_of::<[u8; 4]>();
-
-/// What a buffer does when it is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FillPolicy {
-    /// Newer chunks overwrite the oldest ones.
-    Ring,
-    /// The first chunk that does not fit is refused, and so is every later one, read or not.
-    Discard,
-}
 
 /// Why there is no buffer.
 #[derive(Debug)]
@@ -195,6 +206,8 @@ pub struct TraceBuffer {
     /// The fragments of the packet that was put together last. Kept to be used again.
     packet: Vec<Fragment>,
     observer: Option<OverwriteObserver>,
+    /// Writers whose packets were lost since somebody took the list; `None` if nobody does.
+    losing_writers: Option<Vec<(ProducerId, WriterId)>>,
 }
 
 impl TraceBuffer {
@@ -218,21 +231,43 @@ impl TraceBuffer {
         let size_bytes = u64::from(rounded);
         let ring =
             Ring::new(rounded).map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
-        Ok(Self {
+        Ok(Self::of_ring(ring, policy))
+    }
+
+    /// An empty ring that takes as much memory as its reader lags behind: it grows by segments of
+    /// [`SEGMENT_BYTES`], up to `limit_bytes`, and overwrites only when it has reached that. The limit
+    /// is rounded up to whole segments, and down to less than 4 GiB; there are at least two.
+    ///
+    /// # Errors
+    ///
+    /// [`BufferError::OutOfMemory`] if the operating system refuses the first segment.
+    pub(crate) fn growing(limit_bytes: u64) -> Result<Self, BufferError> {
+        const SEGMENT_SHIFT: u32 = SEGMENT_BYTES.ilog2();
+        const SEGMENTS_MAX: u64 = (1 << (u32::BITS - SEGMENT_SHIFT)) - 1;
+        let segments = limit_bytes.div_ceil(SEGMENT_BYTES).clamp(2, SEGMENTS_MAX);
+        let size_bytes = SEGMENT_BYTES;
+        let ring = Ring::growing(SEGMENT_SHIFT, segments as u32)
+            .map_err(|source| BufferError::OutOfMemory { size_bytes, source })?;
+        Ok(Self::of_ring(ring, FillPolicy::Ring))
+    }
+
+    fn of_ring(ring: Ring, policy: FillPolicy) -> Self {
+        Self {
+            stats: BufferStats {
+                buffer_size: u64::from(ring.size_bytes()),
+                ..BufferStats::default()
+            },
             ring,
             policy,
             intake: Intake::Open,
             sequences: SequenceTable::new(),
-            stats: BufferStats {
-                buffer_size: size_bytes,
-                ..BufferStats::default()
-            },
             storage: StorageCounts::default(),
             cycle: None,
             read_cycles: 0,
             packet: Vec::new(),
             observer: None,
-        })
+            losing_writers: None,
+        }
     }
 
     /// A copy that can be read but not written: it refuses chunks and patches, and counts them.
@@ -269,20 +304,33 @@ impl TraceBuffer {
             read_cycles: self.read_cycles,
             packet: Vec::new(),
             observer: None,
+            losing_writers: None,
         })
     }
 
-    /// An empty buffer of the same size and policy, for what comes after this one: a chunk that
-    /// came here while its writer was still filling it brings only the rest when it comes there.
+    /// Creates an empty buffer of the same size and policy.
     ///
     /// # Errors
     ///
     /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
-    pub fn successor(&self) -> Result<Self, BufferError> {
-        let mut successor = Self::new(self.size_bytes(), self.policy)?;
-        for (sequence, account) in self.sequences.iter() {
+    pub fn empty_copy(&self) -> Result<Self, BufferError> {
+        if self.can_ever_grow() {
+            Self::growing(self.capacity_bytes())
+        } else {
+            Self::new(self.size_bytes(), self.policy)
+        }
+    }
+
+    /// Makes this empty buffer the one for what comes after `earlier`: a chunk that came there while
+    /// its writer was still filling it brings only the rest when it comes here. So this buffer repeats
+    /// nothing of `earlier`.
+    pub fn continue_after(&mut self, earlier: &Self) {
+        if self.can_ever_grow() {
+            self.ring.note_peak(earlier.peak_bytes());
+        }
+        for (sequence, account) in earlier.sequences.iter() {
             let newest = sequence.back().map(|newest| {
-                let slot = self.ring.slot(newest.slot);
+                let slot = earlier.ring.slot(newest.slot);
                 ConsumedChunk {
                     id: newest.id,
                     payload_bytes: slot.payload_bytes,
@@ -297,10 +345,9 @@ impl TraceBuffer {
                 .reduce(ConsumedChunk::further);
             if let Some(reached) = reached {
                 let untold = sequence.untold_losses();
-                successor.sequences.continue_after(account, reached, untold);
+                self.sequences.continue_after(account, reached, untold);
             }
         }
-        Ok(successor)
     }
 
     /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the
@@ -333,7 +380,8 @@ impl TraceBuffer {
                 return false;
             };
             target.copy_from_slice(&patch.data);
-            self.ring.slot_mut(chunk.slot).is_altered = true;
+            let slot = self.ring.slot_mut(chunk.slot);
+            slot.is_altered |= !slot.is_begin_of_packet(offset);
         }
         self.stats.patches_succeeded += patches.len() as u64;
         if !has_more_patches {
@@ -341,6 +389,33 @@ impl TraceBuffer {
             slot.flags = slot.flags.difference(ChunkFlags::NEEDS_PATCHING);
         }
         true
+    }
+
+    /// From now on, lists the writers whose packets are lost, for
+    /// [`TraceBuffer::take_losing_writers`].
+    pub(crate) fn list_losing_writers(&mut self) {
+        self.losing_writers = Some(Vec::new());
+    }
+
+    /// Takes the writers whose packets were lost since the last call.
+    pub(crate) fn take_losing_writers(
+        &mut self,
+    ) -> impl Iterator<Item = (ProducerId, WriterId)> + '_ {
+        self.losing_writers
+            .as_mut()
+            .into_iter()
+            .flat_map(|writers| writers.drain(..))
+    }
+
+    /// Lists the writer of a sequence that has lost packets, if somebody takes the list.
+    fn list_losing_writer(&mut self, sequence: SequenceIndex) {
+        let hot = &self.sequences.account(sequence).hot;
+        let writer = (hot.producer_id, hot.writer_id);
+        if let Some(writers) = &mut self.losing_writers
+            && writers.last() != Some(&writer)
+        {
+            writers.push(writer);
+        }
     }
 
     /// What happened in this buffer so far.
@@ -468,10 +543,47 @@ impl TraceBuffer {
         self.policy
     }
 
-    /// The size after rounding up.
+    /// The size after rounding up; of a ring that grows, the size that it has now.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         u64::from(self.ring.size_bytes())
+    }
+
+    /// The size that a ring can grow to.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        u64::from(self.ring.capacity_bytes())
+    }
+
+    /// The largest size that it had so far.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        u64::from(self.ring.peak_bytes())
+    }
+
+    /// Takes the memory of segments that were removed, to be given back by who can wait.
+    pub(crate) fn take_removed_segments(&mut self) -> Vec<MmapMut> {
+        self.ring.take_removed()
+    }
+
+    fn can_ever_grow(&self) -> bool {
+        self.ring.capacity_bytes() > self.ring.segment_bytes()
+    }
+
+    /// Whether the ring may grow soon, and would have to make memory for that first.
+    pub(crate) fn wants_spare_segment(&self) -> bool {
+        let half_bytes = self.ring.segment_bytes() / 2;
+        self.intake == Intake::Open
+            && self.ring.wants_spare()
+            && self.ring.tail_bytes() < half_bytes
+    }
+
+    /// Makes the size that the ring has now the largest one: there is no memory to grow with.
+    pub(crate) fn stop_growing(&mut self) {
+        self.ring.stop_growing();
+    }
+
+    /// Takes memory of [`SEGMENT_BYTES`] to grow with.
+    pub(crate) fn add_spare_segment(&mut self, memory: MmapMut) {
+        self.ring.add_spare(memory);
     }
 
     /// How much can be written, more or less, before something is overwritten that was there at
@@ -489,7 +601,8 @@ impl TraceBuffer {
         None
     }
 
-    /// How much of the memory was ever written to; never shrinks. What is behind was not touched.
+    /// How much of the memory was ever written to; shrinks only with a ring that had grown. What is
+    /// behind was not touched.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         u64::from(self.ring.used_bytes())

@@ -8,9 +8,11 @@ use crate::ids::{ProducerId, WriterId};
 use super::account::Account;
 use super::chunk_queue::QueuedChunk;
 use super::fragment::FragmentKind;
+use super::fragment::{Token, token_at};
 use super::reassembly::{Cause, Reassembly};
-use super::ring::{Fragment, Ring, SlotId, Unread};
+use super::ring::{self, Fragment, Ring, Unread};
 use super::sequence::SequenceIndex;
+use super::slot::SlotId;
 use super::{ClientIdentity, LossMask, TraceBuffer};
 
 /// What packets are taken out of their chunks for.
@@ -32,6 +34,9 @@ pub(super) struct ReadCycle {
 }
 
 /// A moment in the life of a buffer: what was in it then lies before, what comes later behind.
+///
+/// A reading of a part goes on until its mark: it sees all that was there at its begin, and ends however fast
+/// writers are. `trace_reader.rs` and `sdk/tests/flight_recorder/snapshots.rs` have the tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// The first slot behind.
@@ -61,7 +66,7 @@ impl TraceBuffer {
     pub fn begin_read(&mut self) {
         self.read_cycles += 1;
         self.cycle = Some(ReadCycle {
-            visited: self.ring.first(),
+            visited: self.ring.first_held(),
             end: self.ring.end(),
         });
     }
@@ -83,6 +88,58 @@ impl TraceBuffer {
             self.sequences.account(sequence),
             loss,
         ))
+    }
+
+    /// The next packets of this read cycle: as many as lie whole, one behind the other, in a chunk,
+    /// or one that does not. The packets and their order are those of
+    /// [`read_packet`](Self::read_packet), and so is the end.
+    pub fn read_packets(&mut self) -> Option<Packets<'_>> {
+        let mut cycle = self.cycle?;
+        while cycle.visited != cycle.end {
+            if let Some(sequence) = self.ring.slot(cycle.visited).sequence
+                && self.sequences[sequence].stalled_in_cycle != self.read_cycles
+            {
+                if let Some(run) = self.take_run(sequence) {
+                    self.cycle = Some(cycle);
+                    return Some(Packets::Run(self.run(sequence, &run)));
+                }
+                if self.next_packet(sequence, cycle.visited, Purpose::Read) {
+                    self.cycle = Some(cycle);
+                    let loss = self.sequences[sequence].take_losses();
+                    let account = self.sequences.account(sequence);
+                    let packet = Packet::new(&self.ring, &self.packet, account, loss);
+                    return Some(Packets::One(packet));
+                }
+            }
+            cycle.visited = cycle.visited.next();
+        }
+        self.cycle = Some(cycle);
+        None
+    }
+
+    /// Consumes the whole packets at the front of a sequence.
+    #[inline]
+    fn take_run(&mut self, sequence: SequenceIndex) -> Option<ring::Run> {
+        let front = self.sequences[sequence].front()?;
+        let run = self.ring.next_run(front.slot)?;
+        self.reach_front(sequence, front);
+        if let Some(size_bytes) = self.ring.consume_run(&run) {
+            self.stats.chunks_read += 1;
+            self.stats.bytes_read += u64::from(size_bytes);
+        }
+        self.sequences.account_mut(sequence).counts.read += u64::from(run.packets);
+        Some(run)
+    }
+
+    #[inline]
+    fn run(&mut self, sequence: SequenceIndex, run: &ring::Run) -> Run<'_> {
+        let loss = self.sequences[sequence].take_losses();
+        let account = self.sequences.account(sequence);
+        Run {
+            bytes: self.ring.run_bytes(run),
+            origin: Origin::of(account),
+            loss,
+        }
     }
 
     /// This moment.
@@ -188,6 +245,7 @@ impl TraceBuffer {
                     Purpose::Evict => {
                         self.sequences.account_mut(sequence).hot.overwritten += 1;
                         self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+                        self.list_losing_writer(sequence);
                         return Taken::Nothing;
                     }
                 },
@@ -200,6 +258,7 @@ impl TraceBuffer {
                         Cause::BrokenChain => &mut counts.broken_chain,
                         Cause::Aborted => &mut counts.aborted,
                     } += 1;
+                    self.list_losing_writer(sequence);
                     return Taken::Nothing;
                 }
             },
@@ -233,6 +292,7 @@ impl TraceBuffer {
         let unreadable = slot.unread_packets;
         if unreadable != 0 {
             self.sequences.account_mut(sequence).counts.corrupted += u64::from(unreadable);
+            self.list_losing_writer(sequence);
         }
         self.release(sequence, front.slot);
     }
@@ -254,6 +314,82 @@ impl TraceBuffer {
     }
 }
 
+/// What [`TraceBuffer::read_packets`] returns.
+#[derive(Clone, Copy, Debug)]
+pub enum Packets<'a> {
+    /// A packet whose fragments lie in several chunks, or that stands alone for another reason.
+    One(Packet<'a>),
+    /// Packets that lie whole in one chunk.
+    Run(Run<'a>),
+}
+
+/// Who wrote a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// The producer that the writer belongs to.
+    pub producer_id: ProducerId,
+    /// The writer, by an id that is its own within the producer.
+    pub writer_id: WriterId,
+    /// The user and the process of the producer.
+    pub client: ClientIdentity,
+}
+
+impl Origin {
+    #[inline]
+    fn of(account: &Account) -> Self {
+        Self {
+            producer_id: account.hot.producer_id,
+            writer_id: account.hot.writer_id,
+            client: account.hot.client,
+        }
+    }
+}
+
+/// Packets of one sequence that lie whole in one chunk, still in the memory of the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    bytes: &'a [u8],
+    origin: Origin,
+    loss: LossMask,
+}
+
+impl<'a> Run<'a> {
+    /// The bytes of all packets, each behind its size as a varint. [`split_first_packet`] takes
+    /// them apart.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Who wrote the packets.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// What was lost between the packet that came before in this sequence and the first of these.
+    #[must_use]
+    pub fn loss(&self) -> LossMask {
+        self.loss
+    }
+}
+
+/// The first packet of the bytes of a [`Run`], and the bytes behind it. Fragments without bytes are no
+/// packets.
+#[inline]
+#[must_use]
+pub fn split_first_packet(run: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut at = 0;
+    // A buffer makes runs of nothing but fragments.
+    while let Token::Fragment { start, end } = token_at(run, at) {
+        if start != end {
+            return Some((&run[start..end], &run[end..]));
+        }
+        at = end;
+    }
+    None
+}
+
 /// A whole packet, still in the memory of the buffer: one slice of bytes for each fragment.
 ///
 /// The bytes are what the writer wrote; whether they are a valid message was not looked at.
@@ -261,9 +397,7 @@ impl TraceBuffer {
 pub struct Packet<'a> {
     ring: &'a Ring,
     fragments: &'a [Fragment],
-    producer_id: ProducerId,
-    writer_id: WriterId,
-    client: ClientIdentity,
+    origin: Origin,
     loss: LossMask,
 }
 
@@ -278,9 +412,7 @@ impl<'a> Packet<'a> {
         Self {
             ring,
             fragments,
-            producer_id: account.hot.producer_id,
-            writer_id: account.hot.writer_id,
-            client: account.hot.client,
+            origin: Origin::of(account),
             loss,
         }
     }
@@ -303,22 +435,10 @@ impl<'a> Packet<'a> {
             .sum()
     }
 
-    /// The producer of the packet.
+    /// Who wrote the packet.
     #[must_use]
-    pub fn producer_id(&self) -> ProducerId {
-        self.producer_id
-    }
-
-    /// The writer of the packet.
-    #[must_use]
-    pub fn writer_id(&self) -> WriterId {
-        self.writer_id
-    }
-
-    /// Who the producer is.
-    #[must_use]
-    pub fn client(&self) -> ClientIdentity {
-        self.client
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// What was lost between the packet that came before in this sequence and this one.
@@ -331,9 +451,7 @@ impl<'a> Packet<'a> {
 impl fmt::Debug for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packet")
-            .field("producer_id", &self.producer_id)
-            .field("writer_id", &self.writer_id)
-            .field("client", &self.client)
+            .field("origin", &self.origin)
             .field("loss", &self.loss)
             .field("slices", &self.slices())
             .finish()

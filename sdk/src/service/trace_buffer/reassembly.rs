@@ -1,4 +1,8 @@
 //! Puts a packet together from fragments in several chunks.
+//!
+//! Only the last fragment of a chunk can need patches, so a packet waits for patches only if its own fragment
+//! is that one. Perfetto's own buffer also holds a packet back whose end lies in a chunk that waits for any.
+//! While a thread is in the middle of a long packet, this holds back everything that it wrote since.
 
 use crate::shm::layout::ChunkFlags;
 

@@ -1,130 +1,29 @@
-//! The memory of the buffer, cut into slots, and the descriptors of the slots.
-//!
-//! Slots lie back to back, each as large as its chunk, a header's worth more, rounded up. The
-//! header's bytes stay unused: descriptors live in a table of their own, so that walking,
-//! evicting and patching do not pull payload into the cache. The sizes keep that allowance because
-//! they are visible in statistics, and because it guarantees that what remains of a slot that is
-//! overwritten in part is a slot again.
+//! The memory of the buffer, cut into [slots](super::slot) that lie back to back.
 //!
 //! ```text
 //!   memory   | new | newest | oldest or padding | old | ... |  never used, never touched  |
 //!            0              ^ write cursor                  ^ used                        ^ size
 //! ```
 //!
-//! The table holds the slots in buffer order, which starts behind the write cursor with the oldest
-//! and ends before it with the newest. A descriptor takes 32 bytes, about one percent of a usual
-//! chunk. Chunks without fragments are the limit: the descriptors of nothing but those take up to
-//! four times the memory they describe.
+//! A ring that grows consists of segments, each of which is a mapping of its own. The write cursor
+//! passes them in a circle; where the next one holds what is not read yet, a fresh one comes between.
+//!
+//! In Perfetto a streamed buffer has a fixed size, and overwrites what the file does not have yet. Here it
+//! grows as far as the file lags behind, up to a limit, and gives segments back when they were read
+//! (`evict.rs`). Near the limit writers wait, and only then drop packets (`reader_lag.rs`). The segments
+//! share one trace buffer: a buffer for each would tear packets, patches and accounts apart where one ends.
+//! The reader makes the memory of the next segment before a writer needs it. A writer that comes first makes
+//! it itself.
 
-use std::fmt;
+use std::collections::VecDeque;
 
 use memmap2::MmapMut;
 
-use crate::ids::ChunkId;
 use crate::shm::layout::ChunkFlags;
 
 use super::fragment::{self, FragmentKind, Token};
-use super::sequence::SequenceIndex;
-
-/// Slots start at multiples of this, so that a remainder is never too small to be a slot.
-const SLOT_ALIGN_BYTES: u32 = 16;
-
-/// What a slot takes beyond the payload of its chunk.
-const SLOT_HEADER_BYTES: u32 = 16;
-
-/// Bytes that a slot with `reserved_bytes` of payload takes.
-#[inline]
-pub(super) const fn slot_size_bytes(reserved_bytes: u16) -> u32 {
-    (SLOT_HEADER_BYTES + reserved_bytes as u32).next_multiple_of(SLOT_ALIGN_BYTES)
-}
-
-/// Names a slot for as long as it exists. Ids are consecutive in buffer order and wrap at 2^32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SlotId(u32);
-
-impl SlotId {
-    pub(super) fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-
-    fn previous(self) -> Self {
-        Self(self.0.wrapping_sub(1))
-    }
-
-    /// Whether this slot is `other` or newer. Slots that are there at once are less than half the
-    /// ids apart.
-    pub(super) fn is_at_or_behind(self, other: Self) -> bool {
-        self.0.wrapping_sub(other.0) < 1 << 31
-    }
-}
-
-/// Descriptor of a slot: a chunk, or padding.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    /// Where the slot starts, and the payload with it; a multiple of [`SLOT_ALIGN_BYTES`].
-    pub(super) offset: u32,
-    pub(super) chunk_id: ChunkId,
-    /// The sequence of the chunk; `None` makes the slot padding.
-    pub(super) sequence: Option<SequenceIndex>,
-    /// Room for payload; fixes the size of the slot.
-    pub(super) reserved_bytes: u16,
-    /// Bytes of fragments; at most `reserved_bytes`.
-    pub(super) payload_bytes: u16,
-    /// How many of them were delivered, evicted or found orphaned; at most `payload_bytes`.
-    pub(super) consumed_bytes: u16,
-    /// Packets whose first fragment is not consumed, as found when the chunk was stored.
-    pub(super) unread_packets: u16,
-    pub(super) flags: ChunkFlags,
-    /// Copied while its writer still worked on it: nothing behind it may be read yet.
-    pub(super) is_incomplete: bool,
-    /// The writer gave up a packet behind the last fragment.
-    pub(super) is_aborted: bool,
-    /// The chunk was the first of its sequence once, and the ids before it were looked at.
-    pub(super) is_gap_checked: bool,
-    /// The payload may be something else than what was counted when it was stored.
-    pub(super) is_altered: bool,
-}
-
-impl Slot {
-    fn padding(offset: u32, size_bytes: u32) -> Self {
-        // A remainder is smaller than the slot it remains of, so its payload fits into 16 bits.
-        let reserved_bytes = (size_bytes - SLOT_HEADER_BYTES) as u16;
-        debug_assert_eq!(slot_size_bytes(reserved_bytes), size_bytes);
-        Self {
-            offset,
-            chunk_id: ChunkId(0),
-            sequence: None,
-            reserved_bytes,
-            payload_bytes: 0,
-            consumed_bytes: 0,
-            unread_packets: 0,
-            flags: ChunkFlags::default(),
-            is_incomplete: false,
-            is_aborted: false,
-            is_gap_checked: false,
-            is_altered: false,
-        }
-    }
-
-    #[inline]
-    pub(super) fn size_bytes(&self) -> u32 {
-        slot_size_bytes(self.reserved_bytes)
-    }
-
-    #[inline]
-    pub(super) fn is_drained(&self) -> bool {
-        self.consumed_bytes == self.payload_bytes
-    }
-
-    /// Whether the descriptor alone says what evicting the chunk means: no packet crosses its
-    /// borders and its bytes are still those that were counted.
-    #[inline]
-    pub(super) fn is_self_contained(&self) -> bool {
-        const CROSSING: ChunkFlags =
-            ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
-        self.flags.difference(CROSSING) == self.flags && !self.is_altered
-    }
-}
+use super::slot::{Slot, SlotId};
+use super::slot_table::SlotTable;
 
 /// A fragment in the memory of the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +44,18 @@ impl Fragment {
     }
 }
 
+/// Whole packets of one chunk, back to back in the memory of the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    slot: SlotId,
+    start: u32,
+    len_bytes: u32,
+    /// How many packets there are; at least 1. Fragments without bytes are none.
+    pub(super) packets: u16,
+    /// The value of `consumed_bytes` that stands for all of them.
+    consumed_until_bytes: u16,
+}
+
 /// What the next unread bytes of a chunk are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unread {
@@ -157,6 +68,8 @@ pub(super) enum Unread {
 
 /// Zeroed memory that takes no page before it is written to.
 fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
+    #[cfg(test)]
+    memory_refusal::check()?;
     let memory = MmapMut::map_anon(size_bytes as usize)?;
     #[cfg(target_os = "linux")]
     {
@@ -171,75 +84,359 @@ fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
     Ok(memory)
 }
 
+/// Memory for a segment of a growing ring, every page of which is there: to be made by who can wait.
+///
+/// # Errors
+/// If the operating system refuses the address space.
+pub(super) fn map_segment(size_bytes: u32) -> std::io::Result<MmapMut> {
+    let memory = map_memory(size_bytes)?;
+    #[cfg(target_os = "linux")]
+    {
+        // A kernel that does not know this leaves the pages to who writes first.
+        let _ = memory.advise(memmap2::Advice::PopulateWrite);
+    }
+    Ok(memory)
+}
+
+/// Simulates exhausted memory.
+#[cfg(test)]
+pub(crate) mod memory_refusal {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static MAPPINGS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    /// Calls `work`; meanwhile, `mappings_left` mappings succeed on this thread.
+    pub(crate) fn after<R>(mappings_left: u32, work: impl FnOnce() -> R) -> R {
+        MAPPINGS_LEFT.set(mappings_left);
+        let result = work();
+        MAPPINGS_LEFT.set(u32::MAX);
+        result
+    }
+
+    pub(super) fn check() -> io::Result<()> {
+        let left = MAPPINGS_LEFT.get();
+        MAPPINGS_LEFT.set(left.saturating_sub(1));
+        if left == 0 {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(())
+    }
+}
+
 /// The memory and the table of its slots.
+///
+/// An offset names a byte of any segment: the upper bits are the index in `memory`, the lower ones the
+/// place in that segment.
 #[derive(Debug)]
 pub(super) struct Ring {
-    memory: MmapMut,
-    size_bytes: u32,
-    /// Offset at which the next chunk goes, if it fits before the end; at most `used_bytes`.
+    /// The memory of each segment; `None` for one that is not there now.
+    memory: Vec<Option<MmapMut>>,
+    /// All segments have this size. If there can be several, it is 2^`segment_shift`.
+    segment_bytes: u32,
+    /// 32 for a single segment: then the offset is the place in it.
+    segment_shift: u32,
+    /// At most so many segments are there at once; fewer than 2^(32 - `segment_shift`) or 1.
+    segments_max: usize,
+    /// The other segments, in the order in which the write cursor reaches them.
+    ahead: VecDeque<Segment>,
+    /// Memory for a segment that is not there yet.
+    spare: Option<MmapMut>,
+    /// Memory of segments that were removed, for somebody else to give back.
+    removed: Vec<MmapMut>,
+    /// The most memory that there was at once.
+    peak_bytes: u32,
+    /// Where the segment starts that the write cursor is in.
+    start_bytes: u32,
+    /// Offset at which the next chunk goes, if it fits before the end; at most `used_end_bytes`.
     write_bytes: u32,
-    /// Everything behind was never written; at most `size_bytes`.
-    used_bytes: u32,
+    /// Everything behind was never written; at most `segment_bytes` from `start_bytes`.
+    used_end_bytes: u32,
     slots: SlotTable,
 }
 
+/// A segment that the write cursor is not in.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start_bytes: u32,
+    /// Everything behind was never written.
+    used_end_bytes: u32,
+}
+
+impl Segment {
+    fn used_bytes(self) -> u32 {
+        self.used_end_bytes - self.start_bytes
+    }
+}
+
 impl Ring {
+    /// A ring of one segment.
+    ///
     /// # Errors
     /// If the operating system refuses the address space.
     pub(super) fn new(size_bytes: u32) -> std::io::Result<Self> {
+        Self::of_segments(size_bytes, u32::BITS, 1)
+    }
+
+    /// A ring that starts with one segment of 2^`segment_shift` bytes and can have `segments_max`.
+    ///
+    /// # Errors
+    /// If the operating system refuses the address space.
+    pub(super) fn growing(segment_shift: u32, segments_max: u32) -> std::io::Result<Self> {
+        Self::of_segments(1 << segment_shift, segment_shift, segments_max)
+    }
+
+    fn of_segments(
+        segment_bytes: u32,
+        segment_shift: u32,
+        segments_max: u32,
+    ) -> std::io::Result<Self> {
         Ok(Self {
-            memory: map_memory(size_bytes)?,
-            size_bytes,
+            memory: vec![Some(map_memory(segment_bytes)?)],
+            segment_bytes,
+            segment_shift,
+            segments_max: segments_max as usize,
+            ahead: VecDeque::with_capacity(segments_max as usize),
+            spare: None,
+            removed: Vec::new(),
+            peak_bytes: segment_bytes,
+            start_bytes: 0,
             write_bytes: 0,
-            used_bytes: 0,
-            slots: SlotTable::for_memory_of(size_bytes),
+            used_end_bytes: 0,
+            slots: SlotTable::for_memory_of(segment_bytes.saturating_mul(segments_max)),
         })
     }
 
-    /// A copy that touches no more memory than was ever used.
+    /// A copy that touches no more memory than was ever used. It does not grow.
     ///
     /// # Errors
     /// If the operating system refuses the address space.
     pub(super) fn try_clone(&self) -> std::io::Result<Self> {
-        let mut memory = map_memory(self.size_bytes)?;
-        let used = ..self.used_bytes as usize;
-        memory[used].copy_from_slice(&self.memory[used]);
+        let mut memory = Vec::new();
+        for segment in &self.memory {
+            let Some(segment) = segment else {
+                memory.push(None);
+                continue;
+            };
+            let start_bytes = (memory.len() as u32) << (self.segment_shift % u32::BITS);
+            let used = ..self.used_bytes_from(start_bytes) as usize;
+            let mut copy = map_memory(self.segment_bytes)?;
+            copy[used].copy_from_slice(&segment[used]);
+            memory.push(Some(copy));
+        }
         Ok(Self {
             memory,
+            ahead: self.ahead.clone(),
+            spare: None,
+            removed: Vec::new(),
             slots: self.slots.clone(),
             ..*self
         })
     }
 
+    /// How much of the segment that starts there was ever written to.
+    fn used_bytes_from(&self, start_bytes: u32) -> u32 {
+        let current = Segment {
+            start_bytes: self.start_bytes,
+            used_end_bytes: self.used_end_bytes,
+        };
+        let mut segments = self.ahead.iter().copied().chain([current]);
+        let segment = segments.find(|segment| segment.start_bytes == start_bytes);
+        segment.map_or(0, Segment::used_bytes)
+    }
+
+    /// The memory of all segments.
     pub(super) fn size_bytes(&self) -> u32 {
-        self.size_bytes
+        self.segment_bytes * (self.ahead.len() as u32 + 1)
+    }
+
+    /// The most memory that there was at once.
+    pub(super) fn peak_bytes(&self) -> u32 {
+        self.peak_bytes
+    }
+
+    /// The memory of as many segments as there can be.
+    pub(super) fn capacity_bytes(&self) -> u32 {
+        self.segment_bytes * self.segments_max as u32
+    }
+
+    /// No chunk takes more.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        self.segment_bytes
     }
 
     pub(super) fn used_bytes(&self) -> u32 {
-        self.used_bytes
+        let ahead = self.ahead.iter().copied().map(Segment::used_bytes);
+        self.used_end_bytes - self.start_bytes + ahead.sum::<u32>()
     }
 
-    /// Bytes from the write cursor to the end of the memory.
+    /// Bytes from the write cursor to the end of its segment.
+    #[inline]
     pub(super) fn tail_bytes(&self) -> u32 {
-        self.size_bytes - self.write_bytes
+        self.segment_bytes - (self.write_bytes - self.start_bytes)
     }
 
-    /// Bytes from the write cursor to the slot at `offset`, behind the end of the memory if need be.
+    /// How much can be written before the slot at `offset` is overwritten. A ring that can grow does
+    /// so before.
     pub(super) fn bytes_ahead(&self, offset: u32) -> u32 {
-        match offset.checked_sub(self.write_bytes) {
-            Some(bytes) => bytes,
-            None => self.tail_bytes() + offset,
+        if offset >= self.write_bytes && offset < self.used_end_bytes {
+            return offset - self.write_bytes;
         }
+        let growth_bytes = self.capacity_bytes() - self.size_bytes();
+        let contains =
+            |segment: &Segment| offset >= segment.start_bytes && offset < segment.used_end_bytes;
+        let (full_segments, start_bytes) = match self.ahead.iter().position(contains) {
+            Some(position) => (position, self.ahead[position].start_bytes),
+            None => (self.ahead.len(), self.start_bytes),
+        };
+        let between_bytes = full_segments as u32 * self.segment_bytes;
+        self.tail_bytes() + growth_bytes + between_bytes + (offset - start_bytes)
+    }
+
+    /// Whether there can be another segment.
+    pub(super) fn can_grow(&self) -> bool {
+        self.ahead.len() + 1 < self.segments_max
+    }
+
+    /// Makes the present segments all that there can be.
+    pub(super) fn stop_growing(&mut self) {
+        self.segments_max = self.ahead.len() + 1;
+    }
+
+    /// Takes over what another ring came to, the place of which this one takes.
+    pub(super) fn note_peak(&mut self, peak_bytes: u64) {
+        self.peak_bytes = self.peak_bytes.max(peak_bytes as u32);
+    }
+
+    /// Whether it can grow and has no memory ready for that.
+    pub(super) fn wants_spare(&self) -> bool {
+        self.spare.is_none() && self.can_grow()
+    }
+
+    /// Takes memory for the next segment, made by [`map_segment`].
+    pub(super) fn add_spare(&mut self, memory: MmapMut) {
+        self.spare = Some(memory);
+    }
+
+    /// Puts a fresh segment right ahead of the write cursor's. Returns whether there was memory.
+    pub(super) fn grow(&mut self) -> bool {
+        let memory = match self.spare.take() {
+            Some(memory) => memory,
+            None => match map_memory(self.segment_bytes) {
+                Ok(memory) => memory,
+                Err(_) => {
+                    self.stop_growing();
+                    return false;
+                }
+            },
+        };
+        let free = self.memory.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.memory.len());
+        match self.memory.get_mut(index) {
+            Some(place) => *place = Some(memory),
+            None => self.memory.push(Some(memory)),
+        }
+        let start_bytes = (index as u32) << self.segment_shift;
+        self.ahead.push_front(Segment {
+            start_bytes,
+            used_end_bytes: start_bytes,
+        });
+        self.peak_bytes = self.peak_bytes.max(self.size_bytes());
+        true
+    }
+
+    /// The slots of the segment at `position` ahead of the write cursor's: from the oldest slot on, as
+    /// no slot may be ahead in the write cursor's own segment. Returns its first slot and the one
+    /// behind its last one.
+    pub(super) fn slots_of_segment_ahead(&self, position: usize) -> Option<(SlotId, SlotId)> {
+        let mut id = self.slots.first();
+        let mut first = id;
+        for segment in self
+            .ahead
+            .range(..=position.min(self.ahead.len().checked_sub(1)?))
+        {
+            first = id;
+            while id != self.slots.end()
+                && (segment.start_bytes..segment.used_end_bytes).contains(&self.slot(id).offset)
+            {
+                id = id.next();
+            }
+        }
+        Some((first, id))
+    }
+
+    /// How many segments there are besides the one that the write cursor is in.
+    pub(super) fn segments_ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// Removes the next segment, the slots of which were given up.
+    pub(super) fn remove_segment_ahead(&mut self) {
+        if let Some(segment) = self.ahead.pop_front() {
+            let index = self.index_of(segment.start_bytes);
+            self.removed.extend(self.memory[index].take());
+        }
+    }
+
+    /// The memory of segments that were removed.
+    pub(super) fn take_removed(&mut self) -> Vec<MmapMut> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Gives up the oldest slot, which must be padding, for good.
+    pub(super) fn drop_slot(&mut self) {
+        let slot = self.slots.pop_front();
+        debug_assert!(slot.sequence.is_none());
+    }
+
+    #[inline]
+    fn index_of(&self, offset: u32) -> usize {
+        (u64::from(offset) >> self.segment_shift) as usize
+    }
+
+    /// `len_bytes` of a segment from `offset` on.
+    #[inline]
+    fn bytes_at(&self, offset: u32, len_bytes: u32) -> &[u8] {
+        let memory = self.memory[self.index_of(offset)].as_deref();
+        let start = (offset & self.place_mask()) as usize;
+        &memory.unwrap_or_default()[start..start + len_bytes as usize]
+    }
+
+    #[inline]
+    fn bytes_at_mut(&mut self, offset: u32, len_bytes: usize) -> &mut [u8] {
+        let start = (offset & self.place_mask()) as usize;
+        let index = self.index_of(offset);
+        let memory = self.memory[index].as_deref_mut();
+        &mut memory.unwrap_or_default()[start..start + len_bytes]
+    }
+
+    /// The bits of an offset that are the place in its segment.
+    #[inline]
+    fn place_mask(&self) -> u32 {
+        ((1_u64 << self.segment_shift) - 1) as u32
     }
 
     /// The oldest slot; equal to [`Ring::end`] if there is none.
     pub(super) fn first(&self) -> SlotId {
-        self.slots.first
+        self.slots.first()
+    }
+
+    /// The oldest slot that holds a chunk; equal to [`Ring::end`] if there is none.
+    pub(super) fn first_held(&mut self) -> SlotId {
+        self.slots.first_held()
+    }
+
+    /// No slot before this one holds a chunk.
+    #[cfg(test)]
+    pub(super) fn held_from(&self) -> SlotId {
+        self.slots.held_from()
     }
 
     /// The id that the next slot will get.
     pub(super) fn end(&self) -> SlotId {
-        self.slots.end
+        self.slots.end()
     }
 
     #[inline]
@@ -256,7 +453,7 @@ impl Ring {
     /// slots between were covered.
     #[inline]
     pub(super) fn slot_ahead(&self, covered_bytes: u32) -> Option<SlotId> {
-        (self.write_bytes + covered_bytes < self.used_bytes).then_some(self.slots.first)
+        (self.write_bytes + covered_bytes < self.used_end_bytes).then_some(self.slots.first())
     }
 
     /// Gives up the oldest slot, which must be padding, to a chunk that takes `size_bytes` from its
@@ -284,10 +481,19 @@ impl Ring {
         self.slots.push_back(slot);
     }
 
-    /// Takes the write cursor back to the start; no slot may be ahead of it.
+    /// Takes the write cursor to the start of the next segment, or of the only one; no slot may be
+    /// ahead of it in its own.
     pub(super) fn wrap(&mut self) {
         debug_assert_eq!(self.slot_ahead(0), None);
-        self.write_bytes = 0;
+        if let Some(next) = self.ahead.pop_front() {
+            self.ahead.push_back(Segment {
+                start_bytes: self.start_bytes,
+                used_end_bytes: self.used_end_bytes,
+            });
+            self.start_bytes = next.start_bytes;
+            self.used_end_bytes = next.used_end_bytes;
+        }
+        self.write_bytes = self.start_bytes;
     }
 
     /// Stores a chunk at the write cursor, where no slot may be in its way. The descriptor's
@@ -296,9 +502,9 @@ impl Ring {
     pub(super) fn push(&mut self, mut slot: Slot, payload: &[u8]) -> SlotId {
         slot.offset = self.write_bytes;
         self.write_bytes += slot.size_bytes();
-        self.used_bytes = self.used_bytes.max(self.write_bytes);
-        let start = slot.offset as usize;
-        self.memory[start..start + payload.len()].copy_from_slice(payload);
+        self.used_end_bytes = self.used_end_bytes.max(self.write_bytes);
+        self.bytes_at_mut(slot.offset, payload.len())
+            .copy_from_slice(payload);
         self.slots.push_back(slot)
     }
 
@@ -313,8 +519,12 @@ impl Ring {
     /// The fragments of a chunk, consumed or not.
     #[inline]
     pub(super) fn payload_mut(&mut self, id: SlotId) -> &mut [u8] {
-        let slot = self.slots.get(id);
-        &mut self.memory[slot.offset as usize..][..usize::from(slot.payload_bytes)]
+        let Slot {
+            offset,
+            payload_bytes,
+            ..
+        } = *self.slots.get(id);
+        self.bytes_at_mut(offset, usize::from(payload_bytes))
     }
 
     /// Pulls memory into the cache that a reader who has got to `fragment` will get to soon.
@@ -326,10 +536,12 @@ impl Ring {
     pub(super) fn warm_up_behind(&self, fragment: &Fragment) {
         const DISTANCE_BYTES: usize = 2048;
         const CACHE_LINE_BYTES: usize = 64;
-        let start = fragment.start as usize + DISTANCE_BYTES;
-        let end =
-            (start + fragment.len_bytes as usize + CACHE_LINE_BYTES).min(self.used_bytes as usize);
-        if let Some(soon) = self.memory.get(start..end) {
+        let Some(Some(memory)) = self.memory.get(self.index_of(fragment.start)) else {
+            return;
+        };
+        let start = (fragment.start & self.place_mask()) as usize + DISTANCE_BYTES;
+        let end = start + fragment.len_bytes as usize + CACHE_LINE_BYTES;
+        if let Some(soon) = memory.get(start..end) {
             let lines = soon.iter().step_by(CACHE_LINE_BYTES);
             std::hint::black_box(lines.fold(0, |seen, byte| seen | byte));
         }
@@ -338,20 +550,21 @@ impl Ring {
     /// The bytes of a fragment.
     #[inline]
     pub(super) fn bytes(&self, fragment: &Fragment) -> &[u8] {
-        &self.memory[fragment.start as usize..][..fragment.len_bytes as usize]
+        self.bytes_at(fragment.start, fragment.len_bytes)
     }
 
     /// The memory behind everything that was ever written.
     #[cfg(test)]
     pub(super) fn unused_memory(&self) -> &[u8] {
-        &self.memory[self.used_bytes as usize..]
+        let used_bytes = self.used_bytes();
+        self.bytes_at(used_bytes, self.segment_bytes - used_bytes)
     }
 
     /// What the reader of a chunk would meet next.
     #[inline]
     pub(super) fn next_unread(&self, id: SlotId) -> Unread {
         let slot = self.slots.get(id);
-        let payload = &self.memory[slot.offset as usize..][..usize::from(slot.payload_bytes)];
+        let payload = self.bytes_at(slot.offset, u32::from(slot.payload_bytes));
         match fragment::token_at(payload, usize::from(slot.consumed_bytes)) {
             Token::Fragment { start, end } => Unread::Fragment(Fragment {
                 slot: id,
@@ -364,6 +577,51 @@ impl Ring {
             Token::End => Unread::Nothing,
             Token::Aborted | Token::Malformed => Unread::Corrupted,
         }
+    }
+
+    /// The packets that a chunk holds whole, from its next unread fragment on. `None` if there are
+    /// none, or if only a look at each fragment tells: at the end of an earlier packet, or in a
+    /// chunk that a patch has changed.
+    #[inline]
+    pub(super) fn next_run(&self, id: SlotId) -> Option<Run> {
+        let slot = self.slots.get(id);
+        let is_end_of_earlier =
+            slot.consumed_bytes == 0 && slot.flags.contains(ChunkFlags::FIRST_PACKET_CONTINUES);
+        if slot.is_altered || is_end_of_earlier {
+            return None;
+        }
+        // The begin of a packet that goes on elsewhere counts as one that is unread here.
+        let (end_bytes, begun_packets) = if slot.flags.contains(ChunkFlags::LAST_PACKET_CONTINUES) {
+            (slot.last_fragment_bytes, 1)
+        } else {
+            (slot.payload_bytes, 0)
+        };
+        if end_bytes <= slot.consumed_bytes || slot.unread_packets <= begun_packets {
+            return None;
+        }
+        Some(Run {
+            slot: id,
+            start: slot.offset + u32::from(slot.consumed_bytes),
+            len_bytes: u32::from(end_bytes - slot.consumed_bytes),
+            packets: slot.unread_packets - begun_packets,
+            consumed_until_bytes: end_bytes,
+        })
+    }
+
+    /// The bytes of a run: fragments with their sizes, back to back.
+    #[inline]
+    pub(super) fn run_bytes(&self, run: &Run) -> &[u8] {
+        self.bytes_at(run.start, run.len_bytes)
+    }
+
+    /// Marks a run as consumed, which must be the next one of its chunk. Returns the size of the
+    /// slot if nothing unread is left in it.
+    #[inline]
+    pub(super) fn consume_run(&mut self, run: &Run) -> Option<u32> {
+        let slot = self.slots.get_mut(run.slot);
+        slot.consumed_bytes = run.consumed_until_bytes;
+        slot.unread_packets -= run.packets;
+        slot.is_drained().then(|| slot.size_bytes())
     }
 
     /// Marks a fragment as consumed, which must be the next unread one of its chunk. Returns the
@@ -386,150 +644,4 @@ pub(super) enum Covered {
     Whole { missing_bytes: u32 },
     /// The slot was larger; this much of its end is padding now.
     Part { rest_bytes: u32 },
-}
-
-/// A double-ended queue of slots in which an id leads straight to its slot.
-///
-/// `slots.len()` is zero or a power of two, so that ids and places wrap together. It grows with the
-/// number of slots, into capacity that is there from the start: the allocator maps so much memory
-/// without touching it.
-struct SlotTable {
-    slots: Vec<Slot>,
-    first: SlotId,
-    /// Behind the last one.
-    end: SlotId,
-}
-
-impl fmt::Debug for SlotTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} slots", self.len())
-    }
-}
-
-impl Clone for SlotTable {
-    /// Without the capacity: a clone takes no chunks.
-    fn clone(&self) -> Self {
-        Self {
-            slots: self.slots.clone(),
-            ..*self
-        }
-    }
-}
-
-impl SlotTable {
-    /// An empty table for the slots of so much memory. It allocates later on only if slots are
-    /// smaller, on average, than those of any sensible writer.
-    fn for_memory_of(size_bytes: u32) -> Self {
-        const SLOT_BYTES_MEAN_MIN: usize = 64;
-        let slots_max = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
-        let mut slots = Vec::new();
-        // Where the memory is refused, the table takes it bit by bit.
-        let _ = slots.try_reserve_exact(slots_max);
-        Self {
-            slots,
-            first: SlotId(0),
-            end: SlotId(0),
-        }
-    }
-
-    #[inline]
-    fn place(&self, id: SlotId) -> usize {
-        id.0 as usize & (self.slots.len() - 1)
-    }
-
-    #[inline]
-    fn get(&self, id: SlotId) -> &Slot {
-        &self.slots[self.place(id)]
-    }
-
-    #[inline]
-    fn get_mut(&mut self, id: SlotId) -> &mut Slot {
-        let place = self.place(id);
-        &mut self.slots[place]
-    }
-
-    fn len(&self) -> usize {
-        self.end.0.wrapping_sub(self.first.0) as usize
-    }
-
-    #[inline]
-    fn push_back(&mut self, slot: Slot) -> SlotId {
-        if self.len() == self.slots.len() {
-            self.grow();
-        }
-        let id = self.end;
-        self.end = id.next();
-        *self.get_mut(id) = slot;
-        id
-    }
-
-    fn push_front(&mut self, slot: Slot) {
-        if self.len() == self.slots.len() {
-            self.grow();
-        }
-        self.first = self.first.previous();
-        *self.get_mut(self.first) = slot;
-    }
-
-    #[inline]
-    fn pop_front(&mut self) -> Slot {
-        debug_assert_ne!(self.first, self.end);
-        let slot = *self.get(self.first);
-        self.first = self.first.next();
-        slot
-    }
-
-    /// Doubles the table. Ends for good once the table holds as many slots as the memory has.
-    #[cold]
-    fn grow(&mut self) {
-        const SLOTS_MIN: usize = 64;
-        let former_len = self.slots.len();
-        let len = (2 * former_len).max(SLOTS_MIN);
-        self.slots.resize(len, Slot::padding(0, SLOT_HEADER_BYTES));
-        // A slot stays, or moves up by the former length: never to where another one still is.
-        let mut id = self.first;
-        while id != self.end {
-            let former_place = id.0 as usize & (former_len - 1);
-            self.slots[id.0 as usize & (len - 1)] = self.slots[former_place];
-            id = id.next();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_take_a_header_and_are_aligned() {
-        assert_eq!(slot_size_bytes(0), 16);
-        assert_eq!(slot_size_bytes(1), 32);
-        assert_eq!(slot_size_bytes(16), 32);
-        assert_eq!(slot_size_bytes(u16::MAX), 65552);
-    }
-
-    #[test]
-    fn descriptors_stay_small() {
-        assert!(size_of::<Slot>() <= 32);
-    }
-
-    #[test]
-    fn ids_lead_to_their_slots_while_the_table_grows_and_ids_wrap() {
-        let near_wrap = SlotId(u32::MAX - 100);
-        let mut table = SlotTable {
-            slots: Vec::new(),
-            first: near_wrap,
-            end: near_wrap,
-        };
-        let mut ids = Vec::new();
-        for offset in 0..300 {
-            ids.push((table.push_back(Slot::padding(offset * 16, 16)), offset * 16));
-            if offset % 3 == 0 {
-                assert_eq!(table.pop_front().offset, ids.remove(0).1);
-            }
-            for &(id, offset) in &ids {
-                assert_eq!(table.get(id).offset, offset);
-            }
-        }
-    }
 }

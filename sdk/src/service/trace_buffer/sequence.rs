@@ -1,4 +1,9 @@
 //! One sequence: its chunks in the order of their ids, what precedes them, and its losses.
+//!
+//! Each loss is reported once, with the first packet behind it. Perfetto's own buffer has four defects here:
+//! it does not report gaps that are crossed inside one read, an old gap can destroy a good packet, a read
+//! that is resumed reports a gap again, and aborts and overwrites can be reported before their place. Where a
+//! conformance scenario records such a defect, an `ideal` twin of the same name takes its place.
 
 use std::num::NonZeroU32;
 
@@ -289,7 +294,7 @@ impl Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::trace_buffer::ring::SlotId;
+    use crate::service::trace_buffer::slot::SlotId;
 
     fn sequence(ids: &[u32]) -> Sequence {
         let mut sequence = Sequence::default();

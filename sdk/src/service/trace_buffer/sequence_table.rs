@@ -218,7 +218,7 @@ impl IndexMut<SequenceIndex> for SequenceTable {
 mod tests {
     use super::*;
     use crate::ids::{ChunkId, ProducerId, WriterId};
-    use crate::service::trace_buffer::ring::SlotId;
+    use crate::service::trace_buffer::slot::SlotId;
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
         let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));

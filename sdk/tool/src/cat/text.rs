@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use protozero::{Decoder, Value};
+use protozero::{Decoder, Value, split_varint};
 
 use crate::schema::{FieldType, Kind, MessageId, Schema, UNKNOWN};
 
@@ -170,16 +170,9 @@ fn take_packed<'p>(kind: Kind, packed: &mut &'p [u8]) -> Option<Value<'p>> {
             Some(Value::Fixed32(u32::from_le_bytes(*value)))
         }
         _ => {
-            let mut value = 0;
-            for shift in (0..64).step_by(7) {
-                let (byte, rest) = packed.split_first()?;
-                *packed = rest;
-                value |= u64::from(byte & 0x7f) << shift;
-                if *byte < 0x80 {
-                    return Some(Value::Varint(value));
-                }
-            }
-            None
+            let (value, rest) = split_varint(packed)?;
+            *packed = rest;
+            Some(Value::Varint(value))
         }
     }
 }
@@ -318,12 +311,7 @@ mod tests {
         while deep.len() < 4000 {
             let mut outer = Vec::new();
             outer.push(0x0a);
-            let mut len = deep.len();
-            while len >= 0x80 {
-                outer.push(len as u8 | 0x80);
-                len >>= 7;
-            }
-            outer.push(len as u8);
+            protozero::append_varint(deep.len() as u64, &mut outer);
             outer.append(&mut deep);
             deep = outer;
         }

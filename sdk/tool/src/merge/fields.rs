@@ -1,6 +1,6 @@
 //! Copies of encoded messages with other values in them.
 
-use protozero::{DecodeError, Decoder, Field, Value};
+use protozero::{DecodeError, Decoder, Field, Value, append_varint, split_varint};
 
 /// Copies a message to the end of `out`. `replace` may write something else in place of a field, or
 /// nothing; it returns whether it did.
@@ -24,9 +24,9 @@ pub(super) fn copy_fields(
 }
 
 /// Appends a varint field.
-pub(super) fn append_varint(number: u32, value: u64, out: &mut Vec<u8>) {
-    append_raw_varint(u64::from(number) << 3, out);
-    append_raw_varint(value, out);
+pub(super) fn append_varint_field(number: u32, value: u64, out: &mut Vec<u8>) {
+    append_varint(u64::from(number) << 3, out);
+    append_varint(value, out);
 }
 
 /// Appends a nested message, which `write` puts together.
@@ -37,8 +37,8 @@ pub(super) fn append_message(
 ) -> Result<(), DecodeError> {
     let mut nested = Vec::new();
     write(&mut nested)?;
-    append_raw_varint(u64::from(number) << 3 | 2, out);
-    append_raw_varint(nested.len() as u64, out);
+    append_varint(u64::from(number) << 3 | 2, out);
+    append_varint(nested.len() as u64, out);
     out.append(&mut nested);
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(super) fn append_mapped(
     out: &mut Vec<u8>,
     map: impl Fn(u64) -> u64,
 ) -> Result<(), DecodeError> {
-    let mut append = |value| append_varint(field.number, map(value), out);
+    let mut append = |value| append_varint_field(field.number, map(value), out);
     match field.value {
         Value::Varint(value) => append(value),
         Value::Bytes(mut packed) => {
@@ -57,7 +57,9 @@ pub(super) fn append_mapped(
                 let malformed = DecodeError::MalformedPacked {
                     field: field.number,
                 };
-                append(take_varint(&mut packed).ok_or(malformed)?);
+                let (value, rest) = split_varint(packed).ok_or(malformed)?;
+                append(value);
+                packed = rest;
             }
         }
         Value::Fixed32(_) | Value::Fixed64(_) => {
@@ -67,25 +69,4 @@ pub(super) fn append_mapped(
         }
     }
     Ok(())
-}
-
-fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if *byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn append_raw_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use protozero::{DecodeError, Field, Value};
 use tracezero::protos::TracingServiceEventDecoder;
 
-use super::fields::{append_mapped, append_message, append_varint, copy_fields};
+use super::fields::{append_mapped, append_message, append_varint_field, copy_fields};
 
 /// Fields of a `TracePacket`.
 mod packet {
@@ -119,7 +119,7 @@ impl Rewriter {
             match (field.number, field.value) {
                 (packet::SEQUENCE_ID, Value::Varint(id)) if !renumbering.is_first => {
                     let id = merged_id(id as u32, sequences, ids);
-                    append_varint(packet::SEQUENCE_ID, id.into(), out);
+                    append_varint_field(packet::SEQUENCE_ID, id.into(), out);
                 }
                 (packet::SERVICE_EVENT, Value::Bytes(event)) => {
                     is_kept &= !is_of_one_file(TracingServiceEventDecoder::new(event))?;
@@ -223,7 +223,7 @@ fn copy_accounts(
                 else {
                     return Ok(false);
                 };
-                append_varint(ACCOUNT_SEQUENCE_ID, merged_id(id as u32).into(), out);
+                append_varint_field(ACCOUNT_SEQUENCE_ID, merged_id(id as u32).into(), out);
                 Ok(true)
             })
         })?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use tracezero::CounterValue;
+use tracezero::reader::RecordingEnd;
 
 use super::Report;
 use super::text::unit;
@@ -19,6 +20,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         "events": summary.events,
         "sequences": summary.sequences.count(),
         "damaged_places": report.damages,
+        "early_ends": early_ends(report),
         "unfinished_spans": report.open_spans(),
         "unmatched_ends": summary.slices.unmatched_ends,
         "ends_before_begins": summary.slices.backwards,
@@ -36,6 +38,21 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     });
     serde_json::to_writer_pretty(&mut *out, &value)?;
     writeln!(out)
+}
+
+/// Recordings that did not come to their end.
+fn early_ends(report: &Report<'_>) -> Vec<Value> {
+    let ends = report.summary.early_ends.iter();
+    ends.map(|end| {
+        let (why, after_ns) = match end {
+            RecordingEnd::FileFull { after_ns } => ("file_full", after_ns),
+            RecordingEnd::WriteFailed { after_ns } => ("write_failed", after_ns),
+            RecordingEnd::CutOff { after_ns } => ("cut_off", after_ns),
+            _ => ("unknown", &0),
+        };
+        json!({ "why": why, "after_ns": after_ns, "text": end.to_string() })
+    })
+    .collect()
 }
 
 fn tracks(report: &Report<'_>) -> Vec<Value> {

@@ -9,7 +9,7 @@ use tracezero::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
 use tracezero::reader::Loss;
 
 /// Fields of an account that count lost packets, with what became of them.
-const LOST: [(u32, &str); 8] = [
+const LOST: [(u32, &str); 9] = [
     (9, "dropped"),
     (10, "overwritten"),
     (11, "discarded"),
@@ -18,6 +18,7 @@ const LOST: [(u32, &str); 8] = [
     (14, "corrupted"),
     (15, "invalid"),
     (16, "file full"),
+    (17, "not written"),
 ];
 
 /// Sequences with losses that are told apart.

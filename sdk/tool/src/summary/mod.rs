@@ -15,8 +15,8 @@ use clap::ValueEnum;
 use tracezero::CounterValue;
 use tracezero::protos::TracePacket;
 use tracezero::reader::{
-    EventHead, EventKind, InTimeOrder, OtherPacket, Record, Skipped, Slice, SliceCounts, Slices,
-    TraceReader, TrackId, TrackTable,
+    EventHead, EventKind, InTimeOrder, OtherPacket, Record, RecordingEnd, Skipped, Slice,
+    SliceCounts, Slices, TraceReader, TrackId, TrackTable,
 };
 
 use self::losses::Losses;
@@ -108,6 +108,8 @@ struct Summary {
     /// Packets that cannot be understood, by what is the matter with them.
     skipped: BTreeMap<String, u64>,
     slices: SliceCounts,
+    /// How recordings ended, but for those that are whole.
+    early_ends: Vec<RecordingEnd>,
     late_events: u64,
     forgotten_sequences: u64,
 }
@@ -191,6 +193,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     damages.require_packets(summary.packets)?;
     summary.bytes = reader.offset();
     summary.slices = slices.counts();
+    let is_early = |end: &RecordingEnd| *end != RecordingEnd::Whole;
+    summary.early_ends = reader.recording_ends().filter(is_early).collect();
     summary.late_events = order.late();
     summary.forgotten_sequences = reader.forgotten_sequences();
 

@@ -67,6 +67,9 @@ fn print_head(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         0 => Ok(()),
         open => writeln!(out, "open       {}, see below", plural(open, "span")),
     }?;
+    for end in &summary.early_ends {
+        writeln!(out, "end        {end}")?;
+    }
     if report.damages > 0 {
         writeln!(out, "damaged    {}", plural(report.damages, "place"))?;
     }

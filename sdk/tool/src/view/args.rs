@@ -17,7 +17,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use super::columns::{write_varint, zigzag};
+use protozero::append_varint;
+
+use super::columns::zigzag;
 use super::strings::StringId;
 
 /// All sets together. Those for which there is no room are left out.
@@ -94,7 +96,7 @@ impl ArgsWriter {
     }
 
     fn varint(&mut self, value: u64) {
-        write_varint(&mut self.bytes, value).expect("writing to memory does not fail");
+        append_varint(value, &mut self.bytes);
     }
 }
 

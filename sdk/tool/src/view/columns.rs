@@ -2,21 +2,13 @@
 
 use std::io::{self, Write};
 
+use protozero::{MAX_VARINT_BYTES, encode_varint};
+
 /// A number in 1 to 10 bytes.
 pub(crate) fn write_varint(out: &mut impl Write, value: u64) -> io::Result<()> {
-    let mut bytes = [0_u8; 10];
-    let mut length = 0;
-    let mut rest = value;
-    loop {
-        let low = (rest & 0x7f) as u8;
-        rest >>= 7;
-        if rest == 0 {
-            bytes[length] = low;
-            return out.write_all(&bytes[..=length]);
-        }
-        bytes[length] = low | 0x80;
-        length += 1;
-    }
+    let mut bytes = [0; MAX_VARINT_BYTES];
+    let length = encode_varint(value, &mut bytes);
+    out.write_all(&bytes[..length])
 }
 
 /// Small numbers of both signs are small: 0, -1, 1, -2 become 0, 1, 2, 3.

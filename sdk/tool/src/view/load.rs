@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use tracezero::CounterValue;
 use tracezero::reader::{
-    Event, EventKind, NameId, NameTable, ReadError, Record, TraceReader, TrackId,
+    Event, EventKind, NameId, NameTable, ReadError, Record, RecordingEnd, TraceReader, TrackId,
 };
 
 use crate::packets::DamageLog;
@@ -98,6 +98,12 @@ impl Loader {
                 Record::Skipped(skipped) => self.skip(skipped.reason.to_string()),
                 _ => {}
             }
+        }
+        for end in reader
+            .recording_ends()
+            .filter(|end| *end != RecordingEnd::Whole)
+        {
+            self.timeline.notes.push(end.to_string());
         }
         self.timeline.file_bytes = reader.offset();
         self.timeline.packets = reader.packets();
@@ -369,6 +375,22 @@ mod tests {
         let timeline = Timeline::new("t".to_owned(), 0, 1000);
         let mut damages = DamageLog::new(Path::new("t"));
         Loader::new(timeline, window).load(trace, &mut damages)
+    }
+
+    #[test]
+    fn page_notes_that_a_recording_was_cut_off() {
+        let session = tracezero::InMemorySession::start().unwrap();
+        let whole = session.finish().0;
+        assert_eq!(load(&whole, None).unwrap().notes, [""; 0]);
+        // The last packet is the end of the recording.
+        let mut fields = protozero::Decoder::new(&whole).fields();
+        let mut starts = vec![0];
+        while fields.next().is_some() {
+            starts.push(fields.offset());
+        }
+        let cut = &whole[..starts[starts.len() - 2]];
+        let notes = load(cut, None).unwrap().notes;
+        assert_eq!(notes, ["recording was cut off after 0.00 s"]);
     }
 
     #[test]

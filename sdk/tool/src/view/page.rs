@@ -1,6 +1,9 @@
 //! The page: markup, style, script and data in one file that needs nothing else.
 //!
 //! What comes from a trace is in the data alone, whose letters end no element; the title is escaped.
+//!
+//! The content security policy in `page/page.html` lets a page ask no network for anything. Scripts show
+//! names as text. `sdk/tool/tests/browser/` checks both.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};

@@ -15,3 +15,4 @@ mod process; // the tool as a process
 mod summary; // a trace in tables
 mod traces; // what it is tried on
 mod view; // a page to look at
+mod whole; // recordings that were cut off

@@ -1,15 +1,19 @@
 //! Judges trace files:
-//! `judge [--extensions SCHEMA]... [--config NUMBER SCHEMA MESSAGE]... [--open-spans] [--after-loss] TRACE...`
+//! `judge [--extensions SCHEMA]... [--config NUMBER SCHEMA MESSAGE]... [--open-spans] [--after-loss]
+//! [--tool TRACEZERO] [--report OUTPUT] TRACE...`
 //!
 //! `--config` says what a field of data sources' configurations is.
 //! `--open-spans` lets spans without an end pass, as a snapshot has them, and `--after-loss` packets
 //! that need what was lost, as a ring has them.
+//! `--tool` is the command `tracezero`, which has to count what the judge does, and `--report` the
+//! output of a program that has printed the report of its session, which has to say the same.
 
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
-use judge::{ExtraSchema, Options, judge_with};
+use judge::{Counts, ExtraSchema, Options, Tool, disagreements, judge_with};
 
 /// Problems of one trace that are shown: one mistake often makes thousands.
 const SHOWN_MAX: usize = 20;
@@ -17,6 +21,7 @@ const SHOWN_MAX: usize = 20;
 fn main() -> ExitCode {
     let mut extra = ExtraSchema::new();
     let mut options = Options::default();
+    let mut others = Others::default();
     let mut files = Vec::new();
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -33,6 +38,16 @@ fn main() -> ExitCode {
                 let number = number.parse().expect("a field number");
                 extra = extra.config_field(number, schema, &message);
             }
+            "--tool" => {
+                let binary = arguments.next().expect("a command after --tool");
+                others.tool = Some(Tool::new(binary));
+            }
+            "--report" => {
+                let output = arguments.next().expect("a file after --report");
+                let text = fs::read_to_string(&output);
+                let text = text.unwrap_or_else(|error| panic!("{output}: {error}"));
+                others.printed_report = Some(text);
+            }
             _ => files.push(argument),
         }
     }
@@ -41,12 +56,19 @@ fn main() -> ExitCode {
     for file in files {
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
         match judge_with(&bytes, &extra, options) {
-            Ok(verdict) => println!(
-                "{file}: {} packets, {} events, {} custom messages",
-                verdict.packets.len(),
-                verdict.events.len(),
-                verdict.custom.len()
-            ),
+            Ok(verdict) => {
+                println!(
+                    "{file}: {} packets, {} events, {} custom messages",
+                    verdict.packets.len(),
+                    verdict.events.len(),
+                    verdict.custom.len()
+                );
+                let counts = Counts::of_verdict(&verdict, &bytes);
+                for difference in others.differences(&counts, file.as_ref()) {
+                    eprintln!("{file}: {difference}");
+                    code = ExitCode::FAILURE;
+                }
+            }
             Err(problems) => {
                 eprintln!("{file}: {} problems", problems.len());
                 for problem in problems.iter().take(SHOWN_MAX) {
@@ -57,4 +79,33 @@ fn main() -> ExitCode {
         }
     }
     code
+}
+
+/// Who else counts what is in a trace.
+#[derive(Default)]
+struct Others {
+    tool: Option<Tool>,
+    printed_report: Option<String>,
+}
+
+impl Others {
+    /// A line for each count that is not the judge's.
+    fn differences(&self, judge: &Counts, file: &Path) -> Vec<String> {
+        let mut differences = Vec::new();
+        if let Some(tool) = &self.tool {
+            let said = tool.counts(file, judge.extra_values.unwrap_or(0));
+            let said = said.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let said = said.iter();
+            differences.extend(said.flat_map(|(who, said)| disagreements(judge, who, said)));
+        }
+        if let Some(printed) = &self.printed_report {
+            match Counts::of_printed_report(printed, file) {
+                Some(report) => {
+                    differences.extend(disagreements(judge, "the report", &report));
+                }
+                None => differences.push("no report of it was printed".to_owned()),
+            }
+        }
+        differences
+    }
 }

@@ -9,7 +9,7 @@ use std::process::{self, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 /// Longer than any child takes that does not hang.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,10 +46,27 @@ pub fn fork_here() -> Option<Child> {
 impl Child {
     /// Waits until it has exited; fails if that takes too long, or an assertion in it failed.
     pub fn wait(self) {
+        let status = self.wait_for_end();
+        assert_eq!(status.exit_status(), Some(0), "of a forked child");
+    }
+
+    /// Waits until a signal has ended it, and returns the signal's number.
+    pub fn wait_for_signal(self) -> i32 {
+        let status = self.wait_for_end();
+        status.terminating_signal().expect("it ends by a signal")
+    }
+
+    /// Waits until it has exited, and returns what with.
+    pub fn wait_for_exit_status(self) -> i32 {
+        let status = self.wait_for_end();
+        status.exit_status().expect("it exits")
+    }
+
+    fn wait_for_end(self) -> WaitStatus {
         let started = Instant::now();
         loop {
             if let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap() {
-                return assert_eq!(status.exit_status(), Some(0), "of a forked child");
+                return status;
             }
             if started.elapsed() > PATIENCE {
                 kill_process(self.pid, Signal::KILL).unwrap();

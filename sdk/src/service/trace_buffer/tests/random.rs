@@ -233,7 +233,7 @@ fn read_packets(buffer: &mut TraceBuffer, writers: &mut [TestWriter], max: usize
         let bytes = packet.slices().collect::<Vec<_>>().concat();
         assert_eq!(bytes.len(), packet.len_bytes());
         let loss = packet.loss();
-        let writer = usize::from(packet.writer_id().0) - 1;
+        let writer = usize::from(packet.origin().writer_id.0) - 1;
         writers[writer].take_packet(&bytes, loss);
     }
 }

@@ -1,0 +1,195 @@
+//! How long a tick of the counter takes, and readings of both clocks to find out.
+//!
+//! A pace is never too fast: it is the slowest that two readings allow. The wider the readings, the
+//! slower the pace; an interruption cannot make it faster.
+
+use std::time::Duration;
+
+/// The two clocks: those of the machine, or of a test.
+pub(super) trait Clocks {
+    /// The counter, roughly now: neighbouring instructions may run before or after it.
+    fn ticks(&self) -> u64;
+
+    /// The counter, once everything before this call is done.
+    fn ticks_in_order(&self) -> u64;
+
+    /// The trace clock.
+    fn trace_ns(&self) -> u64;
+
+    fn sleep(&self, duration: Duration);
+}
+
+/// A reading that took more ticks than this, about a microsecond, was interrupted.
+pub(super) const READING_MAX_TICKS: u64 = 4096;
+
+/// How long the first measurement takes.
+const CALIBRATION: Duration = Duration::from_millis(10);
+
+/// Attempts to get a reading for the first measurement.
+const CALIBRATION_ATTEMPTS: usize = 50;
+
+/// Ticks after which the pace is measured anew, about a tenth of a second.
+pub(super) const MEASUREMENT_TICKS: u64 = 1 << 28;
+
+/// By how much a pace is slower than measured, in parts per million: small changes of the system's
+/// pace leave the counter behind the trace clock.
+pub(super) const SLOWNESS_PPM: u64 = 20;
+
+/// By how much a measurement may differ from the one before, in parts per million. The kernel changes
+/// the pace of its clock by as much, to follow NTP. Where they differ by more, the machine slept or was
+/// moved, and the pace stays until two measurements agree.
+pub(super) const CHANGE_MAX_PPM: u64 = 500;
+
+/// A multiplier is below this: the product with the ticks of a line fits into 64 bits.
+const MULTIPLIER_LIMIT: u64 = 1 << 41;
+
+/// The trace clock, read between two readings of the counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) ticks_before: u64,
+    pub(super) trace_ns: u64,
+    pub(super) ticks_after: u64,
+}
+
+impl Reading {
+    fn now(clocks: &impl Clocks) -> Self {
+        Self {
+            ticks_before: clocks.ticks_in_order(),
+            trace_ns: clocks.trace_ns(),
+            ticks_after: clocks.ticks_in_order(),
+        }
+    }
+
+    /// Returns the narrowest of some readings, or `None` if each was interrupted.
+    pub(super) fn narrowest(clocks: &impl Clocks, attempts: usize) -> Option<Self> {
+        (0..attempts)
+            .map(|_| Self::now(clocks))
+            .min_by_key(Self::width_ticks)
+            .filter(|reading| reading.width_ticks() <= READING_MAX_TICKS)
+    }
+
+    fn width_ticks(&self) -> u64 {
+        self.ticks_after.wrapping_sub(self.ticks_before)
+    }
+}
+
+/// The pace of the counter, which follows that of the trace clock.
+#[derive(Debug)]
+pub(super) struct Pace {
+    multiplier: u64,
+    /// The last measurement, also if the pace did not follow it.
+    measured: u64,
+    /// Where the next measurement begins.
+    since: Reading,
+}
+
+impl Pace {
+    /// Measures the pace for the first time. Returns `None` if the thread was interrupted all the
+    /// time, or one of the clocks stood.
+    pub(super) fn calibrate(clocks: &impl Clocks) -> Option<Self> {
+        let first = Reading::narrowest(clocks, CALIBRATION_ATTEMPTS)?;
+        clocks.sleep(CALIBRATION);
+        let last = Reading::narrowest(clocks, CALIBRATION_ATTEMPTS)?;
+        let multiplier = multiplier_between(first, last)?;
+        Some(Self {
+            multiplier,
+            measured: multiplier,
+            since: last,
+        })
+    }
+
+    /// 2^32 times the nanoseconds of a tick.
+    pub(super) const fn multiplier(&self) -> u64 {
+        self.multiplier
+    }
+
+    /// Measures the pace anew if the last measurement is long ago.
+    pub(super) fn follow(&mut self, reading: Reading) {
+        // A counter that was reset is far ahead as well.
+        let passed_ticks = reading.ticks_after.wrapping_sub(self.since.ticks_after);
+        if passed_ticks < MEASUREMENT_TICKS {
+            return;
+        }
+        let measured = multiplier_between(self.since, reading);
+        self.since = reading;
+        let Some(measured) = measured else { return };
+        let change = measured.abs_diff(self.measured);
+        if u128::from(change) * 1_000_000 <= u128::from(self.measured) * u128::from(CHANGE_MAX_PPM)
+        {
+            self.multiplier = measured;
+        }
+        self.measured = measured;
+    }
+}
+
+/// Returns the slowest multiplier that the readings allow, less [`SLOWNESS_PPM`], or `None` if one of
+/// the clocks did not go on.
+fn multiplier_between(first: Reading, last: Reading) -> Option<u64> {
+    let passed_ns = last.trace_ns.checked_sub(first.trace_ns)?;
+    // At most as many ticks as this passed between the two readings of the trace clock.
+    let passed_ticks = last.ticks_after.checked_sub(first.ticks_before)?;
+    let slowest = (u128::from(passed_ns) << 32).checked_div(passed_ticks.into())?;
+    let slow = slowest - slowest * u128::from(SLOWNESS_PPM) / 1_000_000;
+    u64::try_from(slow)
+        .ok()
+        .filter(|multiplier| (1..MULTIPLIER_LIMIT).contains(multiplier))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn reading(ticks_before: u64, trace_ns: u64, width_ticks: u64) -> Reading {
+        Reading {
+            ticks_before,
+            trace_ns,
+            ticks_after: ticks_before + width_ticks,
+        }
+    }
+
+    /// The nanoseconds that so many ticks take by this multiplier.
+    fn scaled_ns(ticks: u64, multiplier: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(multiplier)) >> 32) as u64
+    }
+
+    #[test]
+    fn multiplier_is_twenty_millionths_too_small() {
+        let first = reading(5_000, 1_000, 0);
+        let multiplier = multiplier_between(first, reading(30_005_000, 10_001_000, 0)).unwrap();
+        // 3 GHz for a day, which falls behind by 1728 ms.
+        let day_ns = 24 * 3600 * 1_000_000_000_u64;
+        let measured_ns = scaled_ns(3 * day_ns, multiplier);
+        assert!((1_727_000_000..1_729_000_000).contains(&(day_ns - measured_ns)));
+    }
+
+    #[test]
+    fn wide_readings_make_the_pace_slower_never_faster() {
+        // 3 GHz for 10 ms. The trace clock was read at the end of the first reading and at the
+        // beginning of the last, or the other way round.
+        let exact = |width| {
+            let late = reading(5_000 - width, 1_000, width);
+            let early = reading(30_005_000, 10_001_000, width);
+            multiplier_between(late, early).unwrap()
+        };
+        let pace = scaled_ns(30_000_000, exact(0));
+        assert_eq!(pace, 9_999_799, "slower by 20 millionths, rounded");
+        assert!(scaled_ns(30_000_000, exact(3_000)) <= pace - 1_000);
+
+        let early = reading(5_000, 1_000, 3_000);
+        let late = reading(30_002_000, 10_001_000, 3_000);
+        let multiplier = multiplier_between(early, late).unwrap();
+        assert_eq!(scaled_ns(30_000_000, multiplier), pace);
+    }
+
+    #[test]
+    fn clocks_that_stand_or_go_back_have_no_pace() {
+        let first = reading(5_000, 1_000, 10);
+        assert_eq!(multiplier_between(first, reading(5_000, 1_000, 0)), None);
+        assert_eq!(multiplier_between(first, reading(4_000, 2_000, 10)), None);
+        assert_eq!(multiplier_between(first, reading(6_000, 900, 10)), None);
+        assert_eq!(multiplier_between(first, reading(6_000, 1_000, 10)), None);
+        // A counter of a kilohertz is none.
+        let slow = reading(5_010, 10_001_000, 0);
+        assert_eq!(multiplier_between(first, slow), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Tokens to a tree of names and values, whatever they mean.
+
+use super::Position;
+use super::lexer::{Lexer, Token};
+use crate::config::ConfigError;
+
+/// Messages inside each other; the schema needs six.
+const DEPTH_MAX: usize = 32;
+
+/// Fields in the order of the text.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    pub(super) fields: Vec<Field>,
+}
+
+/// A name with what stands behind it.
+#[derive(Debug)]
+pub(super) struct Field {
+    /// Where the name begins.
+    pub(super) at: Position,
+    pub(super) name: String,
+    /// One, or those of a list in brackets.
+    pub(super) values: Vec<Value>,
+    /// The values stood in brackets.
+    pub(super) is_list: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    /// A name that stands for a value.
+    Name(String),
+    /// A number with its sign, not looked at yet.
+    Number { negative: bool, digits: String },
+    /// A string, or several in a row.
+    Text(Vec<u8>),
+    /// Fields in braces.
+    Message(Message),
+}
+
+/// Parses a whole text.
+pub(super) fn parse(text: &str) -> Result<Message, ConfigError> {
+    let mut lexer = Lexer::new(text);
+    let next = lexer.token()?;
+    let mut parser = Parser { lexer, next };
+    parser.message(None, 0)
+}
+
+/// A message that is not at its end yet.
+#[derive(Clone, Copy)]
+struct Opened {
+    /// The symbol at its end.
+    close: char,
+    /// Where it begins.
+    at: Position,
+}
+
+struct Parser<'t> {
+    lexer: Lexer<'t>,
+    next: (Token, Position),
+}
+
+impl Parser<'_> {
+    fn take(&mut self) -> Result<(Token, Position), ConfigError> {
+        let next = self.lexer.token()?;
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    /// Takes the next token if it is this symbol.
+    fn take_if(&mut self, symbol: char) -> Result<bool, ConfigError> {
+        let is_next = self.next.0 == Token::Symbol(symbol);
+        if is_next {
+            self.take()?;
+        }
+        Ok(is_next)
+    }
+
+    fn unexpected(&self, wanted: &str) -> ConfigError {
+        let (token, at) = &self.next;
+        at.syntax_error(format!("expected {wanted}, found {token}"))
+    }
+
+    /// The fields up to the end of the message, or to the end of the text.
+    fn message(&mut self, opened: Option<Opened>, depth: usize) -> Result<Message, ConfigError> {
+        let mut message = Message::default();
+        loop {
+            match (&self.next.0, opened) {
+                (Token::End, None) => return Ok(message),
+                (Token::End, Some(Opened { close, at })) => {
+                    return Err(self.unexpected(&format!(
+                        "{close:?} for line {}, column {}",
+                        at.line, at.column
+                    )));
+                }
+                (Token::Symbol(symbol), Some(Opened { close, .. })) if *symbol == close => {
+                    self.take()?;
+                    return Ok(message);
+                }
+                (Token::Name(_), _) => message.fields.push(self.field(depth)?),
+                (Token::Symbol('['), _) => {
+                    return Err(self.next.1.syntax_error(
+                        "extensions, which are named in brackets, are not supported",
+                    ));
+                }
+                (_, None) => return Err(self.unexpected("the name of a field")),
+                (_, Some(Opened { close, .. })) => {
+                    return Err(self.unexpected(&format!("the name of a field or {close:?}")));
+                }
+            }
+        }
+    }
+
+    /// A name, its value or values, and the separator that may follow.
+    fn field(&mut self, depth: usize) -> Result<Field, ConfigError> {
+        let (Token::Name(name), at) = self.take()? else {
+            return Err(self.unexpected("the name of a field"));
+        };
+        let has_colon = self.take_if(':')?;
+        let mut values = Vec::new();
+        let is_list = self.take_if('[')?;
+        if is_list {
+            if !self.take_if(']')? {
+                loop {
+                    values.push(self.value(has_colon, depth)?);
+                    if self.take_if(']')? {
+                        break;
+                    }
+                    if !self.take_if(',')? {
+                        return Err(self.unexpected("',' or ']'"));
+                    }
+                }
+            }
+        } else {
+            values.push(self.value(has_colon, depth)?);
+        }
+        if !self.take_if(',')? {
+            self.take_if(';')?;
+        }
+        Ok(Field {
+            at,
+            name,
+            values,
+            is_list,
+        })
+    }
+
+    /// One value. Only messages do without a colon before them.
+    fn value(&mut self, has_colon: bool, depth: usize) -> Result<Value, ConfigError> {
+        let close = match self.next.0 {
+            Token::Symbol('{') => '}',
+            Token::Symbol('<') => '>',
+            _ if has_colon => return self.scalar(),
+            _ => return Err(self.unexpected("':' or '{'")),
+        };
+        let (_, at) = self.take()?;
+        if depth == DEPTH_MAX {
+            return Err(at.syntax_error(format!(
+                "more than {DEPTH_MAX} messages lie inside each other"
+            )));
+        }
+        Ok(Value::Message(
+            self.message(Some(Opened { close, at }), depth + 1)?,
+        ))
+    }
+
+    fn scalar(&mut self) -> Result<Value, ConfigError> {
+        let negative = self.take_if('-')?;
+        match &self.next.0 {
+            Token::Number(_) => {}
+            Token::Name(name) if !negative || is_float_name(name) => {}
+            Token::Text(_) if !negative => {}
+            _ if negative => return Err(self.unexpected("a number")),
+            _ => return Err(self.unexpected("a value")),
+        }
+        let (token, _) = self.take()?;
+        Ok(match token {
+            Token::Name(name) if is_float_name(&name) => Value::Number {
+                negative,
+                digits: name,
+            },
+            Token::Name(name) => Value::Name(name),
+            Token::Number(digits) => Value::Number { negative, digits },
+            Token::Text(mut text) => {
+                while let Token::Text(_) = self.next.0
+                    && let (Token::Text(more), _) = self.take()?
+                {
+                    text.extend(more);
+                }
+                Value::Text(text)
+            }
+            Token::Symbol(_) | Token::End => return Err(self.unexpected("a value")),
+        })
+    }
+}
+
+/// Names of numbers that have no digits. No enum has such a value.
+fn is_float_name(name: &str) -> bool {
+    ["inf", "infinity", "nan"]
+        .iter()
+        .any(|float| name.eq_ignore_ascii_case(float))
+}

@@ -1,0 +1,239 @@
+//! What a session was asked for that there was nothing of.
+
+use std::fmt;
+
+use crate::ids::SessionId;
+use crate::service::{RequestedDataSources, Service};
+use crate::track_event::{
+    self, ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX,
+    TRACK_EVENT,
+};
+
+/// Names that a warning lists.
+const NAMES_MAX: usize = 8;
+
+/// A likely mistake: a session was asked for something that did not exist until it finished.
+///
+/// Printed, it says what to do. A [`Report`](crate::Report) prints each as a line of its own.
+///
+/// ```
+/// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+///
+/// let config = TraceConfig::new()
+///     .buffer(BufferConfig::ring(1024))
+///     .data_source(DataSourceConfig::new("track_events"));
+/// let (_, report) = config.record_in_memory()?.finish();
+/// assert_eq!(
+///     report.warnings[0].to_string(),
+///     "no producer has the data source `track_events`, so nothing of it was recorded; correct the \
+///      name, or register the data source (known: `track_event`)"
+/// );
+/// # Ok::<(), tracezero::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The program was built with the feature `off`: its trace points are not in it.
+    BuiltWithOff,
+    /// The configuration lists no data source.
+    NoDataSource,
+    /// Nobody has a data source of the configuration, or only producers that the entry leaves out.
+    UnknownDataSource {
+        /// The name in the configuration.
+        name: String,
+        /// Names of the data sources that there are.
+        known: Vec<String>,
+    },
+    /// No category that the program reached or declared matches a pattern of the configuration.
+    UnmatchedCategory {
+        /// The pattern.
+        pattern: String,
+        /// Names of the categories that there are.
+        known: Vec<String>,
+    },
+    /// Arguments were larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES), in this process while the
+    /// session recorded. Their beginnings are in the trace.
+    CutArguments {
+        /// How many.
+        count: u64,
+    },
+    /// Values of counters were beyond `i64`, in this process while the session recorded, and no float
+    /// is equal to them. The nearest ones are in the trace.
+    RoundedCounters {
+        /// How many.
+        count: u64,
+    },
+    /// Spans began inside of [`OPEN_SPANS_MAX`](crate::OPEN_SPANS_MAX) open ones, in this process while the
+    /// session recorded. They are not in the trace.
+    TooDeepSpans {
+        /// How many.
+        count: u64,
+    },
+    /// No category that the program reached or declared has a tag that matches a pattern of the
+    /// configuration.
+    UnmatchedTag {
+        /// The pattern.
+        pattern: String,
+        /// The tags that there are.
+        known: Vec<String>,
+    },
+}
+
+/// The warnings about a session that has recorded.
+/// `altered` values were recorded meanwhile.
+pub(crate) fn warnings(
+    service: &Service,
+    session: SessionId,
+    altered: AlteredCounts,
+) -> Vec<Warning> {
+    if !ENABLED {
+        return vec![Warning::BuiltWithOff];
+    }
+    let requested = service.requested_data_sources(session);
+    if requested.listed.is_empty() && !requested.all {
+        return vec![Warning::NoDataSource];
+    }
+    let mut warnings = about_data_sources(&requested);
+    for warning in about_categories(&requested) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings.extend(about_values(altered));
+    warnings
+}
+
+fn about_data_sources(requested: &RequestedDataSources) -> Vec<Warning> {
+    let missing = requested.listed.iter().filter(|entry| !entry.is_offered);
+    let warning = |name: &String| Warning::UnknownDataSource {
+        name: name.clone(),
+        known: requested.offered.clone(),
+    };
+    missing.map(|entry| warning(&entry.name)).collect()
+}
+
+fn about_categories(requested: &RequestedDataSources) -> Vec<Warning> {
+    let entries = requested.listed.iter();
+    let of_events = entries.filter(|entry| entry.name == TRACK_EVENT.state().name());
+    let filters: Vec<_> = of_events
+        .map(|entry| EventConfig::decode(&entry.config).filter)
+        .collect();
+    if filters.iter().all(CategoryFilter::has_no_patterns) {
+        return Vec::new();
+    }
+    let known = track_event::known_categories();
+    let of_filter = |filter: &CategoryFilter| {
+        let categories = filter.unmatched_categories(&known.names);
+        let categories = categories.map(|pattern| Warning::UnmatchedCategory {
+            pattern: pattern.to_owned(),
+            known: owned(&known.names),
+        });
+        let tags = filter.unmatched_tags(&known.tags);
+        let tags = tags.map(|pattern| Warning::UnmatchedTag {
+            pattern: pattern.to_owned(),
+            known: owned(&known.tags),
+        });
+        categories.chain(tags).collect::<Vec<_>>()
+    };
+    filters.iter().flat_map(of_filter).collect()
+}
+
+fn about_values(altered: AlteredCounts) -> impl Iterator<Item = Warning> {
+    let AlteredCounts {
+        cut_args,
+        rounded_counters,
+        too_deep_spans,
+    } = altered;
+    let all = [
+        (cut_args, Warning::CutArguments { count: cut_args }),
+        (
+            rounded_counters,
+            Warning::RoundedCounters {
+                count: rounded_counters,
+            },
+        ),
+        (
+            too_deep_spans,
+            Warning::TooDeepSpans {
+                count: too_deep_spans,
+            },
+        ),
+    ];
+    let there = all.into_iter().filter(|(count, _)| *count > 0);
+    there.map(|(_, warning)| warning)
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltWithOff => f.write_str(
+                "the program was built with the feature `off` of tracezero, so it records nothing; \
+                 build it without",
+            ),
+            Self::NoDataSource => f.write_str(
+                "the configuration lists no data source, so nothing was recorded; add one, such as \
+                 `DataSourceConfig::new(\"track_event\")`",
+            ),
+            Self::UnknownDataSource { name, known } => {
+                let known = Known(known);
+                write!(
+                    f,
+                    "no producer has the data source `{name}`, so nothing of it was recorded; \
+                     correct the name, or register the data source{known}"
+                )
+            }
+            Self::UnmatchedCategory { pattern, known } => {
+                let known = Known(known);
+                write!(
+                    f,
+                    "no category matched the pattern `{pattern}`; correct it, or remove it{known}"
+                )
+            }
+            Self::UnmatchedTag { pattern, known } => {
+                let known = Known(known);
+                write!(
+                    f,
+                    "no category had a tag that matched the pattern `{pattern}`; correct it, or \
+                     remove it{known}"
+                )
+            }
+            Self::CutArguments { count } => write!(
+                f,
+                "{count} arguments were larger than ARG_MAX_BYTES ({ARG_MAX_BYTES}) allows and are cut, \
+                 marked with `…`; record less of them, or several arguments"
+            ),
+            Self::RoundedCounters { count } => write!(
+                f,
+                "{count} values of counters were beyond `i64` and are rounded to floats; count in a \
+                 larger unit"
+            ),
+            Self::TooDeepSpans { count } => write!(
+                f,
+                "{count} spans began inside of {OPEN_SPANS_MAX} open ones and were not recorded; drop \
+                 their guards, or give each operation a track"
+            ),
+        }
+    }
+}
+
+/// Names that there are.
+struct Known<'a>(&'a [String]);
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = " (known: ";
+        for name in self.0.iter().take(NAMES_MAX) {
+            write!(f, "{separator}`{name}`")?;
+            separator = ", ";
+        }
+        match self.0.len() {
+            0 => f.write_str(" (none is known)"),
+            count if count > NAMES_MAX => write!(f, " and {} more)", count - NAMES_MAX),
+            _ => f.write_str(")"),
+        }
+    }
+}

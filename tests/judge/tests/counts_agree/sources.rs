@@ -1,0 +1,154 @@
+//! Packets of data sources, beside track events and with content of other kinds.
+
+use tracezero::protos::trace_packet::SequenceFlags;
+use tracezero::protos::track_event::Type;
+use tracezero::{DataSource, InMemorySession, TraceConfig, data_source, instant, span};
+
+use self::schema::TracePacketExt as _;
+use crate::agreement::{agreed, alone, recorded};
+use crate::numbers::Numbers;
+
+mod schema {
+    protozero::include_protos!("render");
+}
+
+struct Packets;
+data_source!(Packets, "com.example.packets");
+
+fn write_frame(number: u32) {
+    Packets::trace(|cx| {
+        let now = cx.now();
+        cx.packet(|packet| {
+            packet.set_timestamp(now);
+            packet.frame(|frame| {
+                frame.set_number(number);
+            });
+        });
+    });
+}
+
+#[test]
+fn of_packets_with_a_schema_of_their_own_beside_track_events() {
+    let judged = recorded("own schema", || {
+        for number in 0..100 {
+            let _span = span!("counts", "frame", number);
+            write_frame(number);
+        }
+    });
+    assert_eq!((judged.events, judged.data_packets), (200, 100));
+}
+
+#[test]
+fn of_packets_alone_without_any_event() {
+    let judged = recorded("packets alone", || (0..10).for_each(write_frame));
+    assert_eq!((judged.events, judged.data_packets), (0, 10));
+}
+
+#[test]
+fn of_packets_with_incremental_state() {
+    let judged = recorded("incremental", || {
+        for _ in 0..100 {
+            Numbers::write();
+        }
+    });
+    assert_eq!((judged.data_packets, judged.undecodable), (100, 0));
+}
+
+#[test]
+fn of_incremental_state_that_is_cleared_now_and_then_and_that_a_ring_has_lapped_over() {
+    let _guard = alone();
+    let session = TraceConfig::new()
+        .buffer(tracezero::BufferConfig::ring(16))
+        .record_all()
+        .incremental_state_clear_period_ms(1)
+        .record_in_memory()
+        .unwrap();
+    for _ in 0..20_000 {
+        Numbers::write();
+        instant!("counts", "between");
+    }
+    let (trace, report) = session.finish();
+    assert!(report.losses.overwritten > 0, "{report}");
+    let judged = agreed("incremental lapped", &trace, Some(&report));
+    assert!(judged.data_packets > 0, "{judged:?}");
+}
+
+#[test]
+fn of_packets_without_content_and_of_those_that_others_are_read_with() {
+    let judged = recorded("descriptions", || {
+        Packets::trace(|cx| {
+            cx.packet(|_| ());
+            cx.packet(|packet| {
+                packet.set_timestamp(1);
+            });
+            cx.packet(|packet| {
+                packet.set_sequence_flags(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32);
+                packet.interned_data(|interned| {
+                    interned.add_event_names(|name| {
+                        name.set_iid(1).set_name("interned");
+                    });
+                });
+            });
+            cx.packet(|packet| {
+                packet.track_descriptor(|track| {
+                    track.set_uuid(77).set_name("described");
+                });
+            });
+            cx.packet(|packet| {
+                packet.trace_packet_defaults(|defaults| {
+                    defaults.set_timestamp_clock_id(6);
+                });
+            });
+        });
+    });
+    assert_eq!((judged.events, judged.data_packets), (0, 0));
+}
+
+#[test]
+fn of_events_that_a_data_source_writes_beside_other_content() {
+    let judged = recorded("events of sources", || {
+        Packets::trace(|cx| {
+            let now = cx.now();
+            for (number, kind) in [Type::INSTANT, Type::SLICE_BEGIN, Type::SLICE_END]
+                .into_iter()
+                .enumerate()
+            {
+                cx.packet(|packet| {
+                    packet.set_timestamp(now + number as u64);
+                    packet.frame(|frame| {
+                        frame.set_number(1);
+                    });
+                    packet.track_event(|event| {
+                        event
+                            .set_type(kind)
+                            .set_track_uuid(0)
+                            .set_name("of a source");
+                    });
+                });
+            }
+        });
+    });
+    assert_eq!((judged.events, judged.data_packets), (3, 0));
+}
+
+#[test]
+fn of_a_source_that_writes_to_two_sessions_with_different_names() {
+    let _guard = alone();
+    let both = InMemorySession::start().unwrap();
+    let numbers = TraceConfig::new()
+        .buffer(tracezero::BufferConfig::ring(256))
+        .data_source(tracezero::DataSourceConfig::new("com.example.numbers"))
+        .record_in_memory()
+        .unwrap();
+    for number in 0..20 {
+        Numbers::write();
+        write_frame(number);
+        instant!("counts", "event");
+    }
+    let (trace, report) = numbers.finish();
+    let judged = agreed("numbers alone", &trace, Some(&report));
+    assert_eq!((judged.events, judged.data_packets), (0, 20));
+    let (trace, report) = both.finish();
+    let judged = agreed("numbers and others", &trace, Some(&report));
+    assert_eq!((judged.events, judged.data_packets), (20, 40));
+}

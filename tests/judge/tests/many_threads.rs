@@ -1,0 +1,150 @@
+//! 10,000 live threads, each of which holds a chunk of the shared memory: nothing is lost, and every
+//! event can be used by a reader that is not ours.
+//!
+//! Each case is a process of its own, since the first session chooses the shared memory of a process.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::collections::HashSet;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+
+use perfetto_protos::trace::Trace;
+use perfetto_protos::trace_packet::trace_packet::SequenceFlags;
+use protobuf::Message as _;
+use tracezero::{BufferConfig, DataSourceConfig, Report, Session, TraceConfig, instant};
+
+const THREADS: usize = 10_000;
+/// Each thread has this much for its stack.
+const STACK_BYTES: usize = 64 * 1024;
+/// Set in the processes that the tests start.
+const IS_CASE: &str = "TRACEZERO_MANY_THREADS";
+
+#[test]
+fn ten_thousand_threads_lose_nothing_in_two_sessions() {
+    run("two_sessions_of_default_memory");
+}
+
+#[test]
+fn ten_thousand_threads_lose_nothing_in_four_mib() {
+    run("one_session_of_four_mib");
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn two_sessions_of_default_memory() {
+    if env::var_os(IS_CASE).is_none() {
+        return;
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("many_threads.pftrace");
+    let to_file = Session::to_file(&path).unwrap();
+    let in_memory = TraceConfig::default().record_in_memory().unwrap();
+    let threads = Threads::start();
+    threads.go_on();
+    let report = to_file.finish().unwrap();
+    let (trace, report_in_memory) = in_memory.finish();
+    threads.end();
+    check(&fs::read(&path).unwrap(), &report);
+    check(&trace, &report_in_memory);
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn one_session_of_four_mib() {
+    if env::var_os(IS_CASE).is_none() {
+        return;
+    }
+    let session = TraceConfig::new()
+        .buffer(BufferConfig::ring(16 * 1024))
+        .data_source(DataSourceConfig::new("track_event"))
+        .shared_memory(4 * 1024, 4)
+        .record_in_memory()
+        .unwrap();
+    let threads = Threads::start();
+    threads.go_on();
+    let (trace, report) = session.finish();
+    threads.end();
+    check(&trace, &report);
+}
+
+/// Threads that live at once. Each records an event before all go on, and one after it.
+struct Threads {
+    all: Arc<Barrier>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts the threads. Each has recorded an event and waits, with a chunk in its hand.
+    fn start() -> Self {
+        let all = Arc::new(Barrier::new(THREADS + 1));
+        let spawn = |number| {
+            let all = Arc::clone(&all);
+            let live = move || {
+                instant!("threads", "first", number = number);
+                all.wait();
+                all.wait();
+                instant!("threads", "second", number = number);
+                all.wait();
+                all.wait();
+            };
+            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            builder.spawn(live).unwrap()
+        };
+        let handles = (0..THREADS).map(spawn).collect();
+        all.wait();
+        Self { all, handles }
+    }
+
+    /// Returns when each thread has recorded its second event.
+    fn go_on(&self) {
+        self.all.wait();
+        self.all.wait();
+    }
+
+    fn end(self) {
+        self.all.wait();
+        for handle in self.handles {
+            handle.join().unwrap();
+        }
+    }
+}
+
+/// Asserts that every event of every thread is in the trace and can be used, and that the report says so.
+///
+/// The judge itself takes too long for so many sequences. Here packets are counted on sequences whose
+/// incremental state is valid, by the rules of Perfetto's schema.
+fn check(trace: &[u8], report: &Report) {
+    assert_eq!(report.losses.total(), 0, "{report}");
+    assert_eq!(report.packets_read, report.packets_begun, "{report}");
+    assert_eq!(report.events, 2 * THREADS as u64, "{report}");
+    let mut valid_sequences = HashSet::new();
+    let mut events_of = vec![0; THREADS];
+    for packet in Trace::parse_from_bytes(trace).unwrap().packet {
+        assert_eq!(packet.previous_packet_dropped, None);
+        let sequence = packet.trusted_packet_sequence_id();
+        let flags = packet.sequence_flags() as i32;
+        if flags & SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED as i32 != 0 {
+            valid_sequences.insert(sequence);
+        }
+        if packet.has_track_event() {
+            assert!(valid_sequences.contains(&sequence));
+            let number = packet.track_event().debug_annotations[0].uint_value();
+            events_of[usize::try_from(number).unwrap()] += 1;
+        }
+    }
+    assert!(events_of.iter().all(|&events| events == 2));
+}
+
+/// Runs a case.
+fn run(case: &str) {
+    let status = Command::new(env::current_exe().unwrap())
+        .args([case, "--exact", "--ignored", "--nocapture"])
+        .env(IS_CASE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{case}: {status}");
+}
