@@ -6,4 +6,5 @@ cd "$(dirname "$0")/.."
 
 cargo bench --locked --package protozero --bench instructions
 cargo bench --locked --package tracezero --bench instructions
+cargo bench --locked --package tracezero --bench read_instructions
 cargo bench --locked --package tracezero --bench layer_instructions

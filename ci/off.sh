@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A folder of its own: another feature builds everything anew.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/off
+# What both workspaces depend on is built once.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 package=(--locked --manifest-path tests/off/Cargo.toml)
 cargo clippy "${package[@]}" --all-targets -- -D warnings
 cargo test "${package[@]}"

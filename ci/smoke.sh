@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every example runs to its end and leaves a trace that the judge accepts, and every bench runs once,
-# unmeasured.
+# Every example runs to its end and leaves a trace that the judge accepts, and in which its report and
+# the command `tracezero` count what the judge does; and every bench runs once, unmeasured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,23 +16,31 @@ for source in examples/*.rs examples/*/main.rs; do
     name=${name%/main.rs}
     name=${name%.rs}
     echo "--- example $name"
-    (cd "$folder" && "$binaries/$name")
+    (cd "$folder" && "$binaries/$name") | tee "$folder/$name.out"
 done
 
 echo "--- traces"
 # As it is built for the tests: another choice of packages would build the published schema once more.
 cargo test --locked --workspace --test soak --no-run
+# As it is built for `tool.sh`: else it would be built twice.
+cargo build --locked --release --package tracezero-cli --bin tracezero --example many_spans
+tool=$(realpath "${CARGO_TARGET_DIR:-target}")/release/tracezero
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
 extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/protos/tracezero/sequences.proto)
 for schema in http index_tree memory render; do
     extensions+=(--extensions "examples/protos/$schema.proto")
 done
 for trace in "$folder"/*.pftrace; do
-    options=()
-    case $(basename "$trace" .pftrace) in
-        statistics) options=(--after-loss) ;;  # its ring has lapped
-        flight-*) options=(--open-spans) ;;    # they end while requests go on
-        long_trace) options=(--open-spans) ;;  # it ends by itself while spans are open
+    name=$(basename "$trace" .pftrace)
+    options=(--tool "$tool")
+    case $name in
+        statistics) options+=(--after-loss) ;;  # its ring has lapped
+        flight-*) options+=(--open-spans) ;;    # they end while requests go on
+        long_trace) options+=(--open-spans) ;;  # it ends by itself while spans are open
+    esac
+    case $name in
+        flight-* | exit | shutdown | trigger_snapshot) ;; # nobody has asked for a report
+        *) options+=(--report "$folder/$name.out") ;;
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"
 done

@@ -1,0 +1,25 @@
+# Busy loops to run beside a check, two per core. For scripts: `source ci/loops.sh`.
+# shellcheck shell=bash
+
+loops=()
+
+start_loops() {
+    local i n
+    for ((i = 0; i < 2 * $(nproc); i++)); do
+        # Looks for the script now and then: should it be killed, the loop ends as well.
+        (
+            trap - EXIT
+            while kill -0 $$ 2>/dev/null; do
+                for ((n = 0; n < 100000; n++)); do :; done
+            done
+        ) &
+        loops+=($!)
+    done
+}
+
+stop_loops() {
+    if ((${#loops[@]})); then
+        kill "${loops[@]}" 2>/dev/null || true
+    fi
+    loops=()
+}
