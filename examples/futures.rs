@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracezero::{Session, TraceFuture as _, async_span, span, trace};
+use tracezero::{Session, TraceFuture as _, async_span, end, span, trace};
 
 const PAGES: [&str; 4] = ["/", "/news", "/slow", "/about"];
 
@@ -32,7 +32,9 @@ async fn crawl() -> usize {
         // The name is made at run time. What the span is given is recorded here: the future need not
         // keep it.
         let span = async_span!("crawler", format!("fetch {path}"), path);
-        fetches.spawn(timeout(Duration::from_millis(20), fetch(path).traced(span)));
+        let page = fetch(path).traced(span);
+        let page = page.end_with(|page, span| end!(span, bytes = page.len()));
+        fetches.spawn(timeout(Duration::from_millis(20), page));
     }
     let pages = fetches.join_all().await;
     // Those that took too long were dropped; their spans have the argument `cancelled`.

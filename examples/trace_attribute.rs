@@ -18,9 +18,9 @@ struct Store {
 }
 
 impl Store {
-    /// Ends its span however it returns. Arguments keep their types, and cost nothing while nobody
-    /// records.
-    #[trace("io", name = "Store::read", args(folder = self.folder, path))]
+    /// Ends its span however it returns, with the length of what it has read, or with the error.
+    /// Arguments keep their types, and cost nothing while nobody records.
+    #[trace("io", name = "Store::read", args(folder = self.folder, path), result = result.len(), %error)]
     fn read(&self, path: &str) -> io::Result<String> {
         thread::sleep(Duration::from_millis(1));
         if path.is_empty() {
@@ -31,7 +31,7 @@ impl Store {
 }
 
 /// The category is the name of the package, the span's name that of the function.
-#[trace]
+#[trace(result)]
 fn read_all(store: &Store) -> usize {
     let paths = ["a", "", "b"];
     paths
@@ -41,7 +41,7 @@ fn read_all(store: &Store) -> usize {
 }
 
 /// A track of its own for each call: two of them overlap below, on one thread.
-#[trace("net", args(?host, timeout_ms = timeout.as_millis() as u64))]
+#[trace("net", args(?host, timeout_ms = timeout.as_millis() as u64), result)]
 async fn fetch(host: &str, timeout: Duration) -> usize {
     let end = Instant::now() + timeout;
     std::future::poll_fn(|_| {

@@ -110,7 +110,7 @@ pub use tracezero_macros::trace;
 pub use tracing_layer::{AsyncSpans, TracingLayer, layer};
 pub use track_event::{
     ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
-    DictWriter, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, Track, TrackSpan, Unit, debug,
-    declare_event_schema, dict, display,
+    DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, TracedWithEnd, Track,
+    TrackSpan, Unit, debug, declare_event_schema, dict, display,
 };
 pub use triggers::activate_trigger;

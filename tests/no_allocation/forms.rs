@@ -196,6 +196,7 @@ fn fields(round: u32) {
 fn functions(round: u32) {
     traced();
     traced_with_arguments(round, "text");
+    assert_eq!(traced_with_result(round), Ok(round));
 }
 
 #[trace]
@@ -204,6 +205,11 @@ fn traced() {}
 #[trace("forms", name = "other", args(round, ?text, half = f64::from(round) / 2.0))]
 fn traced_with_arguments(round: u32, text: &str) {
     _ = (round, text);
+}
+
+#[trace(result, ?error)]
+fn traced_with_result(round: u32) -> Result<u32, &'static str> {
+    Ok(round)
 }
 
 thread_local! {
@@ -266,12 +272,13 @@ fn call_async(_: u32) {
 }
 
 fn call_async_with_arguments(round: u32) {
-    #[trace(args(round, text))]
-    async fn ready(round: u32, text: &str) {
-        _ = (round, text);
+    #[trace(args(round, text), result)]
+    async fn ready(round: u32, text: &str) -> u32 {
+        _ = text;
+        round
     }
     let polled = pin!(ready(round, "text")).poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Ready(()));
+    assert_eq!(polled, Poll::Ready(round));
 }
 
 fn on_named_track(_: u32) {

@@ -12,7 +12,7 @@ use syn::{
     Token, Type, Visibility, parse_quote,
 };
 
-use crate::options::Options;
+use crate::options::{EndArg, Options};
 
 /// A function or method. Its statements stay tokens: nothing has to know them.
 pub(crate) struct Function {
@@ -80,10 +80,7 @@ impl Function {
         let traced = if signature.asyncness.is_some() {
             traced_async(&signature, options, &block)
         } else {
-            let span = span("span", &signature, options);
-            // Cannot be meant by a name in the body.
-            let guard = Ident::new("_span", Span::mixed_site());
-            quote!(let #guard = #span; #block)
+            traced_sync(&signature, options, &block)
         };
         Ok(quote! {
             #(#attributes)*
@@ -95,9 +92,66 @@ impl Function {
     }
 }
 
-/// The body of an async function, as a future with a span.
-fn traced_async(signature: &Signature, options: Options, block: &Group) -> TokenStream {
+/// The body of a function, behind the guard of a span.
+fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> TokenStream {
     let library = options.library();
+    // Cannot be meant by a name in the body.
+    let guard = Ident::new("_span", Span::mixed_site());
+    let output = Ident::new("output", Span::mixed_site());
+    let end = end(&mut options, &output, &guard);
+    let span = span("span", signature, options);
+    let Some(end) = end else {
+        return quote!(let #guard = #span; #block);
+    };
+    let result = named_result(&library, &signature.output);
+    // A closure, for a `return` or a `?` to lead to the end of the span.
+    quote! {
+        let #guard = #span;
+        let #output = #library::track_event::call_once(move || {
+            #result
+            #block
+        });
+        {
+            let #output = &#output;
+            #end
+        }
+        #output
+    }
+}
+
+/// Ends the span `guard` with what the options ask for, of the reference `output` to what the function
+/// returns; `None` if they ask for nothing.
+fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStream> {
+    let library = options.library();
+    let end = |EndArg { name, arg }: &EndArg| {
+        let end = quote!(#library::end!(#guard, #arg));
+        (name.clone(), end)
+    };
+    let result = options.result.take().as_ref().map(end);
+    let error = options.error.take().as_ref().map(end);
+    Some(match (result, error) {
+        (None, None) => return None,
+        (Some((result, end)), None) => quote!(let #result = #output; #end;),
+        // That of a success ends where its guard is dropped.
+        (None, Some((error, end))) => quote_spanned! {error.span()=>
+            if let ::core::result::Result::Err(#error) = #output { #end; }
+        },
+        (Some((result, end)), Some((error, end_with_error))) => quote_spanned! {error.span()=>
+            match #output {
+                ::core::result::Result::Ok(#result) => #end,
+                ::core::result::Result::Err(#error) => #end_with_error,
+            }
+        },
+    })
+}
+
+/// The body of an async function, as a future with a span.
+fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> TokenStream {
+    let library = options.library();
+    let guard = Ident::new("_span", Span::mixed_site());
+    let output = Ident::new("output", Span::mixed_site());
+    let end = end(&mut options, &output, &guard);
+    let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let span = span("async_span", signature, options);
     if cfg!(feature = "off") {
         // Named, so that nothing is unused. What does not go on from there borrows nothing that the
@@ -116,11 +170,12 @@ fn traced_async(signature: &Signature, options: Options, block: &Group) -> Token
             #result
             #block
         })
+        #end
         .await
     }
 }
 
-/// Tells the compiler what the function returns: inside of an `async` block, it does not know.
+/// Tells the compiler what the function returns: inside of a closure or an `async` block, it does not know.
 fn named_result(library: &Path, output: &ReturnType) -> TokenStream {
     // Messages about it point to where it is said.
     let (span, mut result) = match output {

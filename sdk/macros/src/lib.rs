@@ -25,18 +25,18 @@ use crate::function::Function;
 /// struct Store;
 ///
 /// impl Store {
-///     #[trace("io", name = "Store::read", args(path, limit = limit.min(4096), ?retry))]
-///     fn read(&self, path: &str, limit: usize, retry: Option<u32>) -> io::Result<Vec<u8>> {
+///     #[trace("io", name = "Store::read", args(path, ?retry), result = result.len(), %error)]
+///     fn read(&self, path: &str, retry: Option<u32>) -> io::Result<Vec<u8>> {
 ///         let bytes = std::fs::read(path)?;
 ///         // ..
-/// #       _ = (limit, retry);
+/// #       _ = retry;
 ///         Ok(bytes)
 ///     }
 /// }
 ///
 /// # let session = tracezero::InMemorySession::start()?;
 /// # sum(&[1, 2]);
-/// # assert!(Store.read("/no/such/file", 1, None).is_err());
+/// # assert!(Store.read("/no/such/file", None).is_err());
 /// # assert_eq!(session.finish().1.events, 4);
 /// # Ok::<(), tracezero::Error>(())
 /// ```
@@ -50,6 +50,8 @@ use crate::function::Function;
 /// | `"io"`, at the first place, or `category = "io"` | the category | the name of the package that is compiled |
 /// | `name = "Store::read"` | the span's name | the name of the function, without type or module |
 /// | `args(..)` | its arguments | none |
+/// | `result` | an argument `result` of its end: what the function returns | none |
+/// | `error` | an argument `error` of its end, if the function returns `Err`: what is in that | none |
 /// | `crate = tracing_sdk` | the path of this library, if the dependency has another name | `::tracezero` |
 ///
 /// Arguments are those of `tracezero::span!`:
@@ -64,6 +66,15 @@ use crate::function::Function;
 ///
 /// An expression sees the parameters, `self` among them, before the body has moved or changed them.
 /// It is evaluated only while a session records the category. Everything else costs a relaxed load.
+///
+/// # Results
+///
+/// `result` and `error` are written as arguments are: `result` with its type, `%result` by `Display`,
+/// `?result` by `Debug`, or `result = expression`, where the expression sees a reference to the value by
+/// that name. With `error`, the function must return a `Result`; with both, `result` is what is in `Ok`.
+/// A panic, and a future that is dropped, have neither.
+///
+/// The body becomes a closure, which takes the parameters it uses.
 ///
 /// # Async functions
 ///

@@ -1,4 +1,4 @@
-//! The options in the attribute: category, name, arguments, the library's path.
+//! The options in the attribute: category, name, arguments, result and error, the library's path.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -13,6 +13,9 @@ pub(crate) struct Options {
     pub(crate) category: Option<LitStr>,
     pub(crate) name: Option<LitStr>,
     pub(crate) args: Option<Punctuated<Arg, Token![,]>>,
+    /// What the span's end says of what the function returns.
+    pub(crate) result: Option<EndArg>,
+    pub(crate) error: Option<EndArg>,
     library: Option<Path>,
 }
 
@@ -47,12 +50,23 @@ impl Options {
     fn parse_option(&mut self, input: ParseStream<'_>) -> Result<()> {
         let unknown = |span| {
             let options = "the options of `trace` are `category = \"..\"`, or the literal alone at \
-                           the first place, `name = \"..\"`, `args(..)` and `crate = path`";
+                           the first place, `name = \"..\"`, `args(..)`, `result`, `error` and \
+                           `crate = path`";
             Error::new(span, options)
         };
+        let format = Format::parse(input)?;
         // `crate` is a keyword.
         let key = Ident::parse_any(input).map_err(|error| unknown(error.span()))?;
         let is_first = match key.to_string().as_str() {
+            "result" => {
+                let result = EndArg::parse(&key, format, input)?;
+                self.result.replace(result).is_none()
+            }
+            "error" => {
+                let error = EndArg::parse(&key, format, input)?;
+                self.error.replace(error).is_none()
+            }
+            _ if format.is_some() => return Err(unknown(key.span())),
             "category" => self.category.replace(parse_text(input)?).is_none(),
             "name" => self.name.replace(parse_text(input)?).is_none(),
             "args" => {
@@ -92,6 +106,33 @@ fn parse_text(input: ParseStream<'_>) -> Result<LitStr> {
             "categories and names are string literals: what they stand for is known before the \
              program runs",
         )),
+    }
+}
+
+/// An argument of the span's end. What it is made of has the same name.
+pub(crate) struct EndArg {
+    pub(crate) name: Ident,
+    pub(crate) arg: Arg,
+}
+
+impl EndArg {
+    /// Parses what follows the name: a value, which may have its format in front, or nothing.
+    fn parse(name: &Ident, format: Option<Format>, input: ParseStream<'_>) -> Result<Self> {
+        let (format, value) = if format.is_none() && input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            (Format::parse(input)?, input.parse()?)
+        } else {
+            (format, parse_quote!(#name))
+        };
+        let arg = Arg {
+            key: Some(Key::Ident(name.clone())),
+            format,
+            value,
+        };
+        Ok(Self {
+            name: name.clone(),
+            arg,
+        })
     }
 }
 

@@ -24,6 +24,8 @@ use super::flow::Flow;
 use super::open_slices;
 use super::placement::Placement;
 use super::recorded::Recorded;
+use super::short_event::ShortEvent;
+use super::slice_end::{SliceEnd as _, WithParts};
 use super::span::Span;
 use super::track::Track;
 use crate::protos::TrackEvent;
@@ -62,6 +64,12 @@ struct Life {
 struct Polling<'a> {
     life: &'a mut Life,
     _slice: Span,
+}
+
+/// The span of a future that is done, which is still open. [`end!`](crate::end) adds arguments to its end.
+#[derive(Debug)]
+pub struct EndingSpan<'a> {
+    life: &'a mut Life,
 }
 
 /// How a life ends. Call sites have names for the last two, as their last arguments.
@@ -110,9 +118,13 @@ impl AsyncSpan {
         span
     }
 
-    /// Polls the future.
+    /// Polls the future. Calls `end` when it is done, if a session has seen the begin.
     #[inline(always)]
-    pub(super) fn around<T>(&mut self, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
+    pub(super) fn around<T>(
+        &mut self,
+        poll: impl FnOnce() -> Poll<T>,
+        end: impl FnOnce(&T, EndingSpan<'_>),
+    ) -> Poll<T> {
         let Some(life) = self.life.as_mut() else {
             return poll();
         };
@@ -125,10 +137,14 @@ impl AsyncSpan {
             };
             poll()
         };
-        life.is_in_poll = false;
-        if result.is_ready() {
+        if let Poll::Ready(output) = &result {
+            if life.is_recorded() {
+                // A panic in here counts as one of the poll.
+                end(output, EndingSpan { life });
+            }
             life.end(End::Completed);
         }
+        life.is_in_poll = false;
         result
     }
 }
@@ -187,15 +203,28 @@ impl Life {
         })
     }
 
+    /// Returns whether a session that has seen the begin still records.
+    #[inline(always)]
+    fn is_recorded(&self) -> bool {
+        self.begun.is_some_and(|begun| begun.active_slots() != 0)
+    }
+
     #[inline(always)]
     fn end(&mut self, end: End) {
         if let Some(begun) = self.begun.take() {
-            self.end_in(begun, end);
+            self.end_in(begun, self.site, &Placement::new(), &((), end));
         }
     }
 
+    /// Writes the end for each session that has seen the begin; `site` has the names of the arguments.
     #[inline(never)]
-    fn end_in(&self, begun: Begun, end: End) {
+    fn end_in(
+        &self,
+        begun: Begun,
+        site: &'static CallSite,
+        placement: &Placement<'_>,
+        parts: &impl EventParts,
+    ) {
         let Some(track) = &self.track else {
             return;
         };
@@ -203,13 +232,32 @@ impl Life {
         if slots == 0 {
             return;
         }
-        let placement = Placement::new().on(track);
         let (time, flow) = (placement.time(), flow_of(track));
-        begun.each(slots, |instance| {
-            let (writer, events) = (&mut instance.writer, &mut instance.local);
-            let parts = (((), end), EndOf(&flow));
-            events.event(writer, time, self.site, Type::SLICE_END, &placement, &parts);
+        WithParts::end(site, &LastOfFlow { flow, parts }, |end| {
+            begun.each(slots, |instance| end.write(instance, time, Some(track)));
         });
+    }
+}
+
+impl EndingSpan<'_> {
+    /// Returns whether a session has seen the begin.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.life.is_recorded()
+    }
+
+    /// Ends the span at the time of `placement`, with `parts`.
+    #[doc(hidden)]
+    pub fn end_with<P: EventParts>(
+        self,
+        site: &'static CallSite,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) {
+        if let Some(begun) = self.life.begun.take() {
+            self.life.end_in(begun, site, placement, parts);
+        }
     }
 }
 
@@ -278,6 +326,29 @@ impl EventPart for Encoded<'_> {
             }
             begin = end;
         }
+    }
+}
+
+/// The end of a flow, and other parts behind it: formatting one of them may panic.
+struct LastOfFlow<'p, P> {
+    flow: Flow,
+    parts: &'p P,
+}
+
+impl<P: EventParts> EventParts for LastOfFlow<'_, P> {
+    const IS_EMPTY: bool = false;
+
+    fn write_all(&self, event: &mut EventWriter<'_, '_>) {
+        EndOf(&self.flow).write(event);
+        self.parts.write_all(event);
+    }
+
+    fn are_short(&self) -> bool {
+        false
+    }
+
+    fn put_all(&self, _: &mut ShortEvent<'_, '_>) -> bool {
+        false
     }
 }
 

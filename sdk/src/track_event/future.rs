@@ -3,20 +3,23 @@
 //! Polling a future with a span allocates nothing. `tests/no_allocation/` checks this, and names the queues
 //! of the central buffer as the one exception.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::async_span::AsyncSpan;
+use super::async_span::{AsyncSpan, EndingSpan};
+use super::recorded::Recorded;
 
 /// Gives futures spans.
 ///
 /// A future with a span is one slice on a track of its own, from its first poll until it is done or
 /// dropped; and each poll is a slice of the same name on the thread that ran it. Arrows lead from
 /// the begin through the polls to the end. One that is dropped before it is done has the argument
-/// `cancelled`, one whose poll panicked `panicked`.
+/// `cancelled`, one whose poll panicked `panicked`. [`Traced::end_with`] adds arguments that are known
+/// only at its end.
 ///
 /// ```
 /// use tracezero::{TraceFuture as _, async_span};
@@ -66,6 +69,47 @@ impl<F: Future> Traced<F> {
     pub fn new(span: AsyncSpan, future: F) -> Self {
         Self { future, span }
     }
+
+    /// Calls `end` with the output when the future is done, to add arguments to the end of its span by
+    /// [`end!`](crate::end). It is called only if a session has seen the begin; and not if the future is
+    /// dropped before it is done, or panics.
+    ///
+    /// ```
+    /// use tracezero::{TraceFuture as _, async_span, end};
+    ///
+    /// # async fn fetch(url: &str) -> Vec<u8> { url.into() }
+    /// # async fn run() -> Vec<u8> {
+    /// let page = fetch("/a")
+    ///     .traced(async_span!("http", "fetch", url = "/a"))
+    ///     .end_with(|page, span| end!(span, bytes = page.len()))
+    ///     .await;
+    /// # page
+    /// # }
+    /// # let session = tracezero::InMemorySession::start()?;
+    /// # let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(std::pin::pin!(run()).poll(context).is_ready());
+    /// # assert_eq!(session.finish().1.events, 4);
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    pub fn end_with<E>(self, end: E) -> TracedWithEnd<F, E>
+    where
+        E: FnOnce(&F::Output, EndingSpan<'_>),
+    {
+        TracedWithEnd {
+            traced: self,
+            end: Recorded::new(end),
+        }
+    }
+
+    #[inline]
+    fn poll_with(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        end: impl FnOnce(&F::Output, EndingSpan<'_>),
+    ) -> Poll<F::Output> {
+        let this = self.project();
+        this.span.around(|| this.future.poll(context), end)
+    }
 }
 
 impl<F: Future> Future for Traced<F> {
@@ -73,12 +117,54 @@ impl<F: Future> Future for Traced<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        this.span.around(|| this.future.poll(context))
+        self.poll_with(context, |_, _| {})
     }
 }
 
-/// Names a type to the compiler, where it is never called: what an `async` block returns.
+pin_project! {
+    /// A future with a span that ends with arguments: see [`Traced::end_with`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct TracedWithEnd<F, E> {
+        #[pin]
+        traced: Traced<F>,
+        // Nothing once it was called.
+        end: Recorded<E>,
+    }
+}
+
+impl<F, E> Future for TracedWithEnd<F, E>
+where
+    F: Future,
+    E: FnOnce(&F::Output, EndingSpan<'_>),
+{
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.traced.poll_with(context, |output, span| {
+            if let Some(end) = this.end.take() {
+                end(output, span);
+            }
+        })
+    }
+}
+
+impl<F: fmt::Debug, E> fmt::Debug for TracedWithEnd<F, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.traced.fmt(f)
+    }
+}
+
+/// Calls `body`. The compiler knows by this signature that it is called once, so `body` may return what
+/// borrows from its captures.
+#[doc(hidden)]
+#[inline(always)]
+pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
+    body()
+}
+
+/// Names a type to the compiler, where it is never called: what an `async` block or a closure returns.
 #[doc(hidden)]
 #[must_use]
 pub fn result_of<T>() -> T {

@@ -51,7 +51,7 @@ pub(crate) use altered::AlteredCounts;
 pub(crate) use altered::note_cut_arg;
 pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
 pub use arg_limit::ARG_MAX_BYTES;
-pub use async_span::AsyncSpan;
+pub use async_span::{AsyncSpan, EndingSpan};
 pub use call_site::CallSite;
 pub use category::{Category, CategorySwitch};
 pub(crate) use category_filter::CategoryFilter;
@@ -60,7 +60,7 @@ pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through}
 pub(crate) use event_config::EventConfig;
 pub use event_schema::declare_event_schema;
 pub use flow::Flow;
-pub use future::{TraceFuture, Traced, result_of};
+pub use future::{TraceFuture, Traced, TracedWithEnd, call_once, result_of};
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use span::{Span, TrackSpan};

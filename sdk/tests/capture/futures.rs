@@ -45,7 +45,7 @@ async fn pause() {
     .await;
 }
 
-#[trace("test", args(a, b))]
+#[trace("test", args(a, b), result)]
 async fn add(a: u32, b: u32) -> u32 {
     pause().await;
     let _carry = span!("test", "carry");
@@ -74,7 +74,12 @@ fn a_future_is_one_span_and_has_its_polls_besides() {
     let trace = captured(|| assert_eq!(complete(add_later()), 6));
     trace.span("add_later").once();
     trace.span("add").times(2);
-    trace.span("add").arg("a", 3).once().arg("b", 3);
+    trace
+        .span("add")
+        .arg("a", 3)
+        .once()
+        .arg("b", 3)
+        .arg("result", 6);
     trace.polls("add_later").times(4).on_thread("this thread");
     let polls = trace
         .polls("add")

@@ -10,7 +10,7 @@ use tracezero_off::Probe;
 
 /// The numbers' product, of which some are left out.
 #[inline(never)]
-#[trace("off", args(count = numbers.len(), salt))]
+#[trace("off", args(count = numbers.len(), salt), result)]
 pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {
     let capture = CaptureHandle::current();
     let _attached = capture.map(CaptureHandle::attach);

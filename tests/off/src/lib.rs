@@ -146,13 +146,13 @@ fn packets() {
 fn traced(_: &Witness) {}
 
 /// A function with the attribute, with arguments. It returns what it is given.
-#[trace("off", name = "sum", args(w = %w, value = w.value(left), right))]
+#[trace("off", name = "sum", args(w = %w, value = w.value(left), right), result = Witness.value(*result))]
 pub fn traced_sum(w: &Witness, left: u64, right: u64) -> u64 {
     left + right
 }
 
 /// An async function with the attribute, which awaits `other`.
-#[trace("off", args(value = w.value(1), ?w))]
+#[trace("off", args(value = w.value(1), ?w), result = Witness.value(*result))]
 pub async fn traced_await(w: &Witness, other: impl Future<Output = u64>) -> u64 {
     other.await
 }
@@ -181,5 +181,6 @@ pub fn traced_future<T>(w: &Witness, other: impl Future<Output = T>) -> impl Fut
     let span = async_span!("off", "future", only_for_the_trace, value = w.value(1), %w,
         flow: &w.value(Flow::new()), track: &w.value(Track::named("track")));
     let named = async_span!("off", w.value(String::from("name")), ?w);
-    other.traced(span).traced(named)
+    let ended = other.traced(span).end_with(|_, span| end!(span, value = Witness.value(1)));
+    ended.traced(named)
 }

@@ -26,7 +26,13 @@ async fn asynchronous(track: u32, placement: u32, parts: u32) -> u32 {
     track + placement + parts
 }
 
+#[::tracezero::trace(result = output + _span, error)]
+fn with_result(output: u32, _span: u32) -> Result<u32, u32> {
+    Ok(output + _span)
+}
+
 fn main() {
     assert_eq!(function(1, 2), 3);
+    assert_eq!(with_result(1, 2), Ok(3));
     drop(asynchronous(1, 2, 3));
 }

@@ -30,6 +30,21 @@ impl<T: Debug> Queue<T> {
     }
 
     /// Documented.
+    #[trace(?result)]
+    pub fn newest(&mut self) -> Option<&mut T> {
+        self.items.last_mut()
+    }
+
+    /// Documented.
+    #[trace("queue", result = result.len(), %error)]
+    pub async fn written(&self) -> Result<String, std::fmt::Error> {
+        use std::fmt::Write;
+        let mut text = String::new();
+        write!(text, "{:?}", self.items)?;
+        Ok(text)
+    }
+
+    /// Documented.
     #[must_use]
     #[trace]
     pub fn is_empty(&self) -> bool {
@@ -43,7 +58,7 @@ fn fail(error: &str) -> ! {
 }
 
 #[rustfmt::skip]
-#[trace]
+#[trace(result)]
 fn one_line(number: u32) -> u32 { number + 1 }
 
 fn is_send(_: &impl Send) {}
@@ -52,6 +67,8 @@ fn main() {
     let mut queue = Queue { items: Vec::new() };
     let _ = queue.push(1).push(2);
     is_send(&queue.drain(3));
+    is_send(&queue.written());
+    assert_eq!(queue.newest(), Some(&mut 2));
     if queue.is_empty() || one_line(1) != 2 {
         fail("there are two");
     }

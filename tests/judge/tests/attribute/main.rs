@@ -11,6 +11,7 @@ use tracezero::InMemorySession;
 mod functions; // spans on the thread's track
 mod options; // category, name and arguments
 mod asynchronous; // spans on tracks of their own
+mod results; // what functions return
 
 /// Sessions are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -1,13 +1,14 @@
 //! One session, one future: what becomes of it, and what is written of it.
 
 use std::cell::Cell;
+use std::fmt;
 use std::future::{self, Future};
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::task::Poll;
 
 use judge::{EventKind, Value, picture, pictures, slices};
 use perfetto_protos::trace_packet::TracePacket;
-use tracezero::{Flow, TraceFuture as _, Track, async_span, instant, span};
+use tracezero::{EndingSpan, Flow, TraceFuture as _, Track, async_span, end, instant, span};
 
 use crate::executor::{Task, on, pause};
 use crate::recording::recorded;
@@ -90,7 +91,7 @@ fn a_poll_that_panics_ends_and_the_future_ends_as_panicked_when_it_is_dropped() 
         };
         let mut task = Task::<()>::new(failing.traced(async_span!("test", "fetch")));
         assert!(task.poll().is_pending());
-        assert!(panic::catch_unwind(panic::AssertUnwindSafe(|| task.poll())).is_err());
+        assert!(panic::catch_unwind(AssertUnwindSafe(|| task.poll())).is_err());
         instant!("test", "caught");
         drop(task);
     });
@@ -103,6 +104,48 @@ fn a_poll_that_panics_ends_and_the_future_ends_as_panicked_when_it_is_dropped() 
     assert!(ends_ns.max().unwrap() <= caught.timestamp_ns);
     assert!(caught.timestamp_ns <= fetch.life.end.as_ref().unwrap().timestamp_ns);
     assert_eq!(fetch.life.end_args(), ["panicked"]);
+}
+
+#[test]
+fn arguments_of_an_end_are_at_the_end_of_the_life() {
+    let verdict = recorded(|| {
+        let fetch = pauses(2).traced(async_span!("test", "fetch", url = "/a"));
+        Task::new(fetch.end_with(|count, span| end!(span, count, twice = count * 2))).run();
+        let plain = pauses(0).traced(async_span!("test", "plain"));
+        Task::new(plain.end_with(|_, _| {})).run();
+    });
+    let fetch = picture(&verdict, "fetch");
+    assert_eq!(fetch.life.end_args(), ["count", "twice"]);
+    assert_eq!(fetch.life.end.unwrap().args["twice"], Value::Uint(4));
+    assert!(fetch.polls.iter().all(|poll| poll.end_args().is_empty()));
+    assert!(picture(&verdict, "plain").life.end_args().is_empty());
+}
+
+#[test]
+fn a_panic_in_what_ends_a_future_leaves_an_end() {
+    let verdict = recorded(|| {
+        let panics = |_: &u32, _: EndingSpan<'_>| panic::resume_unwind(Box::new("on purpose"));
+        let before = pauses(0)
+            .traced(async_span!("test", "before"))
+            .end_with(panics);
+        let during = pauses(0).traced(async_span!("test", "during"));
+        let during = during.end_with(|_, span| end!(span, count = 1, text = %Panics));
+        let run = |mut task: Task<u32>| panic::catch_unwind(AssertUnwindSafe(|| task.poll()));
+        assert!(run(Task::new(before)).is_err());
+        assert!(run(Task::new(during)).is_err());
+    });
+    assert_eq!(picture(&verdict, "before").life.end_args(), ["panicked"]);
+    let during = picture(&verdict, "during").life.end.unwrap();
+    assert_eq!(during.args["count"], Value::Int(1));
+}
+
+/// Formatting it panics.
+struct Panics;
+
+impl fmt::Display for Panics {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic::resume_unwind(Box::new("on purpose"))
+    }
 }
 
 #[test]
