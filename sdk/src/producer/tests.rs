@@ -70,8 +70,9 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
     let writers_left = AtomicUsize::new(THREADS);
     let all_write = Barrier::new(THREADS);
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         for _ in 0..THREADS {
-            scope.spawn(|| {
+            threads.push(scope.spawn(|| {
                 let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
                 for number in 0..PACKETS_PER_THREAD {
                     write_packet(&mut writer, number);
@@ -85,16 +86,20 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
                 }
                 drop(writer);
                 writers_left.fetch_sub(1, Ordering::Relaxed);
-            });
+            }));
         }
         if setup.is_slow {
-            scope.spawn(|| {
+            threads.push(scope.spawn(|| {
                 while writers_left.load(Ordering::Relaxed) > 0 {
                     service.take_commits();
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 service.take_commits();
-            });
+            }));
+        }
+        // ThreadSanitizer sees a join, and does not see how a scope waits.
+        for thread in threads {
+            thread.join().unwrap();
         }
     });
     (arbiter, service)
