@@ -9,7 +9,7 @@ use prost::Message as _;
 use protobuf::well_known_types::empty::Empty;
 use protobuf::{Message as _, UnknownValueRef};
 use protozero::types::{self, FieldType};
-use protozero::{DecodeError, Decoder, Value};
+use protozero::{DecodeError, Decoder, IndexedMessage, Value};
 
 /// How deep payloads are looked at as messages.
 const DEPTH: u32 = 4;
@@ -90,6 +90,7 @@ fn read(bytes: &[u8], depth_left: u32) {
         }
     }
     assert_eq!(fields.offset(), bytes.len());
+    look_up(bytes, numbers.map(Option::unwrap_or_default));
     for number in numbers.into_iter().flatten() {
         read_as::<types::Int32>(decoder, number, well_formed);
         read_as::<types::Sint64>(decoder, number, well_formed);
@@ -98,6 +99,25 @@ fn read(bytes: &[u8], depth_left: u32) {
         read_as::<types::Double>(decoder, number, well_formed);
         read_as::<types::Str>(decoder, number, well_formed);
         read_as::<types::Bytes>(decoder, number, well_formed);
+    }
+}
+
+/// What an index looks up is what a search finds: the first two are fields that are singular.
+fn look_up(bytes: &[u8], numbers: [u32; 4]) {
+    let slot_of = |number| numbers.iter().position(|it| *it == number).unwrap_or(4);
+    let index = IndexedMessage::<4>::new(bytes, 2, slot_of);
+    let decoder = Decoder::new(bytes);
+    for number in numbers {
+        match slot_of(number) {
+            slot @ 0..2 => {
+                assert_eq!(index.last::<types::Bytes>(slot), decoder.last::<types::Bytes>(number));
+                assert_eq!(index.last::<types::Int64>(slot), decoder.last::<types::Int64>(number));
+            }
+            slot => {
+                let found = index.repeated::<types::Int64>(slot, number);
+                assert!(found.eq(decoder.repeated::<types::Int64>(number)));
+            }
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::varint::take_varint;
 /// A message that is looked at in place.
 ///
 /// Nothing is checked or indexed in advance: each call scans the bytes, and reports what is wrong
-/// with them. To look at many fields of a large message, go over [`Decoder::fields`] once. Groups,
-/// which no schema of today has, are skipped.
+/// with them. To look at many fields, go over [`Decoder::fields`] once, or take a generated decoder, which
+/// finds its fields when it is created. Groups, which no schema of today has, are skipped.
 ///
 /// ```
 /// use protozero::{DecodeError, Decoder, types};
@@ -127,22 +127,20 @@ impl<'a> Fields<'a> {
         self.offset = self.bytes.len() - rest.len();
         Ok(Some((number, value)))
     }
-}
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<Field<'a>, DecodeError>;
-
+    /// The next field, and where it begins.
     // Inlined, so that a field stays in registers: through memory it takes longer than to read it.
     #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
+    pub(crate) fn next_with_offset(&mut self) -> Option<Result<(usize, Field<'a>), DecodeError>> {
         loop {
             let rest = self
                 .bytes
                 .get(self.offset..)
                 .filter(|rest| !rest.is_empty())?;
             if let Some((field, behind)) = split_field(rest) {
+                let begin = self.offset;
                 self.offset = self.bytes.len() - behind.len();
-                return Some(Ok(field));
+                return Some(Ok((begin, field)));
             }
             match skip_field(rest, self.offset) {
                 Ok(field_bytes) => self.offset += field_bytes,
@@ -152,6 +150,16 @@ impl<'a> Iterator for Fields<'a> {
                 }
             }
         }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, DecodeError>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let field = self.next_with_offset()?;
+        Some(field.map(|(_, field)| field))
     }
 }
 

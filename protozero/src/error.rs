@@ -37,6 +37,8 @@ pub enum DecodeError {
         /// Number of the field.
         field: u32,
     },
+    /// A message that is as long as 4 GiB or longer: protobuf's limit is 2 GiB.
+    MessageTooLong,
     /// A packed field whose payload does not divide into elements.
     MalformedPacked {
         /// Number of the field.
@@ -80,6 +82,7 @@ impl fmt::Display for DecodeError {
                     "field {field} has a wire type that its schema does not allow"
                 )
             }
+            Self::MessageTooLong => f.write_str("the message is longer than protobuf allows"),
             Self::MalformedPacked { field } => {
                 write!(f, "packed field {field} does not divide into elements")
             }

@@ -50,6 +50,7 @@ mod varint; // varints, both ways
 // Ready-made buffers, and the way back.
 mod buffered; // a root message with its memory
 mod decoder; // messages as their fields
+mod index; // where fields are, for generated decoders
 mod field; // one field of encoded bytes
 #[cfg(feature = "alloc")]
 mod framing; // messages in a stream of bytes that arrive in pieces
@@ -66,6 +67,7 @@ pub use error::DecodeError;
 pub use field::{Field, Value};
 #[cfg(feature = "alloc")]
 pub use framing::{Frame, FrameReader, Frames, FramingError, MAX_FRAME_BYTES};
+pub use index::IndexedMessage;
 pub use message::{Message, Writer};
 #[cfg(feature = "alloc")]
 pub use owned::OwnedMessage;

@@ -1,11 +1,11 @@
 //! Decoders: a getter for each field, and the enums that oneofs decode to.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::{
-    Method, allow_unused, doc_with, field_title, ident, literal, many_lines, name_lints, named,
-    path, scalar_type, titled,
+    Method, allow_unused, doc, doc_with, field_title, ident, literal, many_lines, name_lints,
+    named, path, scalar_type, titled,
 };
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
@@ -17,28 +17,50 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     let title = format!("Decoder of `{}`.", message.proto_name);
     let title = doc_with(&title, &message.comment);
     let allow = allow_unused(at);
-    let receiver = quote! { self.decoder };
-    let getters = message
-        .fields
-        .iter()
-        .map(|field| getter(field, &receiver, at, Place::Inherent));
-    let oneofs = message.oneofs.iter().map(|oneof| oneof_getter(oneof, at));
+    let index = Index::of(message);
+    let getters = message.fields.iter().map(|field| {
+        let source = match &index {
+            Some(index) => Source::Slot(index.slot(field.number)),
+            None => Source::Search(quote! { self.decoder }),
+        };
+        getter(field, &source, at, Place::Inherent)
+    });
+    let oneofs = index.iter().flat_map(|index| {
+        let oneofs = message.oneofs.iter();
+        oneofs.map(|oneof| oneof_getter(oneof, index, at))
+    });
     let methods = getters.chain(oneofs).map(|method| method.inherent());
+    let new_doc = match index {
+        Some(_) => "A decoder of one encoded message, which is read once to find its fields.",
+        None => "A decoder of one encoded message; nothing is read until a field is asked for.",
+    };
+    let new_doc = doc(new_doc);
+    // Each slot takes a line.
+    let many_lines = many_lines(message.fields.len());
+    let (field, new, as_decoder) = match &index {
+        Some(index) => index.parts(),
+        None => (
+            quote! { decoder: ::protozero::Decoder<'a> },
+            quote! { Self { decoder: ::protozero::Decoder::new(bytes) } },
+            quote! { &self.decoder },
+        ),
+    };
     quote! {
         #title
         #[derive(Clone, Copy, Debug)]
         #allow
         pub struct #name<'a> {
-            decoder: ::protozero::Decoder<'a>,
+            #field,
         }
 
         #allow
         impl<'a> #name<'a> {
-            /// A decoder of one encoded message; nothing is read until a field is asked for.
+            #new_doc
+            #many_lines
             #[inline]
             #[must_use]
             pub fn new(bytes: &'a [u8]) -> Self {
-                Self { decoder: ::protozero::Decoder::new(bytes) }
+                #new
             }
 
             #(#methods)*
@@ -47,14 +69,94 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
             #[inline]
             #[must_use]
             pub fn fields(&self) -> ::protozero::Fields<'a> {
-                self.decoder.fields()
+                self.as_decoder().fields()
             }
 
             /// The untyped decoder, for fields that the schema does not know.
             #[inline]
             #[must_use]
             pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
-                &self.decoder
+                #as_decoder
+            }
+        }
+    }
+}
+
+/// The slots of a message's fields: see `protozero::IndexedMessage`.
+struct Index {
+    /// The numbers of the fields by slot: those of singular fields first.
+    numbers: Vec<u32>,
+    singular: usize,
+}
+
+impl Index {
+    /// `None` for a message without singular fields: its elements are read in one pass anyway, and a trace is one
+    /// that may be large.
+    fn of(message: &Message) -> Option<Self> {
+        let is_singular = |field: &&Field| matches!(field.shape, Shape::Singular(_));
+        let (singular, repeated): (Vec<&Field>, Vec<&Field>) =
+            message.fields.iter().partition(is_singular);
+        let numbers = singular.iter().chain(&repeated);
+        (!singular.is_empty()).then(|| Self {
+            numbers: numbers.map(|field| field.number).collect(),
+            singular: singular.len(),
+        })
+    }
+
+    fn slot(&self, number: u32) -> usize {
+        let mut numbers = self.numbers.iter();
+        let slot = numbers.position(|it| *it == number);
+        slot.expect("a field of the message")
+    }
+
+    /// The decoder's field, what makes it, and how the decoder without the index is reached.
+    fn parts(&self) -> (TokenStream, TokenStream, TokenStream) {
+        let slots = Literal::usize_unsuffixed(self.numbers.len());
+        let singular = Literal::usize_unsuffixed(self.singular);
+        let arms = self.numbers.iter().enumerate().map(|(slot, number)| {
+            let (number, slot) = (literal(*number), Literal::usize_unsuffixed(slot));
+            quote! { #number => #slot, }
+        });
+        (
+            quote! { message: ::protozero::IndexedMessage<'a, #slots> },
+            quote! {
+                let slot_of = |number| match number { #(#arms)* _ => #slots };
+                Self { message: ::protozero::IndexedMessage::new(bytes, #singular, slot_of) }
+            },
+            quote! { self.message.decoder() },
+        )
+    }
+}
+
+/// Where a getter finds its field.
+pub(super) enum Source {
+    /// By searching in a `Decoder`, or a reference to one.
+    Search(TokenStream),
+    /// By its slot.
+    Slot(usize),
+}
+
+impl Source {
+    fn last(&self, marker: &TokenStream, number: u32) -> TokenStream {
+        match self {
+            Self::Search(decoder) => {
+                let number = literal(number);
+                quote! { #decoder.last::<#marker>(#number) }
+            }
+            Self::Slot(slot) => {
+                let slot = Literal::usize_unsuffixed(*slot);
+                quote! { self.message.last::<#marker>(#slot) }
+            }
+        }
+    }
+
+    fn repeated(&self, marker: &TokenStream, number: u32) -> TokenStream {
+        let number = literal(number);
+        match self {
+            Self::Search(decoder) => quote! { #decoder.repeated::<#marker>(#number) },
+            Self::Slot(slot) => {
+                let slot = Literal::usize_unsuffixed(*slot);
+                quote! { self.message.repeated::<#marker>(#slot, #number) }
             }
         }
     }
@@ -67,10 +169,10 @@ pub(super) enum Place {
     Trait,
 }
 
-/// What reads a field. `receiver` is a `Decoder` or a reference to one.
-pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place: Place) -> Method {
+/// What reads a field.
+pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place) -> Method {
     let getter = ident(&field.getter);
-    let number = literal(field.number);
+    let number = field.number;
     let title = field_title(field);
     let (what, returned, body, is_iterator_type) = match &field.shape {
         Shape::Singular(value) => {
@@ -78,7 +180,8 @@ pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place
             let marker = marker(value);
             let convert =
                 convert(value, at).map(|convert| quote! { .map(|value| value.map(#convert)) });
-            let body = quote! { #receiver.last::<#marker>(#number) #convert };
+            let last = source.last(&marker, number);
+            let body = quote! { #last #convert };
             let returned = quote! {
                 ::core::result::Result<
                     ::core::option::Option<#value_type>,
@@ -89,7 +192,7 @@ pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place
         }
         Shape::Repeated(value) | Shape::Packed(value) => {
             let marker = marker(value);
-            let repeated = quote! { #receiver.repeated::<#marker>(#number) };
+            let repeated = source.repeated(&marker, number);
             match convert(value, at) {
                 Some(convert) => {
                     let returned = iterator(&value_type(value, at), place);
@@ -111,8 +214,9 @@ pub(super) fn getter(field: &Field, receiver: &TokenStream, at: &[String], place
                 Some(convert) => quote! { #convert(value) },
                 None => quote! { value },
             };
+            let entries = source.repeated(&scalar_marker(Scalar::Bytes), number);
             let body = quote! {
-                #receiver.repeated::<::protozero::types::Bytes>(#number).map(|entry| {
+                #entries.map(|entry| {
                     let entry = ::protozero::Decoder::new(entry?);
                     let key = entry.last::<#key>(1)?.unwrap_or_default();
                     let value = entry.last::<#value_marker>(2)?.unwrap_or_default();
@@ -147,8 +251,8 @@ fn iterator(item: &TokenStream, place: Place) -> TokenStream {
     }
 }
 
-/// A getter that reads all members of a oneof in one pass.
-fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
+/// A getter of the member of a oneof that is set.
+fn oneof_getter(oneof: &OneofGetter, index: &Index, at: &[String]) -> Method {
     let getter = ident(&oneof.getter);
     let enum_path = path(&oneof.path, at);
     let lifetime = oneof.borrows().then(|| quote! { <'a> });
@@ -164,6 +268,10 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
             None => decoded,
         };
         quote! { #number => #enum_path::#variant(#decoded), }
+    });
+    let slots = oneof.members.iter().map(|member| {
+        let slot = index.slot(member.number);
+        Literal::usize_unsuffixed(slot)
     });
     Method {
         doc: titled(
@@ -186,15 +294,13 @@ fn oneof_getter(oneof: &OneofGetter, at: &[String]) -> Method {
             >
         },
         body: quote! {
-            let mut last = ::core::option::Option::None;
-            for field in self.decoder.fields() {
-                let field = field?;
-                last = ::core::option::Option::Some(match field.number {
-                    #(#arms)*
-                    _ => continue,
-                });
-            }
-            ::core::result::Result::Ok(last)
+            let ::core::option::Option::Some(field) = self.message.last_of([#(#slots),*])? else {
+                return ::core::result::Result::Ok(::core::option::Option::None);
+            };
+            ::core::result::Result::Ok(::core::option::Option::Some(match field.number {
+                #(#arms)*
+                _ => return ::core::result::Result::Ok(::core::option::Option::None),
+            }))
         },
     }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::decoder::Place;
+use super::decoder::{Place, Source};
 use super::{Method, allow_unused, decoder, doc, ident, message, path};
 use crate::schema::Extension;
 
@@ -29,10 +29,10 @@ pub(super) fn traits(extension: &Extension, at: &[String]) -> TokenStream {
         .iter()
         .flat_map(|field| message::methods(field, &receiver, at))
         .collect();
-    let receiver = quote! { self.as_decoder() };
+    let source = Source::Search(quote! { self.as_decoder() });
     let getters: Vec<Method> = fields
         .iter()
-        .map(|field| decoder::getter(field, &receiver, at, Place::Trait))
+        .map(|field| decoder::getter(field, &source, at, Place::Trait))
         .collect();
     let declared_setters = setters.iter().map(Method::declared);
     let setters = setters.iter().map(Method::implemented);

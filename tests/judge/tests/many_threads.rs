@@ -10,7 +10,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use perfetto_protos::trace::Trace;
@@ -139,8 +139,10 @@ fn check(trace: &[u8], report: &Report) {
     assert!(events_of.iter().all(|&events| events == 2));
 }
 
-/// Runs a case.
+/// Runs a case. One at a time: a machine may have room for few threads more.
 fn run(case: &str) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let status = Command::new(env::current_exe().unwrap())
         .args([case, "--exact", "--ignored", "--nocapture"])
         .env(IS_CASE, "1")

@@ -174,6 +174,8 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
                 assert!(!control.stats().sequences.is_empty());
             }
         });
+        // The threads end as well if a child fails, or the test would hang.
+        let over = Over(is_over);
         for _ in 0..200 {
             fork(|| {
                 record("child");
@@ -185,7 +187,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
             })
             .wait();
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         tracing.into_iter().map(|it| it.join().unwrap()).sum()
     });
     let report = session.take().unwrap().finish().unwrap();
@@ -195,6 +197,15 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
     assert_eq!(points_with(&verdict, "child"), 0);
     assert_eq!(verdict.events_named("new place").count(), 0);
     assert_eq!(verdict.open_spans, []);
+}
+
+/// Tells threads to end when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// As the crate `tracing-log` makes a record of `log`.

@@ -1,0 +1,133 @@
+//! Where the fields of a message are, found in one pass: what generated decoders look up.
+
+use crate::decoder::{Decoder, Repeated};
+use crate::error::DecodeError;
+use crate::field::{Field, split_field};
+use crate::types::FieldType;
+
+/// A message whose fields have been found: generated decoders are made of one.
+///
+/// Each field that the schema knows has a slot, singular fields first. Creating it reads the message once;
+/// each getter looks its field up.
+///
+/// ```
+/// use protozero::{IndexedMessage, types};
+///
+/// // Field 7 is singular and has slot 0; field 2 is repeated and has slot 1.
+/// let slot_of = |number| match number {
+///     7 => 0,
+///     2 => 1,
+///     _ => usize::MAX,
+/// };
+/// let message = IndexedMessage::<2>::new(b"\x38\x2a\x10\x01\x38\x2b\x10\x02", 1, slot_of);
+/// assert_eq!(message.last::<types::Uint32>(0)?, Some(43));
+/// assert!(message.repeated::<types::Uint32>(1, 2).eq([Ok(1), Ok(2)]));
+/// # Ok::<(), protozero::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct IndexedMessage<'a, const SLOTS: usize> {
+    decoder: Decoder<'a>,
+    /// 1 more than where the field of each slot begins: the last one of a singular field, the first one of a
+    /// repeated field. 0 for a field that is not there.
+    places: [u32; SLOTS],
+    /// What is wrong with the message.
+    error: Option<DecodeError>,
+}
+
+impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
+    /// Finds the fields of an encoded message. The first `singular` slots are those of singular fields.
+    /// `slot_of` tells the slot of a field number, and `SLOTS` or more for one that has none.
+    #[inline]
+    #[must_use]
+    pub fn new(bytes: &'a [u8], singular: usize, slot_of: impl Fn(u32) -> usize) -> Self {
+        let decoder = Decoder::new(bytes);
+        let mut places = [0; SLOTS];
+        let mut error = None;
+        if u32::try_from(bytes.len()).is_err() {
+            error = Some(DecodeError::MessageTooLong);
+        } else {
+            let mut fields = decoder.fields();
+            while let Some(field) = fields.next_with_offset() {
+                match field {
+                    Ok((offset, field)) => {
+                        let slot = slot_of(field.number);
+                        if let Some(place) = places.get_mut(slot)
+                            && (slot < singular || *place == 0)
+                        {
+                            *place = offset as u32 + 1;
+                        }
+                    }
+                    Err(malformed) => error = Some(malformed),
+                }
+            }
+        }
+        Self {
+            decoder,
+            places,
+            error,
+        }
+    }
+
+    /// The message without its index.
+    #[inline]
+    #[must_use]
+    pub const fn decoder(&self) -> &Decoder<'a> {
+        &self.decoder
+    }
+
+    /// The value of the singular field with this slot; the last one, if it was written several times.
+    ///
+    /// # Errors
+    ///
+    /// If the message is malformed anywhere, or the field has the wrong wire type.
+    #[inline]
+    pub fn last<T: FieldType>(&self, slot: usize) -> Result<Option<T::Value<'a>>, DecodeError> {
+        self.last_of([slot])?.map(T::from_field).transpose()
+    }
+
+    /// The field with one of these slots that was written last: the member of a oneof that is set.
+    ///
+    /// # Errors
+    ///
+    /// If the message is malformed anywhere.
+    #[inline]
+    pub fn last_of<const MEMBERS: usize>(
+        &self,
+        slots: [usize; MEMBERS],
+    ) -> Result<Option<Field<'a>>, DecodeError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let places = slots.into_iter().map(|slot| self.place(slot));
+        Ok(self
+            .bytes_from(places.max().unwrap_or_default())
+            .and_then(|bytes| {
+                let (field, _) = split_field(bytes)?;
+                Some(field)
+            }))
+    }
+
+    /// The values of the repeated field with this slot and `number`, packed or not, in any mixture.
+    #[inline]
+    #[must_use]
+    pub fn repeated<T: FieldType>(&self, slot: usize, number: u32) -> Repeated<'a, T> {
+        let all = self.decoder;
+        // Elements before what is wrong with the message come before the error.
+        if self.error.is_some() {
+            return all.repeated(number);
+        }
+        let from_first = self.bytes_from(self.place(slot));
+        Decoder::new(from_first.unwrap_or_default()).repeated(number)
+    }
+
+    #[inline]
+    fn place(&self, slot: usize) -> u32 {
+        self.places.get(slot).copied().unwrap_or_default()
+    }
+
+    /// The message from a field on.
+    #[inline]
+    fn bytes_from(&self, place: u32) -> Option<&'a [u8]> {
+        self.decoder.bytes().get(place.checked_sub(1)? as usize..)
+    }
+}
