@@ -1,30 +1,30 @@
 //! The arbiter: hands out chunks of the shared memory to the writers of one producer, and commits
 //! what they return.
 //!
-//! Two ways to commit ([`CommitMode`]): at once, by the thread that returns a chunk, as fits a
-//! service in the same process, which copies the chunk and frees it before the call returns; or in
-//! batches, as fits a service behind a connection.
+//! The thread that returns a chunk commits it at once. A service in the same process copies the chunk and
+//! frees it before the call returns:
 //!
 //! ```text
 //!  writers      acquire_chunk            return_chunk
-//!     |               |                        |
-//!     |      +--------v--------+      +--------v--------+  half full, flush,  +----------+
-//!     |      | free chunks     |      |  pending batch  |------stalled------->| service  |
-//!     |      +-----------------+      +-----------------+   one at a time     +----------+
-//!     |       frees chunks <------------------------------------------------------'
+//!     |               |                        |         commit
+//!     |      +--------v--------+      +--------v--------+       +----------+
+//!     |      | free chunks     |      | the old chunk   |------>| service  |
+//!     |      +-----------------+      +-----------------+       +----------+
+//!     |       frees chunks <------------------------------------------'
 //! ```
 //!
-//! One lock protects what is noted of free chunks, the pending batch, writer ids and accounts. It is
-//! never held while a thread sleeps, calls the service or looks at page after page. A second lock
-//! keeps batches in order; it is held while one is sent, so a service must not call back into its
-//! producer's arbiter from [`ServiceEndpoint::commit`].
+//! One lock protects what is noted of free chunks, writer ids and accounts. It is never held while a
+//! thread sleeps, calls the service or looks at page after page.
 //!
 //! A chunk that the service frees within its commit is noted by whoever returned it. One that is
 //! freed later is found by a writer that knows of no free chunk: it looks at the page words.
 //!
-//! Left out: writing late lengths into chunks that wait in the batch. They always go to the service
+//! Left out: collecting commits. A connection to another process will, in its queue of what is to be
+//! sent.
+//!
+//! Left out: writing late lengths into chunks that wait to be sent. They always go to the service
 //! as patches, and [`ChunkFlags::NEEDS_PATCHING`](crate::shm::ChunkFlags) stays set. Perfetto's own SDK may
-//! write them there. But in process hardly any chunk waits, and a chunk that nobody changes after its return
+//! write them there. But in process no chunk waits, and a chunk that nobody changes after its return
 //! makes scraping easier to argue about.
 
 use std::sync::Arc;
@@ -34,32 +34,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::account::{AccountId, Accounts, WriterCounters};
-use super::batch::Batch;
+use super::commit_builder::CommitBuilder;
 use super::free_chunks::{ChunkSize, FreeChunks};
 use super::patches::PatchList;
 use super::writer_ids::WriterIds;
 use crate::commit::{LossCount, NO_PATIENCE, ServiceEndpoint};
 use crate::coordination::{BufferExhaustedPolicy, WriterTotals};
 use crate::ids::{BufferId, ChunkId, WriterId};
-use crate::shm::{NewChunk, PageLayout, PageWord, ProducerMemory, WritableChunk};
-
-/// When returned chunks go to the service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CommitMode {
-    /// Each at once, from the thread that returns it.
-    #[default]
-    Immediate,
-    /// When half of the shared memory waits, on a flush, or when a writer finds no free chunk.
-    Batched,
-}
+use crate::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 
 /// How an arbiter works.
 #[derive(Clone, Copy, Debug)]
 pub struct ArbiterConfig {
     /// Chunks per page; `None` for as many as suit the number of writers and what they write.
     pub page_layout: Option<PageLayout>,
-    /// When chunks are committed.
-    pub commit_mode: CommitMode,
     /// How long a stalled writer waits for a free chunk before it drops the packet after all, unless
     /// it is [told otherwise](super::TraceWriter::with_stall_limit).
     pub stall_limit: Duration,
@@ -69,7 +57,6 @@ impl Default for ArbiterConfig {
     fn default() -> Self {
         Self {
             page_layout: None,
-            commit_mode: CommitMode::default(),
             stall_limit: Duration::from_secs(30),
         }
     }
@@ -88,15 +75,11 @@ pub struct Arbiter {
     endpoint: Arc<dyn ServiceEndpoint>,
     config: ArbiterConfig,
     state: Mutex<State>,
-    /// The batch that is being sent. Locked before `state`, never after it.
-    in_flight: Mutex<Batch>,
 }
 
 #[derive(Debug)]
 struct State {
     chunks: FreeChunks,
-    /// Stays empty with [`CommitMode::Immediate`].
-    pending: Batch,
     writer_ids: WriterIds,
     accounts: Accounts,
     is_shut_down: bool,
@@ -154,21 +137,11 @@ impl Arbiter {
             config,
             state: Mutex::new(State {
                 chunks: FreeChunks::new(page_count, config.page_layout),
-                pending: Batch::default(),
                 writer_ids: WriterIds::new(WriterId::MAX),
                 accounts: Accounts::default(),
                 is_shut_down: false,
             }),
-            in_flight: Mutex::new(Batch::default()),
         })
-    }
-
-    /// Sends what waits in the pending batch. When this returns, the service has taken over every
-    /// chunk that was returned before.
-    pub fn commit_pending(&self) {
-        if self.config.commit_mode == CommitMode::Batched {
-            self.send_pending(&mut self.in_flight.lock());
-        }
     }
 
     /// Admits no further writers. Returns whether the last one is gone.
@@ -220,7 +193,6 @@ impl Arbiter {
     /// Lets a writer go that has returned its chunks.
     pub(super) fn dismiss_writer(&self, numbering: Option<Numbering>, account_id: AccountId) {
         if let Some(Numbering { writer_id, .. }) = numbering {
-            self.commit_pending();
             // Before the id is free: the next writer with this id registers after.
             self.endpoint.unregister_writer(writer_id);
         }
@@ -243,7 +215,7 @@ impl Arbiter {
     ) -> Option<WritableChunk> {
         let asked = Asked { header, size };
         self.find_chunk(asked).or_else(|| match policy {
-            BufferExhaustedPolicy::Drop => self.find_chunk_after_commit(asked),
+            BufferExhaustedPolicy::Drop => None,
             BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
                 self.stall_for_chunk(asked, stall_limit.unwrap_or(self.config.stall_limit))
             }
@@ -278,30 +250,20 @@ impl Arbiter {
         })
     }
 
-    /// Commits a chunk with the late lengths that are known by now. `batch` is the caller's own,
-    /// for commits that do not wait.
+    /// Commits a chunk with the late lengths that are known by now. `commit` is the caller's own.
     pub(super) fn return_chunk(
         &self,
         chunk: WritableChunk,
         writer_id: WriterId,
         target_buffer: BufferId,
         patches: &mut PatchList,
-        batch: &mut Batch,
+        commit: &mut CommitBuilder,
     ) {
         let place = chunk.complete();
-        let chunk_count = self
-            .memory
-            .page_word(place.page_index)
-            .map_or(1, PageWord::chunk_count);
-        let page_share_bytes =
-            self.memory.geometry().page_size_bytes() / usize::from(chunk_count.max(1));
-        self.hand_over(batch, |batch| {
-            batch.add_chunk(place, page_share_bytes, target_buffer);
-            batch.add_ready_patches(patches, writer_id, target_buffer);
-        });
-        if self.config.commit_mode == CommitMode::Immediate {
-            self.note_page(&mut self.state.lock(), place.page_index);
-        }
+        commit.add_chunk(place, target_buffer);
+        commit.add_ready_patches(patches, writer_id, target_buffer);
+        commit.send(&*self.endpoint);
+        self.note_page(&mut self.state.lock(), place.page_index);
     }
 
     /// Commits late lengths alone.
@@ -310,35 +272,10 @@ impl Arbiter {
         writer_id: WriterId,
         target_buffer: BufferId,
         patches: &mut PatchList,
-        batch: &mut Batch,
+        commit: &mut CommitBuilder,
     ) {
-        self.hand_over(batch, |batch| {
-            batch.add_ready_patches(patches, writer_id, target_buffer);
-        });
-    }
-
-    fn hand_over(&self, batch: &mut Batch, add: impl FnOnce(&mut Batch)) {
-        match self.config.commit_mode {
-            CommitMode::Immediate => {
-                add(batch);
-                batch.commit_to(&*self.endpoint);
-            }
-            CommitMode::Batched => {
-                let waiting_bytes = {
-                    let pending = &mut self.state.lock().pending;
-                    add(pending);
-                    pending.chunk_bytes()
-                };
-                if waiting_bytes >= self.memory.geometry().size_bytes() / 2 {
-                    self.commit_pending();
-                }
-            }
-        }
-    }
-
-    fn send_pending(&self, in_flight: &mut Batch) {
-        std::mem::swap(in_flight, &mut self.state.lock().pending);
-        in_flight.commit_to(&*self.endpoint);
+        commit.add_ready_patches(patches, writer_id, target_buffer);
+        commit.send(&*self.endpoint);
     }
 
     /// Notes what became of a page.
@@ -401,24 +338,12 @@ impl Arbiter {
         None
     }
 
-    /// The free chunks may be among those that wait to be committed. Does not wait for another
-    /// thread that is just committing.
-    #[cold]
-    fn find_chunk_after_commit(&self, asked: Asked) -> Option<WritableChunk> {
-        if self.config.commit_mode == CommitMode::Immediate {
-            return None;
-        }
-        self.send_pending(&mut *self.in_flight.try_lock()?);
-        self.find_chunk(asked)
-    }
-
-    /// Commits and waits until a chunk is free, or the time is up.
+    /// Waits until a chunk is free, or the time is up.
     #[cold]
     fn stall_for_chunk(&self, asked: Asked, limit: Duration) -> Option<WritableChunk> {
         let started = Instant::now();
         let mut pause = Duration::ZERO;
         loop {
-            self.commit_pending();
             if pause.is_zero() {
                 thread::yield_now();
             } else {

@@ -27,7 +27,7 @@ mod patches; // lengths that come after their chunk was returned
 mod port; // one writer's standing with the arbiter
 mod arbiter; // free chunks for writers, commits for the service
 mod free_chunks; // which pages have any, and how the next page is divided
-mod batch; // a commit in the making
+mod commit_builder; // the commit that a writer puts together
 mod own_data_source; // data sources of the SDK itself
 mod switches; // choices that are finer than a data source
 mod writer_ids; // which ids are in use
@@ -44,7 +44,7 @@ pub use crate::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals}
 #[cfg(feature = "testing")]
 pub(crate) use active_slots::CAPTURE_SLOT;
 pub(crate) use active_slots::{ActiveSlots, generation};
-pub use arbiter::{Arbiter, ArbiterConfig, CommitMode};
+pub use arbiter::{Arbiter, ArbiterConfig};
 pub use data_source_state::{DataSourceState, ENABLED};
 pub(crate) use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
 #[cfg(feature = "testing")]

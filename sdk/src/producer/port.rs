@@ -10,7 +10,7 @@ use protozero::PatchId;
 
 use super::account::{AccountId, WriterCounters};
 use super::arbiter::{Arbiter, Numbering, Patience};
-use super::batch::Batch;
+use super::commit_builder::CommitBuilder;
 use super::free_chunks::ChunkSize;
 use super::patches::PatchList;
 use crate::commit::LossCount;
@@ -45,7 +45,7 @@ pub(super) struct WriterPort {
     counters: Arc<WriterCounters>,
     losses: Arc<LossCount>,
     patches: PatchList,
-    batch: Batch,
+    commit: CommitBuilder,
     /// Where the next look for a free page begins.
     look_cursor: u32,
     looks_since_ask: u32,
@@ -69,7 +69,7 @@ impl WriterPort {
             counters: admission.counters,
             losses: admission.losses,
             patches: PatchList::default(),
-            batch: Batch::default(),
+            commit: CommitBuilder::default(),
             look_cursor: 0,
             looks_since_ask: 0,
         }
@@ -183,7 +183,7 @@ impl WriterPort {
                 writer_id,
                 self.target_buffer,
                 &mut self.patches,
-                &mut self.batch,
+                &mut self.commit,
             );
         }
     }
@@ -209,16 +209,8 @@ impl WriterPort {
                 writer_id,
                 self.target_buffer,
                 &mut self.patches,
-                &mut self.batch,
+                &mut self.commit,
             );
-        }
-    }
-
-    /// Hands everything that was returned to the service.
-    pub(super) fn flush(&mut self) {
-        self.send_patches();
-        if let Some(arbiter) = ours(&self.arbiter) {
-            arbiter.commit_pending();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::arbiter::{Arbiter, ArbiterConfig, CommitMode};
+use super::arbiter::{Arbiter, ArbiterConfig};
 use crate::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use crate::ids::{BufferId, ChunkId, WriterId};
 use crate::shm::{
@@ -25,7 +25,6 @@ pub(super) struct Setup {
     pub(super) page_size_bytes: usize,
     pub(super) pages: usize,
     pub(super) layout: PageLayout,
-    pub(super) commit_mode: CommitMode,
     pub(super) stall_limit: Duration,
     /// Whether the service leaves commits alone until it is told to take them.
     pub(super) is_slow: bool,
@@ -37,7 +36,6 @@ impl Default for Setup {
             page_size_bytes: 4096,
             pages: 14,
             layout: PageLayout::One,
-            commit_mode: CommitMode::Immediate,
             stall_limit: Duration::from_millis(1),
             is_slow: false,
         }
@@ -58,7 +56,6 @@ impl Setup {
         });
         let config = ArbiterConfig {
             page_layout: Some(self.layout),
-            commit_mode: self.commit_mode,
             stall_limit: self.stall_limit,
         };
         let endpoint: Arc<dyn ServiceEndpoint> = service.clone();

@@ -144,24 +144,20 @@ fn close_accounts(arbiter: &Arbiter, service: &FakeService) -> u64 {
 }
 
 const LAYOUTS: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLayout::Fourteen];
-const MODES: [CommitMode; 2] = [CommitMode::Immediate, CommitMode::Batched];
 
 #[test]
 fn with_the_drop_policy_every_packet_arrives_or_is_counted() {
     let mut lost = 0;
     for layout in LAYOUTS {
-        for commit_mode in MODES {
-            for (pages, is_slow) in [(1, false), (2, true), (5, false), (16, true)] {
-                let setup = Setup {
-                    pages,
-                    layout,
-                    commit_mode,
-                    is_slow,
-                    ..Setup::default()
-                };
-                let (arbiter, service) = run(setup, BufferExhaustedPolicy::Drop);
-                lost += close_accounts(&arbiter, &service);
-            }
+        for (pages, is_slow) in [(1, false), (2, true), (5, false), (16, true)] {
+            let setup = Setup {
+                pages,
+                layout,
+                is_slow,
+                ..Setup::default()
+            };
+            let (arbiter, service) = run(setup, BufferExhaustedPolicy::Drop);
+            lost += close_accounts(&arbiter, &service);
         }
     }
     assert!(lost > 0, "the memory was never exhausted");
@@ -173,19 +169,16 @@ fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
         BufferExhaustedPolicy::Stall,
         BufferExhaustedPolicy::StallThenDrop,
     ] {
-        for commit_mode in MODES {
-            for is_slow in [false, true] {
-                let setup = Setup {
-                    // One page per writer is its open chunk, and one more lets all go on.
-                    pages: THREADS + 1,
-                    commit_mode,
-                    stall_limit: Duration::from_secs(30),
-                    is_slow,
-                    ..Setup::default()
-                };
-                let (arbiter, service) = run(setup, policy);
-                assert_eq!(close_accounts(&arbiter, &service), 0);
-            }
+        for is_slow in [false, true] {
+            let setup = Setup {
+                // One page per writer is its open chunk, and one more lets all go on.
+                pages: THREADS + 1,
+                stall_limit: Duration::from_secs(30),
+                is_slow,
+                ..Setup::default()
+            };
+            let (arbiter, service) = run(setup, policy);
+            assert_eq!(close_accounts(&arbiter, &service), 0);
         }
     }
 }

@@ -174,7 +174,6 @@ impl TraceWriter {
     pub fn flush(&mut self) {
         self.finish_packet();
         self.stream.return_chunk();
-        self.stream.port_mut().flush();
     }
 
     #[inline]

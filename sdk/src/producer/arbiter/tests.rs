@@ -1,4 +1,4 @@
-use super::super::testing::{BUFFER, FakeService, Setup};
+use super::super::testing::{BUFFER, Setup};
 use super::*;
 use crate::commit::{ChunkToMove, CommitRequest};
 use crate::ids::ChunkId;
@@ -30,7 +30,7 @@ fn return_chunk(arbiter: &Arbiter, chunk: WritableChunk, target_buffer: BufferId
         WRITER,
         target_buffer,
         &mut PatchList::default(),
-        &mut Batch::default(),
+        &mut CommitBuilder::default(),
     );
 }
 
@@ -43,12 +43,11 @@ fn moves(request: &CommitRequest) -> Vec<(u32, u8, u16)> {
 }
 
 #[test]
-fn chunks_fill_pages_in_order_and_a_batch_names_them_in_the_order_of_their_return() {
+fn chunks_fill_pages_in_order_and_are_committed_in_the_order_of_their_return() {
     for page_size_bytes in [4096, 65536] {
         let (arbiter, service) = Setup {
             page_size_bytes,
             layout: PageLayout::Fourteen,
-            commit_mode: CommitMode::Batched,
             is_slow: true,
             ..Setup::default()
         }
@@ -69,20 +68,12 @@ fn chunks_fill_pages_in_order_and_a_batch_names_them_in_the_order_of_their_retur
             let chunk = chunks[usize::from(*index)].take().unwrap();
             return_chunk(&arbiter, chunk, BufferId(index + 1));
         }
-        assert!(service.requests().is_empty());
-        arbiter.commit_pending();
         let expected: Vec<_> = order
             .iter()
             .map(|index| (u32::from(index / 14), (index % 14) as u8, index + 1))
             .collect();
-        assert_eq!(moves(&service.requests()[0]), expected);
-
-        return_chunk(&arbiter, chunks[29].take().unwrap(), BufferId(30));
-        arbiter.commit_pending();
-        arbiter.commit_pending();
-        let requests = service.requests();
-        assert_eq!(requests.len(), 2);
-        assert_eq!(moves(&requests[1]), [(2, 1, 30)]);
+        let committed: Vec<_> = service.requests().iter().flat_map(moves).collect();
+        assert_eq!(committed, expected);
     }
 }
 
@@ -94,25 +85,6 @@ fn an_immediate_commit_reaches_the_service_before_the_chunk_is_returned() {
         return_chunk(&arbiter, chunk, BUFFER);
         assert_eq!(service.requests().len(), index as usize + 1);
         assert_eq!(service.page_word_bits(0), 0);
-    }
-}
-
-#[test]
-fn a_batch_goes_when_half_of_the_memory_waits_in_it() {
-    for (layout, chunks_per_half) in [(PageLayout::One, 7), (PageLayout::Fourteen, 99)] {
-        let (arbiter, service) = Setup {
-            layout,
-            commit_mode: CommitMode::Batched,
-            is_slow: true,
-            ..Setup::default()
-        }
-        .build();
-        for chunk_id in 0..chunks_per_half {
-            assert!(service.requests().is_empty());
-            let chunk = acquire(&arbiter, chunk_id).unwrap();
-            return_chunk(&arbiter, chunk, BUFFER);
-        }
-        assert_eq!(service.requests().len(), 1);
     }
 }
 
@@ -131,23 +103,6 @@ fn with_the_drop_policy_exhausted_memory_gives_nothing_until_the_service_freed_a
     assert!(acquire(&arbiter, 14).is_none());
     service.take_commits();
     assert!(acquire(&arbiter, 14).is_some());
-}
-
-#[test]
-fn a_writer_that_finds_no_chunk_commits_the_pending_batch_before_it_gives_up() {
-    let (arbiter, service) = Setup {
-        pages: 3,
-        commit_mode: CommitMode::Batched,
-        ..Setup::default()
-    }
-    .build();
-    let held = [acquire(&arbiter, 0).unwrap(), acquire(&arbiter, 1).unwrap()];
-    let chunk = acquire(&arbiter, 2).unwrap();
-    return_chunk(&arbiter, chunk, BUFFER);
-    assert!(service.requests().is_empty());
-    assert!(acquire(&arbiter, 3).is_some());
-    assert_eq!(service.requests().len(), 1);
-    drop(held);
 }
 
 #[test]
@@ -308,44 +263,4 @@ fn totals_keep_what_became_of_packets_after_their_writer_is_gone() {
     assert_eq!(living[0].counts.packets_empty, 1);
     arbiter.forget_buffer(BUFFER);
     assert!(arbiter.writer_totals().is_empty());
-}
-
-/// Batches leave in order although several threads send them.
-#[test]
-fn batches_of_many_threads_keep_each_writers_chunks_in_order() {
-    let (arbiter, service) = Setup {
-        pages: 8,
-        commit_mode: CommitMode::Batched,
-        stall_limit: Duration::from_secs(30),
-        ..Setup::default()
-    }
-    .build();
-    let ids: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| write_numbers(&arbiter, 3000)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
-    });
-    for id in ids {
-        assert_numbers(&service, id, 3000);
-    }
-}
-
-fn write_numbers(arbiter: &Arc<Arbiter>, count: u64) -> WriterId {
-    let mut writer = TraceWriter::new(arbiter, BUFFER, BufferExhaustedPolicy::Stall);
-    for number in 0..count {
-        writer.packet(|packet| packet.append_fixed64::<1>(number));
-    }
-    writer.writer_id().unwrap()
-}
-
-fn assert_numbers(service: &FakeService, writer_id: WriterId, count: u64) {
-    let packets = service.whole_packets(writer_id);
-    assert_eq!(packets.len() as u64, count);
-    for (number, packet) in (0..count).zip(packets) {
-        assert_eq!(packet[packet.len() - 8..], number.to_le_bytes());
-    }
 }

@@ -1,5 +1,5 @@
+use super::super::ArbiterConfig;
 use super::super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
-use super::super::{ArbiterConfig, CommitMode};
 use super::*;
 use crate::ids::ChunkId;
 use crate::shm::{ChunkFlags, PACKETS_PER_CHUNK_MAX, PageLayout};
@@ -273,26 +273,20 @@ fn a_panic_while_writing_ends_the_packet() {
 
 #[test]
 fn a_flush_commits_what_was_written_and_the_next_packet_takes_a_new_chunk() {
-    for commit_mode in [CommitMode::Immediate, CommitMode::Batched] {
-        let (arbiter, service) = Setup {
-            commit_mode,
-            ..Setup::default()
-        }
-        .build();
-        let mut writer = writer(&arbiter);
-        let id = id_of(&writer);
+    let (arbiter, service) = Setup::default().build();
+    let mut writer = writer(&arbiter);
+    let id = id_of(&writer);
+    writer.flush();
+    assert!(service.requests().is_empty());
+    for number in 1..=3 {
+        writer.packet(|packet| packet.append_uint32::<1>(number));
+        assert_eq!(service.chunks(id).len() as u32, number - 1);
         writer.flush();
-        assert!(service.requests().is_empty());
-        for number in 1..=3 {
-            writer.packet(|packet| packet.append_uint32::<1>(number));
-            assert_eq!(service.chunks(id).len() as u32, number - 1);
-            writer.flush();
-            assert_eq!(service.chunks(id).len() as u32, number);
-            writer.flush();
-        }
-        assert_eq!(service.requests().len(), 3);
-        assert_eq!(service.whole_packets(id).len(), 3);
+        assert_eq!(service.chunks(id).len() as u32, number);
+        writer.flush();
     }
+    assert_eq!(service.requests().len(), 3);
+    assert_eq!(service.whole_packets(id).len(), 3);
 }
 
 #[test]
@@ -660,9 +654,8 @@ fn without_redundant_lengths(packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn by_default_chunks_fit_demand_and_are_committed_at_once() {
+fn by_default_chunks_fit_demand() {
     let config = ArbiterConfig::default();
     assert_eq!(config.page_layout, None);
-    assert_eq!(config.commit_mode, CommitMode::Immediate);
     assert_eq!(config.stall_limit, std::time::Duration::from_secs(30));
 }

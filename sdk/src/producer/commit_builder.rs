@@ -1,4 +1,4 @@
-//! A commit in the making.
+//! The commit that a writer puts together.
 
 use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
 use crate::ids::{BufferId, ChunkId, WriterId};
@@ -12,23 +12,15 @@ const PATCHES_PER_ENTRY_MAX: usize = 1024;
 /// Collects chunks and patches, and sends them. Its memory is used again, so once it has grown it
 /// allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct CommitBuilder {
     request: CommitRequest,
-    /// Share of the shared memory that the chunks in `request` take.
-    chunk_bytes: usize,
     /// Empty lists of earlier requests.
     spare: Vec<Vec<Patch>>,
 }
 
-impl Batch {
-    /// Adds a complete chunk that takes `size_bytes` of the shared memory.
-    pub(super) fn add_chunk(
-        &mut self,
-        place: ChunkPlace,
-        size_bytes: usize,
-        target_buffer: BufferId,
-    ) {
-        self.chunk_bytes += size_bytes;
+impl CommitBuilder {
+    /// Adds a complete chunk.
+    pub(super) fn add_chunk(&mut self, place: ChunkPlace, target_buffer: BufferId) {
         self.request.chunks_to_move.push(ChunkToMove {
             page_index: place.page_index,
             chunk_index: place.chunk_index,
@@ -71,18 +63,12 @@ impl Batch {
         }
     }
 
-    /// Share of the shared memory that waits here.
-    pub(super) fn chunk_bytes(&self) -> usize {
-        self.chunk_bytes
-    }
-
     /// Sends what there is, if there is anything.
-    pub(super) fn commit_to(&mut self, endpoint: &dyn ServiceEndpoint) {
+    pub(super) fn send(&mut self, endpoint: &dyn ServiceEndpoint) {
         if self.request.is_empty() {
             return;
         }
         endpoint.commit(&self.request);
-        self.chunk_bytes = 0;
         self.request.chunks_to_move.clear();
         for mut entry in self.request.chunks_to_patch.drain(..) {
             entry.patches.clear();
@@ -103,8 +89,8 @@ mod tests {
     const BUFFER: BufferId = BufferId(2);
 
     /// Chunk, number of patches, and whether more come, of each entry.
-    fn entries(batch: &Batch) -> Vec<(u32, usize, bool)> {
-        batch
+    fn entries(commit: &CommitBuilder) -> Vec<(u32, usize, bool)> {
+        commit
             .request
             .chunks_to_patch
             .iter()
@@ -126,20 +112,20 @@ mod tests {
     #[test]
     fn an_entry_says_whether_lengths_of_its_chunk_are_still_missing() {
         let mut patches = PatchList::default();
-        let mut batch = Batch::default();
+        let mut commit = CommitBuilder::default();
         for chunk_id in [1, 1, 2] {
             push_ready(&mut patches, chunk_id);
         }
         let missing = patches.push(ChunkId(2), 16);
-        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
-        assert_eq!(entries(&batch), [(1, 2, false), (2, 1, true)]);
+        commit.add_ready_patches(&mut patches, WRITER, BUFFER);
+        assert_eq!(entries(&commit), [(1, 2, false), (2, 1, true)]);
 
         // The rest comes in an entry of its own.
         patches.fill(missing, [0x81, 0x80, 0x80, 0]);
-        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
-        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        commit.add_ready_patches(&mut patches, WRITER, BUFFER);
+        commit.add_ready_patches(&mut patches, WRITER, BUFFER);
         assert_eq!(
-            entries(&batch),
+            entries(&commit),
             [(1, 2, false), (2, 1, true), (2, 1, false)]
         );
     }
@@ -147,13 +133,13 @@ mod tests {
     #[test]
     fn an_entry_has_no_more_patches_than_a_service_takes() {
         let mut patches = PatchList::default();
-        let mut batch = Batch::default();
+        let mut commit = CommitBuilder::default();
         for _ in 0..2 * PATCHES_PER_ENTRY_MAX + 1 {
             push_ready(&mut patches, 1);
         }
-        batch.add_ready_patches(&mut patches, WRITER, BUFFER);
+        commit.add_ready_patches(&mut patches, WRITER, BUFFER);
         assert_eq!(
-            entries(&batch),
+            entries(&commit),
             [(1, 1024, true), (1, 1024, true), (1, 1, false)]
         );
     }
