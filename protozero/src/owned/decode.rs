@@ -1,7 +1,7 @@
 //! Fields of an encoded message into members of a struct.
 //!
 //! A message that nests deeper than `MAX_OWNED_DEPTH` (100) is an error, not a stack overflow.
-//! `protozero-codegen/tests/owned/recursion.rs` checks this.
+//! `tests/generated/tests/owned/recursion.rs` checks this.
 
 use ::alloc::collections::BTreeMap;
 use ::alloc::vec::Vec;

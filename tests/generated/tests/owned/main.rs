@@ -1,4 +1,4 @@
-//! Owned messages, compiled from a golden file: scenarios 78 to 85 of the reference implementation,
+//! Owned messages: scenarios 78 to 85 of the reference implementation,
 //! and what it leaves open. The other side is rust-protobuf, with messages made of the same schema
 //! at run time.
 
@@ -10,7 +10,7 @@ mod rival; // rust-protobuf's view of the schema
 mod unknown; // what the schema does not know
 mod values; // every type, both ways
 
-/// The golden file, included as a user's crate would include it.
+/// Included as a user's crate would include it.
 mod schema {
-    include!("../fixtures/owned/expected.rs");
+    include!(concat!(env!("OUT_DIR"), "/owned.rs"));
 }

@@ -7,7 +7,8 @@ use protobuf::MessageDyn;
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 
 static FILES: LazyLock<Vec<FileDescriptor>> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/owned");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protozero-codegen/tests/fixtures/owned");
     let parsed = protobuf_parse::Parser::new()
         .pure()
         .include(&folder)

@@ -9,7 +9,7 @@ use protobuf::reflect::{FileDescriptor, ReflectValueRef};
 use protozero::{HeapBuffered, Writer};
 
 mod generated {
-    include!("fixtures/conformance/expected.rs");
+    include!(concat!(env!("OUT_DIR"), "/conformance.rs"));
 }
 
 use generated::{
@@ -41,7 +41,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 /// A message of the schema as rust-protobuf reads it.
 fn parsed(message: &str, bytes: &[u8]) -> Box<dyn MessageDyn> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../protozero-codegen/tests/fixtures/conformance");
     let files = protobuf_parse::Parser::new()
         .pure()
         .include(&folder)

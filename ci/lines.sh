@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# usage: ci/lines.sh [COMMIT]
+#
+# Lines of code of the product by package, in COMMIT or in the working tree: what is in `src/`, without blank lines,
+# comments and tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tree=.
+if [ $# -gt 0 ]; then
+    tree=$(mktemp -d)
+    trap 'rm -rf "$tree"' EXIT
+    git archive "$1" | tar -x -C "$tree"
+fi
+
+count() { # count <package>
+    # Tests are files of their own, or the module at the end of a file.
+    find "$tree/$1/src" -name '*.rs' \
+        ! -name tests.rs ! -path '*/tests/*' ! -path '*/service_scenarios/*' ! -name loom_models.rs \
+        -exec awk '
+            FNR == 1 { is_test = 0 }
+            /^mod tests \{/ { is_test = 1 }
+            !is_test && !/^[[:space:]]*(\/\/|$)/ { lines++ }
+            END { print lines + 0 }
+        ' {} + | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+total=0
+for package in protozero protozero-codegen sdk sdk/macros sdk/tool; do
+    lines=$(count "$package")
+    total=$((total + lines))
+    printf '%7d  %s\n' "$lines" "$package"
+done
+printf '%7d  in all\n' "$total"
