@@ -102,7 +102,7 @@ fn read(bytes: &[u8], depth_left: u32) {
     }
 }
 
-/// What an index looks up is what a search finds: the first two are fields that are singular.
+/// Checks that index and search agree; the first two are singular fields.
 fn look_up(bytes: &[u8], numbers: [u32; 4]) {
     let slot_of = |number| numbers.iter().position(|it| *it == number).unwrap_or(4);
     let index = IndexedMessage::<4>::new(bytes, 2, slot_of);

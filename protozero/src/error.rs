@@ -37,7 +37,7 @@ pub enum DecodeError {
         /// Number of the field.
         field: u32,
     },
-    /// A message that is as long as 4 GiB or longer: protobuf's limit is 2 GiB.
+    /// The message has 4 GiB or more. Protobuf's limit is 2 GiB, and an index has offsets of 32 bits.
     MessageTooLong,
     /// A packed field whose payload does not divide into elements.
     MalformedPacked {

@@ -1,4 +1,4 @@
-//! Where the fields of a message are, found in one pass: what generated decoders look up.
+//! An index of the fields of a message, for generated decoders.
 
 use crate::decoder::{Decoder, Repeated};
 use crate::error::DecodeError;
@@ -7,8 +7,9 @@ use crate::types::FieldType;
 
 /// A message whose fields have been found: generated decoders are made of one.
 ///
-/// Each field that the schema knows has a slot, singular fields first. Creating it reads the message once;
-/// each getter looks its field up.
+/// Each field that the schema knows has a slot, singular fields first. [`new`](Self::new) reads the message
+/// once; each getter looks its field up. A message of 4 GiB or more has no index: its singular fields are
+/// errors, and its repeated ones are searched for.
 ///
 /// ```
 /// use protozero::{IndexedMessage, types};
@@ -68,14 +69,14 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         }
     }
 
-    /// The message without its index.
+    /// Returns the message without its index.
     #[inline]
     #[must_use]
     pub const fn decoder(&self) -> &Decoder<'a> {
         &self.decoder
     }
 
-    /// The value of the singular field with this slot; the last one, if it was written several times.
+    /// Returns the value of the singular field with this slot; the last one, if it was written several times.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         self.last_of([slot])?.map(T::from_field).transpose()
     }
 
-    /// The field with one of these slots that was written last: the member of a oneof that is set.
+    /// Returns the field with one of these slots that was written last: the member of a oneof that is set.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
             }))
     }
 
-    /// The values of the repeated field with this slot and `number`, packed or not, in any mixture.
+    /// Returns the values of the repeated field with this slot and `number`, packed or not, in any mixture.
     #[inline]
     #[must_use]
     pub fn repeated<T: FieldType>(&self, slot: usize, number: u32) -> Repeated<'a, T> {

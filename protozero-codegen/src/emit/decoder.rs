@@ -90,8 +90,8 @@ struct Index {
 }
 
 impl Index {
-    /// `None` for a message without singular fields: its elements are read in one pass anyway, and a trace is one
-    /// that may be large.
+    /// Returns `None` for a message without singular fields: iterators read its elements in one pass, and a trace,
+    /// which is such a message, may be too large to be read twice.
     fn of(message: &Message) -> Option<Self> {
         let is_singular = |field: &&Field| matches!(field.shape, Shape::Singular(_));
         let (singular, repeated): (Vec<&Field>, Vec<&Field>) =

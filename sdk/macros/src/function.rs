@@ -107,7 +107,7 @@ fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> To
     // A closure, for a `return` or a `?` to lead to the end of the span.
     quote! {
         let #guard = #span;
-        let #output = #library::track_event::call_once(move || {
+        let #output = #library::track_event::call_once(|| {
             #result
             #block
         });
@@ -131,15 +131,29 @@ fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStre
     let error = options.error.take().as_ref().map(end);
     Some(match (result, error) {
         (None, None) => return None,
-        (Some((result, end)), None) => quote!(let #result = #output; #end;),
+        (Some((result, end)), None) => quote! {
+            let #result = #output;
+            // It need not be used.
+            let _ = #result;
+            #end;
+        },
         // That of a success ends where its guard is dropped.
         (None, Some((error, end))) => quote_spanned! {error.span()=>
-            if let ::core::result::Result::Err(#error) = #output { #end; }
+            if let ::core::result::Result::Err(#error) = #output {
+                let _ = #error;
+                #end;
+            }
         },
         (Some((result, end)), Some((error, end_with_error))) => quote_spanned! {error.span()=>
             match #output {
-                ::core::result::Result::Ok(#result) => #end,
-                ::core::result::Result::Err(#error) => #end_with_error,
+                ::core::result::Result::Ok(#result) => {
+                    let _ = #result;
+                    #end;
+                }
+                ::core::result::Result::Err(#error) => {
+                    let _ = #error;
+                    #end_with_error;
+                }
             }
         },
     })
@@ -151,7 +165,6 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
     let guard = Ident::new("_span", Span::mixed_site());
     let output = Ident::new("output", Span::mixed_site());
     let end = end(&mut options, &output, &guard);
-    let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let span = span("async_span", signature, options);
     if cfg!(feature = "off") {
         // Named, so that nothing is unused. What does not go on from there borrows nothing that the
@@ -164,6 +177,7 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
             #block
         };
     }
+    let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let result = named_result(&library, &signature.output);
     quote! {
         #library::Traced::new(#span, async move {

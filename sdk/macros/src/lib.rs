@@ -72,9 +72,11 @@ use crate::function::Function;
 /// `result` and `error` are written as arguments are: `result` with its type, `%result` by `Display`,
 /// `?result` by `Debug`, or `result = expression`, where the expression sees a reference to the value by
 /// that name. With `error`, the function must return a `Result`; with both, `result` is what is in `Ok`.
-/// A panic, and a future that is dropped, have neither.
+/// A call that panics, or a future that is dropped before it is done, adds neither.
 ///
-/// The body becomes a closure, which takes the parameters it uses.
+/// The body becomes a closure, or an `async` block that takes the parameters it uses. So the expression may
+/// use a parameter only if the body has not moved it, and the result does not borrow it; and
+/// `#[track_caller]` does not reach the body.
 ///
 /// # Async functions
 ///

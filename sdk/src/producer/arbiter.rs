@@ -19,8 +19,8 @@
 //! A chunk that the service frees within its commit is noted by whoever returned it. One that is
 //! freed later is found by a writer that knows of no free chunk: it looks at the page words.
 //!
-//! Left out: collecting commits. A connection to another process will, in its queue of what is to be
-//! sent.
+//! Left out: collecting commits. A connection to another process can collect them in its queue of what is
+//! to be sent.
 //!
 //! Left out: writing late lengths into chunks that wait to be sent. They always go to the service
 //! as patches, and [`ChunkFlags::NEEDS_PATCHING`](crate::shm::ChunkFlags) stays set. Perfetto's own SDK may

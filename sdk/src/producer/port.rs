@@ -130,7 +130,7 @@ impl WriterPort {
     /// a few page words without a lock. So a writer recovers within some packets of any page
     /// becoming free, while one that keeps failing costs the others nothing: a full search under
     /// the arbiter's lock for every packet dropped would slow down those that do have chunks.
-    /// Because pages may also become free by committing what waits, it asks now and then anyway.
+    /// It asks now and then anyway: where there are many pages, a look at a few may miss the free one for long.
     /// Perfetto's own SDK goes on dropping until the memory that it writes dropped packets to is full.
     pub(super) fn acquire_chunk_again(&mut self) -> Option<WritableChunk> {
         if self.policy == BufferExhaustedPolicy::Stall {

@@ -240,7 +240,7 @@ impl Life {
 }
 
 impl EndingSpan<'_> {
-    /// Returns whether a session has seen the begin.
+    /// Returns whether a session that has seen the begin still records.
     #[doc(hidden)]
     #[must_use]
     pub fn is_recorded(&self) -> bool {

@@ -71,8 +71,8 @@ impl<F: Future> Traced<F> {
     }
 
     /// Calls `end` with the output when the future is done, to add arguments to the end of its span by
-    /// [`end!`](crate::end). It is called only if a session has seen the begin; and not if the future is
-    /// dropped before it is done, or panics.
+    /// [`end!`](crate::end). It is called only if a session that has seen the begin still records; and not
+    /// if the future is dropped before it is done, or panics.
     ///
     /// ```
     /// use tracezero::{TraceFuture as _, async_span, end};
@@ -127,7 +127,7 @@ pin_project! {
     pub struct TracedWithEnd<F, E> {
         #[pin]
         traced: Traced<F>,
-        // Nothing once it was called.
+        // Empty after the call.
         end: Recorded<E>,
     }
 }

@@ -141,7 +141,7 @@ macro_rules! begin {
 /// The arguments of [`span!`](crate::span) follow; `track:` needs a category in front. Nothing is evaluated
 /// if no session has seen the begin of the span.
 ///
-/// [`Traced::end_with`](crate::Traced::end_with) hands on the span of a future, which this macro ends as well.
+/// [`Traced::end_with`](crate::Traced::end_with) passes the span of a finished future; this macro ends it too.
 /// Functions with the attribute [`trace`](crate::trace) take the options `result` and `error` instead.
 ///
 /// ```

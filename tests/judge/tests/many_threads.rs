@@ -139,7 +139,7 @@ fn check(trace: &[u8], report: &Report) {
     assert!(events_of.iter().all(|&events| events == 2));
 }
 
-/// Runs a case. One at a time: a machine may have room for few threads more.
+/// Runs one case at a time: two may exceed the machine's limit of threads.
 fn run(case: &str) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

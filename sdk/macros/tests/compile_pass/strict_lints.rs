@@ -57,6 +57,12 @@ fn fail(error: &str) -> ! {
     panic!("{error}")
 }
 
+#[trace(result = items.len(), error = "none")]
+fn cleared(items: &mut Vec<u32>) -> Result<(), u32> {
+    items.clear();
+    items.is_empty().then_some(()).ok_or(1)
+}
+
 #[rustfmt::skip]
 #[trace(result)]
 fn one_line(number: u32) -> u32 { number + 1 }
@@ -68,6 +74,7 @@ fn main() {
     let _ = queue.push(1).push(2);
     is_send(&queue.drain(3));
     is_send(&queue.written());
+    assert_eq!(cleared(&mut vec![1]), Ok(()));
     assert_eq!(queue.newest(), Some(&mut 2));
     if queue.is_empty() || one_line(1) != 2 {
         fail("there are two");

@@ -78,7 +78,7 @@ fn chunks_fill_pages_in_order_and_are_committed_in_the_order_of_their_return() {
 }
 
 #[test]
-fn an_immediate_commit_reaches_the_service_before_the_chunk_is_returned() {
+fn a_commit_reaches_the_service_before_the_chunk_is_returned() {
     let (arbiter, service) = Setup::default().build();
     for index in 0..3 {
         let chunk = acquire(&arbiter, index).unwrap();

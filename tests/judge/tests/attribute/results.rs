@@ -142,6 +142,31 @@ fn a_result_may_borrow_and_may_have_a_type_without_a_name() {
     assert_eq!(ends(&verdict), results);
 }
 
+#[trace(result = count)]
+fn counted_down(mut count: u32, items: &mut Vec<u32>) -> &mut [u32] {
+    while count > 1 {
+        count -= 1;
+    }
+    items.clear();
+    items.push(7);
+    &mut items[..1]
+}
+
+#[trace(result = items.len())]
+fn emptied(items: &mut Vec<u32>) {
+    items.clear();
+}
+
+#[test]
+fn a_result_may_be_what_the_body_has_made_of_its_parameters() {
+    let verdict = recorded(|| {
+        assert_eq!(counted_down(3, &mut vec![]), [7]);
+        emptied(&mut vec![1, 2]);
+    });
+    let results = [1, 0].map(|it| args([("result", Value::Uint(it))]));
+    assert_eq!(ends(&verdict), results);
+}
+
 #[trace(result)]
 fn fails() -> u32 {
     panic::resume_unwind(Box::new("on purpose"))

@@ -175,7 +175,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
             }
         });
         // The threads end as well if a child fails, or the test would hang.
-        let over = Over(is_over);
+        let over = StopOnDrop(is_over);
         for _ in 0..200 {
             fork(|| {
                 record("child");
@@ -200,9 +200,9 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
 }
 
 /// Tells threads to end when it is dropped.
-struct Over<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

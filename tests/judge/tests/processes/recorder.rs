@@ -12,23 +12,20 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
 use tracezero::instant;
 use tracezero::reader::{Level, check};
 
-use crate::own_process::process;
+use crate::own_process::{LOOKS_MAX, process};
 
 /// Says how the program is to end.
 const MODE: &str = "TRACEZERO_TEST_MODE";
 
 /// How far apart events are.
 const EVENT_PERIOD: Duration = Duration::from_micros(100);
-
-/// Longer than anything here takes that does not hang.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the program is told to do.
 pub fn mode_of_process() -> String {
@@ -144,12 +141,12 @@ impl Running {
 
     /// Waits until it has ended.
     pub fn wait(mut self) -> Ended {
-        let started = Instant::now();
+        let mut looks = 0..LOOKS_MAX;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if started.elapsed() > PATIENCE {
+            if looks.next().is_none() {
                 self.child.kill().unwrap();
                 panic!("the program hangs");
             }
