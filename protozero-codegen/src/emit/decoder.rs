@@ -169,7 +169,7 @@ pub(super) enum Place {
     Trait,
 }
 
-/// What reads a field.
+/// The getter of a field.
 pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place) -> Method {
     let getter = ident(&field.getter);
     let number = field.number;
