@@ -229,7 +229,7 @@ impl<'a> UnitBuilder<'a> {
             };
             let mut nested = Module {
                 path: [module.path.as_slice(), std::slice::from_ref(&entry.module)].concat(),
-                doc: format!("What `{name}` declares inside."),
+                doc: format!("Types nested in `{name}`."),
                 ..Module::default()
             };
             module

@@ -202,7 +202,7 @@ impl FieldWriter<'_> {
             },
             Method {
                 doc: format!(
-                    "{}\n\nIt ends when the returned writer is dropped.",
+                    "{}\n\nThe message ends when the returned writer is dropped.",
                     self.title(begins)
                 ),
                 attributes: TokenStream::new(),

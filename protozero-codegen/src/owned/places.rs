@@ -86,7 +86,7 @@ impl Places<'_> {
         let scopes = ends.map(|end| &message[..message.len() - declared.len() + end]);
         let modules = entry.modules.iter().chain([&entry.module]);
         inside.extend(modules.zip(scopes).map(|(module, scope)| {
-            let doc = format!("What `{scope}` declares inside, as plain Rust values.");
+            let doc = format!("Types nested in `{scope}`, as plain Rust values.");
             (module.clone(), doc)
         }));
         Place {
