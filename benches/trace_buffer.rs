@@ -13,11 +13,11 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
-use tracezero::commit::Patch;
-use tracezero::ids::ChunkId;
 use tracezero::service::read_as_trace;
 use tracezero::service::trace_buffer::TraceBuffer;
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::ChunkId;
+use tracezero_core::shm::layout::ChunkFlags;
 
 mod chunks;
 

@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::shm::layout::ChunkFlags;
 
 mod chunks;
 

@@ -11,11 +11,13 @@ target=$(rustc --version --verbose | sed -n 's/^host: //p')
 
 export RUSTFLAGS="-Zsanitizer=address"
 cargo test --locked --target "$target" --package protozero --lib --tests
-cargo test --locked --target "$target" --package tracezero --lib -- \
-    shm:: commit:: producer:: service:: track_event::
+cargo test --locked --target "$target" --lib \
+    --package tracezero-core --package tracezero-producer --package tracezero-track-event
+cargo test --locked --target "$target" --package tracezero --lib -- service::
 
 # Without the option, the compiler refuses to link the standard library, which has no instrumentation.
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan-suppressions.txt"
-cargo test --locked --target "$target" --package tracezero --lib -- \
-    shm:: producer:: service::central_buffer clock:: track_event::
+cargo test --locked --target "$target" --lib \
+    --package tracezero-core --package tracezero-producer --package tracezero-track-event
+cargo test --locked --target "$target" --package tracezero --lib -- service::central_buffer

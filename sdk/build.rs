@@ -1,23 +1,17 @@
-//! Generates the writers of the SDK's own schema, as any user of the generator would.
-//!
-//! The build needs no `protoc`. The repository holds no generated code but the golden files of `protozero-codegen`,
-//! so no code can lag behind its schema.
+//! Tells dependents where the SDK's schema is, and makes the table that configurations in text form are read by.
 
 #[cfg(feature = "text-config")]
 #[path = "build/text_schema.rs"]
 mod text_schema;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let protos = std::env::var("DEP_TRACEZERO_CORE_PROTOS")?;
     // The include path for schemas that extend ours: dependents see it as `DEP_TRACEZERO_PROTOS`.
-    println!("cargo::metadata=protos={}", env!("CARGO_MANIFEST_DIR"));
-    protozero_codegen::Config::new()
-        .include(".")
-        .compile(&["protos/perfetto/trace/trace.proto"])?;
-    protozero_codegen::Config::new()
-        .include(".")
-        .extern_path(".perfetto.protos", "crate::protos")
-        .compile(&["protos/tracezero/sequences.proto"])?;
+    println!("cargo::metadata=protos={protos}");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed={protos}/protos");
     #[cfg(feature = "text-config")]
-    text_schema::generate()?;
+    text_schema::generate(&protos)?;
     Ok(())
 }

@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 /// Files and folders that may contain `unsafe`, and why.
 const UNSAFE_FENCE: [(&str, &str); 13] = [
     ("protozero/src/stream/", "the write cursor"),
-    ("sdk/src/shm/", "memory that two parties share"),
+    ("sdk/core/src/shm/", "memory that two parties share"),
     (
-        "sdk/src/producer/chunk_stream.rs",
+        "sdk/producer/src/chunk_stream.rs",
         "promises: its ranges are valid, and fragments stand where chunks expect them",
     ),
     (
-        "sdk/src/producer/thread_writers.rs",
+        "sdk/producer/src/thread_writers.rs",
         "what a thread keeps for a data source has the type that the data source says",
     ),
     (
-        "sdk/src/producer/own_data_source.rs",
+        "sdk/producer/src/own_data_source.rs",
         "a promise of that type, for data sources of the SDK",
     ),
     (
-        "sdk/src/process_hooks.rs",
+        "sdk/core/src/process_hooks.rs",
         "foreign functions set what is called at a fork, at the exit and for a signal",
     ),
     (
-        "sdk/src/clock/tsc.rs",
+        "sdk/core/src/clock/tsc.rs",
         "the instruction that reads the counter",
     ),
     (
@@ -56,29 +56,40 @@ const UNSAFE_FENCE: [(&str, &str); 13] = [
     ),
 ];
 
+/// The packages of the SDK, and those of ours that each depends on.
+const PACKAGES: [(&str, &[&str]); 4] = [
+    ("sdk/core", &["protozero", "protozero-codegen"]),
+    ("sdk/producer", &["protozero", "tracezero-core"]),
+    (
+        "sdk/track-event",
+        &["protozero", "tracezero-core", "tracezero-producer"],
+    ),
+    ("sdk/reader", &["protozero", "tracezero-core"]),
+];
+
 #[test]
-fn producer_and_service_meet_only_in_what_both_may_name() {
-    // Track events are a data source like any other.
-    assert_never_named("sdk/src/producer", &["service", "track_event", "consumer"]);
-    assert_never_named("sdk/src/service", &["producer", "track_event", "consumer"]);
-    // What they meet in knows neither of them.
-    for common in [
-        "sdk/src/shm",
-        "sdk/src/commit.rs",
-        "sdk/src/ids.rs",
-        "sdk/src/clock",
-        "sdk/src/config",
-    ] {
-        assert_never_named(common, &["producer", "service", "consumer", "track_event"]);
+fn packages_depend_on_those_below_them_alone() {
+    for (package, below) in PACKAGES {
+        let ours = dependencies(package)
+            .into_iter()
+            .filter(|name| name.starts_with("tracezero") || name.starts_with("protozero"));
+        assert_eq!(ours.collect::<Vec<_>>(), below, "{package}");
     }
 }
 
 #[test]
-fn reading_traces_knows_nothing_of_recording_them() {
-    let recording = [
-        "producer", "service", "consumer", "runtime", "shm", "commit",
-    ];
-    assert_never_named("sdk/src/reader", &recording);
+fn the_service_knows_neither_producer_nor_consumer() {
+    assert_never_named("sdk/src/service", &["consumer"]);
+    assert_never_named("sdk/src/config", &["consumer", "service"]);
+    for (file, code) in sources(&["sdk/src/service", "sdk/src/config"]) {
+        for (line_number, line) in lines(&code) {
+            let words = words(line);
+            let named = ["tracezero_producer", "tracezero_track_event"]
+                .into_iter()
+                .find(|package| words.contains(package));
+            assert!(named.is_none(), "{}:{line_number}: {line}", file.display());
+        }
+    }
 }
 
 #[test]
@@ -87,6 +98,10 @@ fn no_module_names_one_that_leads_back_to_it() {
         "protozero",
         "protozero-codegen",
         "sdk",
+        "sdk/core",
+        "sdk/producer",
+        "sdk/reader",
+        "sdk/track-event",
         "sdk/tool",
         "tests/judge",
     ] {
@@ -176,7 +191,7 @@ fn unsafe_code_stands_inside_the_fence_alone() {
         let is_needed = found.iter().any(|(name, _)| name.starts_with(fenced));
         assert!(is_needed, "{fenced} is in the fence for nothing");
     }
-    let chunk_stream = ("sdk/src/producer/chunk_stream.rs".to_owned(), 7);
+    let chunk_stream = ("sdk/producer/src/chunk_stream.rs".to_owned(), 7);
     assert!(found.contains(&chunk_stream), "{found:?}");
 }
 
@@ -188,15 +203,7 @@ fn the_generator_forbids_unsafe_code() {
 
 #[test]
 fn protozero_depends_on_nothing_and_knows_nothing_of_tracing() {
-    let manifest = fs::read_to_string(root().join("protozero/Cargo.toml")).unwrap();
-    let mut section = "";
-    for line in manifest.lines().map(str::trim) {
-        if line.starts_with('[') {
-            section = line;
-        } else if section.ends_with("dependencies]") && section != "[dev-dependencies]" {
-            assert!(line.is_empty() || line.starts_with('#'), "{section} {line}");
-        }
-    }
+    assert_eq!(dependencies("protozero"), Vec::<String>::new());
     let terms = [
         "trac", "perfetto", "packet", "session", "producer", "service",
     ];
@@ -207,6 +214,26 @@ fn protozero_depends_on_nothing_and_knows_nothing_of_tracing() {
             assert!(term.is_none(), "{}:{line_number}: {line}", file.display());
         }
     }
+}
+
+/// What the manifest of a package names as dependencies, but for tests.
+fn dependencies(package: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+    let mut names = Vec::new();
+    let mut section = "";
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.ends_with("dependencies]")
+            && section != "[dev-dependencies]"
+            && !line.is_empty()
+            && !line.starts_with('#')
+        {
+            let name = line.split([' ', '.']).next().unwrap();
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 fn root() -> &'static Path {

@@ -110,8 +110,14 @@ fn look_up(bytes: &[u8], numbers: [u32; 4]) {
     for number in numbers {
         match slot_of(number) {
             slot @ 0..2 => {
-                assert_eq!(index.last::<types::Bytes>(slot), decoder.last::<types::Bytes>(number));
-                assert_eq!(index.last::<types::Int64>(slot), decoder.last::<types::Int64>(number));
+                assert_eq!(
+                    index.last::<types::Bytes>(slot),
+                    decoder.last::<types::Bytes>(number)
+                );
+                assert_eq!(
+                    index.last::<types::Int64>(slot),
+                    decoder.last::<types::Int64>(number)
+                );
             }
             slot => {
                 let found = index.repeated::<types::Int64>(slot, number);

@@ -5,9 +5,9 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero::commit::Patch;
 use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;
 use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};
 

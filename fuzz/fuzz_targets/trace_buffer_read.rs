@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::{AuditedBuffer, Delivered};
 use tracezero_fuzz::choices::{Shape, Writer};
 
@@ -161,7 +161,11 @@ impl Run {
         });
         self.latest.insert((producer_id.0, writer_id.0), id);
         let key = (producer_id.0, writer_id.0, id);
-        let visible = if complete { declared } else { declared.saturating_sub(1) };
+        let visible = if complete {
+            declared
+        } else {
+            declared.saturating_sub(1)
+        };
         let came = self.came.entry(key).or_default();
         if came.len() < visible {
             came.resize(visible, self.step);

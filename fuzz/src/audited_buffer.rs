@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, HashSet};
 
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{
     LossMask, PacketCounts, StorageBalance, TraceBuffer, UntrustedChunk,
 };
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 use crate::both_ways::assert_same_both_ways;
 use crate::choices::Shape;

@@ -1,6 +1,6 @@
 use arbitrary::Arbitrary;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::FillPolicy;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
 /// The buffer of one run: small, so that it wraps.
 #[derive(Arbitrary, Clone, Copy, Debug)]

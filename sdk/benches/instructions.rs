@@ -11,14 +11,14 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tracezero::commit::{CommitRequest, LossCount, ServiceEndpoint};
-use tracezero::ids::{BufferId, WriterId};
-use tracezero::producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
-use tracezero::shm::{Geometry, shared_memory};
 use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, TraceConfig, TrackEventConfig, data_source,
     instant, span,
 };
+use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
+use tracezero_core::ids::{BufferId, WriterId};
+use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 
 /// The values that are written; opaque to the compiler.
 struct Values {

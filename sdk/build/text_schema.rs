@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 use protobuf::descriptor::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto};
@@ -19,12 +19,12 @@ struct Declarations {
     enums: BTreeMap<String, EnumDescriptorProto>,
 }
 
-/// Writes the table into the output folder of the build script.
-pub(crate) fn generate() -> Result<(), Box<dyn Error>> {
+/// Writes the table into the output folder of the build script. `include` is the folder that holds `protos/`.
+pub(crate) fn generate(include: &str) -> Result<(), Box<dyn Error>> {
     let files = protobuf_parse::Parser::new()
         .pure()
-        .include(".")
-        .input(ROOT_FILE)
+        .include(include)
+        .input(Path::new(include).join(ROOT_FILE))
         .parse_and_typecheck()?
         .file_descriptors;
     let mut declarations = Declarations::default();

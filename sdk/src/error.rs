@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 use crate::report::Report;
 use crate::service::trace_buffer::BufferError;
 use crate::service::{Refusal, SessionError};
-use crate::shm::MemoryError;
+use tracezero_core::shm::MemoryError;
 
 /// Why a session could not start, or could not end as it should.
 ///

@@ -41,12 +41,17 @@
 //! # What happens to an event
 //!
 //! The macro writes it through a generated writer ([`protos`]) into a chunk of memory that its
-//! thread has to itself ([`producer`], [`shm`]). A full chunk is committed ([`commit`]) to the
-//! service, which copies it into a ring ([`service`]) and frees it. A session
-//! ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and writes the trace.
+//! thread has to itself. A full chunk is committed to the service, which copies it into a ring ([`service`])
+//! and frees it. A session ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and
+//! writes the trace.
 
 #[doc = include_str!("guide.md")]
 pub mod guide {}
+
+/// The trace clock: what times in traces are measured by.
+pub mod clock {
+    pub use tracezero_core::clock::{Clock, TscError, now_ns};
+}
 
 // What users call.
 mod consumer; // sessions, as applications hold them
@@ -54,38 +59,22 @@ mod report; // what became of what was traced
 mod error; // what can go wrong at start and end
 mod flight_recorder; // always recording, and a file when something goes wrong
 mod capture_handle; // what libraries attach their threads to a test's capture by
-pub mod track_event; // span!, instant!, counter!
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
 // A byte's journey.
-pub mod producer; // writers of each thread, chunks, the arbiter
-pub mod shm; // memory between producer and service
-pub mod commit; // the message between the two
-pub mod coordination; // what else they tell each other
 pub mod service; // the central buffers and the reading back
-#[cfg(feature = "reader")]
-pub mod reader; // traces, read back
 mod trace_file; // one writer for each
 mod triggers; // what the application hits
 mod runtime; // producer and service of one process, put together
 #[cfg(feature = "testing")]
 pub mod testing; // tests on what code traces
-mod reentry; // trace points in an allocator that is called by the tracer
-mod forked_child; // what a child may not touch
 mod process_end; // what is finished when the process exits or gets a signal
-mod process_hooks; // what is called at a fork, at the exit, and for a signal
-mod own_thread; // threads that get no signals
 #[cfg(test)]
-#[cfg(not(loom))]
 mod service_scenarios; // the service with producers and a clock of the tests' own
 // What everybody uses.
 pub(crate) mod config; // what to record
-pub mod clock; // the trace clock
-pub mod ids; // who is who
-pub mod protos; // the generated schema
 
 pub use capture_handle::{Attached, CaptureHandle, CapturedFuture};
-pub use clock::{Clock, TscError};
 pub use config::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
     DataSourceConfig, FillPolicy, LockdownMode, PrimaryTraceClock, SessionSemaphore,
@@ -101,16 +90,25 @@ pub use flight_recorder::{
     SnapshotRequest,
 };
 pub use process_end::{finish_recordings, leave_signals_alone};
-pub use producer::DataSourceState;
-pub use producer::data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
 pub use report::{BufferMemory, Losses, Report, Warning};
 pub use service::{Refusal, SequenceAccount, SessionState, TraceStats};
+pub use tracezero_core::clock::{Clock, TscError};
+pub use tracezero_core::protos;
 pub use tracezero_macros::trace;
-#[cfg(feature = "tracing")]
-pub use tracing_layer::{AsyncSpans, TracingLayer, layer};
-pub use track_event::{
+pub use tracezero_producer::{
+    DataSource, DataSourceState, Flushing, Setup, Starting, Stopping, TraceContext, data_source,
+    data_source_state,
+};
+#[cfg(feature = "reader")]
+pub use tracezero_reader as reader;
+#[doc(hidden)]
+pub use tracezero_track_event::__private;
+pub use tracezero_track_event::{
     ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
     DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, TracedWithEnd, Track,
-    TrackSpan, Unit, debug, declare_event_schema, dict, display,
+    TrackSpan, Unit, async_span, begin, categories, counter, debug, declare_event_schema, dict,
+    display, enabled, end, instant, span,
 };
+#[cfg(feature = "tracing")]
+pub use tracing_layer::{AsyncSpans, TracingLayer, layer};
 pub use triggers::activate_trigger;

@@ -7,19 +7,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock;
-use crate::commit::ServiceEndpoint;
-use crate::config::{DEFAULT_PAGE_SIZE_BYTES, DEFAULT_SIZE_BYTES};
-use crate::coordination::{Producer, ServiceControl};
 use crate::error::Error;
-use crate::forked_child;
-use crate::own_thread;
-use crate::producer::{self, Arbiter, ArbiterConfig, ProcessProducer, Realm};
-use crate::reentry;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{CentralBuffer, Limits, Machine, Service};
-use crate::shm::{Geometry, MemoryError, shared_memory};
-use crate::track_event::TRACK_EVENT;
+use tracezero_core::clock;
+use tracezero_core::commit::ServiceEndpoint;
+use tracezero_core::coordination::{Producer, ServiceControl};
+use tracezero_core::forked_child;
+use tracezero_core::own_thread;
+use tracezero_core::reentry;
+use tracezero_core::shm::{Geometry, MemoryError, shared_memory};
+use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
+use tracezero_track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at a time while there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -96,7 +95,10 @@ impl Runtime {
     ) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
         let geometry = match asked {
             Some(geometry) => geometry,
-            None => Geometry::new(DEFAULT_SIZE_BYTES, DEFAULT_PAGE_SIZE_BYTES)?,
+            None => Geometry::new(
+                Geometry::DEFAULT_SIZE_BYTES,
+                Geometry::DEFAULT_PAGE_SIZE_BYTES,
+            )?,
         };
         let (producer_memory, service_memory) = shared_memory(geometry)?;
         let service = Service::new(Arc::new(Machine), LIMITS);

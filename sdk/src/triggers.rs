@@ -1,7 +1,7 @@
 //! Triggers that the application hits.
 
 use crate::flight_recorder;
-use crate::producer;
+use tracezero_producer as producer;
 
 /// Hits the trigger of this name: every session of this process that waits for it takes it, and
 /// starts, ends, or has a snapshot taken, as its configuration says; so does every

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use tracezero::{InMemorySession, SessionState, TraceConfig, instant};
+use tracezero_track_event::{Begun, TRACK_EVENT};
 
 /// Held by each test: one of them ends all sessions but its own.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -42,4 +43,26 @@ fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
     assert!(reason.contains("exclusive"), "{reason}");
     assert_eq!(session.finish().1.events, 1);
     assert_eq!(exclusive.control().end_reason(), None);
+}
+
+#[test]
+fn a_session_in_the_place_of_another_sees_neither_begin_nor_end_of_slices_on_their_way() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = InMemorySession::start().expect("there is a place");
+    let slots = TRACK_EVENT.active_slots();
+    let begun = Begun::in_slots(slots).expect("a session records");
+    drop(first);
+
+    let second = InMemorySession::start().expect("there is a place");
+    assert_eq!(TRACK_EVENT.active_slots(), slots);
+    let (mut begins, mut ends) = (0, 0);
+    begun.begin(|_| begins += 1);
+    begun.each(begun.active_slots(), |_| ends += 1);
+    assert_eq!((begins, ends), (0, 0));
+
+    let begun = Begun::in_slots(slots).expect("a session records");
+    begun.begin(|_| begins += 1);
+    begun.each(begun.active_slots(), |_| ends += 1);
+    assert_eq!((begins, ends), (1, 1));
+    drop(second);
 }

@@ -3,10 +3,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 thread_local! {
     /// Allocations of this thread; others, as the test harness, do not disturb it.

@@ -1,10 +1,10 @@
 //! Producers that try to keep the service busy. Sizes are such that these tests would not come to
 //! an end if the cost of a commit or a patch grew with what is in the buffer.
 
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 fn commit(buffer: &mut TraceBuffer, writer: u16, id: u32, flags: ChunkFlags, payload: &[u8]) {
     buffer.commit_chunk(&UntrustedChunk {

@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{
     BufferError, ClientIdentity, FillPolicy, LossMask, PacketCounts, TraceBuffer, UntrustedChunk,
 };
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 const PRODUCER: ProducerId = ProducerId(1);
 const WRITER: WriterId = WriterId(1);

@@ -107,7 +107,7 @@ fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> To
     // A closure, for a `return` or a `?` to lead to the end of the span.
     quote! {
         let #guard = #span;
-        let #output = #library::track_event::call_once(|| {
+        let #output = #library::__private::call_once(|| {
             #result
             #block
         });
@@ -212,7 +212,7 @@ fn named_result(library: &Path, output: &ReturnType) -> TokenStream {
         .collect();
     quote_spanned! {span=>
         if false {
-            return #library::track_event::result_of::<#result>();
+            return #library::__private::result_of::<#result>();
         }
     }
 }

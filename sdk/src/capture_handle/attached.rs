@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::CaptureHandle;
-use crate::producer::{self, Realm};
+use tracezero_producer::{self as producer, Realm};
 
 /// The capture that a handle attaches threads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

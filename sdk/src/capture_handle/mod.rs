@@ -16,7 +16,7 @@ pub use attached::CapturedFuture;
 use attached::{Guard, Target};
 
 #[cfg(feature = "testing")]
-use crate::producer::Realm;
+use tracezero_producer::Realm;
 
 /// Attaches threads to the capture of a test: for libraries that hand work to other threads.
 ///

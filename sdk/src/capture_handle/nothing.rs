@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::CaptureHandle;
 #[cfg(feature = "testing")]
-use crate::producer::Realm;
+use tracezero_producer::Realm;
 
 /// No capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

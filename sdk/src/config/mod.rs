@@ -38,11 +38,10 @@ pub use output::{Compression, TraceAttributeValue, WriteFlushMode};
 pub use track_event::TrackEventConfig;
 pub use triggers::{Trigger, TriggerConfig, TriggerMode};
 
-pub use crate::coordination::BufferExhaustedPolicy;
+pub use tracezero_core::coordination::BufferExhaustedPolicy;
 
 use output::TraceAttribute;
 use shared_memory::SharedMemoryConfig;
-pub(crate) use shared_memory::{DEFAULT_PAGE_SIZE_BYTES, DEFAULT_SIZE_BYTES};
 
 /// Size of the buffer of [`TraceConfig::default`], in KiB.
 const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::place::Place;
 use super::{ConfigError, DataSourceConfig, TraceConfig};
-use crate::shm::Geometry;
+use tracezero_core::shm::Geometry;
 
 /// Buffers that one session may have.
 pub(super) const BUFFERS_MAX: usize = 128;

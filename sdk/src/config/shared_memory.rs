@@ -1,14 +1,7 @@
 //! The memory between writers and service, for each producer.
 
 use super::{ConfigError, TraceConfig};
-use crate::shm::Geometry;
-
-/// Shared memory of a process, unless its first session asks for another size. It bounds how many
-/// writers can be in the middle of a chunk at once: this much has a chunk for each of the
-/// [`WriterId::MAX`](crate::ids::WriterId::MAX) that there can be, and some for packets that span
-/// chunks. Pages that are never used cost nothing.
-pub(crate) const DEFAULT_SIZE_BYTES: usize = 16 << 20;
-pub(crate) const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
+use tracezero_core::shm::Geometry;
 
 /// Sizes of the memory between the writers of a producer and the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +22,8 @@ impl SharedMemoryConfig {
             kb => kb as usize * 1024,
         };
         Geometry::new(
-            bytes(self.size_kb, DEFAULT_SIZE_BYTES),
-            bytes(self.page_size_kb, DEFAULT_PAGE_SIZE_BYTES),
+            bytes(self.size_kb, Geometry::DEFAULT_SIZE_BYTES),
+            bytes(self.page_size_kb, Geometry::DEFAULT_PAGE_SIZE_BYTES),
         )
         .map_err(|source| ConfigError::SharedMemory {
             index,

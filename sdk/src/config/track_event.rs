@@ -5,7 +5,7 @@ use protozero::HeapBuffered;
 use super::decode::check_source_specific;
 use super::place::Place;
 use super::{ConfigError, DataSourceConfig};
-use crate::protos;
+use tracezero_core::protos;
 
 /// Which track events to record, and how: the configuration of the data source `track_event`.
 ///

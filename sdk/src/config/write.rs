@@ -5,7 +5,7 @@ use super::{
     FillPolicy, LockdownMode, TraceAttributeValue, TraceConfig, Trigger, TriggerConfig,
     WriteFlushMode,
 };
-use crate::protos;
+use tracezero_core::protos;
 
 /// Calls the setter of a field whose value is not the default.
 macro_rules! set {

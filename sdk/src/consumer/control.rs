@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
-use crate::commit::RingProgress;
 use crate::config::{TraceConfig, TrackEventConfig};
-use crate::coordination::FlushFlags;
 use crate::error::Error;
-use crate::ids::SessionId;
 use crate::runtime::Runtime;
 use crate::service::{CentralBuffer, FlushOutcome, Recording, SessionState, TraceStats};
-use crate::track_event::TRACK_EVENT;
+use tracezero_core::commit::RingProgress;
+use tracezero_core::coordination::FlushFlags;
+use tracezero_core::ids::SessionId;
+use tracezero_track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the
 /// session alive: once that has finished, nothing here has an effect, and neither has it in a forked

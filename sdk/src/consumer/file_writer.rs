@@ -12,11 +12,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::on_error;
 use crate::error::Error;
-use crate::ids::SessionId;
-use crate::own_thread;
 use crate::process_end::{self, Finisher};
 use crate::runtime::Runtime;
 use crate::service::{State, Writing};
+use tracezero_core::ids::SessionId;
+use tracezero_core::own_thread;
 
 /// How long the application's function for errors is waited for when the process ends, if the files
 /// took up all other time.

@@ -13,15 +13,15 @@ use super::on_error;
 use super::trigger_callback::TriggerCallback;
 use crate::config::TraceConfig;
 use crate::error::Error;
-use crate::ids::SessionId;
-use crate::producer;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
 use crate::service::{
     CentralBuffer, FileEnd, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
 };
 use crate::trace_file::TraceFile;
-use crate::track_event::AlteredCounts;
+use tracezero_core::ids::SessionId;
+use tracezero_producer as producer;
+use tracezero_track_event::AlteredCounts;
 
 /// How often a file is written, unless the configuration says: a process that is killed loses what
 /// came since.

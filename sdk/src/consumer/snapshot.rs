@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use crate::error::Error;
-use crate::ids::SessionId;
 use crate::runtime::Runtime;
 use crate::service::{
     CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceOutput,
 };
 use crate::trace_file::TraceFile;
+use tracezero_core::ids::SessionId;
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
 ///

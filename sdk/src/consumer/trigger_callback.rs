@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 
 use super::snapshot::Snapshot;
 use crate::error::Error;
-use crate::ids::SessionId;
-use crate::own_thread;
 use crate::runtime::Runtime;
 use crate::service::ReceivedTrigger;
+use tracezero_core::ids::SessionId;
+use tracezero_core::own_thread;
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;
 

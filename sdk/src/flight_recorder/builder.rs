@@ -22,8 +22,8 @@ use super::signals::{Signal, SignalThread};
 use crate::config::{
     BufferConfig, Compression, DataSourceConfig, FillPolicy, TraceConfig, TrackEventConfig,
 };
-use crate::own_thread;
 use crate::process_end;
+use tracezero_core::own_thread;
 
 const DEFAULT_RING_KIB: u32 = 16 * 1024;
 const DEFAULT_LIMIT_FILES: usize = 16;

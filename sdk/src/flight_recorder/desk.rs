@@ -9,10 +9,10 @@ use parking_lot::{Condvar, Mutex};
 use super::error::FlightError;
 use super::limiter::{Admission, Limiter};
 use super::saving::{Pledge, SavingSnapshot};
-use crate::clock;
 use crate::error::Error;
-use crate::forked_child;
-use crate::track_event::Track;
+use tracezero_core::clock;
+use tracezero_core::forked_child;
+use tracezero_track_event::Track;
 
 /// Requests that the keeper has not seen, besides those that may be the last: of these, one a name.
 pub(super) const WAITING_MAX: usize = 64;

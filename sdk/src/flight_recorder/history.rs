@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cut::Part;
-use crate::clock;
 use crate::consumer::{BufferFill, SessionControl};
+use tracezero_core::clock;
 
 /// Parts together are at most so many times as large as the buffers, also if somebody waits for
 /// more.

@@ -14,7 +14,7 @@ use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::history::{History, long_before};
 use crate::instant;
-use crate::track_event::Track;
+use tracezero_track_event::Track;
 
 /// Snapshots that wait for the rest of their time. Each holds on to what came before its event.
 const WINDOWS_MAX: usize = 16;

@@ -38,9 +38,9 @@ pub use saving::SavingSnapshot;
 pub use signals::Signal;
 
 use crate::consumer::{InMemorySession, SessionControl};
-use crate::forked_child;
 use desk::Request;
 use running::Running;
+use tracezero_core::forked_child;
 
 /// Records into a ring all the time, and writes a file when something goes wrong: when the
 /// application asks for a [snapshot](Self::snapshot) or hits a

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::saving::SavingSnapshot;
-use crate::track_event::Track;
+use tracezero_track_event::Track;
 
 /// A snapshot of a [`FlightRecorder`](crate::FlightRecorder), before it is saved.
 #[must_use = "nothing is saved yet"]

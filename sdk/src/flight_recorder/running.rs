@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::desk::{Answer, Desk, PANIC, Request};
-use crate::forked_child;
 use crate::process_end::{Ending, Finisher};
-use crate::track_event::Track;
+use tracezero_core::forked_child;
+use tracezero_track_event::Track;
 
 /// How long whoever has something to tell recorders waits for others that start and stop them.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);

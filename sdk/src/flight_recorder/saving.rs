@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::error::FlightError;
 use crate::error::Error;
-use crate::forked_child;
+use tracezero_core::forked_child;
 
 /// A snapshot that is being saved, in the background. Whoever does not want to know drops it: that
 /// changes nothing, and [`FlightRecorder::stats`](crate::FlightRecorder::stats) counts failures.

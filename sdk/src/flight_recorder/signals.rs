@@ -10,7 +10,7 @@ use signal_hook::iterator::{Handle, Signals};
 use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::running;
-use crate::own_thread;
+use tracezero_core::own_thread;
 
 /// A signal that can ask for a snapshot. The process goes on, whatever the signal does otherwise; so
 /// those that are to end it (`SIGTERM`, `SIGINT`) are not among them. At their default action these save

@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 pub use signals::leave_signals_alone;
 
-use crate::forked_child;
-use crate::own_thread;
-use crate::process_hooks;
+use tracezero_core::forked_child;
+use tracezero_core::own_thread;
+use tracezero_core::process_hooks;
 
 /// How long files are waited for, and after a signal flight recorders as well. What is in a file by
 /// then is a trace.

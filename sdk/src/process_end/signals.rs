@@ -13,8 +13,8 @@ use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::asking;
-use crate::forked_child;
-use crate::process_hooks;
+use tracezero_core::forked_child;
+use tracezero_core::process_hooks;
 
 /// Signals that end a process by default, and that people and supervisors send to end one.
 const SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];

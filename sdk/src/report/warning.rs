@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::ids::SessionId;
 use crate::service::{RequestedDataSources, Service};
-use crate::track_event::{
-    self, ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX,
-    TRACK_EVENT,
+use tracezero_core::ids::SessionId;
+use tracezero_track_event::{
+    ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,
 };
 
 /// Names that a warning lists.
@@ -121,7 +120,7 @@ fn about_categories(requested: &RequestedDataSources) -> Vec<Warning> {
     if filters.iter().all(CategoryFilter::has_no_patterns) {
         return Vec::new();
     }
-    let known = track_event::known_categories();
+    let known = tracezero_track_event::known_categories();
     let of_filter = |filter: &CategoryFilter| {
         let categories = filter.unmatched_categories(&known.names);
         let categories = categories.map(|pattern| Warning::UnmatchedCategory {

@@ -15,10 +15,10 @@ use super::sequence_account::Writers;
 use super::trace_buffer::{
     BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk, map_spare_segment,
 };
-use crate::commit::{LossCount, NO_PATIENCE, Patch, RingProgress};
-use crate::coordination::BufferExhaustedPolicy;
-use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
-use crate::reentry;
+use tracezero_core::commit::{LossCount, NO_PATIENCE, Patch, RingProgress};
+use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
+use tracezero_core::reentry;
 
 /// Writers of a ring hear of each [part](RingProgress) that was filled from this size on, and of every
 /// second one below it: that of a chunk with much room.
@@ -442,7 +442,7 @@ mod tests {
 
     use super::*;
     use crate::service::trace_buffer::{ClientIdentity, FillPolicy};
-    use crate::shm::ChunkFlags;
+    use tracezero_core::shm::ChunkFlags;
 
     /// Of a chunk in the middle of a packet.
     const MIDDLE: ChunkFlags =

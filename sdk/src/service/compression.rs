@@ -2,7 +2,7 @@
 
 use crate::config::Compression;
 #[cfg(any(feature = "deflate", feature = "zstd"))]
-use crate::protos;
+use tracezero_core::protos;
 
 /// Appends `packets`, which are framed, to `trace`: as one packet if they are to be compressed,
 /// as they are if not.

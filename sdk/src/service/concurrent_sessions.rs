@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use super::tracing_session::{State, TracingSession};
-use crate::ids::SessionId;
+use tracezero_core::ids::SessionId;
 
 /// Changes that wait to be read, at most.
 const QUEUED_MAX: usize = 4096;

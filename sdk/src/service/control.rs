@@ -13,8 +13,8 @@ use super::session_clone::{CloneId, PendingClone};
 use super::timers::{Timer, Timers};
 use super::tracing_session::TracingSession;
 use super::triggers::TriggerHistory;
-use crate::coordination::Producer;
-use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
+use tracezero_core::coordination::Producer;
+use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// State that is read and changed under the service's lock. Methods are spread over the files of
 /// this folder, by subject.

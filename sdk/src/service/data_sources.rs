@@ -2,8 +2,8 @@
 
 use super::control::Control;
 use crate::config::LockdownMode;
-use crate::coordination::{DataSourceDescriptor, DataSourceError};
-use crate::ids::{ProducerId, SessionId};
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
+use tracezero_core::ids::{ProducerId, SessionId};
 
 /// A data source that a producer offers. The same name may be offered several times.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::clock;
+use tracezero_core::clock;
 
 /// A reading of one clock: its id in a trace, and nanoseconds.
 pub(crate) type ClockReading = (u32, u64);

@@ -4,7 +4,7 @@
 //! less than 128 bytes. Its first eight bytes tell, and it is copied by moves of fixed size.
 
 use super::packet_validator::{NEEDS_STATE, SEQUENCE_FLAGS_TAG, TIMESTAMP_TAG, TRACK_EVENT_TAG};
-use crate::protos::Trace;
+use tracezero_core::protos::Trace;
 
 /// Tag of a packet in a trace.
 pub(super) const PACKET_TAG: u8 = (Trace::PACKET_FIELD_NUMBER << 3 | 2) as u8;

@@ -9,8 +9,8 @@ use super::lifecycle_events::{DataSourceName, Event};
 use super::session_clone::CloneId;
 use super::timers::Timer;
 use super::tracing_session::{State, TracingSession};
-use crate::coordination::{FlushFlags, FlushReason};
-use crate::ids::{FlushId, InstanceId, ProducerId, SessionId};
+use tracezero_core::coordination::{FlushFlags, FlushReason};
+use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// Flushes of one session that may be under way at once.
 const FLUSHES_MAX: usize = 1000;

@@ -7,8 +7,8 @@ use super::data_sources::{RegisteredDataSource, Registration};
 use super::lifecycle_events::{DataSourceName, Event};
 use super::timers::Timer;
 use super::tracing_session::State;
-use crate::coordination::{DataSourceDescriptor, DataSourceSetup};
-use crate::ids::{InstanceId, ProducerId, SessionId};
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceSetup};
+use tracezero_core::ids::{InstanceId, ProducerId, SessionId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InstanceState {

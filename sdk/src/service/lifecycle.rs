@@ -14,8 +14,8 @@ use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
 use crate::config::TriggerMode;
-use crate::coordination::{FlushFlags, FlushReason};
-use crate::ids::{BufferId, SessionId};
+use tracezero_core::coordination::{FlushFlags, FlushReason};
+use tracezero_core::ids::{BufferId, SessionId};
 
 /// Data sources that have not started after so long are named in the trace.
 const SLOW_START_MS: u64 = 20_000;

@@ -1,6 +1,6 @@
 //! What happened to a session, as its trace tells it.
 
-use crate::protos::{self, tracing_service_event};
+use tracezero_core::protos::{self, tracing_service_event};
 
 /// How many events of a kind that is kept more than once.
 const KEPT_MAX: usize = 64;

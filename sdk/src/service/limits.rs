@@ -5,7 +5,7 @@ use super::error::{Refusal, SessionError};
 use super::recording::Recording;
 use super::tracing_session::State;
 use crate::config::TraceConfig;
-use crate::ids::SessionId;
+use tracezero_core::ids::SessionId;
 
 /// How many sessions there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

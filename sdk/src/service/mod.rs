@@ -97,10 +97,10 @@ pub use self::trace_stats::{TraceStats, WriterStats};
 use self::tracing_session::TracingSession;
 pub(crate) use self::tracing_session::{SessionOwner, State};
 pub(crate) use self::triggers::ReceivedTrigger;
-use crate::coordination::{FlushFlags, Producer};
-use crate::ids::{ProducerId, SessionId};
-use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
-use crate::shm::ServiceMemory;
+use tracezero_core::coordination::{FlushFlags, Producer};
+use tracezero_core::ids::{ProducerId, SessionId};
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
+use tracezero_core::shm::ServiceMemory;
 
 /// A tracing service.
 pub(crate) struct Service {

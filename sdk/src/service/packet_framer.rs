@@ -22,8 +22,8 @@ use super::service_packets::SERVICE_SEQUENCE_ID;
 use super::trace_buffer::{
     ClientIdentity, LossMask, Origin, Packet, Packets, Run, TraceBuffer, split_first_packet,
 };
-use crate::ids::{ProducerId, WriterId};
-use crate::protos::{Trace, TracePacket, TracePacketDecoder};
+use tracezero_core::ids::{ProducerId, WriterId};
+use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 
 /// Room for the trusted fields: four of a 2-byte tag and a varint of at most 10 bytes each.
 const TRUSTED_FIELDS_MAX_BYTES: usize = 48;
@@ -468,10 +468,10 @@ fn append_header(packet_bytes: usize, trace: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ChunkId;
-    use crate::protos::TraceDecoder;
     use crate::service::trace_buffer::{FillPolicy, UntrustedChunk};
-    use crate::shm::ChunkFlags;
+    use tracezero_core::ids::ChunkId;
+    use tracezero_core::protos::TraceDecoder;
+    use tracezero_core::shm::ChunkFlags;
 
     #[test]
     fn packet_headers_are_a_tag_and_the_shortest_length() {

@@ -5,8 +5,8 @@
 
 use protozero::split_varint;
 
-use crate::protos::TracePacket;
-use crate::protos::trace_packet::SequenceFlags;
+use tracezero_core::protos::TracePacket;
+use tracezero_core::protos::trace_packet::SequenceFlags;
 
 /// What the service has to know of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,12 @@ use super::Service;
 use super::calls::Patience;
 use super::central_buffer::CentralBuffer;
 use super::trace_buffer::{ClientIdentity, UntrustedChunk};
-use crate::commit::{ChunkToMove, ChunkToPatch, CommitRequest, LossCount, ServiceEndpoint};
-use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
-use crate::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
-use crate::shm::{ChunkPlace, PageWord, ServiceMemory};
+use tracezero_core::commit::{
+    ChunkToMove, ChunkToPatch, CommitRequest, LossCount, ServiceEndpoint,
+};
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
+use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
+use tracezero_core::shm::{ChunkPlace, PageWord, ServiceMemory};
 
 /// Patches that one request may have for one chunk.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;

@@ -10,11 +10,11 @@ use super::lifecycle_events::Event;
 use super::service_packets::{END_MAX_BYTES, ServicePackets};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{State, TracingSession};
-use crate::clock;
 use crate::config::{Compression, TriggerMode};
-use crate::ids::SessionId;
-use crate::protos;
-use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
+use tracezero_core::clock;
+use tracezero_core::ids::SessionId;
+use tracezero_core::protos;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 impl Control {
     /// Whether a session's packets can be read: not those of a session that writes them into a

@@ -6,8 +6,8 @@ use protozero::HeapBuffered;
 use regex_lite::Regex;
 
 use crate::config::{BufferExhaustedPolicy, ConfigError, TraceConfig, TriggerMode};
-use crate::ids::{BufferId, SessionId};
-use crate::protos;
+use tracezero_core::ids::{BufferId, SessionId};
+use tracezero_core::protos;
 
 /// What a session records.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::control::Control;
-use crate::ids::SessionId;
+use tracezero_core::ids::SessionId;
 
 /// The data sources in the configuration of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::central_buffer::{BufferCounts, CentralBuffer};
 use super::control::Control;
 use super::packet_framer::{LeftOut, Writer};
 use super::trace_reader::{FileEnd, TraceReader};
-use crate::coordination::WriterTotals;
-use crate::ids::ProducerId;
-use crate::protos::sequences;
+use tracezero_core::coordination::WriterTotals;
+use tracezero_core::ids::ProducerId;
+use tracezero_core::protos::sequences;
 
 /// What became of the packets of one sequence in one buffer: `begun` is the sum of all that follows
 /// it, at any time.

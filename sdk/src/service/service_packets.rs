@@ -6,12 +6,12 @@ use super::lifecycle_events::Event;
 use super::trace_stats::TraceStats;
 use super::tracing_session::{ClockSnapshot, State};
 use super::triggers::ReceivedTrigger;
-use crate::clock;
 use crate::config::TraceConfig;
-use crate::ids::ProducerId;
-use crate::protos;
-use crate::protos::sequences::TracePacketExt as _;
-use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
+use tracezero_core::clock;
+use tracezero_core::ids::ProducerId;
+use tracezero_core::protos;
+use tracezero_core::protos::sequences::TracePacketExt as _;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// The sequence that the service writes to; writers count from the next number.
 pub(crate) const SERVICE_SEQUENCE_ID: u32 = 1;

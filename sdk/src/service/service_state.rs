@@ -2,8 +2,8 @@
 
 use super::control::{ConnectedProducer, Control};
 use super::tracing_session::State;
-use crate::coordination::DataSourceDescriptor;
-use crate::ids::{ProducerId, SessionId};
+use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::ids::{ProducerId, SessionId};
 
 /// The producers and sessions of a service at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

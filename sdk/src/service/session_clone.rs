@@ -22,8 +22,8 @@ use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
 use super::triggers::ReceivedTrigger;
-use crate::coordination::{FlushFlags, FlushReason};
-use crate::ids::SessionId;
+use tracezero_core::coordination::{FlushFlags, FlushReason};
+use tracezero_core::ids::SessionId;
 
 const FILE_IS_CLOSED: &str = "its file is complete; copy that";
 const NEEDS_A_FILE: &str = "it is written into a file, so its snapshot needs a file, too";

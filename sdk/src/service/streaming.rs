@@ -5,8 +5,8 @@ use std::io;
 use super::Service;
 use super::trace_output::{RefusalCause, Refused, TraceOutput};
 use super::trace_reader::{Extent, FileEnd, TraceReader};
-use crate::ids::SessionId;
-use crate::protos::sequences::recording_boundary::Kind as BoundaryKind;
+use tracezero_core::ids::SessionId;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// How far the file of a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::triggers::ReceivedTrigger;
-use crate::ids::{FlushId, SessionId};
+use tracezero_core::ids::{FlushId, SessionId};
 
 /// Deadlines of all sessions, in nanoseconds on the trace clock.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
 use super::service_packets::END_MAX_BYTES;
 use super::trace_output::TraceOutput;
 use crate::config::{Compression, TraceConfig};
-use crate::ids::SessionId;
+use tracezero_core::ids::SessionId;
 
 /// Bytes that are compressed together, more or less. More would hardly make them smaller.
 const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
@@ -174,13 +174,13 @@ mod tests {
     use protozero::HeapBuffered;
 
     use super::*;
-    use crate::ids::{BufferId, ChunkId, ProducerId, WriterId};
-    use crate::protos::{TraceDecoder, TracePacket};
     use crate::service::central_buffer::Reader;
     use crate::service::environment::Machine;
     use crate::service::limits::Limits;
     use crate::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
-    use crate::shm::ChunkFlags;
+    use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
+    use tracezero_core::protos::{TraceDecoder, TracePacket};
+    use tracezero_core::shm::ChunkFlags;
 
     /// Commits a chunk with one fragment.
     fn commit(buffer: &CentralBuffer, writer: u16, chunk: u32, flags: ChunkFlags, fragment: &[u8]) {

@@ -8,8 +8,8 @@ use super::sequence_account::SequenceAccount;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
 use super::tracing_session::State;
-use crate::ids::SessionId;
-use crate::protos::{self, trace_stats};
+use tracezero_core::ids::SessionId;
+use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session and of the service around it.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,7 @@ impl Control {
 
 impl TraceReader {
     /// By buffer: the sequences that are known, each with its producer.
-    pub(super) fn provenance(&mut self) -> Vec<Vec<(u32, crate::ids::ProducerId)>> {
+    pub(super) fn provenance(&mut self) -> Vec<Vec<(u32, tracezero_core::ids::ProducerId)>> {
         let mut buffers = Vec::new();
         for index in 0..self.buffers().len() {
             let writers = self.buffers()[index].with(|buffer| {

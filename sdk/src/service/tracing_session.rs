@@ -17,7 +17,7 @@ use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::triggers::ReceivedTrigger;
 use crate::config::WriteFlushMode;
-use crate::ids::FlushId;
+use tracezero_core::ids::FlushId;
 
 /// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
 pub(crate) trait SessionOwner: Send + Sync {

@@ -7,7 +7,7 @@ use super::control::Control;
 use super::timers::Timer;
 use super::tracing_session::State;
 use crate::config::TriggerMode;
-use crate::ids::{ProducerId, SessionId};
+use tracezero_core::ids::{ProducerId, SessionId};
 
 const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
 

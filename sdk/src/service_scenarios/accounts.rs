@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::{World, write};
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::BufferExhaustedPolicy;
 use crate::service::{CloneSource, SequenceAccount};
+use tracezero_core::coordination::BufferExhaustedPolicy;
 
 const SOURCE: &str = "numbers";
 
@@ -176,7 +176,7 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
 
 #[test]
 fn the_statistics_in_a_trace_carry_the_accounts() {
-    use crate::protos::sequences::TracePacketDecoderExt as _;
+    use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
 
     let world = World::new();
     let producer = world.producer("app");

@@ -5,13 +5,13 @@ use std::thread;
 use parking_lot::Mutex;
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
-};
-use crate::ids::{FlushId, InstanceId, SessionId};
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{ProducerEndpoint, Recording, SessionOwner, SessionRequest, State};
-use crate::shm::{Geometry, shared_memory};
+use tracezero_core::coordination::{
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+};
+use tracezero_core::ids::{FlushId, InstanceId, SessionId};
+use tracezero_core::shm::{Geometry, shared_memory};
 
 use super::harness::{Call, TestSession, World};
 

@@ -1,14 +1,14 @@
 use std::fs::{self, File};
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{FlushFlags, FlushReason, ServiceControl};
 use crate::error::Error;
-use crate::ids::{FlushId, SessionId};
-use crate::protos::trace_packet::Data;
-use crate::protos::trace_stats::FinalFlushOutcome;
 use crate::service::Refusal;
 use crate::service::trace_buffer::memory_refusal;
 use crate::service::{CloneSource, State, TraceOutput};
+use tracezero_core::coordination::{FlushFlags, FlushReason, ServiceControl};
+use tracezero_core::ids::{FlushId, SessionId};
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::trace_stats::FinalFlushOutcome;
 
 use super::harness::{Call, ReadTrace, TestProducer, TestSession, World, write};
 

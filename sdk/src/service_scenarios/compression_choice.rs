@@ -1,8 +1,8 @@
 use protozero::HeapBuffered;
 
 use crate::config::{Compression, TraceConfig};
-use crate::protos;
-use crate::protos::trace_config::{CompressionConfig, CompressionType};
+use tracezero_core::protos;
+use tracezero_core::protos::trace_config::{CompressionConfig, CompressionType};
 
 #[test]
 fn a_way_to_compress_that_the_build_does_not_know_is_refused_by_name() {

@@ -1,8 +1,8 @@
 //! What traces tell of sessions beside theirs.
 
 use crate::config::{BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig};
-use crate::protos::concurrent_session_event::State;
-use crate::protos::trace_packet::Data;
+use tracezero_core::protos::concurrent_session_event::State;
+use tracezero_core::protos::trace_packet::Data;
 
 use super::harness::{TestSession, World};
 

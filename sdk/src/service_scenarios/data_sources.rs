@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
-use crate::ids::ProducerId;
 use crate::service::Recording;
 use crate::service::SessionState;
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
+use tracezero_core::ids::ProducerId;
 
 use super::harness::{Call, TestProducer, TestSession, World, calls, write};
 

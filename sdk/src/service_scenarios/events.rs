@@ -1,8 +1,8 @@
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::ServiceControl;
-use crate::protos::trace_packet::Data;
-use crate::protos::tracing_service_event::EventType;
 use crate::service::{CloneSource, FlushOutcome};
+use tracezero_core::coordination::ServiceControl;
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::tracing_service_event::EventType;
 
 use super::harness::{Call, ReadTrace, TestProducer, World};
 
@@ -51,7 +51,7 @@ fn slow_to_flush(trace: &ReadTrace) -> Vec<(String, String)> {
     names
 }
 
-fn newest_flush(producer: &TestProducer) -> crate::ids::FlushId {
+fn newest_flush(producer: &TestProducer) -> tracezero_core::ids::FlushId {
     let calls = producer.calls().into_iter().rev();
     let mut flushes = calls.filter_map(|call| match call {
         Call::Flush(id, ..) => Some(id),

@@ -6,11 +6,11 @@ use std::thread;
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig, WriteFlushMode};
-use crate::protos::TraceStatsDecoder;
-use crate::protos::trace_packet::Data;
-use crate::protos::trace_stats::FinalFlushOutcome;
 use crate::service::service_packets::SYNC_MARKER;
 use crate::service::{CloneSource, FileEnd, State, TraceOutput};
+use tracezero_core::protos::TraceStatsDecoder;
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::trace_stats::FinalFlushOutcome;
 
 fn config() -> TraceConfig {
     TraceConfig::new()

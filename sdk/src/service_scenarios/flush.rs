@@ -1,9 +1,9 @@
 use crate::config::{
     BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode,
 };
-use crate::coordination::{DataSourceDescriptor, FlushFlags, FlushReason, ServiceControl};
-use crate::ids::FlushId;
 use crate::service::{FlushOutcome, State};
+use tracezero_core::coordination::{DataSourceDescriptor, FlushFlags, FlushReason, ServiceControl};
+use tracezero_core::ids::FlushId;
 
 use super::harness::{Call, TestProducer, World, write};
 

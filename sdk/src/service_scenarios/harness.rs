@@ -6,25 +6,25 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::commit::ServiceEndpoint;
 use crate::config::TraceConfig;
-use crate::coordination::{
-    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
-    ServiceControl, WriterTotals,
-};
 use crate::error::Error;
-use crate::ids::{BufferId, FlushId, InstanceId, SessionId};
-use crate::producer::{Arbiter, ArbiterConfig, TraceWriter};
-use crate::protos::trace_packet::Data;
-use crate::protos::tracing_service_event::EventType;
-use crate::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder};
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
     ReceivedTrigger, Recording, Service, SessionError, SessionOwner, SessionRequest, State,
     TraceOutput, TraceStats,
 };
-use crate::shm::{Geometry, PageLayout, shared_memory};
+use tracezero_core::commit::ServiceEndpoint;
+use tracezero_core::coordination::{
+    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
+    ServiceControl, WriterTotals,
+};
+use tracezero_core::ids::{BufferId, FlushId, InstanceId, SessionId};
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::tracing_service_event::EventType;
+use tracezero_core::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEventDecoder};
+use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
+use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
 /// Time of the trace clock at which every test begins, in milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_000_000;

@@ -1,8 +1,8 @@
 //! Sessions and the data sources in them, from set-up to end.
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::DataSourceDescriptor;
 use crate::service::State;
+use tracezero_core::coordination::DataSourceDescriptor;
 
 use super::harness::{Call, Told, World, calls, write};
 

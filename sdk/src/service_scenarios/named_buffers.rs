@@ -1,7 +1,7 @@
 //! Where packets go: buffers by name and by index, and buffers that are not a producer's to write.
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::ids::BufferId;
+use tracezero_core::ids::BufferId;
 
 use super::harness::{World, write};
 

@@ -1,9 +1,9 @@
 //! What owners of sessions, and traces, are told of the starts and ends of data sources.
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{DataSourceDescriptor, ServiceControl};
-use crate::protos::trace_packet::Data;
-use crate::protos::tracing_service_event::EventType;
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::tracing_service_event::EventType;
 
 use super::harness::{ReadTrace, TestProducer, TestSession, Told, World};
 

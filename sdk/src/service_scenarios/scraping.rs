@@ -3,16 +3,16 @@ use std::thread;
 
 use protozero::HeapBuffered;
 
-use crate::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{
-    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
-};
-use crate::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
-use crate::protos;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{FlushOutcome, ProducerEndpoint};
-use crate::shm::{
+use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
+use tracezero_core::coordination::{
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+};
+use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::protos;
+use tracezero_core::shm::{
     ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
     shared_memory,
 };

@@ -1,8 +1,8 @@
 //! Data sources that say when they are done, and those that do not say it in time.
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::coordination::{DataSourceDescriptor, ServiceControl};
 use crate::service::State;
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 
 use super::harness::{TestProducer, Told, World, calls, write};
 

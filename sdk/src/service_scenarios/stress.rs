@@ -5,23 +5,23 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use crate::commit::ServiceEndpoint;
 use crate::config::{
     BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode,
 };
-use crate::coordination::{
-    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
-    ServiceControl,
-};
-use crate::ids::{FlushId, InstanceId, SessionId};
-use crate::producer::{Arbiter, ArbiterConfig, TraceWriter};
-use crate::protos::TraceDecoder;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Recording, Service, SessionOwner,
     SessionRequest,
 };
-use crate::shm::{Geometry, shared_memory};
+use tracezero_core::commit::ServiceEndpoint;
+use tracezero_core::coordination::{
+    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
+    ServiceControl,
+};
+use tracezero_core::ids::{FlushId, InstanceId, SessionId};
+use tracezero_core::protos::TraceDecoder;
+use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
 use super::harness::write;
 

@@ -1,8 +1,8 @@
 //! What a trace says of itself: where its packets come from, its statistics, its identity.
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::protos::trace_packet::Data;
 use crate::service::trace_buffer::ChunkPayloadHistogram;
+use tracezero_core::protos::trace_packet::Data;
 
 use super::harness::{ReadTrace, SERVICE_UID, World, write};
 

@@ -1,9 +1,9 @@
 use crate::config::{
     BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode,
 };
-use crate::coordination::ServiceControl;
-use crate::protos::trace_packet::Data;
 use crate::service::{CloneSource, ReceivedTrigger, State};
+use tracezero_core::coordination::ServiceControl;
+use tracezero_core::protos::trace_packet::Data;
 
 use super::harness::{BEGIN_MS, ReadTrace, TestProducer, TestSession, Told, World, calls, write};
 

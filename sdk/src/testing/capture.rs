@@ -8,7 +8,7 @@ use super::trace::Trace;
 use crate::capture_handle::{Attached, CaptureHandle};
 use crate::config::TraceConfig;
 use crate::error::Error;
-use crate::producer;
+use tracezero_producer as producer;
 
 /// Captures what the calling thread traces from now on, until it is finished or dropped.
 ///

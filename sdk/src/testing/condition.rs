@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::event::{Event, Kind};
 use super::failure;
-use crate::reader::Value;
+use tracezero_reader::Value;
 
 #[derive(Clone, Debug)]
 pub(super) enum Condition {

@@ -3,10 +3,10 @@
 use super::event::{EventData, Kind};
 use super::lives::Lives;
 use super::trace::{Contents, TrackData};
-use crate::reader::{
+use tracezero_reader::CounterValue;
+use tracezero_reader::{
     self, Event, EventKind, Level, ReadError, Record, Rule, TraceReader, TrackId, TrackKind, Value,
 };
-use crate::track_event::CounterValue;
 
 /// What messages call the thread that began the capture.
 const THIS_THREAD: &str = "this thread";
@@ -25,7 +25,7 @@ pub(super) struct RawEvent {
 
 impl RawEvent {
     fn new(event: &Event<'_>) -> Self {
-        let arg = |arg: reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
+        let arg = |arg: tracezero_reader::Arg<'_>| (arg.name.into_owned(), arg.value.into());
         Self {
             timestamp_ns: event.timestamp_ns,
             track: event.track,
@@ -78,7 +78,7 @@ impl Contents {
         raw_events.sort_by_key(|event| event.timestamp_ns);
         contents.put_together(raw_events);
         contents.nest_lives(reader.tracks());
-        reader::check(bytes, |finding| {
+        tracezero_reader::check(bytes, |finding| {
             // Spans without one of their ends were found above, by name.
             if finding.level == Level::Error && finding.rule != Rule::Nesting {
                 contents.faults.push(finding.to_string());
@@ -127,6 +127,8 @@ impl Contents {
                     Some(raw.timestamp_ns.saturating_add(duration_ns)),
                 ),
                 EventKind::Instant => (Kind::Instant, Some(raw.timestamp_ns)),
+                // The macros record no other kind.
+                _ => continue,
             };
             let index = self.events.len();
             let around = open_here.last().copied();
@@ -236,10 +238,6 @@ impl TrackData {
     }
 
     fn count(&mut self, timestamp_ns: u64, value: CounterValue) {
-        let value = match value {
-            CounterValue::Int(value) => value as f64,
-            CounterValue::Double(value) => value,
-        };
-        self.values.push((timestamp_ns, value));
+        self.values.push((timestamp_ns, value.as_f64()));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::trace::Trace;
-use crate::reader::{self, Value};
+use tracezero_reader::Value;
 
 /// A span or an instant in a trace, with what is around it.
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ impl<'t> Event<'t> {
     /// with a dot between them, as in `request.headers.0`.
     #[must_use]
     pub fn arg(self, path: &str) -> Option<&'t Value> {
-        reader::find_value(&self.data().args, path)
+        tracezero_reader::find_value(&self.data().args, path)
     }
 
     /// When it began or was, in nanoseconds on the trace clock.

@@ -15,7 +15,7 @@ use std::mem;
 use super::contents::RawEvent;
 use super::event::Kind;
 use super::trace::Contents;
-use crate::reader::{FreshSpans, TrackKind, TrackTable};
+use tracezero_reader::{FreshSpans, TrackKind, TrackTable};
 
 /// What may turn out to be lives.
 #[derive(Debug, Default)]

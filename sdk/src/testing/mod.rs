@@ -253,4 +253,4 @@ pub use query::{Found, Query};
 pub use trace::Trace;
 
 pub use crate::capture_handle::{Attached, CaptureHandle, CapturedFuture};
-pub use crate::reader::Value;
+pub use tracezero_reader::Value;

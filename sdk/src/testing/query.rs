@@ -7,7 +7,7 @@ use super::condition::Condition;
 use super::event::{Event, Kind};
 use super::failure;
 use super::trace::Trace;
-use crate::reader::Value;
+use tracezero_reader::Value;
 
 /// The spans, polls or instants of a name that meet conditions: what [`Trace::span`], [`Trace::polls`]
 /// and [`Trace::instant`] give.

@@ -4,17 +4,17 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock;
 use crate::config::{ConfigError, TraceConfig};
 use crate::error::Error;
-use crate::forked_child;
-use crate::ids::SessionId;
-use crate::producer::{self, Realm};
 use crate::report::{BufferMemory, Report};
 use crate::runtime::Runtime;
 use crate::service::{Recording, SessionOwner, SessionRequest};
-use crate::shm::Geometry;
-use crate::track_event::TRACK_EVENT;
+use tracezero_core::clock;
+use tracezero_core::forked_child;
+use tracezero_core::ids::SessionId;
+use tracezero_core::shm::Geometry;
+use tracezero_producer::{self as producer, Realm};
+use tracezero_track_event::TRACK_EVENT;
 
 /// Shared memory of a capture. It has chunks for 2,848 threads at once; pages that are never used cost
 /// nothing.

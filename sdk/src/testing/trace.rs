@@ -8,8 +8,8 @@ use super::counter::Counter;
 use super::event::{Event, EventData, Kind};
 use super::failure;
 use super::query::Query;
-use crate::reader::{Outline, ReadError, TraceReader};
 use crate::report::Report;
+use tracezero_reader::{Outline, ReadError, TraceReader};
 
 /// A trace that is whole in memory: what a [`Capture`](super::Capture) returns, or any other.
 pub struct Trace {

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 
 use super::site::Site;
 use super::spans::SlotIndex;
-use crate::clock;
-use crate::track_event::{Encoded, EventTime, SlicePosition};
+use tracezero_core::clock;
+use tracezero_track_event::{Encoded, EventTime, SlicePosition};
 
 thread_local! {
     /// Outermost first. Borrowed while events are written: what the tracer itself calls records no

@@ -5,8 +5,8 @@ use tracing_core::Event;
 use super::fields::with_scratch;
 use super::log_record;
 use super::site::{Site, site_of};
-use crate::clock;
-use crate::track_event::{CallSite, Encoded, EventTime, Placement};
+use tracezero_core::clock;
+use tracezero_track_event::{CallSite, Encoded, EventTime, Placement};
 
 /// Records an event.
 #[inline(always)]

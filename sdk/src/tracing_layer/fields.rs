@@ -7,7 +7,7 @@ use tracing_core::field::{Field, Visit};
 
 use super::site::{FieldKind, Site};
 use crate::CounterValue;
-use crate::track_event::{ArgValue, EncodedArgs, Placement, display};
+use tracezero_track_event::{ArgValue, EncodedArgs, Placement, display};
 
 /// What a thread encodes values in.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crate::track_event::{Begun, EventTime};
+use tracezero_track_event::{Begun, EventTime};
 
 /// Nobody has entered the span.
 const NEVER: u8 = 0;

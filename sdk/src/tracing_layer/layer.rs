@@ -14,9 +14,9 @@ use super::first_enter::Enter;
 use super::life::begin_life;
 use super::site::{Pattern, Site, site_of};
 use super::spans::{Slot, SpanState, Spans};
-use crate::clock;
-use crate::forked_child;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
+use tracezero_core::clock;
+use tracezero_core::forked_child;
+use tracezero_track_event::{Begun, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
 ///

@@ -18,8 +18,8 @@ use super::first_enter::Enter;
 use super::layer::TracingLayer;
 use super::site::Site;
 use super::spans::{Life, Slot, SpanState};
-use crate::clock;
-use crate::track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
+use tracezero_core::clock;
+use tracezero_track_event::{Begun, Encoded, EventTime, Flow, TRACK_EVENT, Track};
 
 impl TracingLayer {
     /// The track of the innermost asynchronous span around this one.

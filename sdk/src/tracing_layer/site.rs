@@ -8,7 +8,7 @@ use tracing_core::{Level, Metadata};
 
 use super::levels::{BucketIndex, Levels};
 use crate::CounterTrack;
-use crate::track_event::{CallSite, Origin, Placement};
+use tracezero_track_event::{CallSite, Origin, Placement};
 
 /// Fields whose names begin with this are counters.
 const COUNTER_PREFIX: &str = "counter.";

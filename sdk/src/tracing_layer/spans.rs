@@ -13,8 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::first_enter::FirstEnter;
 use super::levels::{BucketIndex, Levels};
 use super::site::{Site, SiteIndex, site_at};
-use crate::forked_child;
-use crate::track_event::{Begun, Flow, Track, note_cut_arg};
+use tracezero_core::forked_child;
+use tracezero_track_event::{Begun, Flow, Track, note_cut_arg};
 
 /// Slots that share a bucket.
 const BUCKET_SLOTS: usize = 4;

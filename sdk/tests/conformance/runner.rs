@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tracezero::commit::Patch;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{
     BufferStats, ChunkPayloadHistogram, ClientIdentity, FillPolicy, Packet, TraceBuffer,
     UntrustedChunk,
 };
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 use crate::both_ways::assert_same_both_ways;
 use crate::format::{self, ExpectedLoss, ExpectedPacket, ExpectedSlice, Scenario, Step, Writer};

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use tracezero::commit;
-use tracezero::ids::{ChunkId, ProducerId, WriterId};
 use tracezero::service::trace_buffer::{
     self as buffer, BufferStats, ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
 };
-use tracezero::shm::layout::ChunkFlags;
+use tracezero_core::commit;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 use crate::both_ways::assert_same_both_ways;
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tracezero::reader::{self, CheckSummary};
+use tracezero_reader::CheckSummary;
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
 fn check(file: &Path, out: &mut impl Write) -> Result<CheckSummary, ToolError> {
     let name = file.display();
     let mut written: io::Result<()> = Ok(());
-    let checked = reader::check(Input::open(file)?, |finding| {
+    let checked = tracezero_reader::check(Input::open(file)?, |finding| {
         if written.is_ok() {
             let finding = printable(&finding.to_string());
             written = writeln!(out, "{name}: {finding}");

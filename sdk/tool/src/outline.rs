@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tracezero::reader::{Outline, TraceReader};
+use tracezero_reader::{Outline, TraceReader};
 
 use crate::Outcome;
 use crate::error::ToolError;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tracezero::reader::{Damage, PacketItem, PacketReader, RawPacket};
+use tracezero_reader::{Damage, PacketItem, PacketReader, RawPacket};
 
 use crate::Outcome;
 use crate::error::ToolError;
@@ -94,7 +94,7 @@ impl DamageLog {
     }
 
     /// An error that ended the reading, as one of the tool.
-    pub(crate) fn read_error(&self, error: &tracezero::reader::ReadError) -> ToolError {
+    pub(crate) fn read_error(&self, error: &tracezero_reader::ReadError) -> ToolError {
         ToolError::Read {
             path: self.path.clone(),
             message: error.to_string(),

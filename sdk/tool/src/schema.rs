@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use protozero::{DecodeError, Decoder, Value, types};
-use tracezero::protos::{ExtensionDescriptor, TracePacket};
+use tracezero_core::protos::{ExtensionDescriptor, TracePacket};
 
 /// A message that nobody has described.
 pub(crate) const UNKNOWN: MessageId = MessageId(0);

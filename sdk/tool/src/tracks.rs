@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracezero::reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
+use tracezero_reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
 
 /// Where spans are. Those of a future are in both places: its polls on threads, its life on a track of
 /// its own, most of which it waits.

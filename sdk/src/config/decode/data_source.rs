@@ -3,9 +3,9 @@
 use super::super::place::Place;
 use super::super::{BufferExhaustedPolicy, ConfigError, DataSourceConfig};
 use super::field::{FieldAt, MessageAt, read_message};
-use crate::protos::DataSourceConfig as ConfigSchema;
-use crate::protos::TrackEventConfig as TrackEventSchema;
-use crate::protos::trace_config::DataSource as Schema;
+use tracezero_core::protos::DataSourceConfig as ConfigSchema;
+use tracezero_core::protos::TrackEventConfig as TrackEventSchema;
+use tracezero_core::protos::trace_config::DataSource as Schema;
 
 /// Fields from this number on are for the data source alone.
 const SOURCE_SPECIFIC_FROM: u32 = 100;

@@ -9,11 +9,11 @@ use super::super::{
 use super::CompressionRead;
 use super::data_source::data_source;
 use super::field::{FieldAt, MessageAt};
-use crate::protos::TraceAttributes as AttributesSchema;
-use crate::protos::TraceConfig as Schema;
-use crate::protos::trace_attributes::Attribute as AttributeSchema;
-use crate::protos::trace_config as schema;
-use crate::protos::trace_config::compression_config::Zstd as ZstdSchema;
+use tracezero_core::protos::TraceAttributes as AttributesSchema;
+use tracezero_core::protos::TraceConfig as Schema;
+use tracezero_core::protos::trace_attributes::Attribute as AttributeSchema;
+use tracezero_core::protos::trace_config as schema;
+use tracezero_core::protos::trace_config::compression_config::Zstd as ZstdSchema;
 
 const FILL_POLICIES: [(i32, FillPolicy); 3] = [
     (0, FillPolicy::Ring),
@@ -218,7 +218,7 @@ impl CompressionRead {
     /// Reads the field with the ways to compress, or the older one.
     pub(super) fn read(&mut self, field: FieldAt<'_, '_>) -> Result<(), ConfigError> {
         type Schema<'w> = schema::CompressionConfig<'w>;
-        if field.number() == crate::protos::TraceConfig::COMPRESSION_TYPE_FIELD_NUMBER {
+        if field.number() == tracezero_core::protos::TraceConfig::COMPRESSION_TYPE_FIELD_NUMBER {
             self.deflate |= field.choice("compression_type", &COMPRESSION_TYPES)?;
             return Ok(());
         }

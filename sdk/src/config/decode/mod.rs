@@ -18,7 +18,7 @@ use triggers::TriggersRead;
 
 use super::place::Place;
 use super::{Compression, ConfigError, TraceConfig};
-use crate::protos::TraceConfig as Schema;
+use tracezero_core::protos::TraceConfig as Schema;
 
 /// What is put together when the whole message has been read.
 #[derive(Default)]

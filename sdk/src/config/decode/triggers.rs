@@ -3,8 +3,8 @@
 use super::super::place::Place;
 use super::super::{ConfigError, Trigger, TriggerConfig, TriggerMode};
 use super::field::MessageAt;
-use crate::protos::trace_config::TriggerConfig as Schema;
-use crate::protos::trace_config::trigger_config::Trigger as TriggerSchema;
+use tracezero_core::protos::trace_config::TriggerConfig as Schema;
+use tracezero_core::protos::trace_config::trigger_config::Trigger as TriggerSchema;
 
 /// What has been read of a `TriggerConfig`.
 #[derive(Default)]

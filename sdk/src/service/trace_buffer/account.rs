@@ -1,6 +1,6 @@
 //! What is counted for one sequence, and whose it is.
 
-use crate::ids::{ProducerId, WriterId};
+use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::chunk::ClientIdentity;
 use super::chunk_window::ChunkWindow;

@@ -1,7 +1,7 @@
 //! A chunk on its way into the buffer, before anything about it is checked.
 
-use crate::ids::{ChunkId, ProducerId, WriterId};
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 /// Who is on the other end of a producer's connection, as the operating system says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ids::ChunkId;
+use tracezero_core::ids::ChunkId;
 
 use super::sequence::is_newer;
 use super::slot::SlotId;

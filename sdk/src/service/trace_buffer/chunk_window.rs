@@ -1,7 +1,7 @@
 //! Remembers which of a writer's latest chunks are accounted for, so that one that comes again is
 //! told from one that comes late.
 
-use crate::ids::ChunkId;
+use tracezero_core::ids::ChunkId;
 
 use super::sequence::ConsumedChunk;
 

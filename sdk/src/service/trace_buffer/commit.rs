@@ -3,8 +3,8 @@
 //! A chunk that is refused and a fragment that is malformed move counters and are not stored. `tests.rs` has
 //! tests for chunks and patches that are refused.
 
-use crate::ids::ChunkId;
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::ids::ChunkId;
+use tracezero_core::shm::layout::ChunkFlags;
 
 use super::chunk_queue::QueuedChunk;
 use super::fragment::{self, Scan, ScanEnd};

@@ -35,11 +35,11 @@ impl TraceBuffer {
     /// ```
     /// use std::sync::mpsc;
     ///
-    /// use tracezero::ids::{ChunkId, ProducerId, WriterId};
+    /// use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
     /// use tracezero::service::trace_buffer::{
     ///     ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
     /// };
-    /// use tracezero::shm::layout::ChunkFlags;
+    /// use tracezero_core::shm::layout::ChunkFlags;
     ///
     /// let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring)?;
     /// let (overwritten, last_words) = mpsc::channel();

@@ -3,7 +3,7 @@
 //! Everything read here is untrusted. Whatever the bytes are, the outcome is a fragment that lies
 //! inside the payload, or the reason why there is none.
 
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::shm::layout::ChunkFlags;
 
 /// Instead of a size: the writer gave up the packet that would have started or gone on here.
 const ABORTED_PACKET_SIZE: u64 = 0x0fff_ffff;

@@ -1,6 +1,6 @@
 //! From the producer and the writer of a chunk to its sequence.
 
-use crate::ids::{ProducerId, WriterId};
+use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::sequence::SequenceIndex;
 

@@ -71,10 +71,10 @@ use std::fmt;
 
 use memmap2::MmapMut;
 
-use crate::commit::Patch;
 pub use crate::config::FillPolicy;
-use crate::ids::{ChunkId, ProducerId, WriterId};
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::commit::Patch;
+use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+use tracezero_core::shm::layout::ChunkFlags;
 
 pub use chunk::{ClientIdentity, UntrustedChunk};
 pub use loss::LossMask;
@@ -166,9 +166,9 @@ enum Intake {
 /// A central buffer of the service.
 ///
 /// ```
-/// use tracezero::ids::{ChunkId, ProducerId, WriterId};
+/// use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 /// use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
-/// use tracezero::shm::layout::ChunkFlags;
+/// use tracezero_core::shm::layout::ChunkFlags;
 ///
 /// let mut buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring)?;
 /// buffer.commit_chunk(&UntrustedChunk {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::ids::{ProducerId, WriterId};
+use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::account::Account;
 use super::chunk_queue::QueuedChunk;

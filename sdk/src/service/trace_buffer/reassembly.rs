@@ -4,7 +4,7 @@
 //! is that one. Perfetto's own buffer also holds a packet back whose end lies in a chunk that waits for any.
 //! While a thread is in the middle of a long packet, this holds back everything that it wrote since.
 
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::shm::layout::ChunkFlags;
 
 use super::fragment::FragmentKind;
 use super::packet_reader::Purpose;

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use memmap2::MmapMut;
 
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::shm::layout::ChunkFlags;
 
 use super::fragment::{self, FragmentKind, Token};
 use super::slot::{Slot, SlotId};

@@ -7,7 +7,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::ids::ChunkId;
+use tracezero_core::ids::ChunkId;
 
 use super::chunk_queue::{ChunkQueue, QueuedChunk};
 use super::loss::LossMask;

@@ -217,8 +217,8 @@ impl IndexMut<SequenceIndex> for SequenceTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{ChunkId, ProducerId, WriterId};
     use crate::service::trace_buffer::slot::SlotId;
+    use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
     fn use_once(table: &mut SequenceTable, writer: u16) {
         let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));

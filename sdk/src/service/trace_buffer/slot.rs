@@ -6,8 +6,8 @@
 //! allowance because they are visible in statistics, and because it guarantees that what remains of a slot
 //! that is overwritten in part is a slot again.
 
-use crate::ids::ChunkId;
-use crate::shm::layout::ChunkFlags;
+use tracezero_core::ids::ChunkId;
+use tracezero_core::shm::layout::ChunkFlags;
 
 use super::sequence::SequenceIndex;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use tracezero::protos::TracePacketDecoder;
+use tracezero_core::protos::TracePacketDecoder;
 
 use self::text::TextWriter;
 use crate::Outcome;

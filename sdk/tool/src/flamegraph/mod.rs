@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use inferno::flamegraph::{Options, from_lines};
-use tracezero::reader::{EventHead, InTimeOrder, Record, Slices, TraceReader, TrackTable};
+use tracezero_reader::{EventHead, InTimeOrder, Record, Slices, TraceReader, TrackTable};
 
 use self::stacks::{Drawn, NodeId, Stacks};
 use crate::Outcome;

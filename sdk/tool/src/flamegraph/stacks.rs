@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tracezero::reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
+use tracezero_reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTable};
 
 use crate::table::printable;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};

@@ -1,6 +1,6 @@
 //! What the clock snapshots of a file say of the time.
 
-use tracezero::protos::{BuiltinClock, ClockSnapshotDecoder, TracePacketDecoder};
+use tracezero_core::protos::{BuiltinClock, ClockSnapshotDecoder, TracePacketDecoder};
 
 /// Clocks that only the packets of one sequence use.
 const SEQUENCE_CLOCKS: std::ops::Range<u32> = 64..128;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use protozero::{DecodeError, Field, Value};
-use tracezero::protos::TracingServiceEventDecoder;
+use tracezero_core::protos::TracingServiceEventDecoder;
 
 use super::fields::{append_mapped, append_message, append_varint_field, copy_fields};
 

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use protozero::DecodeError;
-use tracezero::protos::{TracePacket, TracePacketDecoder, TrackDescriptorDecoder};
-use tracezero::reader::Packet;
+use tracezero_core::protos::{TracePacket, TracePacketDecoder, TrackDescriptorDecoder};
+use tracezero_reader::Packet;
 
 use super::clocks::time_of_day_ns;
 use super::rewrite::SERVICE;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tracezero::CounterValue;
-use tracezero::reader::RecordingEnd;
+use tracezero_reader::CounterValue;
+use tracezero_reader::RecordingEnd;
 
 use super::Report;
 use super::text::unit;

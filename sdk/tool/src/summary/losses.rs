@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use protozero::{DecodeError, Decoder, types};
-use tracezero::protos::TraceStatsDecoder;
-use tracezero::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
-use tracezero::reader::Loss;
+use tracezero_core::protos::TraceStatsDecoder;
+use tracezero_core::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
+use tracezero_reader::Loss;
 
 /// Fields of an account that count lost packets, with what became of them.
 const LOST: [(u32, &str); 9] = [

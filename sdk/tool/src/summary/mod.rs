@@ -12,9 +12,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use tracezero::CounterValue;
-use tracezero::protos::TracePacket;
-use tracezero::reader::{
+use tracezero_core::protos::TracePacket;
+use tracezero_reader::CounterValue;
+use tracezero_reader::{
     EventHead, EventKind, InTimeOrder, OtherPacket, Record, RecordingEnd, Skipped, Slice,
     SliceCounts, Slices, TraceReader, TrackId, TrackTable,
 };
@@ -262,7 +262,7 @@ impl Summary {
         if index >= self.counters.len() {
             self.counters.resize(index + 1, None);
         }
-        let number = as_f64(value);
+        let number = value.as_f64();
         let counter = self.counters[index].get_or_insert(CounterValues {
             count: 0,
             min: number,
@@ -340,12 +340,5 @@ impl SequencesSeen {
 
     fn count(&self) -> usize {
         self.ids.len()
-    }
-}
-
-fn as_f64(value: CounterValue) -> f64 {
-    match value {
-        CounterValue::Int(value) => value as f64,
-        CounterValue::Double(value) => value,
     }
 }

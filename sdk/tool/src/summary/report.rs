@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tracezero::reader::{NameId, NameTable, Slices, TrackId, TrackTable};
+use tracezero_reader::{NameId, NameTable, Slices, TrackId, TrackTable};
 
 use super::spans::{ByName, Durations};
 use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};

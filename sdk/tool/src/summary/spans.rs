@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracezero::reader::NameId;
+use tracezero_reader::NameId;
 
 use super::histogram::Histogram;
 
@@ -142,7 +142,7 @@ impl Durations {
 
 #[cfg(test)]
 mod tests {
-    use tracezero::reader::NameTable;
+    use tracezero_reader::NameTable;
 
     use super::*;
 

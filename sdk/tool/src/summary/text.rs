@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use tracezero::CounterValue;
-use tracezero::reader::{TrackKind, TrackTable};
+use tracezero_reader::CounterValue;
+use tracezero_reader::{TrackKind, TrackTable};
 
 use super::spans::Durations;
 use super::{Report, Sort};
@@ -213,11 +213,11 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
 
 /// What a counter counts.
 pub(super) fn unit<'r>(
-    id: tracezero::reader::TrackId,
+    id: tracezero_reader::TrackId,
     tracks: &TrackTable,
     report: &Report<'r>,
 ) -> &'r str {
-    use tracezero::protos::counter_descriptor::Unit;
+    use tracezero_core::protos::counter_descriptor::Unit;
 
     let TrackKind::Counter(counter) = &tracks.track(id).kind else {
         return "";

@@ -1,6 +1,6 @@
 //! The arguments of an event, as a page has them: annotations, and what else an event carries.
 
-use tracezero::reader::{Arg, ArgValue, Args, Correlation, Event};
+use tracezero_reader::{Arg, ArgValue, Args, Correlation, Event};
 
 use super::args::{ArgsId, ArgsTable, ArgsWriter, ListKind, Scalar};
 use super::strings::StringTable;

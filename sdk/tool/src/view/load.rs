@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::RangeInclusive;
 
-use tracezero::CounterValue;
-use tracezero::reader::{
+use tracezero_reader::{
     Event, EventKind, NameId, NameTable, ReadError, Record, RecordingEnd, TraceReader, TrackId,
 };
 
@@ -145,10 +144,10 @@ impl Loader {
         for (extra, value) in event.extra_counters() {
             self.timeline.ensure_tracks(extra.index() + 1);
             self.timeline
-                .counter(index_of(*extra), time_ns, number(*value));
+                .counter(index_of(*extra), time_ns, value.as_f64());
         }
         if let EventKind::Counter(value) = event.kind {
-            self.timeline.counter(track, time_ns, number(value));
+            self.timeline.counter(track, time_ns, value.as_f64());
         } else {
             self.slice_or_instant(event, track);
         }
@@ -313,13 +312,6 @@ fn index_of(track: TrackId) -> TrackIndex {
     TrackIndex(u32::try_from(track.index()).unwrap_or(u32::MAX))
 }
 
-fn number(value: CounterValue) -> f64 {
-    match value {
-        CounterValue::Int(value) => value as f64,
-        CounterValue::Double(value) => value,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -328,7 +320,7 @@ mod tests {
     use crate::view::encode::Encoder;
     use crate::view::page;
     use protozero::HeapBuffered;
-    use tracezero::protos::{Trace, track_event};
+    use tracezero_core::protos::{Trace, track_event};
 
     /// Tracks with uuids from 1 on, by name and the uuid of the track above, each with a slice that
     /// carries an argument.

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use tracezero::reader;
-
 use super::timeline::{Loss, Timeline, TrackIndex};
 
 /// Bands that a page shows; of more, the number is told.
@@ -58,7 +56,7 @@ impl LossTracker {
     }
 
     /// Packets of a sequence are missing here.
-    pub(crate) fn loss(&mut self, loss: &reader::Loss) {
+    pub(crate) fn loss(&mut self, loss: &tracezero_reader::Loss) {
         if self.pending.len() >= LOSSES_MAX && !self.pending.contains_key(&loss.sequence_id) {
             self.beyond_limit += 1;
             return;
@@ -114,10 +112,10 @@ impl LossTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracezero::reader::PacketPlace;
+    use tracezero_reader::PacketPlace;
 
-    fn loss(sequence_id: u32, bits: u32) -> reader::Loss {
-        reader::Loss {
+    fn loss(sequence_id: u32, bits: u32) -> tracezero_reader::Loss {
+        tracezero_reader::Loss {
             place: PacketPlace::default(),
             sequence_id,
             bits,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use tracezero::protos::counter_descriptor::Unit;
-use tracezero::protos::track_descriptor::ChildTracksOrdering;
-use tracezero::reader::{self, Counter, NameTable, TrackId, TrackKind, TrackTable};
+use tracezero_core::protos::counter_descriptor::Unit;
+use tracezero_core::protos::track_descriptor::ChildTracksOrdering;
+use tracezero_reader::{Counter, NameTable, TrackId, TrackKind, TrackTable};
 
 use super::timeline::Track;
 
@@ -89,7 +89,7 @@ fn parent_of(
 }
 
 /// What its descriptor wants those below it ordered by.
-fn order_of(track: &reader::Track) -> Option<&'static str> {
+fn order_of(track: &tracezero_reader::Track) -> Option<&'static str> {
     match track.child_ordering {
         ChildTracksOrdering::LEXICOGRAPHIC => Some("name"),
         ChildTracksOrdering::CHRONOLOGICAL => Some("time"),

@@ -1,6 +1,6 @@
 //! The part of a trace that is shown: `--from` and `--to`.
 
-use tracezero::reader::NameId;
+use tracezero_reader::NameId;
 
 use super::timeline::TrackIndex;
 

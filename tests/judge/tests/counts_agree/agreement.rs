@@ -103,9 +103,9 @@ pub static TOOL: LazyLock<Tool> = LazyLock::new(|| {
 const SOURCES: [&str; 6] = [
     "protozero/src",
     "protozero-codegen/src",
-    "sdk/macros/src",
-    "sdk/protos",
-    "sdk/src",
+    "sdk/core/protos",
+    "sdk/core/src",
+    "sdk/reader/src",
     "sdk/tool/src",
 ];
 

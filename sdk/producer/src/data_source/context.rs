@@ -1,0 +1,147 @@
+//! What a trace point gets of each session that records its data source.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{DataSource, LocalState};
+use crate::{Instance, PacketCounts};
+use tracezero_core::clock;
+use tracezero_core::protos::TracePacket;
+use tracezero_core::protos::trace_packet::SequenceFlags;
+
+/// A data source in one session, at one trace point.
+pub struct TraceContext<'t, D: DataSource> {
+    instance: &'t mut Instance,
+    data_source: PhantomData<fn() -> D>,
+}
+
+impl<'t, D: DataSource> TraceContext<'t, D> {
+    /// `instance` is one of `D`.
+    #[inline]
+    pub(super) fn new(instance: &'t mut Instance) -> Self {
+        Self {
+            instance,
+            data_source: PhantomData,
+        }
+    }
+
+    /// Writes one packet. It goes to the trace as a whole or not at all.
+    #[inline]
+    pub fn packet<R>(&mut self, write: impl FnOnce(&mut TracePacket<'_>) -> R) -> R {
+        self.instance.writer.trace_packet(write)
+    }
+
+    /// Writes one packet that builds on what earlier ones of this thread have said, such as the
+    /// names behind numbers.
+    ///
+    /// The state says what these are. It begins with its default; it does so anew when earlier
+    /// packets may be missing: after a loss, when a ring has come further, and when the
+    /// service asks for it. The packet's `sequence_flags` tell readers.
+    ///
+    /// ```
+    /// use tracezero::{DataSource, InMemorySession, Setup};
+    ///
+    /// struct Requests;
+    ///
+    /// impl DataSource for Requests {
+    ///     const NAME: &'static str = "com.example.requests";
+    ///     type ThreadState = ();
+    ///     /// The last number that readers know of.
+    ///     type IncrementalState = u32;
+    ///     tracezero::data_source_state!(Requests);
+    ///
+    ///     fn on_setup(_: &Setup<'_>) -> Self {
+    ///         Self
+    ///     }
+    /// }
+    ///
+    /// fn record(number: u32) {
+    ///     Requests::trace(|cx| {
+    ///         cx.incremental_packet(|packet, last| {
+    ///             packet.for_testing(|event| {
+    ///                 event.set_seq_value(number.wrapping_sub(*last));
+    ///             });
+    ///             *last = number;
+    ///         });
+    ///     });
+    /// }
+    ///
+    /// let session = InMemorySession::start()?;
+    /// record(7_000_000);
+    /// record(7_000_001);
+    /// assert_eq!(session.finish().1.data_packets, 2);
+    /// # Ok::<(), tracezero::Error>(())
+    /// ```
+    #[inline]
+    pub fn incremental_packet<R>(
+        &mut self,
+        write: impl FnOnce(&mut TracePacket<'_>, &mut D::IncrementalState) -> R,
+    ) -> R {
+        let (writer, local) = self.instance.split::<LocalState<D>>();
+        let (state, is_first) = local.incremental.for_packet(writer);
+        let flags = if is_first {
+            SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED
+        } else {
+            SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE
+        };
+        writer.trace_packet(|packet| {
+            packet.set_sequence_flags(flags.0 as u32);
+            write(packet, state)
+        })
+    }
+
+    /// The state that the next [`TraceContext::incremental_packet`] builds on, unless what it
+    /// builds on is gone by then.
+    #[inline]
+    pub fn incremental_state(&mut self) -> &mut D::IncrementalState {
+        let (writer, local) = self.instance.split::<LocalState<D>>();
+        local.incremental.current(writer)
+    }
+
+    /// The instance: what [`DataSource::on_setup`] made for the session.
+    #[inline]
+    #[must_use]
+    pub fn instance(&self) -> &D {
+        &self.instance.local::<LocalState<D>>().instance
+    }
+
+    /// What this thread keeps for this instance. It begins with its default, and goes when the
+    /// instance or the thread does.
+    #[inline]
+    pub fn thread_state(&mut self) -> &mut D::ThreadState {
+        let (_, local) = self.instance.split::<LocalState<D>>();
+        local.thread.get_or_insert_default()
+    }
+
+    /// The time on the trace clock, for [`TracePacket::set_timestamp`].
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        clock::now_ns()
+    }
+
+    /// Commits what this thread wrote for this instance. Sessions that flush or end do that by
+    /// themselves.
+    pub fn flush(&mut self) {
+        self.instance.writer.flush();
+    }
+
+    /// What became of the packets that this thread wrote for this instance, as far as its writer
+    /// knows.
+    #[must_use]
+    pub fn packet_counts(&self) -> PacketCounts {
+        self.instance.writer.packet_counts()
+    }
+
+    /// Packets that this thread could not write for this instance, for lack of shared memory.
+    #[must_use]
+    pub fn drop_count(&self) -> u64 {
+        self.packet_counts().packets_dropped
+    }
+}
+
+impl<D: DataSource> fmt::Debug for TraceContext<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceContext").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! What is kept for a type of data source.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::active_slots::{ActiveSlots, SLOTS_STRIDE};
+use super::data_sources::register_unless_nested;
+use super::switches::Switches;
+use crate::data_source::{self, AnyInstance, DataSource, Setup};
+use tracezero_core::coordination::DataSourceDescriptor;
+
+/// False with the feature `off`: the compiler then leaves out all code that depends on it.
+pub const ENABLED: bool = !cfg!(feature = "off");
+
+/// A first place that is beyond all that a thread has.
+const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);
+
+/// Makes an instance, unless that panics.
+pub(super) type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
+
+/// What the SDK keeps for a type of data source: one `static` each, made by
+/// [`data_source!`](crate::data_source).
+pub struct DataSourceState {
+    name: &'static str,
+    /// Whether all sessions that want it have started it once. Changed with the registry locked.
+    pub(super) is_settled: AtomicBool,
+    /// A serialized `FileDescriptorSet`, or empty.
+    descriptors: &'static [u8],
+    pub(super) set_up: SetUp,
+    /// `None` if it is recorded as a whole.
+    pub(super) switches: Option<&'static dyn Switches>,
+    pub(super) active: ActiveSlots,
+    /// The first of [`SLOTS_STRIDE`] places that no other data source has in what a thread keeps, and a
+    /// multiple of that; [`NO_PLACE`] until it is registered.
+    first_place: AtomicUsize,
+}
+
+impl DataSourceState {
+    /// The state of a type of data source.
+    #[must_use]
+    pub const fn of<D: DataSource>() -> Self {
+        Self {
+            descriptors: D::DESCRIPTORS,
+            ..Self::new(D::NAME, data_source::set_up::<D>)
+        }
+    }
+
+    /// The state of a data source of the SDK, which is there before any trace point.
+    pub(super) const fn of_sdk(
+        name: &'static str,
+        set_up: SetUp,
+        switches: &'static dyn Switches,
+    ) -> Self {
+        Self {
+            // No trace point waits for it.
+            is_settled: AtomicBool::new(true),
+            switches: Some(switches),
+            ..Self::new(name, set_up)
+        }
+    }
+
+    const fn new(name: &'static str, set_up: SetUp) -> Self {
+        Self {
+            name,
+            is_settled: AtomicBool::new(false),
+            descriptors: &[],
+            set_up,
+            switches: None,
+            active: ActiveSlots::unregistered(),
+            first_place: AtomicUsize::new(NO_PLACE),
+        }
+    }
+
+    /// The name that configurations know it by.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The slots that record this data source.
+    #[inline(always)]
+    pub(crate) fn active_slots(&'static self) -> u32 {
+        if !ENABLED {
+            return 0;
+        }
+        self.active.load(|| register_unless_nested(self))
+    }
+
+    /// Position of what a thread keeps for this data source and `slot`.
+    #[inline(always)]
+    pub(crate) fn instance_index(&self, slot: usize) -> usize {
+        // Relaxed: the place was stored before the mask that led here (see `Registry::add`).
+        self.first_place.load(Ordering::Relaxed) | slot
+    }
+
+    /// Takes over the position in the registry. Called with the registry locked.
+    pub(super) fn set_position(&self, position: usize) {
+        // Relaxed: the mask that is stored later, with release, publishes it.
+        self.first_place
+            .store(position * SLOTS_STRIDE, Ordering::Relaxed);
+    }
+
+    pub(super) fn descriptor(&self) -> DataSourceDescriptor {
+        let mut descriptor = DataSourceDescriptor {
+            name: self.name.to_owned(),
+            // Relaxed: the registry is locked, or was since the position was stored.
+            id: (self.first_place.load(Ordering::Relaxed) / SLOTS_STRIDE) as u64 + 1,
+            notifies_start: true,
+            // Also so that what was written until then is scraped.
+            notifies_stop: true,
+            needs_no_flush: false,
+            clears_incremental_state: true,
+            extension_descriptors: Arc::from(self.descriptors),
+            categories: Vec::new(),
+        };
+        if let Some(switches) = self.switches {
+            switches.describe(&mut descriptor);
+        }
+        descriptor
+    }
+}
+
+impl fmt::Debug for DataSourceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataSourceState")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,215 @@
+//! Data sources and services come and go: each learns of the others through the registry.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::Arbiter;
+use super::active_slots;
+#[cfg(feature = "testing")]
+use super::active_slots::advance_generation;
+use super::data_source_state::DataSourceState;
+use super::pending_flushes::PendingFlushes;
+use super::realm::Realm;
+#[cfg(feature = "testing")]
+use super::registry::RegisteredInstance;
+use super::registry::{ConnectedRealm, REGISTRY, offer, service};
+use super::switches::Recording;
+use super::thread_writers;
+#[cfg(feature = "testing")]
+use crate::data_source::contain;
+use tracezero_core::coordination::ServiceControl;
+use tracezero_core::forked_child;
+#[cfg(feature = "testing")]
+use tracezero_core::ids::InstanceId;
+use tracezero_core::process_hooks;
+#[cfg(feature = "testing")]
+use tracezero_core::reentry;
+
+/// How long whoever reaches a data source first waits for other threads that are starting data
+/// sources. There is an end to it, because one of these may be waiting for this very thread; what
+/// it starts then records a little later.
+const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
+
+/// Makes a data source known, unless a nested trace point has reached it: the next one will.
+#[cold]
+pub(super) fn register_unless_nested(data_source: &'static DataSourceState) {
+    if !thread_writers::is_nested() {
+        register(data_source);
+    }
+}
+
+/// Makes a data source known to the sessions there are, and to those to come.
+fn register(data_source: &'static DataSourceState) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let service = {
+        let mut registry = REGISTRY.lock();
+        registry.add(data_source);
+        registry.service(Realm::PROCESS)
+    };
+    if let Some(service) = service {
+        // Sets it up and starts it for sessions that want it, also if another thread added it.
+        service.make_calls(START_WAIT_LIMIT);
+    }
+    let registry = REGISTRY.lock();
+    // Relaxed, as in `update_masks`: the registry is locked.
+    data_source.is_settled.store(true, Ordering::Relaxed);
+    registry.update_masks();
+}
+
+/// Calls `change` with the instances that record a data source, with the registry locked: the
+/// switches of the data source change there alone.
+pub fn with_recording<R>(
+    data_source: &'static DataSourceState,
+    change: impl FnOnce(&Recording<'_>) -> R,
+) -> R {
+    let mut registry = REGISTRY.lock();
+    registry.add(data_source);
+    change(&registry.recording(data_source))
+}
+
+/// Takes over what else a data source can tell of: the service learns it, and its switches follow.
+pub fn declarations_changed(data_source: &'static DataSourceState) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let services = {
+        let mut registry = REGISTRY.lock();
+        registry.add(data_source);
+        registry.update_masks();
+        registry.services()
+    };
+    for service in services {
+        publish_declarations(&*service, data_source);
+    }
+}
+
+/// Tells the service what there is in a data source to choose from.
+fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceState) {
+    loop {
+        let descriptor = data_source.descriptor();
+        let updated = service.update_data_source(descriptor.clone());
+        debug_assert_eq!(updated, Ok(()), "it was offered when the service came");
+        // Another thread may have declared more meanwhile, and have been faster.
+        if descriptor == data_source.descriptor() {
+            return;
+        }
+    }
+}
+
+/// From now on there is a service: it learns of the data sources that are known by now, and of
+/// every other one when it is reached. `first` is a data source of the SDK that every service knows.
+///
+/// The caller has [entered](forked_child::enter) what a forked child must not.
+pub fn connect(
+    realm: Realm,
+    service: &Arc<dyn ServiceControl>,
+    arbiter: &Arc<Arbiter>,
+    first: &'static DataSourceState,
+) {
+    watch_forks(first);
+    {
+        let mut registry = REGISTRY.lock();
+        // Now, so that no trace point ever has to wait for it.
+        registry.add(first);
+        let connected = ConnectedRealm {
+            service: Arc::clone(service),
+            arbiter: Arc::clone(arbiter),
+            flushes: PendingFlushes::new(),
+            #[cfg(feature = "testing")]
+            reached: Vec::new(),
+        };
+        registry.realms.insert(realm, connected);
+        if realm == Realm::PROCESS {
+            for data_source in &registry.data_sources {
+                offer(&**service, data_source);
+            }
+        } else {
+            // The others follow when threads of the capture reach them.
+            offer(&**service, first);
+            registry.update_masks();
+        }
+    }
+    publish_declarations(&**service, first);
+}
+
+/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
+/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
+/// those that happen to be known because of others.
+#[cfg(feature = "testing")]
+#[cold]
+pub fn reach_in_capture(data_source: &'static DataSourceState) {
+    let Some(realm) = thread_writers::capture_without_instance(data_source) else {
+        return;
+    };
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let service = {
+        let mut registry = REGISTRY.lock();
+        let Some(connected) = registry.realms.get_mut(&realm) else {
+            return;
+        };
+        let mut reached = connected.reached.iter();
+        if !reached.any(|reached| std::ptr::eq(*reached, data_source)) {
+            connected.reached.push(data_source);
+            offer(&*connected.service, data_source);
+        }
+        Arc::clone(&connected.service)
+    };
+    // Also if another thread offered it.
+    service.make_calls(START_WAIT_LIMIT);
+}
+
+/// Forgets a realm and what is left of its instances: trace points no longer reach them.
+#[cfg(feature = "testing")]
+pub fn disconnect(realm: Realm) {
+    let removed = {
+        let mut registry = REGISTRY.lock();
+        let connected = registry.realms.remove(&realm);
+        let left = |&(other, _): &(Realm, InstanceId), _: &mut RegisteredInstance| other == realm;
+        let instances: Vec<_> = registry.instances.extract_if(.., left).collect();
+        advance_generation();
+        registry.update_masks();
+        (connected, instances)
+    };
+    // With nothing locked: instances are the application's.
+    contain(|| reentry::outside(|| drop(removed)));
+}
+
+/// The data source that all services know.
+static FIRST: OnceLock<&DataSourceState> = OnceLock::new();
+
+/// Sees to it that trace points record nothing in a forked child.
+fn watch_forks(first: &'static DataSourceState) {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // As in `forked_child::enter`, whose hook is set already, and is called first.
+    if !IS_WATCHED.load(Ordering::Acquire) {
+        FIRST.get_or_init(|| first);
+        process_hooks::in_forked_child(go_quiet);
+        IS_WATCHED.store(true, Ordering::Release);
+    }
+}
+
+/// Called in each child.
+extern "C" fn go_quiet() {
+    if forked_child::is_quiet() {
+        active_slots::go_quiet();
+        // From now on `ActiveSlots::load` finds it registered, and takes no lock.
+        if let Some(first) = FIRST.get() {
+            first.active.store(0);
+        }
+    }
+}
+
+/// Hits triggers by their names.
+pub fn activate_triggers(names: &[&str]) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    if let Some(service) = service(Realm::PROCESS) {
+        service.activate_triggers(names);
+    }
+}

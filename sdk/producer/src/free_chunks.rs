@@ -1,0 +1,347 @@
+//! Which pages of the shared memory have free chunks, and into how many chunks the next page is
+//! divided.
+//!
+//! A writer asks for a quarter of a page first, and for whole pages once it has filled a chunk. Each
+//! of these two layouts may take its share of all pages and no more; whoever asks for more gets a
+//! fourteenth of a page. So idle threads hold little, busy threads have long chunks, and however many
+//! threads were busy before, memory of n pages lends out at least 11 n chunks:
+//!
+//! ```text
+//!  pages  | whole: 1/8 | quarters: 1/8 | fourteenths: all others                   |
+//!  chunks |   n/8 * 1  +    n/8 * 4    +    6n/8 * 14        = 11.125 n            |
+//!  4 MiB  |   128      +    512        +    10,752           = 11,392              |
+//!  16 MiB |   512      +    2,048      +    43,008           = 45,568              |
+//! ```
+//!
+//! Perfetto's own SDK divides all pages alike, by default into one chunk: there 4 MiB serve 1,024 threads.
+//! The alternative was to take chunks back from idle threads. It would cost every event a check of whether
+//! its chunk is still its own.
+//!
+//! Nothing here is asked per event: a writer gets here at the end of a chunk. A search touches no
+//! page, since all that it needs is noted here: a few words of bits, from the lowest page on, so that
+//! pages which were never needed stay untouched.
+
+use tracezero_core::shm::{PageLayout, PageWord};
+
+/// Whole pages may be one in so many pages, and so may pages in quarters.
+const PAGES_PER_SHARE: u32 = 8;
+
+/// How large a chunk a writer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkSize {
+    /// For a writer that has not filled a chunk yet. Most threads write little.
+    Quarter,
+    /// For a writer that has.
+    Page,
+}
+
+/// Layouts by preference. The last one may take all pages.
+const QUARTERS: [PageLayout; 2] = [PageLayout::Four, PageLayout::Fourteen];
+const WHOLE_PAGES: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLayout::Fourteen];
+
+/// What the arbiter knows of all pages.
+///
+/// A page may have more free chunks than is noted here, if the service has freed them since. It has
+/// no fewer: chunks are taken by the arbiter alone, which notes it.
+#[derive(Debug)]
+pub(super) struct FreeChunks {
+    /// The layout of each page; `None` for one that is free.
+    layouts: Vec<Option<PageLayout>>,
+    free_pages: PageSet,
+    /// By layout: pages that have it and a free chunk.
+    with_room: [PageSet; LAYOUTS],
+    /// By layout: how many pages have it.
+    pages_of: [u32; LAYOUTS],
+    /// How many pages each layout may take, but for the finest one of a list of preferences.
+    share_pages: u32,
+    /// The layout of all pages, if they are not divided by what writers ask for.
+    fixed: Option<PageLayout>,
+}
+
+const LAYOUTS: usize = PageLayout::ALL.len();
+
+/// Position of a layout in the arrays above.
+const fn index_of(layout: PageLayout) -> usize {
+    layout.code() as usize - 1
+}
+
+impl FreeChunks {
+    /// Memory of `page_count` pages, all free.
+    ///
+    /// Pages are lent as a whole if there are too few of them for shares.
+    pub(super) fn new(page_count: u32, fixed: Option<PageLayout>) -> Self {
+        let mut free_pages = PageSet::new(page_count);
+        (0..page_count).for_each(|page_index| free_pages.insert(page_index));
+        let share_pages = page_count / PAGES_PER_SHARE;
+        Self {
+            layouts: vec![None; page_count as usize],
+            free_pages,
+            with_room: std::array::from_fn(|_| PageSet::new(page_count)),
+            pages_of: [0; LAYOUTS],
+            share_pages,
+            fixed: fixed.or((share_pages == 0).then_some(PageLayout::One)),
+        }
+    }
+
+    /// Returns a page with a free chunk, and the layout to divide it by if it is free altogether.
+    pub(super) fn choose(&mut self, size: ChunkSize) -> Option<(u32, PageLayout)> {
+        let preferred: &[PageLayout] = match (&self.fixed, size) {
+            (Some(layout), _) => std::slice::from_ref(layout),
+            (None, ChunkSize::Quarter) => &QUARTERS,
+            (None, ChunkSize::Page) => &WHOLE_PAGES,
+        };
+        let finest = preferred.last();
+        for layout in preferred {
+            let may_divide =
+                finest == Some(layout) || self.pages_of[index_of(*layout)] < self.share_pages;
+            let page_index = self.with_room[index_of(*layout)].first().or_else(|| {
+                let free_page = self.free_pages.first();
+                free_page.filter(|_| may_divide)
+            });
+            if let Some(page_index) = page_index {
+                return Some((page_index, *layout));
+            }
+        }
+        // Not as it was asked for, but better than none.
+        PageLayout::ALL.into_iter().find_map(|layout| {
+            let page_index = self.with_room[index_of(layout)].first()?;
+            Some((page_index, layout))
+        })
+    }
+
+    /// Notes what a page's word says now.
+    pub(super) fn note(&mut self, page_index: u32, word: PageWord) {
+        let Some(noted) = self.layouts.get_mut(page_index as usize) else {
+            return;
+        };
+        let layout = word.layout();
+        let before = std::mem::replace(noted, layout);
+        if before != layout {
+            if let Some(before) = before {
+                self.pages_of[index_of(before)] -= 1;
+                self.with_room[index_of(before)].remove(page_index);
+            }
+            match layout {
+                Some(layout) => {
+                    self.pages_of[index_of(layout)] += 1;
+                    self.free_pages.remove(page_index);
+                }
+                None => self.free_pages.insert(page_index),
+            }
+        }
+        if let Some(layout) = layout {
+            let with_room = &mut self.with_room[index_of(layout)];
+            if word.free_mask() == 0 {
+                with_room.remove(page_index);
+            } else {
+                with_room.insert(page_index);
+            }
+        }
+    }
+}
+
+/// A set of pages.
+#[derive(Debug)]
+struct PageSet {
+    /// A bit per page.
+    words: Vec<u64>,
+    /// No word before this one has a bit.
+    first_word: usize,
+}
+
+impl PageSet {
+    fn new(page_count: u32) -> Self {
+        let words = vec![0; page_count.div_ceil(u64::BITS) as usize];
+        Self {
+            first_word: words.len(),
+            words,
+        }
+    }
+
+    fn insert(&mut self, page_index: u32) {
+        let (word, bit) = place_of(page_index);
+        self.words[word] |= bit;
+        self.first_word = self.first_word.min(word);
+    }
+
+    fn remove(&mut self, page_index: u32) {
+        let (word, bit) = place_of(page_index);
+        self.words[word] &= !bit;
+    }
+
+    /// Returns the lowest page of the set.
+    fn first(&mut self) -> Option<u32> {
+        loop {
+            let bits = *self.words.get(self.first_word)?;
+            if bits != 0 {
+                return Some(self.first_word as u32 * u64::BITS + bits.trailing_zeros());
+            }
+            self.first_word += 1;
+        }
+    }
+}
+
+const fn place_of(page_index: u32) -> (usize, u64) {
+    (
+        (page_index / u64::BITS) as usize,
+        1 << (page_index % u64::BITS),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracezero_core::shm::ChunkMove;
+
+    /// Pages as the shared memory has them, and what is noted of them.
+    struct Memory {
+        words: Vec<PageWord>,
+        chunks: FreeChunks,
+    }
+
+    impl Memory {
+        fn new(page_count: u32) -> Self {
+            Self {
+                words: vec![PageWord::FREE; page_count as usize],
+                chunks: FreeChunks::new(page_count, None),
+            }
+        }
+
+        fn take(&mut self, size: ChunkSize) -> Option<(u32, u8, PageLayout)> {
+            let (page_index, layout) = self.chunks.choose(size)?;
+            let word = &mut self.words[page_index as usize];
+            let (taken, chunk_index) = word.with_first_free_taken(layout).unwrap();
+            *word = taken;
+            self.chunks.note(page_index, taken);
+            Some((page_index, chunk_index, taken.layout().unwrap()))
+        }
+
+        fn take_layout(&mut self, size: ChunkSize) -> Option<PageLayout> {
+            self.take(size).map(|(.., layout)| layout)
+        }
+
+        fn give_back(&mut self, page_index: u32, chunk_index: u8) {
+            let word = &mut self.words[page_index as usize];
+            for chunk_move in [
+                ChunkMove::Complete,
+                ChunkMove::AcquireForReading,
+                ChunkMove::Free,
+            ] {
+                *word = word.moved(chunk_index, chunk_move).unwrap();
+            }
+            self.chunks.note(page_index, *word);
+        }
+
+        /// Takes chunks until there are none left; returns how many there were.
+        fn drain(&mut self, size: ChunkSize) -> usize {
+            std::iter::from_fn(|| self.take(size)).count()
+        }
+    }
+
+    #[test]
+    fn four_mib_lend_over_ten_thousand_chunks() {
+        for size in [ChunkSize::Page, ChunkSize::Quarter] {
+            let whole_pages = match size {
+                ChunkSize::Page => 128,
+                ChunkSize::Quarter => 0,
+            };
+            let fourteenths = 1024 - 128 - whole_pages;
+            let expected = whole_pages + 128 * 4 + fourteenths * 14;
+            assert_eq!(Memory::new(1024).drain(size), expected);
+            assert!(expected > 10_000);
+        }
+    }
+
+    #[test]
+    fn default_memory_has_a_chunk_for_every_writer_id() {
+        use tracezero_core::shm::Geometry;
+
+        let pages = Geometry::DEFAULT_SIZE_BYTES / Geometry::DEFAULT_PAGE_SIZE_BYTES;
+        let chunks = Memory::new(pages.try_into().unwrap()).drain(ChunkSize::Page);
+        assert!(chunks > usize::from(tracezero_core::ids::WriterId::MAX.0));
+    }
+
+    #[test]
+    fn busy_writers_get_whole_pages_beside_many_idle_ones() {
+        let mut memory = Memory::new(64);
+        for _ in 0..400 {
+            memory.take(ChunkSize::Quarter).unwrap();
+        }
+        for _ in 0..8 {
+            assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::One));
+        }
+        assert_eq!(
+            memory.take_layout(ChunkSize::Page),
+            Some(PageLayout::Fourteen)
+        );
+    }
+
+    #[test]
+    fn a_page_that_comes_back_is_lent_as_a_whole_again() {
+        let mut memory = Memory::new(16);
+        let first = memory.take(ChunkSize::Page).unwrap();
+        assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::One));
+        // The share is used up.
+        assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::Four));
+        memory.give_back(first.0, first.1);
+        assert_eq!(memory.take(ChunkSize::Page), Some(first));
+    }
+
+    #[test]
+    fn the_last_chunks_go_to_whoever_asks() {
+        let mut memory = Memory::new(8);
+        let whole = memory.take(ChunkSize::Page).unwrap();
+        let quarter = memory.take(ChunkSize::Quarter).unwrap();
+        assert_eq!(memory.drain(ChunkSize::Quarter), 3 + 6 * 14);
+        memory.give_back(whole.0, whole.1);
+        assert_eq!(
+            memory.take_layout(ChunkSize::Quarter),
+            Some(PageLayout::Fourteen)
+        );
+        assert_eq!(memory.drain(ChunkSize::Page), 13);
+        memory.give_back(quarter.0, quarter.1);
+        assert_eq!(memory.take(ChunkSize::Page), Some(quarter));
+        assert_eq!(memory.take(ChunkSize::Page), None);
+    }
+
+    #[test]
+    fn few_pages_are_lent_whole() {
+        let mut memory = Memory::new(7);
+        assert_eq!(
+            memory.take_layout(ChunkSize::Quarter),
+            Some(PageLayout::One)
+        );
+        assert_eq!(memory.drain(ChunkSize::Page), 6);
+    }
+
+    /// As many chunks are lent after any history as the table at the head of this file says.
+    #[test]
+    fn the_number_of_chunks_does_not_depend_on_the_past() {
+        let mut memory = Memory::new(64);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize % limit
+        };
+        let mut held = Vec::new();
+        for _ in 0..20_000 {
+            let size = [ChunkSize::Quarter, ChunkSize::Page][random(2)];
+            match random(100) {
+                0 => {
+                    for (page_index, chunk_index, _) in held.drain(..held.len() / 2) {
+                        memory.give_back(page_index, chunk_index);
+                    }
+                }
+                1..50 if !held.is_empty() => {
+                    let (page_index, chunk_index, _) = held.swap_remove(random(held.len()));
+                    memory.give_back(page_index, chunk_index);
+                }
+                _ => held.extend(memory.take(size)),
+            }
+        }
+        let all = held.len() + memory.drain(ChunkSize::Quarter);
+        assert!(all >= 64 * 11, "{all}");
+    }
+}

@@ -1,0 +1,63 @@
+//! The producer side: from a trace point to committed chunks.
+//!
+//! ```text
+//!  Packet ---> TraceWriter ---> ChunkStream -------------> WriterPort ---> Arbiter ---> service
+//!  a message   packets          bytes in chunks; open      chunk ids,      chunks,
+//!              and losses       lengths become patches     patches         commits
+//! ```
+//!
+//! A packet that fits into its writer's chunk takes no lock, no exchange and no system call: one
+//! store of the chunk's packet count, besides its bytes. Everything else happens once per chunk.
+
+// Who writes, and for which sessions.
+mod data_source; // packets with a schema of one's own
+mod active_slots; // which sessions record something, as a mask
+mod data_source_state; // what is kept for a type of data source
+mod data_sources; // data sources, call sites and services come and go
+mod registry; // which there are, and which sessions record them
+mod realm; // which service in this process
+mod process_producer; // what the service asks of them
+mod pending_flushes; // which of them have not flushed yet
+mod thread_writers; // the writers of each thread
+// In the order of a packet's journey.
+mod trace_writer; // packets: begin, finish, flush
+mod state_start; // whether packets may build on earlier ones
+mod chunk_stream; // chunks as ranges for the stream; packets that span chunks, or are dropped
+mod patches; // lengths that come after their chunk was returned
+mod port; // one writer's standing with the arbiter
+mod arbiter; // free chunks for writers, commits for the service
+mod free_chunks; // which pages have any, and how the next page is divided
+mod commit_builder; // the commit that a writer puts together
+mod own_data_source; // data sources of the SDK itself
+mod switches; // choices that are finer than a data source
+mod writer_ids; // which ids are in use
+mod account; // what became of every packet
+
+#[cfg(test)]
+mod testing; // a service that reassembles packets
+#[cfg(test)]
+mod tests; // the whole journey, with many threads
+
+#[cfg(feature = "testing")]
+pub use active_slots::CAPTURE_SLOT;
+pub use active_slots::{ActiveSlots, generation};
+pub use arbiter::{Arbiter, ArbiterConfig};
+pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
+pub use data_source_state::{DataSourceState, ENABLED};
+pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
+#[cfg(feature = "testing")]
+pub use data_sources::{disconnect, reach_in_capture};
+pub use own_data_source::{OwnDataSource, OwnInstance};
+pub use process_producer::{ProcessProducer, instance_flushed, instance_started, instance_stopped};
+pub use realm::Realm;
+pub use state_start::StateStart;
+pub use switches::{Recording, Switches};
+#[cfg(all(feature = "testing", not(feature = "off")))]
+pub use thread_writers::current_capture;
+#[cfg(feature = "testing")]
+pub use thread_writers::{
+    Attached, attach, captured_in, is_capture, is_in_other_capture, unattached_count,
+};
+pub use thread_writers::{Instance, InstanceStart, is_nested, nested_count, with_instances};
+pub use trace_writer::{Packet, TraceWriter};
+pub use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};

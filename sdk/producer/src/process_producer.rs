@@ -1,0 +1,199 @@
+//! The data sources of this process, as the service calls them.
+//!
+//! What a call changes in the registry is changed first; then the application is called, with
+//! nothing locked. It answers by dropping what it was given, during the call or later.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::pending_flushes::PendingFlushes;
+use super::realm::Realm;
+use super::registry::{self, REGISTRY};
+use super::thread_writers;
+use super::{Arbiter, WriterTotals};
+use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
+use tracezero_core::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
+use tracezero_core::forked_child;
+use tracezero_core::ids::{FlushId, InstanceId};
+use tracezero_core::reentry;
+
+/// The data sources of this process as the producer of one realm.
+///
+/// Callbacks of the application trace into their own realm, and into no capture but that.
+#[derive(Debug)]
+pub struct ProcessProducer {
+    realm: Realm,
+    /// Set once it is there. Whoever writes keeps it.
+    arbiter: OnceLock<Weak<Arbiter>>,
+}
+
+impl ProcessProducer {
+    /// The producer of `realm`, which has no arbiter yet.
+    #[must_use]
+    pub const fn new(realm: Realm) -> Self {
+        Self {
+            realm,
+            arbiter: OnceLock::new(),
+        }
+    }
+
+    /// Takes over whom to ask what became of packets.
+    pub fn set_arbiter(&self, arbiter: &Arc<Arbiter>) {
+        self.arbiter.get_or_init(|| Arc::downgrade(arbiter));
+    }
+}
+
+impl Producer for ProcessProducer {
+    fn set_up_data_source(&self, id: InstanceId, setup: &DataSourceSetup) {
+        let id = (self.realm, id);
+        let Some(data_source) = REGISTRY.lock().set_up(id, setup) else {
+            return;
+        };
+        let made = self.call(|| (data_source.set_up)(&Setup::new(setup)));
+        let mut registry = REGISTRY.lock();
+        match (made, registry.instances.get_mut(&id)) {
+            (Some(made), Some(instance)) => instance.instance = Some(made),
+            // Nothing is recorded by an instance that could not be made.
+            (None, _) => drop(registry.remove(id)),
+            (Some(_), None) => {}
+        }
+    }
+
+    fn change_data_source(&self, id: InstanceId, config: &[u8]) {
+        let instance = REGISTRY.lock().instance((self.realm, id));
+        if let Some(instance) = instance {
+            instance.change(config);
+            REGISTRY.lock().update_masks();
+        }
+    }
+
+    fn start_data_source(&self, id: InstanceId) {
+        let id = (self.realm, id);
+        let instance = {
+            let mut registry = REGISTRY.lock();
+            registry.start(id);
+            registry.instance(id)
+        };
+        let starting = Starting::new(id);
+        if let Some(instance) = instance {
+            self.call(|| instance.start(starting));
+        }
+    }
+
+    fn stop_data_source(&self, id: InstanceId) {
+        let id = (self.realm, id);
+        let instance = {
+            let registry = REGISTRY.lock();
+            let has_started = registry.has_started(id);
+            registry.instance(id).filter(|_| has_started)
+        };
+        let stopping = Stopping::new(id);
+        if let Some(instance) = instance {
+            self.call(|| instance.stop(stopping));
+        }
+    }
+
+    fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags) {
+        // Commits are made at once, and what is in open chunks is scraped: only what the
+        // application itself holds back is to be waited for.
+        let flushing: Vec<(Arc<dyn AnyInstance>, Flushing)> = {
+            let mut registry = REGISTRY.lock();
+            let asked: Vec<_> = instances
+                .iter()
+                .map(|&id| (self.realm, id))
+                .filter(|&id| registry.has_started(id))
+                .filter_map(|id| Some((id, registry.instance(id)?)))
+                .collect();
+            let ids: BTreeSet<InstanceId> = asked.iter().map(|&((_, id), _)| id).collect();
+            if let Some(flushes) = registry.flushes(self.realm) {
+                flushes.begin(flush, ids);
+            }
+            let answered_later = |(id, instance)| (instance, Flushing::new(flush, id, flags));
+            asked.into_iter().map(answered_later).collect()
+        };
+        for (instance, flushing) in flushing {
+            self.call(|| instance.flush(flushing));
+        }
+        acknowledge_flushes(self.realm, |_| ());
+    }
+
+    fn clear_incremental_state(&self, instances: &[InstanceId]) {
+        let instances: Vec<Arc<dyn AnyInstance>> = {
+            let registry = REGISTRY.lock();
+            let ids = instances.iter().map(|&id| (self.realm, id));
+            ids.filter_map(|id| {
+                registry.clear_incremental_state(id);
+                registry.instance(id)
+            })
+            .collect()
+        };
+        for instance in instances {
+            self.call(|| instance.clear_incremental_state());
+        }
+    }
+
+    fn writer_totals(&self) -> Vec<WriterTotals> {
+        let arbiter = self.arbiter.get().and_then(Weak::upgrade);
+        arbiter.map_or_else(Vec::new, |arbiter| arbiter.writer_totals())
+    }
+}
+
+impl ProcessProducer {
+    /// Calls the application.
+    fn call<R>(&self, callback: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "testing")]
+        let _attached = thread_writers::attach(self.realm);
+        callback()
+    }
+}
+
+/// An instance says that it has started.
+pub fn instance_started((realm, id): (Realm, InstanceId)) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    if let Some(service) = registry::service(realm) {
+        service.notify_started(id);
+    }
+}
+
+/// An instance says that it has stopped: trace points no longer reach it.
+pub fn instance_stopped((realm, id): (Realm, InstanceId)) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let removed = {
+        let mut registry = REGISTRY.lock();
+        registry.remove((realm, id))
+    };
+    thread_writers::leave_ended_sessions();
+    acknowledge_flushes(realm, |flushes| flushes.forget(id));
+    if let Some(service) = registry::service(realm) {
+        service.notify_stopped(id);
+    }
+    // With nothing locked: it may be the last of what the application has made.
+    contain(|| reentry::outside(|| drop(removed)));
+}
+
+/// An instance says that it has flushed.
+pub fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    acknowledge_flushes(realm, |flushes| flushes.finish(flush, id));
+}
+
+/// Tells the service of the flushes that are over after `change`.
+fn acknowledge_flushes(realm: Realm, change: impl FnOnce(&mut PendingFlushes)) {
+    let (service, finished): (Option<Arc<dyn ServiceControl>>, Option<FlushId>) = {
+        let mut registry = REGISTRY.lock();
+        let finished = registry.flushes(realm).and_then(|flushes| {
+            change(flushes);
+            flushes.take_finished()
+        });
+        (registry.service(realm), finished)
+    };
+    if let (Some(service), Some(flush)) = (service, finished) {
+        service.acknowledge_flush(flush);
+    }
+}

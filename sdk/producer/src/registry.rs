@@ -1,0 +1,278 @@
+//! Which data sources there are, and which sessions record them.
+//!
+//! A data source of an application is a `static`, which enters itself here when a thread reaches it first or
+//! the application calls `DataSource::register`. No program lists its data sources anywhere.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::active_slots::{CAPTURE_SLOT, SLOTS, UNREGISTERED, advance_generation};
+use super::data_source_state::DataSourceState;
+use super::pending_flushes::PendingFlushes;
+use super::realm::Realm;
+use super::switches::Recording;
+use super::{Arbiter, BufferExhaustedPolicy};
+use crate::data_source::AnyInstance;
+use tracezero_core::commit::RingProgress;
+use tracezero_core::coordination::{DataSourceSetup, ServiceControl};
+use tracezero_core::forked_child;
+use tracezero_core::ids::{BufferId, InstanceId, SessionId};
+
+/// Locked before anything of the service, and never while the application is called.
+pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    realms: BTreeMap::new(),
+    data_sources: Vec::new(),
+    slots: [const { None }; SLOTS],
+    instances: BTreeMap::new(),
+});
+
+pub(super) struct Registry {
+    /// That of the process is there from the first session on.
+    pub(super) realms: BTreeMap<Realm, ConnectedRealm>,
+    /// In the order of their indices.
+    pub(super) data_sources: Vec<&'static DataSourceState>,
+    slots: [Option<Slot>; SLOTS],
+    pub(super) instances: BTreeMap<(Realm, InstanceId), RegisteredInstance>,
+}
+
+/// What data sources need of a realm.
+pub(super) struct ConnectedRealm {
+    pub(super) service: Arc<dyn ServiceControl>,
+    pub(super) arbiter: Arc<Arbiter>,
+    pub(super) flushes: PendingFlushes,
+    /// For captures: data sources that were offered because its threads reached them.
+    #[cfg(feature = "testing")]
+    pub(super) reached: Vec<&'static DataSourceState>,
+}
+
+/// What a slot stands for: a session, and which of its entries for a data source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    session: SessionId,
+    ordinal: usize,
+}
+
+pub(super) struct RegisteredInstance {
+    data_source: &'static DataSourceState,
+    setup: DataSourceSetup,
+    pub(super) slot: usize,
+    /// `None` until it is set up.
+    pub(super) instance: Option<Arc<dyn AnyInstance>>,
+    /// The generation that began with its start; `None` while it does not record.
+    generation: Option<u64>,
+}
+
+impl RegisteredInstance {
+    /// Returns the instance, if it is of this type.
+    pub(super) fn of_type<I: Any>(&self) -> Option<&I> {
+        let instance: &dyn Any = self.instance.as_deref()?;
+        instance.downcast_ref()
+    }
+}
+
+impl Registry {
+    /// Adds a data source, and offers it to the service, unless that was done before.
+    pub(super) fn add(&mut self, data_source: &'static DataSourceState) {
+        let mut known = self.data_sources.iter();
+        if known.any(|known| std::ptr::eq(*known, data_source)) {
+            return;
+        }
+        data_source.set_position(self.data_sources.len());
+        self.data_sources.push(data_source);
+        if let Some(service) = self.service(Realm::PROCESS) {
+            offer(&*service, data_source);
+        }
+    }
+
+    pub(super) fn services(&self) -> Vec<Arc<dyn ServiceControl>> {
+        let realms = self.realms.values();
+        realms.map(|realm| Arc::clone(&realm.service)).collect()
+    }
+
+    pub(super) fn service(&self, realm: Realm) -> Option<Arc<dyn ServiceControl>> {
+        Some(Arc::clone(&self.realms.get(&realm)?.service))
+    }
+
+    /// The flushes that are under way in a realm.
+    pub(super) fn flushes(&mut self, realm: Realm) -> Option<&mut PendingFlushes> {
+        Some(&mut self.realms.get_mut(&realm)?.flushes)
+    }
+
+    /// Makes room for an instance. Returns its data source.
+    pub(super) fn set_up(
+        &mut self,
+        (realm, id): (Realm, InstanceId),
+        setup: &DataSourceSetup,
+    ) -> Option<&'static DataSourceState> {
+        let wanted = Slot {
+            session: setup.session,
+            ordinal: setup.ordinal,
+        };
+        let slot = if realm == Realm::PROCESS {
+            let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
+            let free = || self.slots.iter().position(Option::is_none);
+            // Without a slot it is not recorded; the service admits fewer sessions than there are.
+            taken.or_else(free)?
+        } else {
+            CAPTURE_SLOT
+        };
+        // Several data sources may have the name; each is set up once.
+        let data_source = self.data_sources.iter().find(|data_source| {
+            data_source.name() == setup.name && self.at(realm, data_source, slot).is_none()
+        })?;
+        if realm == Realm::PROCESS {
+            self.slots[slot] = Some(wanted);
+        }
+        self.instances.insert(
+            (realm, id),
+            RegisteredInstance {
+                data_source,
+                setup: setup.clone(),
+                slot,
+                instance: None,
+                generation: None,
+            },
+        );
+        Some(data_source)
+    }
+
+    /// Has trace points reach an instance.
+    pub(super) fn start(&mut self, id: (Realm, InstanceId)) {
+        if let Some(instance) = self.instances.get_mut(&id) {
+            instance.generation = Some(advance_generation());
+            self.update_masks();
+        }
+    }
+
+    /// Has trace points reach an instance no longer. Returns what the application has made of it.
+    pub(super) fn remove(&mut self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
+        let removed = self.instances.remove(&id)?;
+        let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
+        if !self.instances.values().any(is_used)
+            && let Some(slot) = self.slots.get_mut(removed.slot)
+        {
+            *slot = None;
+        }
+        advance_generation();
+        self.update_masks();
+        removed.instance
+    }
+
+    /// What the application has made of an instance.
+    pub(super) fn instance(&self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
+        self.instances.get(&id)?.instance.clone()
+    }
+
+    pub(super) fn has_started(&self, id: (Realm, InstanceId)) -> bool {
+        let instance = self.instances.get(&id);
+        instance.is_some_and(|instance| instance.generation.is_some())
+    }
+
+    pub(super) fn clear_incremental_state(&self, id: (Realm, InstanceId)) {
+        if let Some(instance) = self.instances.get(&id) {
+            instance.setup.progress.advance(RingProgress::QUARTER);
+        }
+    }
+
+    fn at(
+        &self,
+        realm: Realm,
+        data_source: &DataSourceState,
+        slot: usize,
+    ) -> Option<&RegisteredInstance> {
+        let of_realm = (realm, InstanceId(0))..=(realm, InstanceId(u64::MAX));
+        let mut instances = self.instances.range(of_realm).map(|(_, instance)| instance);
+        instances.find(|instance| {
+            instance.slot == slot && std::ptr::eq(instance.data_source, data_source)
+        })
+    }
+
+    /// The instances of a data source that record.
+    pub(super) fn recording(&self, data_source: &DataSourceState) -> Recording<'_> {
+        Recording::new(self.instances.values().filter(|instance| {
+            instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
+        }))
+    }
+
+    /// The bit of captures, if there is one: any data source may be reached in it.
+    fn mask_of_captures(&self) -> u32 {
+        let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
+        u32::from(has_captures) << CAPTURE_SLOT
+    }
+
+    /// Brings all masks up to date after an instance started or stopped, or its choice changed.
+    pub(super) fn update_masks(&self) {
+        for data_source in &self.data_sources {
+            // Until all sessions have started it, other threads that reach it wait in `register`.
+            let is_settled = data_source.is_settled.load(Ordering::Relaxed);
+            let unsettled = if is_settled { 0 } else { UNREGISTERED };
+            let recording = self.recording(data_source);
+            let mask = recording.all_slots() | self.mask_of_captures();
+            data_source.active.store(mask | unsettled);
+            if let Some(switches) = data_source.switches {
+                switches.update(&recording);
+            }
+        }
+    }
+}
+
+/// Where a data source writes to in a session that records it.
+pub(crate) struct Target {
+    pub(crate) arbiter: Arc<Arbiter>,
+    /// The generation that began with the instance.
+    pub generation: u64,
+    pub(crate) buffer_id: BufferId,
+    pub(crate) progress: Arc<RingProgress>,
+    pub(crate) exhausted_policy: BufferExhaustedPolicy,
+    pub(crate) stall_limit: Duration,
+    pub(crate) instance: Arc<dyn AnyInstance>,
+}
+
+/// The target of `data_source` in the session of `slot`, if there is one and it records it.
+#[cold]
+pub(crate) fn target(realm: Realm, data_source: &DataSourceState, slot: usize) -> Option<Target> {
+    if forked_child::is_quiet() {
+        return None;
+    }
+    let registry = REGISTRY.lock();
+    let recording = registry.at(realm, data_source, slot)?;
+    let setup = &recording.setup;
+    Some(Target {
+        arbiter: Arc::clone(&registry.realms.get(&realm)?.arbiter),
+        generation: recording.generation?,
+        buffer_id: setup.target_buffer,
+        progress: Arc::clone(&setup.progress),
+        exhausted_policy: setup.exhausted_policy,
+        stall_limit: setup.stall_limit,
+        instance: recording.instance.clone()?,
+    })
+}
+
+/// Whether what a thread keeps for the instance that began with `generation` still records.
+#[cold]
+pub(crate) fn is_current(generation: u64) -> bool {
+    let registry = REGISTRY.lock();
+    let mut instances = registry.instances.values();
+    instances.any(|instance| instance.generation == Some(generation))
+}
+
+/// Whether there is such a realm, or still is.
+#[cfg(feature = "testing")]
+pub(super) fn is_connected(realm: Realm) -> bool {
+    REGISTRY.lock().realms.contains_key(&realm)
+}
+
+/// The service of a realm, if there is one, or still is.
+pub(super) fn service(realm: Realm) -> Option<Arc<dyn ServiceControl>> {
+    REGISTRY.lock().service(realm)
+}
+
+pub(super) fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
+    let offered = service.offer_data_source(data_source.descriptor());
+    debug_assert_eq!(offered, Ok(()), "only ids that are in use are refused");
+}

@@ -1,0 +1,52 @@
+//! Choices that are finer than a data source: switches inside of it, which its instances turn on.
+
+use std::any::Any;
+use std::fmt;
+
+use super::active_slots::CAPTURE_SLOT;
+use super::registry::RegisteredInstance;
+use tracezero_core::coordination::DataSourceDescriptor;
+
+/// The switches of a data source, each of which says which slots record something.
+pub trait Switches: Sync {
+    /// Adds to a description of the data source what sessions can choose from.
+    fn describe(&self, descriptor: &mut DataSourceDescriptor);
+
+    /// Brings all switches up to date. Called with the registry locked.
+    fn update(&self, recording: &Recording<'_>);
+}
+
+/// The instances of one data source that record.
+pub struct Recording<'r> {
+    instances: Vec<&'r RegisteredInstance>,
+}
+
+impl<'r> Recording<'r> {
+    pub(super) fn new(instances: impl Iterator<Item = &'r RegisteredInstance>) -> Self {
+        Self {
+            instances: instances.collect(),
+        }
+    }
+
+    pub(super) fn all_slots(&self) -> u32 {
+        let slots = self.instances.iter().map(|instance| 1 << instance.slot);
+        slots.fold(0, |all, slot| all | slot)
+    }
+
+    /// Returns the slots whose instances, which are of type `I`, choose something.
+    pub(super) fn slots<I: Any>(&self, chooses: impl Fn(&I) -> bool) -> u32 {
+        self.instances
+            .iter()
+            .filter(|instance| {
+                // A capture has all there is, since captures share the slot.
+                instance.slot == CAPTURE_SLOT || instance.of_type::<I>().is_some_and(&chooses)
+            })
+            .fold(0, |slots, instance| slots | 1 << instance.slot)
+    }
+}
+
+impl fmt::Debug for Recording<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,277 @@
+//! Writers on several threads, little memory, packets of all sizes: what arrives is what was
+//! written, in order, and whatever does not arrive was counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
+use super::*;
+use tracezero_core::commit::NO_PATIENCE;
+use tracezero_core::ids::WriterId;
+use tracezero_core::shm::PageLayout;
+
+const THREADS: usize = 4;
+const PACKETS_PER_THREAD: u64 = 1500;
+
+/// xorshift64*: reproducible, and good enough to vary sizes.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % limit
+    }
+}
+
+/// Mostly small, sometimes over a few chunks.
+fn size_of_packet(number: u64) -> usize {
+    let mut random = Random(number + 1);
+    random.below(1000);
+    let limit = match random.below(20) {
+        0 => 20_000,
+        1 | 2 => 2_000,
+        _ => 60,
+    };
+    random.below(limit) as usize
+}
+
+/// Packet `number`: field 1 is the number; field 2 a message with as many bytes, all alike, and
+/// the number again, nested once more.
+fn write_packet(writer: &mut TraceWriter, number: u64) {
+    let content = vec![number as u8; size_of_packet(number)];
+    writer.packet(|packet| {
+        packet.append_uint64::<1>(number);
+        let mut nested = packet.begin_nested::<2>();
+        nested.append_bytes::<1>(&content);
+        nested.begin_nested::<2>().append_uint64::<1>(number);
+    });
+}
+
+/// The number of a packet, whose content must be all there.
+fn check_packet(packet: &[u8]) -> u64 {
+    use protozero::Decoder;
+    use protozero::types::{Bytes, Uint64};
+    let packet = Decoder::new(packet);
+    let number = packet.last::<Uint64>(1).unwrap().unwrap();
+    let nested = Decoder::new(packet.last::<Bytes>(2).unwrap().unwrap());
+    let content = nested.last::<Bytes>(1).unwrap().unwrap();
+    assert_eq!(content, vec![number as u8; size_of_packet(number)]);
+    let innermost = Decoder::new(nested.last::<Bytes>(2).unwrap().unwrap());
+    assert_eq!(innermost.last::<Uint64>(1).unwrap(), Some(number));
+    number
+}
+
+/// Runs the writers. A slow service takes commits on a thread of its own.
+fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeService>) {
+    let (arbiter, service) = setup.build();
+    let writers_left = AtomicUsize::new(THREADS);
+    let all_write = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for _ in 0..THREADS {
+            threads.push(scope.spawn(|| {
+                let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
+                for number in 0..PACKETS_PER_THREAD {
+                    write_packet(&mut writer, number);
+                    if number == 0 {
+                        // With a chunk in its hand, if there was one.
+                        all_write.wait();
+                    }
+                    if number % 97 == 0 {
+                        writer.flush();
+                    }
+                }
+                drop(writer);
+                writers_left.fetch_sub(1, Ordering::Relaxed);
+            }));
+        }
+        if setup.is_slow {
+            threads.push(scope.spawn(|| {
+                while writers_left.load(Ordering::Relaxed) > 0 {
+                    service.take_commits();
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                service.take_commits();
+            }));
+        }
+        // ThreadSanitizer sees a join, and does not see how a scope waits.
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+    (arbiter, service)
+}
+
+/// Checks contents and order, closes every writer's account, and returns how many packets were
+/// lost.
+fn close_accounts(arbiter: &Arbiter, service: &FakeService) -> u64 {
+    let mut lost = 0;
+    let totals = arbiter.writer_totals();
+    assert_eq!(totals.len(), THREADS);
+    for total in totals {
+        let writer_id: WriterId = total.writer_id.unwrap();
+        let counts = total.counts;
+        assert_eq!(counts.packets_begun, PACKETS_PER_THREAD);
+        assert_eq!(counts.packets_empty, 0);
+
+        let mut whole = 0;
+        let mut cut = 0;
+        let mut given_up_at_once = 0;
+        let mut last = None;
+        for packet in service.packets(writer_id) {
+            match packet {
+                ReceivedPacket::Whole(bytes) => {
+                    let number = check_packet(&bytes);
+                    assert!(Some(number) > last, "{number} comes after {last:?}");
+                    last = Some(number);
+                    whole += 1;
+                }
+                ReceivedPacket::Abandoned {
+                    fragments_before: 0,
+                } => given_up_at_once += 1,
+                ReceivedPacket::Abandoned { .. } => cut += 1,
+            }
+        }
+        assert!(given_up_at_once <= counts.packets_dropped);
+        assert_eq!(counts.packets_begun, whole + cut + counts.packets_dropped);
+        assert_eq!(counts.drop_episodes == 0, cut + counts.packets_dropped == 0);
+        lost += cut + counts.packets_dropped;
+    }
+    lost
+}
+
+const LAYOUTS: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLayout::Fourteen];
+
+#[test]
+fn with_the_drop_policy_every_packet_arrives_or_is_counted() {
+    let mut lost = 0;
+    for layout in LAYOUTS {
+        for (pages, is_slow) in [(1, false), (2, true), (5, false), (16, true)] {
+            let setup = Setup {
+                pages,
+                layout,
+                is_slow,
+                ..Setup::default()
+            };
+            let (arbiter, service) = run(setup, BufferExhaustedPolicy::Drop);
+            lost += close_accounts(&arbiter, &service);
+        }
+    }
+    assert!(lost > 0, "the memory was never exhausted");
+}
+
+#[test]
+fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
+    for policy in [
+        BufferExhaustedPolicy::Stall,
+        BufferExhaustedPolicy::StallThenDrop,
+    ] {
+        for is_slow in [false, true] {
+            let setup = Setup {
+                // One page per writer is its open chunk, and one more lets all go on.
+                pages: THREADS + 1,
+                stall_limit: Duration::from_secs(30),
+                is_slow,
+                ..Setup::default()
+            };
+            let (arbiter, service) = run(setup, policy);
+            assert_eq!(close_accounts(&arbiter, &service), 0);
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_stalls_in_vain_drops_and_counts() {
+    let setup = Setup {
+        pages: 1,
+        stall_limit: Duration::from_millis(1),
+        ..Setup::default()
+    };
+    for policy in [
+        BufferExhaustedPolicy::Stall,
+        BufferExhaustedPolicy::StallThenDrop,
+    ] {
+        let (arbiter, service) = run(setup, policy);
+        assert!(close_accounts(&arbiter, &service) > 0);
+    }
+}
+
+/// How long a writer is ready to wait for the reader of its buffer, for a packet before that one is
+/// behind, two while it is, and one after; and how many packets it dropped.
+fn waits_for_room(policy: BufferExhaustedPolicy) -> ([Vec<Duration>; 4], u64) {
+    let (arbiter, service) = Setup::default().build();
+    let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
+    let waits = [true, false, false, true].map(|has_room| {
+        service.set_room(has_room);
+        write_packet(&mut writer, 1);
+        // The next packet needs another chunk.
+        writer.flush();
+        service.set_room(has_room)
+    });
+    (waits, writer.packet_counts().packets_dropped)
+}
+
+#[test]
+fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_after_that() {
+    let long = || vec![Setup::default().stall_limit];
+    let at_once = || vec![NO_PATIENCE];
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::Drop),
+        ([const { Vec::new() }; 4], 0)
+    );
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::Stall),
+        ([long(), long(), long(), long()], 2)
+    );
+    assert_eq!(
+        waits_for_room(BufferExhaustedPolicy::StallThenDrop),
+        ([long(), long(), at_once(), at_once()], 2)
+    );
+}
+
+#[test]
+fn a_packet_that_goes_on_does_not_wait_for_the_reader_and_leaves_nothing_behind_that_does() {
+    let (arbiter, service) = Setup::default().build();
+    let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Stall);
+    service.set_room(true);
+    write_packet(&mut writer, 1);
+    service.set_room(false);
+    writer.packet(|packet| packet.append_bytes::<1>(&[7; 10_000]));
+    assert_eq!(service.set_room(true), [Duration::ZERO]);
+    assert_eq!(service.packets(writer.writer_id().unwrap()).len(), 2);
+}
+
+#[test]
+fn a_writer_waits_as_long_as_it_is_told_and_no_longer() {
+    let (arbiter, _service) = Setup {
+        pages: 1,
+        stall_limit: Duration::from_secs(3600),
+        ..Setup::default()
+    }
+    .build();
+    let writer = |policy| TraceWriter::new(&arbiter, BUFFER, policy);
+    let mut holder = writer(BufferExhaustedPolicy::Drop);
+    holder.packet(|message| message.append_bool::<1>(true));
+    let limit = Duration::from_millis(20);
+    let mut stalled = writer(BufferExhaustedPolicy::Stall).with_stall_limit(limit);
+    let started = Instant::now();
+    stalled.packet(|message| message.append_bool::<1>(true));
+    assert!(started.elapsed() >= limit);
+    assert_eq!(stalled.packet_counts().packets_dropped, 1);
+}
+
+#[test]
+fn in_process_nothing_is_lost_if_each_writer_can_hold_two_chunks() {
+    for layout in LAYOUTS {
+        let setup = Setup {
+            pages: 2 * THREADS,
+            layout,
+            ..Setup::default()
+        };
+        let (arbiter, service) = run(setup, BufferExhaustedPolicy::Drop);
+        assert_eq!(close_accounts(&arbiter, &service), 0);
+    }
+}

@@ -1,0 +1,265 @@
+//! The trace writer: one sequence of packets, written fragment by fragment into chunks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, Writer};
+
+use super::arbiter::Arbiter;
+use super::chunk_stream::{ChunkStream, PacketStart, is_compact};
+use super::port::WriterPort;
+use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
+use tracezero_core::ids::{BufferId, WriterId};
+use tracezero_core::protos::TracePacket;
+
+/// `TracePacket.previous_packet_dropped`: packets before this one were lost, and why.
+const PREVIOUS_PACKET_DROPPED_FIELD: u32 = 42;
+/// `TracePacket.first_packet_on_sequence`.
+const FIRST_PACKET_ON_SEQUENCE_FIELD: u32 = 87;
+/// A loss, because the shared memory was exhausted.
+const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
+
+/// Writes packets of one sequence to a central buffer.
+///
+/// Writing never fails and, but for [`BufferExhaustedPolicy::Stall`] and its kin, never waits.
+/// When the shared memory is exhausted packets are dropped and counted, and the next one that gets
+/// through says so.
+///
+/// ```text
+///             begin_packet                    no free chunk
+///  [no chunk] ------------> [packet in chunk] -----------------> [packet dropped]
+///      ^       new chunk       |      ^  | end of chunk:             |     ^ | begin_packet,
+///      |                finish |      |  | new chunk, packet         |     | | no free chunk
+///      |                       v      |  '--> goes on         finish |     '-'
+///      '----- flush ------- [chunk open] <---------------------------'
+///                                           begin_packet, new chunk: marked as after a loss
+/// ```
+#[derive(Debug)]
+pub struct TraceWriter {
+    stream: ChunkStream,
+    /// Whether no packet was begun yet, lost or not.
+    is_first_packet: bool,
+}
+
+impl TraceWriter {
+    /// A writer of packets for `target_buffer`.
+    ///
+    /// If the arbiter is shut down, or all writer ids are in use, the writer drops all packets,
+    /// and counts them.
+    #[must_use]
+    pub fn new(
+        arbiter: &Arc<Arbiter>,
+        target_buffer: BufferId,
+        policy: BufferExhaustedPolicy,
+    ) -> Self {
+        let port = WriterPort::open(arbiter, target_buffer, policy);
+        Self {
+            stream: ChunkStream::new(port),
+            is_first_packet: true,
+        }
+    }
+
+    /// The same writer, waiting so long for a free chunk if its policy is to stall. Then the packet
+    /// is dropped, and counted.
+    #[must_use]
+    pub fn with_stall_limit(mut self, limit: Duration) -> Self {
+        self.stream.port_mut().set_stall_limit(limit);
+        self
+    }
+
+    /// The writer's id; `None` for one that drops all packets.
+    #[must_use]
+    pub fn writer_id(&self) -> Option<WriterId> {
+        self.stream.port().writer_id()
+    }
+
+    /// The buffer that the packets go to.
+    #[must_use]
+    pub fn target_buffer(&self) -> BufferId {
+        self.stream.port().target_buffer()
+    }
+
+    /// What became of the packets so far.
+    #[must_use]
+    pub fn packet_counts(&self) -> PacketCounts {
+        self.stream.port().counters().counts()
+    }
+
+    /// Whether the last packet found no shared memory.
+    #[must_use]
+    pub fn is_dropping(&self) -> bool {
+        self.stream.is_dropping()
+    }
+
+    /// Returns a number that changes when packets of this writer are lost, here or in the service.
+    /// Whoever builds on what earlier packets said compares it with an earlier value.
+    #[inline]
+    #[must_use]
+    pub(crate) fn loss_mark(&self) -> u64 {
+        self.stream.port().losses().value()
+    }
+
+    /// The number of packets that were begun so far.
+    pub(crate) fn packets_begun(&self) -> u64 {
+        self.stream.port().counters().packets_begun.value()
+    }
+
+    /// Begins a packet, which ends when the handle is dropped. A packet whose handle was leaked
+    /// ends here.
+    #[inline]
+    pub fn begin_packet(&mut self) -> Packet<'_> {
+        self.open_packet();
+        Packet { writer: self }
+    }
+
+    /// Writes a packet.
+    #[inline]
+    pub fn packet<R>(&mut self, write: impl FnOnce(&mut Message<'_>) -> R) -> R {
+        let mut packet = self.begin_packet();
+        write(&mut packet.message())
+    }
+
+    /// Writes a `TracePacket`.
+    #[inline]
+    pub fn trace_packet<R>(&mut self, write: impl FnOnce(&mut TracePacket<'_>) -> R) -> R {
+        let mut packet = self.begin_packet();
+        write(&mut packet.message_as::<TracePacket<'_>>())
+    }
+
+    /// Writes a packet whose fields are encoded already. The bytes are not looked at.
+    ///
+    /// This is the fastest way for packets of at most 126 bytes.
+    #[inline]
+    pub fn write_packet(&mut self, fields: &[u8]) {
+        if !self.stream.write_short_packet(fields) {
+            self.write_packet_slow(fields);
+        }
+    }
+
+    /// Writes a packet of 1 to 126 bytes that `put` puts together. Returns whether it did: it does
+    /// nothing if `put` returns false, or puts more. That may be called twice.
+    #[inline(always)]
+    pub fn write_packet_by(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
+        let mut does_fit = true;
+        let is_written = self.stream.write_short_packet_by(|packet| {
+            does_fit = put(packet);
+            does_fit
+        });
+        is_written || (does_fit && self.write_packet_across(put))
+    }
+
+    /// The same where the chunk has no room, or not enough: what is put together is the same there.
+    #[cold]
+    #[inline(never)]
+    fn write_packet_across(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
+        let mut memory = [0; DELIMITED_ROOM_BYTES];
+        let mut stream = FixedSource::stream(&mut memory);
+        let put = |packet: &mut CompactValue<'_>| put(packet) && is_compact(packet.len());
+        let len = stream.append_delimited_by(put);
+        drop(stream);
+        let packet = len.and_then(|len| memory.get(1..=len));
+        packet
+            .map(|packet| self.write_packet_slow(packet))
+            .is_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_packet_slow(&mut self, fields: &[u8]) {
+        self.packet(|packet| packet.append_raw(fields));
+    }
+
+    /// Commits all that was written. The rest of the chunk stays unused: the next packet takes a
+    /// new one.
+    pub fn flush(&mut self) {
+        self.finish_packet();
+        self.stream.return_chunk();
+    }
+
+    #[inline]
+    fn open_packet(&mut self) {
+        if !self.stream.begin_packet() {
+            self.open_packet_slow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_packet_slow(&mut self) {
+        // One whose handle was leaked.
+        self.finish_packet();
+        if !self.stream.begin_packet() {
+            self.open_packet_in_other_chunk();
+        }
+    }
+
+    fn open_packet_in_other_chunk(&mut self) {
+        let begun = self.stream.begin_packet_in_other_chunk();
+        let is_first_packet = std::mem::replace(&mut self.is_first_packet, false);
+        if begun == PacketStart::Nowhere {
+            return;
+        }
+        let mut message = self.stream.message();
+        if begun == PacketStart::InChunkAfterLoss {
+            message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
+        }
+        // Only if it really is the first: readers take the flag to mean that nothing was lost
+        // before.
+        if is_first_packet {
+            message.append_bool::<FIRST_PACKET_ON_SEQUENCE_FIELD>(true);
+        }
+    }
+
+    /// Ends the open packet, if there is one.
+    #[inline]
+    fn finish_packet(&mut self) {
+        if !self.stream.end_short_packet() {
+            self.finish_packet_slow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_packet_slow(&mut self) {
+        if self.stream.end_packet() {
+            self.stream.return_chunk();
+        }
+    }
+}
+
+impl Drop for TraceWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A packet that is being written. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the packet ends when the handle is dropped"]
+pub struct Packet<'w> {
+    writer: &'w mut TraceWriter,
+}
+
+impl Packet<'_> {
+    /// The packet's root message. Called again, it goes on with the same message.
+    #[inline]
+    pub fn message(&mut self) -> Message<'_> {
+        self.writer.stream.message()
+    }
+
+    /// The packet's root message, through the generated writer of type `M`.
+    #[inline]
+    pub fn message_as<M: Writer>(&mut self) -> M::At<'_> {
+        M::from_message(self.message())
+    }
+}
+
+impl Drop for Packet<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.writer.finish_packet();
+    }
+}
+
+#[cfg(test)]
+mod tests;

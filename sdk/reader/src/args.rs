@@ -1,0 +1,183 @@
+//! The arguments of events, read as they are asked for.
+
+use std::borrow::Cow;
+
+use protozero::{Decoder, Fields, Value};
+
+use super::interning::{Interned, Table};
+use super::names::NameTable;
+use tracezero_core::protos::{DebugAnnotation, TrackEvent};
+
+/// Dictionaries and arrays inside of each other; what is deeper is left out.
+pub const ARGS_MAX_DEPTH: u32 = 100;
+
+/// Iterator over the arguments of an event, the entries of a dictionary or the items of an array.
+///
+/// It ends early if their encoding is malformed.
+#[derive(Clone, Debug)]
+pub struct Args<'a> {
+    fields: Fields<'a>,
+    /// The field that an argument is.
+    number: u32,
+    /// Dictionaries and arrays around it.
+    depth: u32,
+    names: &'a NameTable,
+    interned: Interned<'a>,
+}
+
+/// An argument.
+#[derive(Clone, Debug)]
+pub struct Arg<'a> {
+    /// Its name; empty for items of an array.
+    pub name: Cow<'a, str>,
+    /// Its value.
+    pub value: ArgValue<'a>,
+}
+
+/// The value of an argument.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ArgValue<'a> {
+    /// Nothing, or nothing that is known here.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// A number that is not negative.
+    Uint(u64),
+    /// A number.
+    Int(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A text.
+    Text(Cow<'a, str>),
+    /// An address.
+    Pointer(u64),
+    /// A text in JSON. Older producers write these.
+    Json(Cow<'a, str>),
+    /// Values with names.
+    Dict(Args<'a>),
+    /// Values in order.
+    Array(Args<'a>),
+    /// An encoded message.
+    Message {
+        /// The full name of its type.
+        type_name: Cow<'a, str>,
+        /// The message.
+        bytes: &'a [u8],
+    },
+}
+
+impl<'a> Args<'a> {
+    pub(super) const fn of_event(
+        event: &'a [u8],
+        names: &'a NameTable,
+        interned: Interned<'a>,
+    ) -> Self {
+        Self {
+            fields: Decoder::new(event).fields(),
+            number: TrackEvent::DEBUG_ANNOTATIONS_FIELD_NUMBER,
+            depth: 0,
+            names,
+            interned,
+        }
+    }
+
+    /// The argument called `name`.
+    #[must_use]
+    pub fn find(mut self, name: &str) -> Option<ArgValue<'a>> {
+        self.find_map(|arg| (arg.name == name).then_some(arg.value))
+    }
+
+    fn nested(&self, annotation: &'a [u8], number: u32) -> Self {
+        Self {
+            fields: Decoder::new(annotation).fields(),
+            number,
+            depth: self.depth + 1,
+            ..*self
+        }
+    }
+
+    fn interned(&self, table: Table, iid: u64) -> Cow<'a, str> {
+        Cow::Borrowed(self.names.text(self.interned.name(table, iid)))
+    }
+
+    fn decode(&self, annotation: &'a [u8]) -> Arg<'a> {
+        use DebugAnnotation as A;
+
+        let mut name = Cow::Borrowed("");
+        let mut value = ArgValue::None;
+        let mut type_name = Cow::Borrowed("");
+        for field in Decoder::new(annotation).fields().map_while(Result::ok) {
+            match (field.number, field.value) {
+                (A::NAME_IID_FIELD_NUMBER, Value::Varint(iid)) => {
+                    name = self.interned(Table::ArgNames, iid);
+                }
+                (A::NAME_FIELD_NUMBER, Value::Bytes(text)) => name = String::from_utf8_lossy(text),
+                (A::BOOL_VALUE_FIELD_NUMBER, Value::Varint(raw)) => {
+                    value = ArgValue::Bool(raw != 0);
+                }
+                (A::UINT_VALUE_FIELD_NUMBER, Value::Varint(raw)) => value = ArgValue::Uint(raw),
+                (A::INT_VALUE_FIELD_NUMBER, Value::Varint(raw)) => {
+                    value = ArgValue::Int(raw.cast_signed());
+                }
+                (A::DOUBLE_VALUE_FIELD_NUMBER, Value::Fixed64(bits)) => {
+                    value = ArgValue::Double(f64::from_bits(bits));
+                }
+                (A::STRING_VALUE_FIELD_NUMBER, Value::Bytes(text)) => {
+                    value = ArgValue::Text(String::from_utf8_lossy(text));
+                }
+                (A::POINTER_VALUE_FIELD_NUMBER, Value::Varint(raw)) => {
+                    value = ArgValue::Pointer(raw);
+                }
+                (A::LEGACY_JSON_VALUE_FIELD_NUMBER, Value::Bytes(text)) => {
+                    value = ArgValue::Json(String::from_utf8_lossy(text));
+                }
+                (A::STRING_VALUE_IID_FIELD_NUMBER, Value::Varint(iid)) => {
+                    value = ArgValue::Text(self.interned(Table::ArgTexts, iid));
+                }
+                (A::PROTO_TYPE_NAME_FIELD_NUMBER, Value::Bytes(text)) => {
+                    type_name = String::from_utf8_lossy(text);
+                }
+                (A::PROTO_TYPE_NAME_IID_FIELD_NUMBER, Value::Varint(iid)) => {
+                    type_name = self.interned(Table::TypeNames, iid);
+                }
+                (A::PROTO_VALUE_FIELD_NUMBER, Value::Bytes(bytes)) => {
+                    value = ArgValue::Message {
+                        type_name: Cow::Borrowed(""),
+                        bytes,
+                    };
+                }
+                _ if self.depth == ARGS_MAX_DEPTH => {}
+                (number @ A::DICT_ENTRIES_FIELD_NUMBER, Value::Bytes(_)) => {
+                    value = ArgValue::Dict(self.nested(annotation, number));
+                }
+                (number @ A::ARRAY_VALUES_FIELD_NUMBER, Value::Bytes(_)) => {
+                    value = ArgValue::Array(self.nested(annotation, number));
+                }
+                _ => {}
+            }
+        }
+        if let ArgValue::Message {
+            type_name: unknown, ..
+        } = &mut value
+        {
+            *unknown = type_name;
+        }
+        Arg { name, value }
+    }
+}
+
+impl<'a> Iterator for Args<'a> {
+    type Item = Arg<'a>;
+
+    fn next(&mut self) -> Option<Arg<'a>> {
+        loop {
+            let field = self.fields.next()?.ok()?;
+            if field.number == self.number
+                && let Value::Bytes(annotation) = field.value
+            {
+                return Some(self.decode(annotation));
+            }
+        }
+    }
+}

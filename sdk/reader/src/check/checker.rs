@@ -1,0 +1,499 @@
+//! Goes through a trace and applies the rules.
+
+use std::io::Read;
+
+use super::finding::{Finding, Level, Rule};
+use super::flows::Flows;
+use super::nesting::Nesting;
+use super::references::{Fault, References};
+use super::schemas;
+use super::sequences::SequencesSeen;
+use super::tracks::TrackUses;
+use crate::anomaly::Anomaly;
+use crate::damage::Damage;
+use crate::error::ReadError;
+use crate::event::Event;
+use crate::fields;
+use crate::packet::PacketHead;
+use crate::place::PacketPlace;
+use crate::record::{Loss, OtherPacket, Record, SkipReason};
+use crate::recordings::RecordingEnd;
+use crate::trace_reader::{Step, TraceReader};
+use crate::trace_state::TraceState;
+
+/// Findings of each rule that are reported one by one. Further ones are counted.
+pub const FINDINGS_PER_RULE: u64 = 1000;
+
+/// The sequence of the service's own packets.
+const SERVICE: u32 = 1;
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Packets of the trace.
+    pub packets: u64,
+    /// Events that could be read.
+    pub events: u64,
+    /// Sequences of packets.
+    pub sequences: u64,
+    /// Packets that could not be understood.
+    pub skipped: u64,
+    /// How often something is wrong.
+    pub errors: u64,
+    /// How often something is to be known.
+    pub notes: u64,
+    /// Errors and notes that were not reported one by one, by [`FINDINGS_PER_RULE`].
+    pub not_reported: u64,
+}
+
+/// Checks a trace of any length; `report` is called for what is found.
+///
+/// ```
+/// use tracezero::reader::check;
+/// use tracezero::{InMemorySession, span};
+///
+/// let session = InMemorySession::start()?;
+/// drop(span!("app", "work"));
+/// let (trace, _) = session.finish();
+///
+/// let summary = check(&trace[..], |finding| println!("{finding}"))?;
+/// assert_eq!((summary.events, summary.errors), (2, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the source fails, is no trace, or is compressed in a way that this build cannot unpack.
+pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSummary, ReadError> {
+    let mut reader = TraceReader::new(source);
+    let mut checker = Checker {
+        report: Reporter {
+            report,
+            per_rule: [0; Rule::ALL.len()],
+            summary: CheckSummary::default(),
+        },
+        sequences: SequencesSeen::default(),
+        has_losses: false,
+        tracks: TrackUses::default(),
+        nesting: Nesting::default(),
+        flows: Flows::default(),
+        mended_texts: 0,
+    };
+    while let Some(step) = reader.step()? {
+        checker.step(&reader, step);
+    }
+    Ok(checker.finish(&reader))
+}
+
+/// Hands on what is found, up to a limit.
+struct Reporter<F> {
+    report: F,
+    /// By the number of the rule.
+    per_rule: [u64; Rule::ALL.len()],
+    summary: CheckSummary,
+}
+
+impl<F: FnMut(&Finding)> Reporter<F> {
+    fn add(&mut self, finding: &Finding) {
+        match finding.level {
+            Level::Error => self.summary.errors += 1,
+            Level::Note => self.summary.notes += 1,
+        }
+        let count = &mut self.per_rule[finding.rule as usize];
+        *count += 1;
+        if *count > FINDINGS_PER_RULE {
+            self.summary.not_reported += 1;
+        } else {
+            (self.report)(finding);
+        }
+    }
+}
+
+struct Checker<F> {
+    report: Reporter<F>,
+    sequences: SequencesSeen,
+    /// Whether something is missing from the trace: of some sequence, packets or their beginning.
+    has_losses: bool,
+    tracks: TrackUses,
+    nesting: Nesting,
+    flows: Flows,
+    mended_texts: u64,
+}
+
+/// The packet that is looked at.
+#[derive(Clone, Copy)]
+struct At {
+    place: PacketPlace,
+    sequence_id: u32,
+}
+
+impl<F: FnMut(&Finding)> Checker<F> {
+    fn step<R: Read>(&mut self, reader: &TraceReader<R>, step: Step) {
+        let state = reader.state();
+        let place = reader.packet().place;
+        let head = reader.head();
+        if let Step::Packet(_) = &step {
+            let at = At {
+                place,
+                sequence_id: head.sequence_id,
+            };
+            self.head(at, head);
+            for anomaly in &state.anomalies {
+                self.anomaly(at, anomaly);
+            }
+            if state.names.mended() != self.mended_texts {
+                self.mended_texts = state.names.mended();
+                let text = "a text is not UTF-8".to_owned();
+                self.object(at, Level::Error, Rule::Decoding, text);
+            }
+        }
+        match reader.record(step) {
+            Record::Event(event) => self.event(head, &event, state),
+            Record::Track(record) => {
+                let report = &mut self.report;
+                self.tracks
+                    .described(&record, reader.tracks(), reader.names(), &mut |finding| {
+                        report.add(&finding);
+                    });
+            }
+            Record::Packet(packet) => self.other(&packet),
+            Record::Loss(loss) => self.loss(&loss),
+            Record::Skipped(skipped) => {
+                let at = At {
+                    place,
+                    sequence_id: skipped.sequence_id,
+                };
+                self.skipped(at, skipped.reason);
+            }
+            Record::Damage(damage) => self.damage(&damage),
+        }
+    }
+
+    fn object(&mut self, at: At, level: Level, rule: Rule, text: String) {
+        let finding = Finding::at(at.place, at.sequence_id, level, rule, text);
+        self.report.add(&finding);
+    }
+
+    /// What a packet says of itself.
+    fn head(&mut self, at: At, head: &PacketHead) {
+        self.report.summary.packets += 1;
+        let has_content = head.payload_field == fields::TRACK_EVENT
+            || head.has_definitions()
+            || head.sequence_flags != 0;
+        if head.sequence_id == 0 {
+            if has_content {
+                let text = "the packet belongs to no sequence".to_owned();
+                self.object(at, Level::Error, Rule::Sequence, text);
+            }
+            return;
+        }
+        if let Some(seen) = self.sequences.get_mut(head.sequence_id) {
+            seen.is_skipping &= !head.clears_state();
+            return;
+        }
+        let is_whole = head.first_packet_on_sequence || head.sequence_id == SERVICE;
+        self.has_losses |= !is_whole;
+        let Some(seen) = self.sequences.begin(head.sequence_id) else {
+            return;
+        };
+        seen.has_losses = !is_whole;
+        if head.first_packet_on_sequence
+            && (head.trusted_uid.is_none() || head.trusted_pid.is_none())
+        {
+            let text = "the first packet of the sequence does not say whose process wrote it";
+            self.object(at, Level::Note, Rule::Sequence, text.to_owned());
+        }
+        if !is_whole {
+            let text = "the beginning of the sequence is not in the trace".to_owned();
+            self.object(at, Level::Note, Rule::Loss, text);
+        }
+    }
+
+    fn anomaly(&mut self, at: At, anomaly: &Anomaly) {
+        let (rule, text) = match anomaly {
+            Anomaly::MistypedField { field } => (
+                Rule::Decoding,
+                format!("field {field} of the packet has the wrong wire type"),
+            ),
+            Anomaly::Malformed { message, error } => {
+                (Rule::Decoding, format!("{message} is malformed: {error}"))
+            }
+            Anomaly::NotTheFirst {
+                packets,
+                clears_state,
+            } => {
+                let text = format!("flagged as the first of its sequence, after {packets} others");
+                let level = if *clears_state {
+                    Level::Note
+                } else {
+                    Level::Error
+                };
+                return self.object(at, level, Rule::FirstPacket, text);
+            }
+            Anomaly::DefinitionWithoutState => {
+                // Behind a loss there is no way to tell.
+                let level = self.level_behind_loss(at);
+                let text = "interned data before the sequence's state was cleared".to_owned();
+                return self.object(at, level, Rule::IncrementalState, text);
+            }
+            Anomaly::IidZero { table } => (
+                Rule::Interning,
+                format!("an entry of {} has no id", table.name()),
+            ),
+            Anomaly::IidRedefined { table, iid } => (
+                Rule::Interning,
+                format!("id {iid} of {} gets another meaning", table.name()),
+            ),
+            // Found again, with all others, in the message of the event.
+            Anomaly::IidUnknown { .. } => return,
+            Anomaly::UntiedClock { clock_id } => (
+                Rule::Clock,
+                format!("clock {clock_id} is tied to no clock that is known"),
+            ),
+            Anomaly::ClockBeforeClear { clock_id } => {
+                let text = format!("clock {clock_id} was defined before the state was cleared");
+                return self.object(at, Level::Note, Rule::Clock, text);
+            }
+            Anomaly::ExtraCountersWithoutTrack => (
+                Rule::Counter,
+                "more extra counter values than tracks for them".to_owned(),
+            ),
+            Anomaly::NoTrackUuid => (Rule::Track, "a track descriptor has no uuid".to_owned()),
+        };
+        self.object(at, Level::Error, rule, text);
+    }
+
+    fn event(&mut self, head: &PacketHead, event: &Event<'_>, state: &TraceState) {
+        self.report.summary.events += 1;
+        let at = At {
+            place: event.place,
+            sequence_id: event.sequence_id,
+        };
+        let references = References::of(event);
+        if let Some(fault) = references.fault {
+            self.fault(at, fault);
+        }
+        if head.sequence_flags == 0 {
+            self.dependence(at, head, &references, state);
+        }
+        if references.has_flows {
+            self.flows.add(event);
+        }
+        let has_losses = self.has_losses;
+        let report = &mut self.report;
+        let mut add = |finding: Finding| report.add(&finding);
+        self.tracks.event(event, &mut add);
+        self.nesting.event(
+            &event.head(),
+            event.tracks(),
+            event.names(),
+            has_losses,
+            &mut add,
+        );
+    }
+
+    fn fault(&mut self, at: At, fault: Fault) {
+        let (rule, text) = match fault {
+            Fault::Malformed(error) => (
+                Rule::Decoding,
+                format!("a message in the event is malformed: {error}"),
+            ),
+            Fault::WireType { message, field } => (
+                Rule::Decoding,
+                format!("field {field} of {message} has the wrong wire type"),
+            ),
+            Fault::NoText { message, field } => (
+                Rule::Decoding,
+                format!("field {field} of {message} is not UTF-8"),
+            ),
+            Fault::UnknownIid { table, iid } => (
+                Rule::Interning,
+                format!("id {iid} is not defined in {}", table.name()),
+            ),
+        };
+        self.object(at, Level::Error, rule, text);
+    }
+
+    /// A packet that depends on earlier ones has to say so: else a reader that misses some of them
+    /// reads it wrongly.
+    fn dependence(
+        &mut self,
+        at: At,
+        head: &PacketHead,
+        references: &References,
+        state: &TraceState,
+    ) {
+        let sequence = state.sequences.current();
+        let has_default_clock =
+            sequence.is_some_and(|sequence| sequence.default_clock_id.is_some());
+        let has_default_track =
+            sequence.is_some_and(|sequence| sequence.default_track_uuid.is_some());
+        let on = if references.has_iids {
+            "interned ids"
+        } else if head.timestamp_clock_id.is_none() && has_default_clock {
+            "a default clock"
+        } else if !references.has_track && has_default_track {
+            "a default track"
+        } else {
+            return;
+        };
+        let text = format!("the event depends on {on} without SEQ_NEEDS_INCREMENTAL_STATE");
+        self.object(at, Level::Error, Rule::IncrementalState, text);
+    }
+
+    fn other(&mut self, packet: &OtherPacket<'_>) {
+        let payload = packet.packet.payload();
+        if let Some(payload) = payload
+            && payload.field == fields::EXTENSION_DESCRIPTOR
+            && let Some(text) = schemas::fault(payload.bytes)
+        {
+            let at = At {
+                place: packet.place,
+                sequence_id: packet.packet.sequence_id,
+            };
+            self.object(at, Level::Error, Rule::Schema, text);
+        }
+    }
+
+    fn loss(&mut self, loss: &Loss) {
+        let at = At {
+            place: loss.place,
+            sequence_id: loss.sequence_id,
+        };
+        self.has_losses = true;
+        if let Some(seen) = self.sequences.begin(loss.sequence_id) {
+            seen.has_losses = true;
+        }
+        let unknown_bits = loss.unknown_bits();
+        if unknown_bits != 0 {
+            let text = format!("a loss has causes that are not known: bits {unknown_bits:#x}");
+            return self.object(at, Level::Error, Rule::Loss, text);
+        }
+        let mut causes: Vec<_> = loss.causes().filter(|cause| *cause != "PRESENT").collect();
+        if causes.is_empty() {
+            causes.push("unknown cause");
+        }
+        let text = format!("packets before this one are missing: {}", causes.join(", "));
+        self.object(at, Level::Note, Rule::Loss, text);
+    }
+
+    /// What a loss explains is to be known; without one it is wrong.
+    fn level_behind_loss(&self, at: At) -> Level {
+        if self.sequences.has_losses(at.sequence_id) {
+            Level::Note
+        } else {
+            Level::Error
+        }
+    }
+
+    fn skipped(&mut self, at: At, reason: SkipReason) {
+        self.report.summary.skipped += 1;
+        let (level, rule) = match reason {
+            SkipReason::NeedsState => return self.unreadable(at, reason),
+            SkipReason::UnknownClock { .. } | SkipReason::TimeOutOfRange { .. } => {
+                (Level::Error, Rule::Clock)
+            }
+            SkipReason::NoTime | SkipReason::NoType => (Level::Error, Rule::Event),
+            SkipReason::NoValue => (Level::Error, Rule::Counter),
+            SkipReason::UnknownType { .. } | SkipReason::LegacyPhase { .. } => {
+                (Level::Note, Rule::Event)
+            }
+            SkipReason::TooManyTracks => (Level::Note, Rule::Track),
+            SkipReason::Malformed { .. } => (Level::Error, Rule::Decoding),
+        };
+        self.object(at, level, rule, format!("the packet is skipped: {reason}"));
+    }
+
+    /// A packet whose definitions are missing. Behind a loss there may be many of them.
+    fn unreadable(&mut self, at: At, reason: SkipReason) {
+        let level = self.level_behind_loss(at);
+        let mut text = format!("the packet is skipped: {reason}");
+        if let Some(seen) = self.sequences.get_mut(at.sequence_id)
+            && level == Level::Note
+        {
+            if seen.is_skipping {
+                return;
+            }
+            seen.is_skipping = true;
+            text += "; so are those that follow, until its sequence starts anew";
+        } else if at.sequence_id == 0 {
+            // That it belongs to no sequence has been said.
+            return;
+        }
+        self.object(at, level, Rule::IncrementalState, text);
+    }
+
+    fn damage(&mut self, damage: &Damage) {
+        self.has_losses = true;
+        self.sequences.damage();
+        let finding = Finding {
+            rule: Rule::Framing,
+            level: Level::Error,
+            packet: Some(damage.after_packet.map_or(0, |packet| packet + 1)),
+            sequence_id: None,
+            offset: Some(damage.offset),
+            text: format!(
+                "{}; {} bytes are left out",
+                damage.kind, damage.length_bytes
+            ),
+        };
+        self.report.add(&finding);
+    }
+
+    fn finish<R>(mut self, reader: &TraceReader<R>) -> CheckSummary {
+        let tracks = reader.tracks();
+        let has_losses = self.has_losses;
+        let report = &mut self.report;
+        let mut add = |finding: Finding| report.add(&finding);
+        self.tracks.finish(tracks, reader.names(), &mut add);
+        self.nesting
+            .finish(tracks, reader.names(), has_losses, &mut add);
+        for (id, flow) in self.flows.singles() {
+            add(Finding::at(
+                flow.place,
+                flow.sequence_id,
+                // What it was to lead to may not have happened.
+                Level::Note,
+                Rule::Flow,
+                format!("flow {id} has this event only"),
+            ));
+        }
+        let of_trace = |rule, text| Finding {
+            rule,
+            level: Level::Note,
+            packet: None,
+            sequence_id: None,
+            offset: None,
+            text,
+        };
+        if self.flows.left_out > 0 {
+            let text = format!(
+                "{} events of further flows are not looked at",
+                self.flows.left_out
+            );
+            add(of_trace(Rule::Flow, text));
+        }
+        let lost_begins = self.nesting.lost_begins();
+        if lost_begins > 0 {
+            let text = format!("{lost_begins} ends without a begin, which may have been lost");
+            add(of_trace(Rule::Nesting, text));
+        }
+        let forgotten = reader.forgotten_sequences();
+        if forgotten > 0 {
+            let text = format!("definitions of {forgotten} sequences had to be forgotten");
+            add(of_trace(Rule::Sequence, text));
+        }
+        for end in reader.recording_ends() {
+            if end != RecordingEnd::Whole {
+                let level = match end.is_error() {
+                    true => Level::Error,
+                    false => Level::Note,
+                };
+                let finding = of_trace(Rule::Recording, end.to_string());
+                add(Finding { level, ..finding });
+            }
+        }
+        self.report.summary.sequences = self.sequences.count();
+        self.report.summary
+    }
+}

@@ -1,0 +1,205 @@
+//! Tracks: described, under others without circles, and used for what they are.
+
+use std::collections::HashMap;
+
+use super::finding::{Finding, Level, Rule};
+use crate::event::{Event, EventKind};
+use crate::names::NameTable;
+use crate::place::PacketPlace;
+use crate::record::TrackRecord;
+use crate::tracks::{TrackId, TrackKind, TrackTable};
+
+/// Where something was seen first.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    place: PacketPlace,
+    sequence_id: u32,
+}
+
+/// What has been seen of tracks that were not described by then.
+#[derive(Debug, Default)]
+pub(super) struct TrackUses {
+    undescribed: HashMap<TrackId, Uses>,
+    /// Tracks whose parent was not described by then.
+    orphans: HashMap<TrackId, Seen>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    for_slices: Option<Seen>,
+    for_values: Option<Seen>,
+}
+
+impl Seen {
+    fn finding(self, rule: Rule, text: String) -> Finding {
+        Finding::at(self.place, self.sequence_id, Level::Error, rule, text)
+    }
+}
+
+impl TrackUses {
+    pub(super) fn event(&mut self, event: &Event<'_>, report: &mut impl FnMut(Finding)) {
+        let seen = Seen {
+            place: event.place,
+            sequence_id: event.sequence_id,
+        };
+        let is_value = matches!(event.kind, EventKind::Counter(_));
+        self.used(
+            event.track,
+            is_value,
+            seen,
+            (event.tracks(), event.names()),
+            report,
+        );
+        for (track, _) in event.extra_counters() {
+            self.used(*track, true, seen, (event.tracks(), event.names()), report);
+        }
+    }
+
+    fn used(
+        &mut self,
+        track: TrackId,
+        is_value: bool,
+        seen: Seen,
+        (tracks, names): (&TrackTable, &NameTable),
+        report: &mut impl FnMut(Finding),
+    ) {
+        if tracks.track(track).is_described {
+            if let Some(text) = misuse(track, is_value, tracks, names) {
+                report(seen.finding(Rule::Counter, text));
+            }
+            return;
+        }
+        let uses = self.undescribed.entry(track).or_default();
+        let first = if is_value {
+            &mut uses.for_values
+        } else {
+            &mut uses.for_slices
+        };
+        first.get_or_insert(seen);
+    }
+
+    pub(super) fn described(
+        &mut self,
+        record: &TrackRecord,
+        tracks: &TrackTable,
+        names: &NameTable,
+        report: &mut impl FnMut(Finding),
+    ) {
+        let seen = Seen {
+            place: record.place,
+            sequence_id: record.sequence_id,
+        };
+        let track = tracks.track(record.track);
+        let is_above_itself = tracks
+            .ancestry(record.track)
+            .skip(1)
+            .any(|(id, _)| id == record.track);
+        if is_above_itself {
+            let text = format!("{} is above itself", tracks.label(record.track, names));
+            report(seen.finding(Rule::TrackTree, text));
+        } else if tracks.ancestry(record.track).count() == TrackTable::PARENTS_MAX {
+            let text = format!(
+                "{} is under {} tracks or more, of which only those are looked at",
+                tracks.label(record.track, names),
+                TrackTable::PARENTS_MAX - 1
+            );
+            report(Finding {
+                level: Level::Note,
+                ..seen.finding(Rule::TrackTree, text)
+            });
+        }
+        if let Some(parent) = track.parent
+            && !tracks.track(parent).is_described
+        {
+            self.orphans.insert(record.track, seen);
+        }
+    }
+
+    /// The trace has ended: what has not been described is not.
+    pub(super) fn finish(
+        &self,
+        tracks: &TrackTable,
+        names: &NameTable,
+        report: &mut impl FnMut(Finding),
+    ) {
+        // In the order of the file, and put into words one by one: there may be millions.
+        let mut faulty = Vec::new();
+        for (id, uses) in &self.undescribed {
+            for (is_value, seen) in [(false, uses.for_slices), (true, uses.for_values)] {
+                faulty.extend(seen.map(|seen| (seen.place.index, *id, Late::Use { is_value })));
+            }
+        }
+        let orphans = self.orphans.iter();
+        faulty.extend(orphans.map(|(id, seen)| (seen.place.index, *id, Late::Orphan)));
+        faulty.sort_unstable();
+        for (_, id, late) in faulty {
+            let (seen, fault) = match late {
+                Late::Use { is_value } => {
+                    let uses = self.undescribed.get(&id);
+                    let seen = uses.and_then(|uses| match is_value {
+                        false => uses.for_slices,
+                        true => uses.for_values,
+                    });
+                    (seen, fault_of_use(id, is_value, tracks, names))
+                }
+                Late::Orphan => (
+                    self.orphans.get(&id).copied(),
+                    fault_of_orphan(id, tracks, names),
+                ),
+            };
+            if let (Some(seen), Some((rule, text))) = (seen, fault) {
+                report(seen.finding(rule, text));
+            }
+        }
+    }
+}
+
+/// What can be judged at the end of the trace only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Late {
+    Use { is_value: bool },
+    Orphan,
+}
+
+/// What is wrong with a slice or a value on a track that was not described by then.
+fn fault_of_use(
+    id: TrackId,
+    is_value: bool,
+    tracks: &TrackTable,
+    names: &NameTable,
+) -> Option<(Rule, String)> {
+    let track = tracks.track(id);
+    // Events that name no track are on one that needs no descriptor.
+    if !track.is_described && track.uuid != 0 {
+        let text = format!("track {} has no descriptor", track.uuid);
+        return Some((Rule::Track, text));
+    }
+    misuse(id, is_value, tracks, names).map(|text| (Rule::Counter, text))
+}
+
+/// What is wrong with a track whose parent was not described by then.
+fn fault_of_orphan(id: TrackId, tracks: &TrackTable, names: &NameTable) -> Option<(Rule, String)> {
+    let parent = tracks.track(id).parent?;
+    (!tracks.track(parent).is_described).then(|| {
+        let text = format!(
+            "{} is under {}, which has no descriptor",
+            tracks.label(id, names),
+            tracks.label(parent, names)
+        );
+        (Rule::TrackTree, text)
+    })
+}
+
+/// What is wrong with a slice or a value on a track.
+fn misuse(id: TrackId, is_value: bool, tracks: &TrackTable, names: &NameTable) -> Option<String> {
+    let is_counter = matches!(tracks.track(id).kind, TrackKind::Counter(_));
+    let track = || tracks.label(id, names);
+    match (is_value, is_counter) {
+        (true, false) => Some(format!("a value on {}, which is no counter", track())),
+        (false, true) => Some(format!(
+            "a slice or an instant on {}, which is a counter",
+            track()
+        )),
+        _ => None,
+    }
+}

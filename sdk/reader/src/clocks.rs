@@ -1,0 +1,283 @@
+//! From timestamps of any clock to nanoseconds of the trace clock.
+
+use std::ops::RangeInclusive;
+
+use protozero::{DecodeError, Decoder, Value, types};
+
+use super::anomaly::Anomaly;
+use tracezero_core::protos::{ClockSnapshot, clock_snapshot};
+
+/// The trace clock, unless a snapshot says otherwise; also that of packets that name none.
+pub const BOOTTIME_CLOCK_ID: u32 = 6;
+/// Clocks that mean something on one sequence only.
+const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
+/// Readings kept of a clock: of a trace of a day, with one every ten seconds, all.
+const READINGS_MAX: usize = 16 * 1024;
+/// Clocks with one meaning in the whole trace; further ones are not known.
+const GLOBAL_CLOCKS_MAX: usize = 256;
+/// The longest unit of a clock, 36 years: what any timestamp comes to is a number of 124 bits then.
+const UNIT_MAX_NS: u64 = 1 << 60;
+
+/// Clocks with one meaning in the whole trace.
+#[derive(Clone, Debug)]
+pub(super) struct GlobalClocks {
+    trace_clock_id: u32,
+    has_primary_clock: bool,
+    clocks: Vec<(u32, GlobalClock)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct GlobalClock {
+    unit_ns: u64,
+    /// Its time and the trace clock's, at moments when they drifted apart. In file order.
+    readings: Vec<(i128, i128)>,
+}
+
+/// A clock as a snapshot shows it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    clock_id: u32,
+    timestamp: u64,
+    is_incremental: bool,
+    unit_ns: u64,
+}
+
+impl Default for GlobalClocks {
+    fn default() -> Self {
+        Self {
+            trace_clock_id: BOOTTIME_CLOCK_ID,
+            has_primary_clock: false,
+            clocks: Vec::new(),
+        }
+    }
+}
+
+impl GlobalClocks {
+    pub(super) const fn trace_clock_id(&self) -> u32 {
+        self.trace_clock_id
+    }
+
+    /// The time on the trace clock: by the last reading that is not later, else by the first.
+    pub(super) fn to_trace_ns(&self, clock_id: u32, timestamp: u64) -> Result<u64, ClockError> {
+        if clock_id == self.trace_clock_id {
+            return Ok(timestamp);
+        }
+        let clock = self.clocks.iter().find(|(id, _)| *id == clock_id);
+        let (_, clock) = clock.ok_or(ClockError::Unknown { clock_id })?;
+        let time_ns = i128::from(timestamp) * i128::from(clock.unit_ns);
+        let later = clock
+            .readings
+            .iter()
+            .rev()
+            .find(|(reading, _)| *reading <= time_ns);
+        let (reading, trace_ns) = later
+            .or(clock.readings.first())
+            .ok_or(ClockError::Unknown { clock_id })?;
+        u64::try_from(time_ns - reading + trace_ns).map_err(|_| ClockError::OutOfRange { clock_id })
+    }
+
+    /// Takes over a snapshot of a packet of a sequence with `own` clocks.
+    pub(super) fn add(
+        &mut self,
+        snapshot: &[u8],
+        own: Option<&mut SequenceClocks>,
+        anomalies: &mut Vec<Anomaly>,
+    ) {
+        if let Err(error) = self.try_add(snapshot, own, anomalies) {
+            anomalies.push(Anomaly::Malformed {
+                message: "clock_snapshot",
+                error,
+            });
+        }
+    }
+
+    fn try_add(
+        &mut self,
+        snapshot: &[u8],
+        own: Option<&mut SequenceClocks>,
+        anomalies: &mut Vec<Anomaly>,
+    ) -> Result<(), DecodeError> {
+        let decoder = Decoder::new(snapshot);
+        let primary = ClockSnapshot::PRIMARY_TRACE_CLOCK_FIELD_NUMBER;
+        if let Some(clock_id) = decoder.last::<types::Uint32>(primary)?
+            && !std::mem::replace(&mut self.has_primary_clock, true)
+        {
+            self.trace_clock_id = clock_id;
+        }
+        let readings = || {
+            decoder
+                .repeated::<types::Bytes>(ClockSnapshot::CLOCKS_FIELD_NUMBER)
+                .map(|clock| Reading::decode(clock?))
+        };
+        let mut trace_ns = None;
+        for reading in readings() {
+            let reading = reading?;
+            if !SEQUENCE_CLOCKS.contains(&reading.clock_id) {
+                let known_ns = self.to_trace_ns(reading.clock_id, reading.timestamp).ok();
+                // The trace clock itself is best.
+                if trace_ns.is_none() || reading.clock_id == self.trace_clock_id {
+                    trace_ns = known_ns.or(trace_ns);
+                }
+            }
+        }
+        let mut own = own;
+        for reading in readings() {
+            let reading = reading?;
+            let is_own = SEQUENCE_CLOCKS.contains(&reading.clock_id);
+            match (trace_ns, &mut own) {
+                (None, Some(_)) if is_own => anomalies.push(Anomaly::UntiedClock {
+                    clock_id: reading.clock_id,
+                }),
+                (Some(trace_ns), Some(own)) if is_own => own.define(reading, trace_ns),
+                (Some(trace_ns), _) if !is_own && reading.clock_id != self.trace_clock_id => {
+                    self.define(reading, trace_ns);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, reading: Reading, trace_ns: u64) {
+        let position = self
+            .clocks
+            .iter()
+            .position(|(id, _)| *id == reading.clock_id);
+        if position.is_none() && self.clocks.len() == GLOBAL_CLOCKS_MAX {
+            return;
+        }
+        let position = position.unwrap_or_else(|| {
+            self.clocks.push((reading.clock_id, GlobalClock::default()));
+            self.clocks.len() - 1
+        });
+        let clock = &mut self.clocks[position].1;
+        clock.unit_ns = reading.unit_ns;
+        let time_ns = i128::from(reading.timestamp) * i128::from(reading.unit_ns);
+        let trace_ns = i128::from(trace_ns);
+        let last = clock.readings.last();
+        if last
+            .is_some_and(|(last_ns, last_trace_ns)| trace_ns - time_ns == last_trace_ns - last_ns)
+        {
+            return;
+        }
+        if clock.readings.len() == READINGS_MAX {
+            clock.readings.drain(..READINGS_MAX / 2);
+        }
+        clock.readings.push((time_ns, trace_ns));
+    }
+}
+
+impl Reading {
+    fn decode(clock: &[u8]) -> Result<Self, DecodeError> {
+        use clock_snapshot::Clock as C;
+
+        let mut reading = Self {
+            unit_ns: 1,
+            ..Self::default()
+        };
+        for field in Decoder::new(clock).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (C::CLOCK_ID_FIELD_NUMBER, Value::Varint(id)) => reading.clock_id = id as u32,
+                (C::TIMESTAMP_FIELD_NUMBER, Value::Varint(time)) => reading.timestamp = time,
+                (C::IS_INCREMENTAL_FIELD_NUMBER, Value::Varint(raw)) => {
+                    reading.is_incremental = raw != 0;
+                }
+                (C::UNIT_MULTIPLIER_NS_FIELD_NUMBER, Value::Varint(unit)) => {
+                    reading.unit_ns = unit.clamp(1, UNIT_MAX_NS);
+                }
+                _ => {}
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// The clocks that a sequence has for itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SequenceClocks {
+    clocks: Vec<SequenceClock>,
+}
+
+/// A clock that counts units from an anchor.
+#[derive(Clone, Copy, Debug)]
+struct SequenceClock {
+    id: u32,
+    is_incremental: bool,
+    /// Whether it was defined since the state of the sequence was cleared.
+    is_current: bool,
+    unit_ns: u64,
+    /// The reading that it was defined by; of an incremental clock, its last timestamp.
+    units: u64,
+    /// The trace clock at `units`.
+    trace_ns: u64,
+}
+
+/// Why a timestamp cannot be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClockError {
+    Unknown { clock_id: u32 },
+    OutOfRange { clock_id: u32 },
+}
+
+impl SequenceClocks {
+    fn define(&mut self, reading: Reading, trace_ns: u64) {
+        self.clocks.retain(|clock| clock.id != reading.clock_id);
+        self.clocks.push(SequenceClock {
+            id: reading.clock_id,
+            is_incremental: reading.is_incremental,
+            is_current: true,
+            unit_ns: reading.unit_ns,
+            units: reading.timestamp,
+            trace_ns,
+        });
+    }
+
+    /// The state of the sequence is cleared.
+    pub(super) fn clear(&mut self) {
+        for clock in &mut self.clocks {
+            clock.is_current = false;
+        }
+    }
+
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.clocks.capacity() * size_of::<SequenceClock>()
+    }
+
+    /// Resolves a timestamp, by which an incremental clock moves on.
+    #[inline]
+    pub(super) fn resolve(
+        &mut self,
+        clock_id: u32,
+        timestamp: u64,
+        global: &GlobalClocks,
+        anomalies: &mut Vec<Anomaly>,
+    ) -> Result<u64, ClockError> {
+        if !SEQUENCE_CLOCKS.contains(&clock_id) {
+            return global.to_trace_ns(clock_id, timestamp);
+        }
+        let clock = self.clocks.iter_mut().find(|clock| clock.id == clock_id);
+        let clock = clock.ok_or(ClockError::Unknown { clock_id })?;
+        if !clock.is_current {
+            anomalies.push(Anomaly::ClockBeforeClear { clock_id });
+        }
+        clock
+            .trace_ns(timestamp)
+            .ok_or(ClockError::OutOfRange { clock_id })
+    }
+}
+
+impl SequenceClock {
+    #[inline]
+    fn trace_ns(&mut self, timestamp: u64) -> Option<u64> {
+        if self.is_incremental {
+            let passed_ns = timestamp.checked_mul(self.unit_ns)?;
+            let trace_ns = self.trace_ns.checked_add(passed_ns)?;
+            self.trace_ns = trace_ns;
+            return Some(trace_ns);
+        }
+        let units = i128::from(timestamp) - i128::from(self.units);
+        let trace_ns = i128::from(self.trace_ns) + units * i128::from(self.unit_ns);
+        u64::try_from(trace_ns).ok()
+    }
+}

@@ -1,0 +1,293 @@
+//! A track event, with everything in it that earlier packets are needed for looked up.
+
+use std::ops::Deref;
+
+use protozero::{Decoder, Field, Value};
+
+use super::args::Args;
+use super::interning::{Interned, Table};
+use super::names::{NameId, NameTable};
+use super::place::PacketPlace;
+use super::tracks::{TrackId, TrackTable};
+use crate::CounterValue;
+use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
+
+/// What can be said about an event in a few words, to be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EventHead {
+    /// The packet that it came in.
+    pub place: PacketPlace,
+    /// On the trace clock.
+    pub timestamp_ns: u64,
+    /// What kind of event it is.
+    pub kind: EventKind,
+    /// The sequence of its packet.
+    pub sequence_id: u32,
+    /// The track that it is on.
+    pub track: TrackId,
+    /// Its name; ends usually have none.
+    pub name: NameId,
+    /// The first of its categories.
+    pub category: NameId,
+}
+
+/// The kind of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A slice begins.
+    SliceBegin,
+    /// The last slice begun on the track ends.
+    SliceEnd,
+    /// A whole slice. Older producers write these.
+    Slice {
+        /// From its timestamp on.
+        duration_ns: u64,
+    },
+    /// A point in time.
+    #[default]
+    Instant,
+    /// A counter has a value, with differences added up and the unit's multiplier applied.
+    Counter(CounterValue),
+}
+
+impl EventKind {
+    /// Whether the event is a slice, or begins or ends one.
+    #[must_use]
+    pub const fn is_slice(self) -> bool {
+        matches!(self, Self::SliceBegin | Self::SliceEnd | Self::Slice { .. })
+    }
+}
+
+/// A track event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    pub(super) head: EventHead,
+    pub(super) extra_counters: &'a [(TrackId, CounterValue)],
+    /// The encoded `TrackEvent`.
+    pub(super) bytes: &'a [u8],
+    pub(super) names: &'a NameTable,
+    pub(super) tracks: &'a TrackTable,
+    pub(super) interned: Interned<'a>,
+}
+
+/// A place in the source code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// The file, or nothing.
+    pub file: &'a str,
+    /// The function, or nothing.
+    pub function: &'a str,
+    /// From 1 on; 0 if it is not known.
+    pub line: u32,
+}
+
+/// A line of a log that an event carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLine<'a> {
+    /// What it says.
+    pub body: &'a str,
+    /// How important it is.
+    pub priority: log_message::Priority,
+    /// Where it was written.
+    pub location: Option<Location<'a>>,
+}
+
+/// What joins events that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Correlation<'a> {
+    /// A number.
+    Id(u64),
+    /// A text.
+    Text(&'a str),
+}
+
+impl Deref for Event<'_> {
+    type Target = EventHead;
+
+    #[inline]
+    fn deref(&self) -> &EventHead {
+        &self.head
+    }
+}
+
+impl<'a> Event<'a> {
+    /// All that has a fixed size.
+    #[must_use]
+    #[inline]
+    pub const fn head(&self) -> EventHead {
+        self.head
+    }
+
+    /// The encoded `TrackEvent`.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its name, empty if it has none.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.text(self.head.name, TrackEvent::NAME_FIELD_NUMBER)
+    }
+
+    /// The names of the trace so far.
+    #[must_use]
+    pub const fn names(&self) -> &'a NameTable {
+        self.names
+    }
+
+    /// The tracks of the trace so far.
+    #[must_use]
+    pub const fn tracks(&self) -> &'a TrackTable {
+        self.tracks
+    }
+
+    /// Its categories.
+    pub fn categories(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let (names, interned) = (self.names, self.interned);
+        let iids = Decoder::new(self.bytes)
+            .repeated::<protozero::types::Uint64>(TrackEvent::CATEGORY_IIDS_FIELD_NUMBER)
+            .map_while(Result::ok)
+            .map(move |iid| names.text(interned.name(Table::Categories, iid)));
+        let texts = Decoder::new(self.bytes)
+            .repeated::<protozero::types::Str>(TrackEvent::CATEGORIES_FIELD_NUMBER)
+            .map_while(Result::ok);
+        iids.chain(texts)
+    }
+
+    /// Its arguments.
+    #[must_use]
+    pub const fn args(&self) -> Args<'a> {
+        Args::of_event(self.bytes, self.names, self.interned)
+    }
+
+    /// Counters that were read along with it, with their tracks.
+    #[must_use]
+    pub const fn extra_counters(&self) -> &'a [(TrackId, CounterValue)] {
+        self.extra_counters
+    }
+
+    /// Flows that go through it, or begin in it.
+    pub fn flows(&self) -> impl Iterator<Item = u64> + use<'a> {
+        self.flow_ids(
+            TrackEvent::FLOW_IDS_FIELD_NUMBER,
+            super::track_event::FLOW_IDS_OLD,
+        )
+    }
+
+    /// Flows that end in it.
+    pub fn terminating_flows(&self) -> impl Iterator<Item = u64> + use<'a> {
+        self.flow_ids(
+            TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER,
+            super::track_event::TERMINATING_FLOW_IDS_OLD,
+        )
+    }
+
+    /// Whether there are any of both.
+    pub(super) fn has_flows(&self) -> bool {
+        let mut fields = Decoder::new(self.bytes).fields().map_while(Result::ok);
+        fields.any(|field| {
+            matches!(
+                field.number,
+                TrackEvent::FLOW_IDS_FIELD_NUMBER
+                    | TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER
+                    | super::track_event::FLOW_IDS_OLD
+                    | super::track_event::TERMINATING_FLOW_IDS_OLD
+            )
+        })
+    }
+
+    /// Where in the source it was written.
+    #[must_use]
+    pub fn location(&self) -> Option<Location<'a>> {
+        match (
+            self.last(TrackEvent::SOURCE_LOCATION_FIELD_NUMBER),
+            self.last(TrackEvent::SOURCE_LOCATION_IID_FIELD_NUMBER),
+        ) {
+            (Some(Value::Bytes(location)), _) => {
+                let location = SourceLocationDecoder::new(location);
+                Some(Location {
+                    file: location.file_name().ok().flatten().unwrap_or_default(),
+                    function: location.function_name().ok().flatten().unwrap_or_default(),
+                    line: location.line_number().ok().flatten().unwrap_or_default(),
+                })
+            }
+            (_, Some(Value::Varint(iid))) => self.interned.location(iid, self.names),
+            _ => None,
+        }
+    }
+
+    /// The line of a log that it carries.
+    #[must_use]
+    pub fn log_line(&self) -> Option<LogLine<'a>> {
+        let Some(Value::Bytes(message)) = self.last(TrackEvent::LOG_MESSAGE_FIELD_NUMBER) else {
+            return None;
+        };
+        let message = LogMessageDecoder::new(message);
+        let body_iid = message.body_iid().ok().flatten()?;
+        let location_iid = message.source_location_iid().ok().flatten();
+        Some(LogLine {
+            body: self
+                .names
+                .text(self.interned.name(Table::LogBodies, body_iid)),
+            priority: message.prio().ok().flatten().unwrap_or_default(),
+            location: location_iid.and_then(|iid| self.interned.location(iid, self.names)),
+        })
+    }
+
+    /// What joins it with other events.
+    #[must_use]
+    pub fn correlation(&self) -> Option<Correlation<'a>> {
+        for field in Decoder::new(self.bytes).fields() {
+            let field = field.ok()?;
+            match (field.number, field.value) {
+                (TrackEvent::CORRELATION_ID_FIELD_NUMBER, Value::Varint(id)) => {
+                    return Some(Correlation::Id(id));
+                }
+                (TrackEvent::CORRELATION_ID_STR_FIELD_NUMBER, Value::Bytes(text)) => {
+                    return str::from_utf8(text).ok().map(Correlation::Text);
+                }
+                (TrackEvent::CORRELATION_ID_STR_IID_FIELD_NUMBER, Value::Varint(iid)) => {
+                    let name = self.interned.name(Table::Correlations, iid);
+                    return Some(Correlation::Text(self.names.text(name)));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Typed arguments of a producer's own schema: fields 1000 and above.
+    pub fn extension_fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        Decoder::new(self.bytes)
+            .fields()
+            .map_while(Result::ok)
+            .filter(|field| field.number >= 1000)
+    }
+
+    fn flow_ids(&self, field: u32, old_field: u32) -> impl Iterator<Item = u64> + use<'a> {
+        let new = Decoder::new(self.bytes).repeated::<protozero::types::Fixed64>(field);
+        let old = Decoder::new(self.bytes).repeated::<protozero::types::Uint64>(old_field);
+        new.chain(old).map_while(Result::ok)
+    }
+
+    fn last(&self, number: u32) -> Option<Value<'a>> {
+        let fields = Decoder::new(self.bytes).fields().map_while(Result::ok);
+        fields
+            .filter(|field| field.number == number)
+            .last()
+            .map(|field| field.value)
+    }
+
+    /// The text of `name`; that in the event, if the table had no room for it.
+    fn text(&self, name: NameId, field: u32) -> &'a str {
+        if name == NameId::MANY
+            && let Some(Value::Bytes(text)) = self.last(field)
+            && let Ok(text) = str::from_utf8(text)
+        {
+            return text;
+        }
+        self.names.text(name)
+    }
+}

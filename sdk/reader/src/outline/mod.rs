@@ -1,0 +1,320 @@
+//! What happened in a trace, as a text that is the same for every run that does the same.
+//!
+//! No times, no ids of processes and threads, no addresses; and no order but that within a track, since
+//! that of threads is chance. Siblings that are alike, with all that is inside of them, are one line with
+//! a count. So memory goes by how much different there is in a trace, up to a limit, and not by its
+//! length.
+
+mod forest; // all tracks, with futures put together
+mod tree; // one track
+mod budget; // how much of it there may be
+mod counter; // one counter
+mod blocks; // all of them as a text
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::io::Read;
+
+use self::blocks::Contents;
+use self::counter::Values;
+use self::forest::{Begin, Forest};
+use self::tree::{Kind, Text};
+use super::args::Args;
+use super::damage::Damage;
+use super::error::ReadError;
+use super::event::{Event, EventKind};
+use super::in_order::InOrder;
+use super::names::NameTable;
+use super::record::Record;
+use super::recordings::RECORDING_BOUNDARY;
+use super::trace_reader::TraceReader;
+use super::tracks::{TrackId, TrackTable};
+use super::value::Value;
+use crate::CounterValue;
+
+/// Events that are held back so that those of other sequences can come before them.
+const HELD_BACK_MAX: usize = 1 << 16;
+/// Text of all of them.
+const HELD_BACK_MAX_BYTES: usize = 64 << 20;
+
+/// Longer names and arguments of an event are cut.
+const TEXT_MAX_BYTES: usize = 4096;
+
+/// Flows of an event that are looked at.
+const FLOWS_MAX: usize = 16;
+
+/// Fields of such packets that are told apart.
+const PACKET_FIELDS_MAX: usize = 1000;
+
+/// Packets with other data are counted from this field of `TracePacket` on: those before are the
+/// service's own, and what tracing in other places than applications writes.
+const FIRST_COUNTED_FIELD: u32 = 900;
+
+/// A trace as a text without what differs between two runs. Printed, each line ends with a line feed.
+///
+/// ```text
+/// thread "main"
+///   read key="k"
+///     disk_read bytes=4096 x2
+///     * cached
+/// thread "worker" x3
+///   job
+/// counter "queue": 1 2 1 0
+/// ```
+///
+/// Spans are indented by what they are in; `*` stands before an instant. Threads and tracks that are
+/// alike are one, too. A process is named only if there are several.
+///
+/// ```text
+/// track "serve"
+///   serve
+///     * request number=1
+///     handle number=1 x2
+///       * cached
+/// ```
+///
+/// The span of a future stands, with what happened in its polls and without them, in what it is inside of:
+/// the future that awaited or spawned it, or what it was polled in first. It has a track of its own if
+/// there is no such thing, or it outlives that. Those that were polled by another future are in the order in
+/// which they ended. Others are tasks, which run beside each other: they come last in the one that
+/// spawned them, sorted, so that it does not matter which was faster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    text: String,
+}
+
+impl Outline {
+    /// Outlines all that `reader` has not read yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceReader::next`].
+    pub fn read<R: Read>(reader: &mut TraceReader<R>) -> Result<Self, ReadError> {
+        Self::read_all(reader, None, |_| {})
+    }
+
+    /// The same of a trace that may be damaged: `report` is called for each damage.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceReader::next`].
+    pub fn read_reporting<R: Read>(
+        reader: &mut TraceReader<R>,
+        report: impl FnMut(&Damage),
+    ) -> Result<Self, ReadError> {
+        Self::read_all(reader, None, report)
+    }
+
+    /// The same, with the thread of this id called "this thread", whatever its name.
+    #[doc(hidden)]
+    pub fn with_thread<R: Read>(
+        reader: &mut TraceReader<R>,
+        this_thread: Option<i32>,
+    ) -> Result<Self, ReadError> {
+        Self::read_all(reader, this_thread, |_| {})
+    }
+
+    fn read_all<R: Read>(
+        reader: &mut TraceReader<R>,
+        this_thread: Option<i32>,
+        mut report: impl FnMut(&Damage),
+    ) -> Result<Self, ReadError> {
+        let mut builder = Builder {
+            this_thread,
+            ..Builder::default()
+        };
+        while let Some(record) = reader.next()? {
+            match record {
+                Record::Event(event) => builder.event(&event),
+                Record::Packet(other) => {
+                    let field = other.packet.payload().map_or(0, |payload| payload.field);
+                    if field >= FIRST_COUNTED_FIELD && field != RECORDING_BOUNDARY {
+                        builder.packet(field);
+                    }
+                }
+                Record::Damage(damage) => report(&damage),
+                _ => {}
+            }
+        }
+        Ok(builder.finish(reader.tracks(), reader.names()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Outline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+struct Builder {
+    in_order: InOrder<(TrackId, Change)>,
+    /// Text of what is held back.
+    held_back_bytes: usize,
+    forest: Forest,
+    /// Of counters, by track id.
+    values: Vec<Values>,
+    /// Packets with other data, by field.
+    packets: BTreeMap<u32, u64>,
+    /// Those with a field for which there was no room.
+    more_packets: u64,
+    this_thread: Option<i32>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            in_order: InOrder::new(HELD_BACK_MAX),
+            held_back_bytes: 0,
+            forest: Forest::default(),
+            values: Vec::new(),
+            packets: BTreeMap::new(),
+            more_packets: 0,
+            this_thread: None,
+        }
+    }
+}
+
+/// What an event does to its track.
+#[derive(Debug)]
+enum Change {
+    Begin(Begin),
+    End { args: String },
+    Whole(Begin),
+    Instant(Text),
+    Count(CounterValue),
+}
+
+impl Change {
+    const fn text_bytes(&self) -> usize {
+        match self {
+            Self::Begin(Begin { text, .. })
+            | Self::Whole(Begin { text, .. })
+            | Self::Instant(text) => text.name.len() + text.args.len(),
+            Self::End { args } => args.len(),
+            Self::Count(_) => 0,
+        }
+    }
+}
+
+impl Builder {
+    fn event(&mut self, event: &Event<'_>) {
+        let text = || Text {
+            name: cut(event.name().to_owned()),
+            args: cut(args_text(event.args())),
+        };
+        let begin = || Begin {
+            timestamp_ns: event.timestamp_ns,
+            text: text(),
+            flows: flows(event),
+        };
+        let change = match event.kind {
+            EventKind::SliceBegin => Change::Begin(begin()),
+            EventKind::SliceEnd => Change::End { args: text().args },
+            EventKind::Slice { .. } => Change::Whole(begin()),
+            EventKind::Instant => Change::Instant(text()),
+            EventKind::Counter(value) => Change::Count(value),
+        };
+        self.held_back_bytes += change.text_bytes();
+        let due = self
+            .in_order
+            .push(event.timestamp_ns, (event.track, change));
+        if let Some((track, change)) = due {
+            self.apply(event.tracks(), track, change);
+        }
+        while self.held_back_bytes > HELD_BACK_MAX_BYTES
+            && let Some((track, change)) = self.in_order.pop()
+        {
+            self.apply(event.tracks(), track, change);
+        }
+    }
+
+    /// A packet with other data.
+    fn packet(&mut self, field: u32) {
+        if self.packets.len() < PACKET_FIELDS_MAX || self.packets.contains_key(&field) {
+            *self.packets.entry(field).or_default() += 1;
+        } else {
+            self.more_packets += 1;
+        }
+    }
+
+    fn apply(&mut self, tracks: &TrackTable, track: TrackId, change: Change) {
+        self.held_back_bytes -= change.text_bytes();
+        match change {
+            Change::Begin(begin) => self.forest.begin(tracks, track, begin),
+            Change::End { args } => self.forest.end(tracks, track, &args),
+            Change::Whole(begin) => {
+                self.forest.begin(tracks, track, begin);
+                self.forest.end(tracks, track, "");
+            }
+            Change::Instant(text) => self.forest.add_leaf(track, Kind::Instant, text),
+            Change::Count(value) => self.values_of(track).add(value),
+        }
+    }
+
+    fn values_of(&mut self, track: TrackId) -> &mut Values {
+        let index = track.index();
+        if self.values.len() <= index {
+            self.values.resize_with(index + 1, Values::default);
+        }
+        &mut self.values[index]
+    }
+
+    fn finish(mut self, tracks: &TrackTable, names: &NameTable) -> Outline {
+        while let Some((track, change)) = self.in_order.pop() {
+            self.apply(tracks, track, change);
+        }
+        self.forest.finish(tracks);
+        let contents = Contents {
+            forest: &self.forest,
+            values: &self.values,
+            this_thread: self.this_thread,
+        };
+        let text = blocks::text_of(contents, tracks, names);
+        let mut outline = Outline { text };
+        for (field, count) in self.packets {
+            // Writing to a string does not fail.
+            let _ = writeln!(outline.text, "packets with field {field}: {count}");
+        }
+        if self.more_packets > 0 {
+            let count = self.more_packets;
+            let _ = writeln!(outline.text, "packets with more fields: {count}");
+        }
+        outline
+    }
+}
+
+/// The first flows that an event has.
+fn flows(event: &Event<'_>) -> Box<[u64]> {
+    // Most have none, and are looked through once.
+    if !event.has_flows() {
+        return Box::default();
+    }
+    let flows = event.flows().chain(event.terminating_flows());
+    flows.take(FLOWS_MAX).collect()
+}
+
+/// The arguments as a text, with a space before each.
+fn args_text(args: Args<'_>) -> String {
+    let mut text = String::new();
+    for arg in args {
+        // Writing to a string does not fail.
+        let _ = write!(text, " {}={:#}", arg.name, Value::from(arg.value));
+    }
+    text
+}
+
+/// As much of a text as is shown.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_MAX_BYTES {
+        text.truncate(text.floor_char_boundary(TEXT_MAX_BYTES));
+        text.push_str("..");
+        text.shrink_to_fit();
+    }
+    text
+}

@@ -1,0 +1,256 @@
+//! What a packet says beside its payload, decoded once.
+
+use std::ops::Deref;
+
+use protozero::{DecodeError, Decoder, Value};
+
+use super::cursor::Cursor;
+use super::fields;
+use super::plausible::{has_its_wire_type, is_packet_in_packet};
+use tracezero_core::protos::trace_packet::SequenceFlags;
+
+const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
+const NEEDS_STATE: u32 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32;
+
+/// A `TracePacket`.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    head: PacketHead,
+    bytes: &'a [u8],
+}
+
+/// What a packet says beside its payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketHead {
+    /// In units of its clock.
+    pub timestamp: Option<u64>,
+    /// The clock of `timestamp`, if the packet names one.
+    pub timestamp_clock_id: Option<u32>,
+    /// The sequence that it belongs to; 0 if it does not say.
+    pub sequence_id: u32,
+    /// The user whose process wrote it.
+    pub trusted_uid: Option<i32>,
+    /// The process that wrote it.
+    pub trusted_pid: Option<i32>,
+    /// The machine that it comes from, if it is another one than the service's.
+    pub machine_id: Option<u32>,
+    /// Bits of `SequenceFlags`. The deprecated `incremental_state_cleared` counts as one.
+    pub sequence_flags: u32,
+    /// Why packets before it are missing; 0 if none are.
+    pub previous_packet_dropped: u32,
+    /// Whether it says that it is the first of its sequence.
+    pub first_packet_on_sequence: bool,
+    /// A field that has another wire type than in the schema, and was passed over.
+    pub mistyped_field: Option<u32>,
+    /// The field that holds its data, 0 if there is none.
+    pub payload_field: u32,
+    pub(super) payload: Span,
+    pub(super) defaults: Span,
+    pub(super) interned_data: Span,
+}
+
+/// Where the bytes of a field are in a packet. Packets are shorter than 4 GiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// The data of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Payload<'a> {
+    /// The field's number in `TracePacket`.
+    pub field: u32,
+    /// The bytes of the message; empty if the field is a number.
+    pub bytes: &'a [u8],
+}
+
+impl Deref for Packet<'_> {
+    type Target = PacketHead;
+
+    fn deref(&self) -> &PacketHead {
+        &self.head
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Decodes an encoded `TracePacket`.
+    ///
+    /// # Errors
+    ///
+    /// If its fields cannot be told apart.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut head = PacketHead::default();
+        head.decode(bytes)?;
+        Ok(Self { head, bytes })
+    }
+
+    pub(super) const fn new(head: PacketHead, bytes: &'a [u8]) -> Self {
+        Self { head, bytes }
+    }
+
+    /// The encoded packet.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its data, if it has any.
+    #[must_use]
+    pub fn payload(&self) -> Option<Payload<'a>> {
+        let field = self.head.payload_field;
+        (field != 0).then(|| Payload {
+            field,
+            bytes: self.head.payload.of(self.bytes),
+        })
+    }
+
+    /// An encoded `TracePacketDefaults`; empty if there is none.
+    #[must_use]
+    pub fn defaults(&self) -> &'a [u8] {
+        self.head.defaults.of(self.bytes)
+    }
+
+    /// An encoded `InternedData`; empty if there is none.
+    #[must_use]
+    pub fn interned_data(&self) -> &'a [u8] {
+        self.head.interned_data.of(self.bytes)
+    }
+}
+
+impl PacketHead {
+    /// Decodes an encoded packet.
+    #[inline]
+    pub(super) fn decode(&mut self, packet: &[u8]) -> Result<(), DecodeError> {
+        *self = Self::default();
+        if self.decode_usual(packet).is_some() {
+            return Ok(());
+        }
+        *self = Self::decode_any(packet)?;
+        Ok(())
+    }
+
+    /// Decodes a packet that has the fields of most packets only, which have tags of one byte; `None`
+    /// for others.
+    #[inline]
+    fn decode_usual(&mut self, packet: &[u8]) -> Option<()> {
+        const VARINT: u32 = 0;
+        const BYTES: u32 = 2;
+        const TIMESTAMP: u8 = (fields::TIMESTAMP << 3 | VARINT) as u8;
+        const SEQUENCE_FLAGS: u8 = (fields::SEQUENCE_FLAGS << 3 | VARINT) as u8;
+        const SEQUENCE_ID: u8 = (fields::SEQUENCE_ID << 3 | VARINT) as u8;
+        const TRACK_EVENT: u8 = (fields::TRACK_EVENT << 3 | BYTES) as u8;
+
+        let mut cursor = Cursor::new(packet);
+        while let Some(tag) = cursor.byte() {
+            match tag {
+                TIMESTAMP => self.timestamp = Some(cursor.varint()?),
+                SEQUENCE_FLAGS => self.sequence_flags = cursor.varint()? as u32,
+                SEQUENCE_ID => self.sequence_id = cursor.varint()? as u32,
+                TRACK_EVENT => {
+                    let event = cursor.bytes()?;
+                    self.payload_field = fields::TRACK_EVENT;
+                    self.payload = Span::new(packet, event);
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut head = Self::default();
+        for field in Decoder::new(bytes).fields() {
+            let field = field?;
+            match (field.number, field.value) {
+                (fields::TIMESTAMP, Value::Varint(value)) => head.timestamp = Some(value),
+                (fields::SEQUENCE_FLAGS, Value::Varint(value)) => {
+                    head.sequence_flags |= value as u32;
+                }
+                (fields::TRACK_EVENT, Value::Bytes(value)) => {
+                    head.payload_field = fields::TRACK_EVENT;
+                    head.payload = Span::new(bytes, value);
+                }
+                (fields::SEQUENCE_ID, Value::Varint(value)) => head.sequence_id = value as u32,
+                (fields::TRUSTED_UID, Value::Varint(value)) => {
+                    head.trusted_uid = Some(value as i32);
+                }
+                (fields::TRUSTED_PID, Value::Varint(value)) => {
+                    head.trusted_pid = Some(value as i32);
+                }
+                (fields::INTERNED_DATA, Value::Bytes(value)) => {
+                    head.interned_data = Span::new(bytes, value);
+                }
+                (fields::TIMESTAMP_CLOCK_ID, Value::Varint(value)) => {
+                    head.timestamp_clock_id = Some(value as u32);
+                }
+                (fields::PREVIOUS_PACKET_DROPPED, Value::Varint(value)) => {
+                    head.previous_packet_dropped = value as u32;
+                }
+                (fields::FIRST_PACKET_ON_SEQUENCE, Value::Varint(value)) => {
+                    head.first_packet_on_sequence = value != 0;
+                }
+                (fields::TRACE_PACKET_DEFAULTS, Value::Bytes(value)) => {
+                    head.defaults = Span::new(bytes, value);
+                }
+                (fields::MACHINE_ID, Value::Varint(value)) => head.machine_id = Some(value as u32),
+                (fields::INCREMENTAL_STATE_CLEARED, Value::Varint(value)) => {
+                    head.sequence_flags |= if value == 0 { 0 } else { CLEARED };
+                }
+                _ if is_packet_in_packet(field) => {
+                    return Err(DecodeError::WireTypeMismatch {
+                        field: field.number,
+                    });
+                }
+                _ if !has_its_wire_type(field) => head.mistyped_field = Some(field.number),
+                _ if head.payload_field != 0 => {}
+                (number, value) => {
+                    head.payload_field = number;
+                    if let Value::Bytes(value) = value {
+                        head.payload = Span::new(bytes, value);
+                    }
+                }
+            }
+        }
+        Ok(head)
+    }
+
+    /// Whether it defines something for later packets.
+    #[inline]
+    pub(super) const fn has_definitions(&self) -> bool {
+        self.defaults.end != 0 || self.interned_data.end != 0
+    }
+
+    /// Whether what earlier packets of the sequence defined is void from this packet on.
+    #[must_use]
+    #[inline]
+    pub const fn clears_state(&self) -> bool {
+        self.sequence_flags & CLEARED != 0
+    }
+
+    /// Whether it cannot be read without what earlier packets defined.
+    #[must_use]
+    #[inline]
+    pub const fn needs_state(&self) -> bool {
+        self.sequence_flags & NEEDS_STATE != 0
+    }
+}
+
+impl Span {
+    #[inline(always)]
+    fn new(packet: &[u8], field: &[u8]) -> Self {
+        let start = field.as_ptr().addr() - packet.as_ptr().addr();
+        Self {
+            start: start as u32,
+            end: (start + field.len()) as u32,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(self, packet: &[u8]) -> &[u8] {
+        packet
+            .get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}

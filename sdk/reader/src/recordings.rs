@@ -1,0 +1,192 @@
+//! The recordings in a trace, and whether each has come to its end.
+//!
+//! This SDK marks both ends of a recording. Other producers mark none, so nothing is said of theirs.
+//! The service writes the end last (`Service::write_into_file`, `Service::read`). So a recording was cut off
+//! if the trace has its begin and not its end. `tests/judge/tests/processes/endings.rs` checks this.
+
+use std::fmt;
+
+use tracezero_core::protos::sequences::RecordingBoundaryDecoder;
+use tracezero_core::protos::sequences::recording_boundary::Kind;
+
+/// The field of a packet that marks an end of a recording.
+pub(super) const RECORDING_BOUNDARY: u32 = 1991;
+
+/// Recordings that are told apart. A merged trace has several.
+const RECORDINGS_MAX: usize = 1000;
+
+/// A recording of this SDK in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recording {
+    id: u64,
+    begin_ns: u64,
+    /// The time and kind of its last word.
+    end: Option<(u64, Kind)>,
+}
+
+/// How a recording ended, in a trace that has been read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordingEnd {
+    /// As it should: all of it is in the trace, but for losses that the trace tells of.
+    Whole,
+    /// The file was as large as it may be.
+    FileFull {
+        /// How long the recording was until then, in nanoseconds.
+        after_ns: u64,
+    },
+    /// The file could not be written any further.
+    WriteFailed {
+        /// How long the recording was until then, in nanoseconds.
+        after_ns: u64,
+    },
+    /// Its end is missing: the process was killed or aborted, or the file was cut.
+    CutOff {
+        /// How long the recording was until then, as far as the trace knows, in nanoseconds.
+        after_ns: u64,
+    },
+}
+
+impl RecordingEnd {
+    /// Returns whether the end came before its time, by whatever the application did not ask for.
+    #[must_use]
+    pub const fn is_error(&self) -> bool {
+        matches!(self, Self::WriteFailed { .. } | Self::CutOff { .. })
+    }
+}
+
+/// One line, such as `recording was cut off after 2.31 s`.
+impl fmt::Display for RecordingEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |after_ns: &u64| *after_ns as f64 / 1e9;
+        match self {
+            Self::Whole => f.write_str("recording is whole"),
+            Self::FileFull { after_ns } => write!(
+                f,
+                "recording ended after {:.2} s: the file was as large as it may be",
+                seconds(after_ns)
+            ),
+            Self::WriteFailed { after_ns } => write!(
+                f,
+                "recording ended after {:.2} s: the file could not be written any further",
+                seconds(after_ns)
+            ),
+            Self::CutOff { after_ns } => {
+                write!(f, "recording was cut off after {:.2} s", seconds(after_ns))
+            }
+        }
+    }
+}
+
+/// The recordings of a trace, as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Recordings {
+    /// In the order of their begins.
+    recordings: Vec<Recording>,
+    /// The latest time in the trace.
+    last_ns: u64,
+}
+
+impl Recordings {
+    /// The trace goes on until this time at least.
+    #[inline]
+    pub(super) fn note_time(&mut self, timestamp_ns: u64) {
+        self.last_ns = self.last_ns.max(timestamp_ns);
+    }
+
+    /// Takes in the first or the last word of a recording. One that is malformed says nothing.
+    pub(super) fn add(&mut self, payload: &[u8], timestamp_ns: u64) {
+        let boundary = RecordingBoundaryDecoder::new(payload);
+        let (Ok(Some(id)), Ok(Some(kind))) = (boundary.recording_id(), boundary.kind()) else {
+            return;
+        };
+        let has_room = self.recordings.len() < RECORDINGS_MAX;
+        let known = self.recordings.iter_mut().find(|it| it.id == id);
+        match (kind, known) {
+            // A snapshot of a file says it again.
+            (Kind::BEGIN, Some(known)) => known.end = None,
+            (Kind::BEGIN, None) if has_room => {
+                self.recordings.push(Recording {
+                    id,
+                    begin_ns: timestamp_ns,
+                    end: None,
+                });
+            }
+            (Kind::END | Kind::END_FILE_FULL | Kind::END_WRITE_FAILED, Some(known)) => {
+                known.end = Some((timestamp_ns, kind));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn ends(&self) -> impl Iterator<Item = RecordingEnd> {
+        self.recordings.iter().map(|recording| {
+            let until = |time_ns: u64| time_ns.saturating_sub(recording.begin_ns);
+            match recording.end {
+                None => RecordingEnd::CutOff {
+                    after_ns: until(self.last_ns),
+                },
+                Some((end_ns, Kind::END_FILE_FULL)) => RecordingEnd::FileFull {
+                    after_ns: until(end_ns),
+                },
+                Some((end_ns, Kind::END_WRITE_FAILED)) => RecordingEnd::WriteFailed {
+                    after_ns: until(end_ns),
+                },
+                Some(_) => RecordingEnd::Whole,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protozero::HeapBuffered;
+
+    use super::*;
+    use tracezero_core::protos::sequences::RecordingBoundary;
+
+    fn boundary(id: u64, kind: Kind) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<RecordingBoundary<'_>>::new();
+        {
+            let mut out = buffer.message();
+            out.set_recording_id(id);
+            out.set_kind(kind);
+        }
+        buffer.to_vec()
+    }
+
+    #[test]
+    fn merged_recordings_end_each_by_itself() {
+        let mut recordings = Recordings::default();
+        recordings.add(&boundary(1, Kind::BEGIN), 100);
+        recordings.add(&boundary(2, Kind::BEGIN), 1_000);
+        recordings.add(&boundary(3, Kind::BEGIN), 1_000);
+        recordings.add(&boundary(2, Kind::END), 2_000);
+        recordings.add(&boundary(3, Kind::END_WRITE_FAILED), 3_000);
+        recordings.note_time(2_310_000_100);
+        let ends: Vec<_> = recordings.ends().collect();
+        let texts: Vec<_> = ends.iter().map(ToString::to_string).collect();
+        assert_eq!(texts[0], "recording was cut off after 2.31 s");
+        assert_eq!(ends[1], RecordingEnd::Whole);
+        assert_eq!(ends[2], RecordingEnd::WriteFailed { after_ns: 2_000 });
+    }
+
+    #[test]
+    fn second_begin_of_a_recording_needs_an_end_behind_it() {
+        let mut recordings = Recordings::default();
+        recordings.add(&boundary(1, Kind::BEGIN), 100);
+        recordings.add(&boundary(1, Kind::BEGIN), 200);
+        assert!(recordings.ends().all(|end| end.is_error()));
+        recordings.add(&boundary(1, Kind::END), 300);
+        assert!(recordings.ends().all(|end| end == RecordingEnd::Whole));
+    }
+
+    #[test]
+    fn traces_without_marks_are_not_judged() {
+        let mut recordings = Recordings::default();
+        recordings.note_time(1_000);
+        recordings.add(&boundary(1, Kind::END), 300);
+        recordings.add(b"\xff", 300);
+        assert_eq!(recordings.ends().count(), 0);
+    }
+}

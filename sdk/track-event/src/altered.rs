@@ -1,0 +1,60 @@
+//! How much is in traces in another form than it was given, or not at all, in this process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static CUT_ARGS: AtomicU64 = AtomicU64::new(0);
+static ROUNDED_COUNTERS: AtomicU64 = AtomicU64::new(0);
+static TOO_DEEP_SPANS: AtomicU64 = AtomicU64::new(0);
+
+/// What was altered so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlteredCounts {
+    /// Arguments of which only the beginning was written.
+    pub cut_args: u64,
+    /// Values of counters beyond `i64` that no float is equal to.
+    pub rounded_counters: u64,
+    /// Spans that began inside of too many others, and are not there.
+    pub too_deep_spans: u64,
+}
+
+impl AlteredCounts {
+    /// Counts what was altered since the process started.
+    #[must_use]
+    pub fn now() -> Self {
+        // Relaxed: counts, ordered with nothing.
+        Self {
+            cut_args: CUT_ARGS.load(Ordering::Relaxed),
+            rounded_counters: ROUNDED_COUNTERS.load(Ordering::Relaxed),
+            too_deep_spans: TOO_DEEP_SPANS.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns what was altered after `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            cut_args: self.cut_args - earlier.cut_args,
+            rounded_counters: self.rounded_counters - earlier.rounded_counters,
+            too_deep_spans: self.too_deep_spans - earlier.too_deep_spans,
+        }
+    }
+}
+
+/// Counts an argument that was cut.
+#[cold]
+pub fn note_cut_arg() {
+    // Relaxed: as in `now`.
+    CUT_ARGS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cold]
+pub(super) fn note_rounded_counter() {
+    // Relaxed: as in `now`.
+    ROUNDED_COUNTERS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cold]
+pub(super) fn note_too_deep_span() {
+    // Relaxed: as in `now`.
+    TOO_DEEP_SPANS.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,523 @@
+//! Values of arguments: debug annotations.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::altered::note_rounded_counter;
+use super::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
+use super::short_arg::{ShortArg, double, long_varint, text, varint};
+use protozero::CompactValue;
+
+use tracezero_core::protos::{DebugAnnotation, TrackEvent};
+
+/// A value that an event can carry.
+///
+/// One that is larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES) is cut.
+///
+/// There are implementations for numbers, booleans, characters, strings, paths, raw pointers,
+/// options, and for slices and maps of all these. What is only [`fmt::Display`] or [`fmt::Debug`] is
+/// written as text by [`display`] and [`debug`]; in the macros, by `%` and `?` before the value.
+///
+/// Implement it for a type of your own by delegating to one of these, or with [`dict`]:
+///
+/// ```
+/// use tracezero::protos::DebugAnnotation;
+/// use tracezero::{ArgValue, instant};
+///
+/// struct Size {
+///     width: u32,
+///     height: u32,
+/// }
+///
+/// impl ArgValue for Size {
+///     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+///         tracezero::dict(|size| {
+///             size.add("width", &self.width).add("height", &self.height);
+///         })
+///         .write(annotation);
+///     }
+/// }
+///
+/// instant!("ui", "resized", to = Size { width: 640, height: 480 });
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is no value of an argument",
+    label = "an argument here is a `{Self}`",
+    note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
+    note = "or implement `tracezero::ArgValue` for it"
+)]
+pub trait ArgValue {
+    /// Sets the value of the annotation.
+    fn write(&self, annotation: &mut DebugAnnotation<'_>);
+
+    /// Adds the annotation to an event, under an interned name. Some values know a shorter way.
+    #[doc(hidden)]
+    #[inline]
+    fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+        event.add_debug_annotations(|annotation| {
+            annotation.set_name_iid(u64::from(name_iid));
+            with_budget(|| self.write(annotation));
+        });
+    }
+
+    /// The annotation under an interned name, if this is one of the values most of which fit into a
+    /// register, and it does.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
+        let _ = name_iid;
+        None
+    }
+
+    /// Puts the annotation into an event that is put together. Returns whether it fits.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
+        let short = self.short(name_iid);
+        short.is_some_and(|short| short.put(event))
+    }
+
+    /// Whether [`put`](Self::put) may do so.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_short(&self) -> bool {
+        false
+    }
+}
+
+macro_rules! arg_value {
+    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr) => {
+        $(impl ArgValue for $type {
+            #[inline]
+            fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
+                let $value = self;
+                $write;
+            }
+        })+
+    };
+    // With the short form, if the value has one.
+    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr, |$iid:ident| $short:expr) => {
+        $(impl ArgValue for $type {
+            #[inline]
+            fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
+                let $value = self;
+                $write;
+            }
+
+            #[inline]
+            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+                match self.short(name_iid) {
+                    Some(short) => short.append_to(event),
+                    None => write_long(self, name_iid, event),
+                }
+            }
+
+            #[inline(always)]
+            fn short(&self, $iid: u32) -> Option<ShortArg<'_>> {
+                let $value = self;
+                $short
+            }
+
+            #[inline(always)]
+            fn is_short(&self) -> bool {
+                true
+            }
+        })+
+    };
+}
+
+macro_rules! number_arg {
+    ($($type:ty)+ => $set_value:ident($Wide:ty), $FIELD:ident) => {
+        $(impl ArgValue for $type {
+            #[inline]
+            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+                annotation.$set_value(*self as $Wide);
+            }
+
+            #[inline]
+            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+                match self.short(name_iid) {
+                    Some(short) => short.append_to(event),
+                    None => write_long(self, name_iid, event),
+                }
+            }
+
+            #[inline(always)]
+            fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
+                varint::<$FIELD>(name_iid, *self as $Wide as u64)
+            }
+
+            #[inline(always)]
+            fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
+                match self.short(name_iid) {
+                    Some(short) => short.put(event),
+                    None => long_varint::<$FIELD>(name_iid, *self as $Wide as u64)
+                        .is_some_and(|long| long.put(event)),
+                }
+            }
+
+            #[inline(always)]
+            fn is_short(&self) -> bool {
+                true
+            }
+        })+
+    };
+}
+
+#[cold]
+#[inline(never)]
+fn write_long(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
+    event.add_debug_annotations(|annotation| {
+        annotation.set_name_iid(u64::from(name_iid));
+        with_budget(|| value.write(annotation));
+    });
+}
+
+const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
+const BOOL: u32 = DebugAnnotation::BOOL_VALUE_FIELD_NUMBER;
+const INT: u32 = DebugAnnotation::INT_VALUE_FIELD_NUMBER;
+const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
+
+// A negative number is a very large one: its varint has ten bytes.
+number_arg!(i8 i16 i32 i64 isize => set_int_value(i64), INT);
+number_arg!(u8 u16 u32 u64 usize => set_uint_value(u64), UINT);
+// No field is wide enough.
+arg_value!(i128 u128 => |value, annotation| display(value).write(annotation));
+arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)),
+    |iid| double(iid, f64::from(*value)));
+arg_value!(f64 => |value, annotation| annotation.set_double_value(*value),
+    |iid| double(iid, *value));
+arg_value!(bool => |value, annotation| annotation.set_bool_value(*value),
+    |iid| varint::<BOOL>(iid, u64::from(*value)));
+arg_value!(char => |value, annotation| annotation.set_string_value(value.encode_utf8(&mut [0; 4])));
+arg_value!(str String Cow<'_, str> => |value, annotation| write_str(annotation, value),
+    |iid| text(iid, value));
+// What is not Unicode is replaced.
+arg_value!(Path PathBuf => |value, annotation| display(&value.display()).write(annotation));
+
+/// An address.
+impl<T> ArgValue for *const T {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        annotation.set_pointer_value(self.addr() as u64);
+    }
+}
+
+/// An address.
+impl<T> ArgValue for *mut T {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.cast_const().write(annotation);
+    }
+}
+
+macro_rules! arg_by_reference {
+    ($($type:ty)+) => {
+        $(impl<T: ArgValue + ?Sized> ArgValue for $type {
+            #[inline]
+            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+                (**self).write(annotation);
+            }
+
+            #[inline]
+            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
+                (**self).write_named(name_iid, event);
+            }
+
+            #[inline(always)]
+            fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
+                (**self).short(name_iid)
+            }
+
+            #[inline(always)]
+            fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
+                (**self).put(name_iid, event)
+            }
+
+            #[inline(always)]
+            fn is_short(&self) -> bool {
+                (**self).is_short()
+            }
+        })+
+    };
+}
+
+arg_by_reference!(&T &mut T Box<T> Rc<T> Arc<T>);
+
+/// The value, or a name without one.
+impl<T: ArgValue> ArgValue for Option<T> {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        if let Some(value) = self {
+            value.write(annotation);
+        }
+    }
+}
+
+/// An array.
+impl<T: ArgValue> ArgValue for [T] {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        for value in self {
+            if !take(ELEMENT_BYTES) {
+                let mark = CutMark {
+                    count: self.len(),
+                    of: "elements",
+                };
+                annotation.add_array_values(|element| write_mark(element, mark));
+                break;
+            }
+            annotation.add_array_values(|element| value.write(element));
+        }
+    }
+}
+
+impl<T: ArgValue, const N: usize> ArgValue for [T; N] {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.as_slice().write(annotation);
+    }
+}
+
+impl<T: ArgValue> ArgValue for Vec<T> {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.as_slice().write(annotation);
+    }
+}
+
+/// A dictionary.
+impl<K: AsRef<str>, V: ArgValue, S> ArgValue for HashMap<K, V, S> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        let mut entries = DictWriter::new(annotation);
+        for (name, value) in self {
+            entries.add(name.as_ref(), value);
+        }
+    }
+}
+
+/// A dictionary.
+impl<K: AsRef<str>, V: ArgValue> ArgValue for BTreeMap<K, V> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        let mut entries = DictWriter::new(annotation);
+        for (name, value) in self {
+            entries.add(name.as_ref(), value);
+        }
+    }
+}
+
+/// A dictionary as an argument: `write` adds its entries.
+///
+/// ```
+/// use tracezero::{dict, instant};
+///
+/// let (width, height) = (640, 480);
+/// instant!("ui", "resized", to = dict(|size| {
+///     size.add("width", &width).add("height", &height);
+///     size.add("corner", &dict(|at| {
+///         at.add("x", &0).add("y", &0);
+///     }));
+/// }));
+/// ```
+pub const fn dict<F: Fn(&mut DictWriter<'_, '_>)>(write: F) -> Dict<F> {
+    Dict(write)
+}
+
+/// A dictionary as an argument, made by [`dict`].
+#[derive(Clone, Copy)]
+pub struct Dict<F>(F);
+
+impl<F: Fn(&mut DictWriter<'_, '_>)> ArgValue for Dict<F> {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        self.0(&mut DictWriter::new(annotation));
+    }
+}
+
+impl<F> fmt::Debug for Dict<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dict").finish_non_exhaustive()
+    }
+}
+
+/// The entries of a dictionary that is being written.
+#[derive(Debug)]
+pub struct DictWriter<'a, 'w> {
+    annotation: &'a mut DebugAnnotation<'w>,
+    /// Entries that were added, and those that there was no room for.
+    count: usize,
+    is_cut: bool,
+}
+
+impl<'a, 'w> DictWriter<'a, 'w> {
+    const fn new(annotation: &'a mut DebugAnnotation<'w>) -> Self {
+        Self {
+            annotation,
+            count: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub fn add(&mut self, name: &str, value: &(impl ArgValue + ?Sized)) -> &mut Self {
+        self.count += 1;
+        if self.is_cut || !take(ELEMENT_BYTES + name.len()) {
+            self.is_cut = true;
+            return self;
+        }
+        self.annotation.add_dict_entries(|entry| {
+            entry.set_name(name);
+            value.write(entry);
+        });
+        self
+    }
+}
+
+impl Drop for DictWriter<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_cut {
+            let mark = CutMark {
+                count: self.count,
+                of: "entries",
+            };
+            self.annotation.add_dict_entries(|entry| {
+                entry.set_name("…");
+                write_mark(entry, mark);
+            });
+        }
+    }
+}
+
+/// A value as the text that [`fmt::Display`] makes of it, written without a buffer in between.
+///
+/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+pub const fn display<T: fmt::Display + ?Sized>(value: &T) -> AsDisplay<'_, T> {
+    AsDisplay(value)
+}
+
+/// A value as the text that [`fmt::Debug`] makes of it, written without a buffer in between.
+///
+/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+pub const fn debug<T: fmt::Debug + ?Sized>(value: &T) -> AsDebug<'_, T> {
+    AsDebug(value)
+}
+
+/// A value as text, made by [`display`].
+#[derive(Clone, Copy, Debug)]
+pub struct AsDisplay<'a, T: ?Sized>(&'a T);
+
+/// A value as text, made by [`debug`].
+#[derive(Clone, Copy, Debug)]
+pub struct AsDebug<'a, T: ?Sized>(&'a T);
+
+impl<T: fmt::Display + ?Sized> ArgValue for AsDisplay<'_, T> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        write_text(annotation, format_args!("{}", self.0));
+    }
+}
+
+impl<T: fmt::Debug + ?Sized> ArgValue for AsDebug<'_, T> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        write_text(annotation, format_args!("{:?}", self.0));
+    }
+}
+
+#[inline]
+fn write_str(annotation: &mut DebugAnnotation<'_>, text: &str) {
+    if take_text(text) {
+        annotation.set_string_value(text);
+    } else {
+        write_text(annotation, format_args!("{text}"));
+    }
+}
+
+fn write_text(annotation: &mut DebugAnnotation<'_>, text: fmt::Arguments<'_>) {
+    let mut pieces = Pieces {
+        value: annotation.as_message_mut().begin_nested::<STRING_VALUE>(),
+        limit: TextLimit::new(),
+    };
+    // If formatting fails, what came until then is the text.
+    let _ = fmt::write(&mut pieces, text);
+    let Pieces { mut value, limit } = pieces;
+    if let Some(mark) = limit.end() {
+        // Without a buffer there is nothing that could fail.
+        let _ = fmt::write(&mut Raw(&mut value), format_args!("{mark}"));
+    }
+}
+
+fn write_mark(annotation: &mut DebugAnnotation<'_>, mark: CutMark) {
+    let mut value = annotation.as_message_mut().begin_nested::<STRING_VALUE>();
+    // As in `write_text`.
+    let _ = fmt::write(&mut Raw(&mut value), format_args!("{mark}"));
+}
+
+/// A string field that is open: its bytes are a nested message's.
+struct Raw<'a, 'w>(&'a mut protozero::Message<'w>);
+
+impl fmt::Write for Raw<'_, '_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        self.0.append_raw(piece.as_bytes());
+        Ok(())
+    }
+}
+
+/// A string field that takes no more than there is room for in its argument.
+struct Pieces<'w> {
+    value: protozero::Message<'w>,
+    limit: TextLimit,
+}
+
+impl fmt::Write for Pieces<'_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        self.value.append_raw(self.limit.admit(piece).as_bytes());
+        Ok(())
+    }
+}
+
+/// The value of a counter: an integer or a float.
+///
+/// Unsigned integers beyond `i64` become floats. One that no float is equal to is rounded to the
+/// nearest, and counted: `Warning::RoundedCounters`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CounterValue {
+    /// `counter_value`.
+    Int(i64),
+    /// `double_counter_value`.
+    Double(f64),
+}
+
+macro_rules! counter_value {
+    ($($type:ty)+ => |$value:ident| $convert:expr) => {
+        $(impl From<$type> for CounterValue {
+            #[inline]
+            fn from($value: $type) -> Self {
+                $convert
+            }
+        })+
+    };
+}
+
+counter_value!(i8 i16 i32 u8 u16 u32 => |value| Self::Int(i64::from(value)));
+counter_value!(i64 => |value| Self::Int(value));
+counter_value!(u64 usize => |value| i64::try_from(value).map_or_else(
+    |_| beyond_i64(value as u64),
+    Self::Int
+));
+counter_value!(isize => |value| Self::Int(value as i64));
+counter_value!(f32 => |value| Self::Double(f64::from(value)));
+counter_value!(f64 => |value| Self::Double(value));
+
+/// Integers of counters are signed in a trace. Readers take all values of counters for floats.
+#[cold]
+fn beyond_i64(value: u64) -> CounterValue {
+    let float = value as f64;
+    if float as u128 != u128::from(value) {
+        note_rounded_counter();
+    }
+    CounterValue::Double(float)
+}

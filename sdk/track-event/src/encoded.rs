@@ -1,0 +1,220 @@
+//! Events of call sites that another library has, with arguments that were encoded before.
+//!
+//! The library's own callbacks hand out values one at a time, and may run code of the application
+//! for each. So they are encoded before the thread's writers are touched, once for all sessions.
+
+use protozero::HeapBuffered;
+
+use super::TRACK_EVENT;
+use super::arg::ArgValue;
+use super::begun::Begun;
+use super::call_site::CallSite;
+use super::event::{EventParts, EventWriter};
+use super::flow::Flow;
+use super::instance::EventThread;
+use super::open_slices::{self, SlicePosition};
+use super::pieces;
+use super::placement::{EventTime, Placement};
+use super::short_event::ShortEvent;
+use super::track::Track;
+use tracezero_core::protos::TrackEvent;
+use tracezero_core::protos::track_event::Type;
+
+/// Arguments as fields of an event. Their names are numbers, which all sequences agree on.
+#[derive(Debug, Default)]
+pub struct EncodedArgs(HeapBuffered<TrackEvent<'static>>);
+
+impl EncodedArgs {
+    /// Forgets what there was. Memory is kept.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Adds an argument of `site`, by its position among the names.
+    #[inline]
+    pub fn add(&mut self, site: &CallSite, position: usize, value: &(impl ArgValue + ?Sized)) {
+        if let Some(&name_iid) = site.ids().args.get(position) {
+            value.write_named(name_iid, &mut self.0.message());
+        }
+    }
+
+    /// Appends the bytes to `out`.
+    #[inline]
+    pub fn append_to(&mut self, out: &mut Vec<u8>) {
+        for piece in self.0.slices() {
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+/// What such an event carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    args: &'a [u8],
+    /// Flows that pass through it.
+    flows: &'a [Flow],
+    /// The flow that ends with it.
+    last_flow: Option<Flow>,
+}
+
+impl<'a> Encoded<'a> {
+    /// Arguments, as [`EncodedArgs`] made them, and flows that pass through the event.
+    #[inline]
+    #[must_use]
+    pub const fn new(args: &'a [u8], flows: &'a [Flow]) -> Self {
+        Self {
+            args,
+            flows,
+            last_flow: None,
+        }
+    }
+
+    /// The flow ends with the event.
+    #[must_use]
+    pub const fn ending(mut self, flow: Option<Flow>) -> Self {
+        self.last_flow = flow;
+        self
+    }
+
+    #[inline]
+    const fn is_empty(&self) -> bool {
+        self.args.is_empty() && self.flows.is_empty() && self.last_flow.is_none()
+    }
+}
+
+impl EventParts for Encoded<'_> {
+    const IS_EMPTY: bool = false;
+
+    #[inline]
+    fn write_all(&self, event: &mut EventWriter<'_, '_>) {
+        for flow in self.flows {
+            event.event.add_flow_ids(flow.id());
+        }
+        if let Some(flow) = self.last_flow {
+            event.event.add_terminating_flow_ids(flow.id());
+        }
+        // Without names the session wants no arguments.
+        if !event.name_iids.is_empty() {
+            event.event.as_message_mut().append_raw(self.args);
+        }
+    }
+
+    #[inline(always)]
+    fn are_short(&self) -> bool {
+        self.flows.is_empty() && self.last_flow.is_none()
+    }
+
+    #[inline(always)]
+    fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool {
+        event.put_encoded_args(self.args)
+    }
+}
+
+impl CallSite {
+    /// Begins a slice without arguments on the track of the thread, in the sessions of `begun`; none if
+    /// there are too many.
+    #[inline]
+    pub fn begin_plain(&'static self, begun: Begun, time: EventTime) -> Option<SlicePosition> {
+        let position = open_slices::push(begun, self, time)?;
+        begun.begin(|instance| {
+            let (writer, events) = (&mut instance.writer, &mut instance.local);
+            let placement = Placement::USUAL;
+            events.event(writer, time, self, Type::SLICE_BEGIN, placement, &());
+        });
+        Some(position)
+    }
+
+    /// Begins a slice on the track of the thread, in the sessions of `begun`; none if there are too
+    /// many. Further pieces of it are part of `flow`.
+    #[inline]
+    pub fn begin_encoded(
+        &'static self,
+        begun: Begun,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+        flow: Option<Flow>,
+    ) -> Option<SlicePosition> {
+        let name = placement.name.unwrap_or_default();
+        let position = open_slices::push_with(begun, self, time, name, flow)?;
+        begun.begin(|instance| {
+            self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
+        });
+        Some(position)
+    }
+
+    /// Begins a slice in one session.
+    pub fn begin_encoded_in(
+        &'static self,
+        instance: &mut EventThread,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
+    }
+
+    /// Ends a slice on the track of the thread, where it began.
+    #[inline]
+    pub fn end_slice(&'static self, position: SlicePosition, time: EventTime, parts: Encoded<'_>) {
+        let end = |instance: &mut EventThread| {
+            if parts.is_empty() {
+                let (writer, events) = (&mut instance.writer, &mut instance.local);
+                events.slice_end(writer, time);
+            } else {
+                let placement = Placement::USUAL;
+                self.write_encoded(instance, time, Type::SLICE_END, placement, parts);
+            }
+        };
+        let Some(words) = open_slices::pop(position) else {
+            return pieces::end_around(position, time, end);
+        };
+        let [slots, _] = words;
+        let slots = TRACK_EVENT.active_of(slots as u32);
+        if slots != 0 {
+            Begun::each_of_words(words, slots, end);
+        }
+    }
+
+    /// Ends the innermost slice on a track, where it began.
+    #[inline]
+    pub fn end_encoded(
+        &'static self,
+        begun: Begun,
+        time: EventTime,
+        track: &Track,
+        parts: Encoded<'_>,
+    ) {
+        let placement = Placement::new().on(track);
+        begun.each(begun.active_slots(), |instance| {
+            self.write_encoded(instance, time, Type::SLICE_END, &placement, parts);
+        });
+    }
+
+    /// Records an instant in the sessions of `slots`.
+    #[inline]
+    pub fn instant_encoded(
+        &'static self,
+        slots: u32,
+        time: EventTime,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        TRACK_EVENT.trace(slots, |instance| {
+            self.write_encoded(instance, time, Type::INSTANT, placement, parts);
+        });
+    }
+
+    #[inline]
+    fn write_encoded(
+        &'static self,
+        instance: &mut EventThread,
+        time: EventTime,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: Encoded<'_>,
+    ) {
+        let (writer, events) = (&mut instance.writer, &mut instance.local);
+        events.event(writer, time, self, event_type, placement, &parts);
+    }
+}

@@ -1,0 +1,454 @@
+//! The events of one thread in one session, as packets.
+//!
+//! The first packet of the sequence starts its *incremental state*: the clock that timestamps count
+//! by, the default track, and no names and no tracks defined. Every other event says that it needs
+//! this state. It is started anew after a loss, and again and again for a ring that overwrites
+//! (`producer/state_start.rs`): so most events that are left of it can be read.
+//!
+//! An event uses only names and tracks that were defined since the last start. If its writer has heard of a
+//! loss since then, the sequence starts anew first. So an event builds on what its readers have,
+//! as far as its writer knows.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::arg::CounterValue;
+use super::call_site::CallSite;
+use super::counter_track::CounterTrack;
+use super::encoding::EventBody;
+use super::event::{EventParts, EventWriter};
+use super::interning::{DefinedNames, NameKind};
+use super::options::EventOptions;
+use super::placement::{EventTime, Placement};
+use super::short_event::put_event;
+use super::track::Track;
+use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
+use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
+use tracezero_core::commit::RingProgress;
+use tracezero_core::protos::trace_packet::SequenceFlags;
+use tracezero_core::protos::track_event::Type;
+use tracezero_core::protos::{TracePacket, TrackEvent};
+use tracezero_producer::{StateStart, TraceWriter};
+
+/// A time that is so far away that no other one is a short distance after it.
+const FAR_AWAY_NS: u64 = 1 << 63;
+
+/// Tracks that a sequence remembers to have described. Those of operations that come and go would
+/// otherwise add up for ever; to describe one again does no harm.
+const DESCRIBED_TRACKS_MAX: usize = 4096;
+
+/// State that the packets of one sequence build on.
+#[derive(Debug)]
+pub(crate) struct EventSequence {
+    /// That of the thread.
+    thread: Track,
+    /// How far the buffer has come that the packets go to.
+    progress: Arc<RingProgress>,
+    /// When the incremental state was started; `None` before.
+    started_at: Option<StateStart>,
+    /// Where the next distance counts from, on the trace clock. [`FAR_AWAY_NS`] in a sequence of
+    /// unusual form, which sees to it by itself.
+    last_timestamp_ns: u64,
+    defined: DefinedNames,
+    described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
+    slice_end: EventBody,
+    /// `None` unless the configuration asks for something else than the usual form.
+    unusual: Option<Box<UnusualForm>>,
+}
+
+impl EventSequence {
+    /// The sequence of the calling thread.
+    pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
+        let thread = Track::current_thread();
+        Self {
+            unusual: UnusualForm::new(options, &thread),
+            thread,
+            progress,
+            started_at: None,
+            last_timestamp_ns: 0,
+            defined: DefinedNames::new(),
+            described: HashSet::default(),
+            slice_end: EventBody::encode(|event| {
+                event.set_type(Type::SLICE_END);
+            })
+            .expect("a type has two bytes"),
+        }
+    }
+
+    /// An event of a call site.
+    #[inline(always)]
+    pub(super) fn event<P: EventParts>(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        site: &CallSite,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) {
+        if !self.start_if_needed(writer) {
+            return;
+        }
+        let ids = site.ids();
+        if parts.are_short()
+            && placement.is_usual()
+            && self.defined.contains_site(ids.site)
+            && let Some(body) = ids.body(event_type)
+        {
+            let last_timestamp_ns = &mut self.last_timestamp_ns;
+            if write_short(writer, last_timestamp_ns, time, body, &ids.args, parts) {
+                return;
+            }
+        }
+        self.write_event(writer, time, site, event_type, placement, parts);
+    }
+
+    #[inline]
+    fn write_event<P: EventParts>(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        site: &CallSite,
+        event_type: Type,
+        placement: &Placement<'_>,
+        parts: &P,
+    ) {
+        if let Some(track) = placement.track {
+            self.describe(writer, track);
+        }
+        let ids = site.ids();
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        // Before the arguments, whose formatting may panic: then the packet ends there.
+        if !self.defined.contains_site(ids.site) {
+            let form = self.unusual.as_deref();
+            let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
+            let name = match (site.origin, form) {
+                (Some(origin), Some(form)) if origin.is_name_dynamic => form.name(site.name),
+                _ => site.name,
+            };
+            define_names(&mut packet, &mut self.defined, site, name, arg_ids);
+        }
+        packet.track_event(|event| {
+            match ids.body(event_type) {
+                Some(body) => body.append_fields(event),
+                None => ids.write_fields(event_type, event),
+            }
+            if let Some(name) = placement.name {
+                event.set_name(self.unusual.as_ref().map_or(name, |form| form.name(name)));
+            }
+            if let Some(track) = placement.track {
+                event.set_track_uuid(track.uuid());
+            }
+            let arg_ids = match &mut self.unusual {
+                None => &ids.args,
+                Some(form) => {
+                    if placement.track.is_none() {
+                        form.add_thread_time(event, time);
+                    }
+                    form.arg_ids(ids)
+                }
+            };
+            parts.write_all(&mut EventWriter::new(event, arg_ids));
+        });
+    }
+
+    /// The end of the innermost open slice on the track of the thread.
+    #[inline(always)]
+    pub(super) fn slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
+        if !self.start_if_needed(writer) {
+            return;
+        }
+        let (last_timestamp_ns, body) = (&mut self.last_timestamp_ns, &self.slice_end);
+        if !write_short(writer, last_timestamp_ns, time, body, &[], &()) {
+            self.write_slice_end(writer, time);
+        }
+    }
+
+    #[inline(never)]
+    fn write_slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        packet.track_event(|event| {
+            event.set_type(Type::SLICE_END);
+            if let Some(form) = &mut self.unusual {
+                form.add_thread_time(event, time);
+            }
+        });
+    }
+
+    /// The end of the innermost open slice on a track, that of the thread for `None`.
+    pub(super) fn end_slice(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        track: Option<&Track>,
+    ) {
+        match track {
+            None => self.slice_end(writer, time),
+            Some(track) => self.slice_end_on(writer, time, track),
+        }
+    }
+
+    /// The end of the innermost open slice on a track that is not the thread's.
+    pub(super) fn slice_end_on(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        track: &Track,
+    ) {
+        if !self.start_if_needed(writer) {
+            return;
+        }
+        self.describe(writer, track);
+        self.write_plain(writer, time, |event| {
+            event.set_type(Type::SLICE_END);
+            event.set_track_uuid(track.uuid());
+        });
+    }
+
+    /// A value on the track of a counter.
+    pub(super) fn counter(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        track: &CounterTrack,
+        value: CounterValue,
+    ) {
+        if !self.start_if_needed(writer) {
+            return;
+        }
+        self.describe(writer, track.track());
+        self.write_plain(writer, time, |event| {
+            event.set_type(Type::COUNTER);
+            event.set_track_uuid(track.track().uuid());
+            match value {
+                CounterValue::Int(value) => event.set_counter_value(value),
+                CounterValue::Double(value) => event.set_double_counter_value(value),
+            };
+        });
+    }
+
+    /// Writes an event without names.
+    fn write_plain(
+        &mut self,
+        writer: &mut TraceWriter,
+        time: EventTime,
+        write: impl FnOnce(&mut TrackEvent<'_>),
+    ) {
+        let mut packet = writer.begin_packet();
+        let mut packet = packet.message_as::<TracePacket<'_>>();
+        self.set_time(&mut packet, time);
+        packet.track_event(write);
+    }
+
+    /// The time since the event before; `None` if it is not known, or does not count. If it is,
+    /// the event must be written.
+    #[inline]
+    fn distance_ns(&mut self, time: EventTime) -> Option<u64> {
+        let EventTime::Now(now_ns) = time else {
+            return None;
+        };
+        // The time may have been taken before the sequence started.
+        let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
+        self.last_timestamp_ns = now_ns;
+        Some(distance_ns)
+    }
+
+    #[inline]
+    fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
+        match (self.distance_ns(time), &mut self.unusual, time) {
+            (Some(distance_ns), ..) => {
+                packet.set_timestamp(distance_ns);
+            }
+            (None, Some(form), _) => form.set_time(packet, time),
+            (None, None, EventTime::Now(timestamp_ns) | EventTime::At(timestamp_ns)) => {
+                packet.set_timestamp(timestamp_ns);
+                packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
+            }
+        }
+        packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
+    }
+
+    /// Describes a track, and those above it, before its first event. A packet holds one thing, so
+    /// each takes one of its own.
+    #[inline]
+    fn describe(&mut self, writer: &mut TraceWriter, track: &Track) {
+        if !self.described.contains(&track.uuid()) {
+            self.describe_new(writer, track);
+        }
+    }
+
+    #[cold]
+    fn describe_new(&mut self, writer: &mut TraceWriter, track: &Track) {
+        if let Some(parent) = track.parent() {
+            self.describe(writer, parent);
+        }
+        if self.described.len() >= DESCRIBED_TRACKS_MAX {
+            self.described.clear();
+        }
+        self.described.insert(track.uuid());
+        writer.trace_packet(|packet| packet.track_descriptor(|out| track.describe(out)));
+    }
+
+    /// Starts the incremental state unless it holds. Returns whether an event can build on it.
+    #[inline]
+    fn start_if_needed(&mut self, writer: &mut TraceWriter) -> bool {
+        let start = self.started_at.as_ref();
+        start.is_some_and(|start| start.holds(writer, &self.progress)) || self.start(writer)
+    }
+
+    /// Returns false if the packet that starts the state is dropped. It stands for the event in the
+    /// account then: an event costs one dropped packet, however many it would have taken.
+    #[cold]
+    #[inline(never)]
+    fn start(&mut self, writer: &mut TraceWriter) -> bool {
+        self.started_at = Some(StateStart::now(writer, &self.progress));
+        self.defined.clear();
+        self.described.clear();
+        let now_ns = clock::event_now_ns();
+        self.last_timestamp_ns = now_ns;
+        if let Some(form) = &mut self.unusual {
+            form.start(now_ns);
+            self.last_timestamp_ns = FAR_AWAY_NS;
+        }
+        let thread = self.thread.clone();
+        let form = self.unusual.as_deref();
+        let default_clock_id = form.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
+        writer.trace_packet(|packet| {
+            packet.set_timestamp(now_ns);
+            packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
+            packet.set_sequence_flags(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32);
+            packet.trace_packet_defaults(|defaults| {
+                defaults.set_timestamp_clock_id(default_clock_id);
+                defaults.track_event_defaults(|defaults| {
+                    defaults.set_track_uuid(thread.uuid());
+                    if let Some(form) = form {
+                        form.write_defaults(defaults);
+                    }
+                });
+            });
+            if default_clock_id == BUILTIN_CLOCK_BOOTTIME {
+                return;
+            }
+            packet.clock_snapshot(|snapshot| {
+                snapshot.add_clocks(|clock| {
+                    clock.set_clock_id(BUILTIN_CLOCK_BOOTTIME);
+                    clock.set_timestamp(now_ns);
+                });
+                if let Some(form) = form {
+                    return form.write_clocks(now_ns, snapshot);
+                }
+                snapshot.add_clocks(|clock| {
+                    clock.set_clock_id(INCREMENTAL_CLOCK_ID);
+                    clock.set_timestamp(now_ns);
+                    clock.set_is_incremental(true);
+                });
+            });
+        });
+        if writer.is_dropping() {
+            self.started_at = None;
+            return false;
+        }
+        self.describe(writer, &thread);
+        let form = self.unusual.as_deref();
+        if let Some(track) = form.and_then(UnusualForm::thread_time_track).cloned() {
+            self.describe(writer, &track);
+        }
+        true
+    }
+}
+
+/// Writes an event with parts that are put together, if its time is a short distance and all of it fits.
+/// In a sequence of unusual form it never is.
+#[inline(always)]
+fn write_short(
+    writer: &mut TraceWriter,
+    last_timestamp_ns: &mut u64,
+    time: EventTime,
+    body: &EventBody,
+    name_iids: &[u32],
+    parts: &impl EventParts,
+) -> bool {
+    let EventTime::Now(now_ns) = time else {
+        return false;
+    };
+    // A time before the last one makes a distance that is far too long.
+    let distance_ns = now_ns.wrapping_sub(*last_timestamp_ns);
+    let is_written =
+        writer.write_packet_by(|packet| put_event(packet, distance_ns, body, name_iids, parts));
+    if is_written {
+        *last_timestamp_ns = now_ns;
+    }
+    is_written
+}
+
+/// Defines the names of a call site that the sequence has not used before.
+#[cold]
+#[inline(never)]
+fn define_names(
+    packet: &mut TracePacket<'_>,
+    defined: &mut DefinedNames,
+    site: &CallSite,
+    name: &str,
+    arg_ids: &[u32],
+) {
+    let ids = site.ids();
+    defined.insert_site(ids.site);
+    packet.interned_data(|interned| {
+        for (&id, name) in ids.categories.iter().zip(site.categories()) {
+            if defined.insert(NameKind::Category, id) {
+                interned.add_event_categories(|category| {
+                    category.set_iid(u64::from(id));
+                    category.set_name(name);
+                });
+            }
+        }
+        if ids.event != 0 && defined.insert(NameKind::Event, ids.event) {
+            interned.add_event_names(|event| {
+                event.set_iid(u64::from(ids.event));
+                event.set_name(name);
+            });
+        }
+        if let Some(origin) = site.origin
+            && ids.source_location != 0
+        {
+            interned.add_source_locations(|location| {
+                location.set_iid(u64::from(ids.source_location));
+                location.set_file_name(origin.file);
+                location.set_line_number(origin.line);
+            });
+        }
+        for (&id, name) in arg_ids.iter().zip(site.arg_names) {
+            if defined.insert(NameKind::Arg, id) {
+                interned.add_debug_annotation_names(|arg| {
+                    arg.set_iid(u64::from(id));
+                    arg.set_name(name);
+                });
+            }
+        }
+    });
+}
+
+/// Uuids of tracks are random as they are.
+#[derive(Debug, Default)]
+struct UuidHasher(u64);
+
+impl Hasher for UuidHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, uuid: u64) {
+        self.0 = uuid;
+    }
+}

@@ -1,0 +1,123 @@
+//! What is on while a session records a category: call sites, and the switches of
+//! [`enabled!`](crate::enabled).
+//!
+//! Each of them has a mask of its own. It is worked out when a thread reaches the switch first, when a
+//! session starts or ends, and when the choice of a session or a declaration changes. So categories need no
+//! declaration, and a trace point looks into no table of them. A declaration adds a description and tags.
+
+use parking_lot::Mutex;
+
+use super::TRACK_EVENT;
+use super::call_site::CallSite;
+use super::category::DeclaredCategories;
+use super::event_schema::declared_event_schemas;
+use super::instance::EventInstance;
+use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::forked_child;
+use tracezero_producer::{self as producer, ActiveSlots, Recording, Switches};
+
+/// Those that were reached. Locked inside of the registry of data sources, and before
+/// [`DeclaredCategories`].
+static SWITCHES: Mutex<Vec<Switch>> = Mutex::new(Vec::new());
+
+/// Something that is on while a session records a category.
+#[derive(Clone, Copy)]
+struct Switch {
+    category: &'static str,
+    /// Beside those that were declared for the category.
+    tags: &'static [&'static str],
+    active: &'static ActiveSlots,
+}
+
+impl Switch {
+    fn update(self, recording: &Recording<'_>, declared: &DeclaredCategories) {
+        let chooses = |instance: &EventInstance| {
+            declared.are_enabled(self.category, self.tags, &instance.filter.lock())
+        };
+        self.active.store(recording.slots_chosen(chooses));
+    }
+}
+
+/// The switches of track events, as their data source knows them.
+pub(super) struct EventSwitches;
+
+impl Switches for EventSwitches {
+    fn describe(&self, descriptor: &mut DataSourceDescriptor) {
+        descriptor.categories = DeclaredCategories::lock().descriptors();
+        descriptor.extension_descriptors = declared_event_schemas();
+    }
+
+    fn update(&self, recording: &Recording<'_>) {
+        let switches = SWITCHES.lock();
+        let declared = DeclaredCategories::lock();
+        for switch in switches.iter() {
+            switch.update(recording, &declared);
+        }
+    }
+}
+
+/// Adds a call site, unless a nested trace point has reached it.
+#[cold]
+pub(super) fn register_call_site(call_site: &'static CallSite) {
+    if producer::is_nested() {
+        return;
+    }
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    call_site.intern();
+    add(Switch {
+        category: call_site.category,
+        tags: call_site.tags(),
+        active: call_site.active(),
+    });
+}
+
+/// Sees to it that `active` says which slots record a category, unless a nested trace point asks.
+#[cold]
+pub(super) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
+    if producer::is_nested() {
+        return;
+    }
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    add(Switch {
+        category,
+        tags: &[],
+        active,
+    });
+}
+
+fn add(switch: Switch) {
+    producer::with_recording(TRACK_EVENT.state(), |recording| {
+        if !switch.active.is_registered() {
+            SWITCHES.lock().push(switch);
+            switch.update(recording, &DeclaredCategories::lock());
+        }
+    });
+}
+
+/// The categories that call sites have reached, or that were declared, and their tags. In order.
+#[derive(Debug, Default)]
+pub struct KnownCategories {
+    pub names: Vec<&'static str>,
+    pub tags: Vec<&'static str>,
+}
+
+/// Returns the categories that are known by now.
+pub fn known_categories() -> KnownCategories {
+    let mut known = KnownCategories::default();
+    for switch in SWITCHES.lock().iter() {
+        known
+            .names
+            .extend(switch.category.split(',').map(str::trim));
+        known.tags.extend(switch.tags);
+    }
+    DeclaredCategories::lock().add_to(&mut known.names, &mut known.tags);
+    for list in [&mut known.names, &mut known.tags] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    known
+}

@@ -1,0 +1,289 @@
+//! Events in another form than the usual one: timestamps in larger units or as absolute numbers,
+//! the processor time of the thread, no arguments, no names but literals. Only sequences whose
+//! configuration asks for it come here.
+
+use super::call_site::CallSiteIds;
+use super::options::EventOptions;
+use super::placement::EventTime;
+use super::track::Track;
+use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
+use tracezero_core::protos::{ClockSnapshot, TracePacket, TrackEvent, TrackEventDefaults};
+
+/// A clock of the sequence: timestamps are distances from the sequence's last one.
+pub(super) const INCREMENTAL_CLOCK_ID: u32 = 64;
+/// A clock of the sequence: like the trace clock, but in units of several nanoseconds.
+const UNIT_CLOCK_ID: u32 = 65;
+
+/// What events are called in place of names that are not to be in the trace.
+const FILTERED_NAME: &str = "FILTERED";
+
+/// What a sequence with unusual options keeps.
+#[derive(Debug)]
+pub(super) struct UnusualForm {
+    options: EventOptions,
+    timestamps: Timestamps,
+    thread_time: Option<ThreadTime>,
+}
+
+impl UnusualForm {
+    /// `None` if the options are the usual ones. `thread` is the track of the thread.
+    pub(super) fn new(options: EventOptions, thread: &Track) -> Option<Box<Self>> {
+        (options != EventOptions::DEFAULT).then(|| {
+            Box::new(Self {
+                options,
+                timestamps: Timestamps {
+                    unit_ns: options.unit_ns,
+                    is_incremental: options.has_incremental_timestamps,
+                    last_ns: 0,
+                },
+                thread_time: options.thread_time_period_ns.map(|period_ns| ThreadTime {
+                    track: thread.thread_time(options.unit_ns),
+                    unit_ns: options.unit_ns,
+                    period_ns,
+                    reported_ns: 0,
+                    due_at_ns: 0,
+                }),
+            })
+        })
+    }
+
+    /// The incremental state starts at `now_ns`: nothing before it counts.
+    pub(super) fn start(&mut self, now_ns: u64) {
+        self.timestamps.last_ns = now_ns;
+        if let Some(thread_time) = &mut self.thread_time {
+            thread_time.reported_ns = 0;
+            thread_time.due_at_ns = 0;
+        }
+    }
+
+    /// The clock of packets that name none.
+    pub(super) const fn default_clock_id(&self) -> u32 {
+        self.timestamps.default_clock_id()
+    }
+
+    /// Says what the clocks of the sequence show at `now_ns`.
+    pub(super) fn write_clocks(&self, now_ns: u64, snapshot: &mut ClockSnapshot<'_>) {
+        self.timestamps.write_clocks(now_ns, snapshot);
+    }
+
+    pub(super) fn write_defaults(&self, defaults: &mut TrackEventDefaults<'_>) {
+        if let Some(track) = self.thread_time_track() {
+            defaults.add_extra_counter_track_uuids(track.uuid());
+        }
+    }
+
+    /// The track that thread times are values of, if they are wanted.
+    pub(super) fn thread_time_track(&self) -> Option<&Track> {
+        Some(&self.thread_time.as_ref()?.track)
+    }
+
+    /// What is written of a name that is no literal.
+    pub(super) fn name<'a>(&self, name: &'a str) -> &'a str {
+        if self.options.has_dynamic_names {
+            name
+        } else {
+            FILTERED_NAME
+        }
+    }
+
+    /// Ids of the names of the arguments that events have. One without a name is left out.
+    pub(super) fn arg_ids<'a>(&self, ids: &'a CallSiteIds) -> &'a [u32] {
+        if self.options.has_annotations {
+            &ids.args
+        } else {
+            &[]
+        }
+    }
+
+    /// Gives a packet its timestamp.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
+        let (timestamp, clock_id) = self.timestamps.encode(time);
+        packet.set_timestamp(timestamp);
+        if let Some(clock_id) = clock_id {
+            packet.set_timestamp_clock_id(clock_id);
+        }
+    }
+
+    /// Adds the processor time of this thread since the last event on its track, if that is wanted.
+    /// An event of another time gets none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn add_thread_time(&mut self, event: &mut TrackEvent<'_>, time: EventTime) {
+        if let (EventTime::Now(now_ns), Some(thread_time)) = (time, &mut self.thread_time) {
+            event.add_extra_counter_values(thread_time.since(now_ns, clock::thread_time_ns));
+        }
+    }
+}
+
+/// Timestamps in units of a few nanoseconds.
+#[derive(Debug)]
+struct Timestamps {
+    unit_ns: u64,
+    is_incremental: bool,
+    /// Where the next distance counts from, on the trace clock. Less than a unit before the last
+    /// event: so distances add up to the whole time.
+    last_ns: u64,
+}
+
+impl Timestamps {
+    const fn default_clock_id(&self) -> u32 {
+        if self.is_incremental {
+            INCREMENTAL_CLOCK_ID
+        } else {
+            self.absolute_clock_id()
+        }
+    }
+
+    const fn absolute_clock_id(&self) -> u32 {
+        if self.unit_ns == 1 {
+            BUILTIN_CLOCK_BOOTTIME
+        } else {
+            UNIT_CLOCK_ID
+        }
+    }
+
+    fn write_clocks(&self, now_ns: u64, snapshot: &mut ClockSnapshot<'_>) {
+        if self.is_incremental {
+            snapshot.add_clocks(|clock| {
+                clock.set_clock_id(INCREMENTAL_CLOCK_ID);
+                clock.set_timestamp(now_ns / self.unit_ns);
+                clock.set_is_incremental(true);
+                clock.set_unit_multiplier_ns(self.unit_ns);
+            });
+        }
+        if self.unit_ns > 1 {
+            snapshot.add_clocks(|clock| {
+                clock.set_clock_id(UNIT_CLOCK_ID);
+                clock.set_timestamp(now_ns / self.unit_ns);
+                clock.set_unit_multiplier_ns(self.unit_ns);
+            });
+        }
+    }
+
+    /// A timestamp, and its clock if that is not the default one.
+    fn encode(&mut self, time: EventTime) -> (u64, Option<u32>) {
+        let (timestamp, clock_id) = match time {
+            EventTime::At(timestamp_ns) => (timestamp_ns, BUILTIN_CLOCK_BOOTTIME),
+            EventTime::Now(now_ns) => {
+                let distance_ns = now_ns.checked_sub(self.last_ns);
+                match distance_ns.filter(|_| self.is_incremental) {
+                    Some(distance_ns) => {
+                        let units = distance_ns / self.unit_ns;
+                        self.last_ns += units * self.unit_ns;
+                        (units, INCREMENTAL_CLOCK_ID)
+                    }
+                    // Also where the time was taken before the sequence started.
+                    None => (now_ns / self.unit_ns, self.absolute_clock_id()),
+                }
+            }
+        };
+        let is_default = clock_id == self.default_clock_id();
+        (timestamp, (!is_default).then_some(clock_id))
+    }
+}
+
+/// How much of a processor its thread has used.
+#[derive(Debug)]
+struct ThreadTime {
+    /// Counts units, as differences.
+    track: Track,
+    unit_ns: u64,
+    /// The least time between two readings.
+    period_ns: u64,
+    /// What the values so far add up to.
+    reported_ns: u64,
+    /// When it is read again, on the trace clock.
+    due_at_ns: u64,
+}
+
+impl ThreadTime {
+    /// Units since the last value; 0 if it is too early to `read` again.
+    fn since(&mut self, now_ns: u64, read: impl FnOnce() -> u64) -> i64 {
+        if now_ns < self.due_at_ns {
+            return 0;
+        }
+        self.due_at_ns = now_ns.saturating_add(self.period_ns);
+        let units = read().saturating_sub(self.reported_ns) / self.unit_ns;
+        self.reported_ns += units * self.unit_ns;
+        i64::try_from(units).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timestamps(unit_ns: u64, is_incremental: bool, last_ns: u64) -> Timestamps {
+        Timestamps {
+            unit_ns,
+            is_incremental,
+            last_ns,
+        }
+    }
+
+    #[test]
+    fn distances_in_units_add_up_to_the_time_that_has_passed() {
+        let mut timestamps = timestamps(1000, true, 500);
+        let mut units = 0;
+        for event in 1..=10_000 {
+            let now_ns = 500 + event * 999;
+            let (distance, clock_id) = timestamps.encode(EventTime::Now(now_ns));
+            assert_eq!(clock_id, None);
+            units += distance;
+            let error_ns = now_ns - 500 - units * 1000;
+            assert!(error_ns < 1000, "event {event}");
+        }
+    }
+
+    #[test]
+    fn a_time_before_the_last_is_written_whole_and_moves_nothing() {
+        for (unit_ns, clock_id) in [(1, BUILTIN_CLOCK_BOOTTIME), (10, UNIT_CLOCK_ID)] {
+            let mut timestamps = timestamps(unit_ns, true, 1000);
+            let before = timestamps.encode(EventTime::Now(990));
+            assert_eq!(before, (990 / unit_ns, Some(clock_id)));
+            assert_eq!(
+                timestamps.encode(EventTime::Now(1020)),
+                (20 / unit_ns, None)
+            );
+        }
+    }
+
+    #[test]
+    fn absolute_timestamps_are_on_the_default_clock() {
+        for (unit_ns, clock_id) in [(1, BUILTIN_CLOCK_BOOTTIME), (1000, UNIT_CLOCK_ID)] {
+            let mut timestamps = timestamps(unit_ns, false, 1_000_000);
+            assert_eq!(timestamps.default_clock_id(), clock_id);
+            for now_ns in [5_000_000, 3_000_000] {
+                let expected = (now_ns / unit_ns, None);
+                assert_eq!(timestamps.encode(EventTime::Now(now_ns)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_the_user_gave_stays_in_nanoseconds_on_the_trace_clock() {
+        let given = EventTime::At(1234);
+        let boottime = Some(BUILTIN_CLOCK_BOOTTIME);
+        assert_eq!(timestamps(1000, true, 0).encode(given), (1234, boottime));
+        assert_eq!(timestamps(1000, false, 0).encode(given), (1234, boottime));
+        assert_eq!(timestamps(1, false, 0).encode(given), (1234, None));
+    }
+
+    #[test]
+    fn thread_times_carry_what_is_less_than_a_unit_and_are_read_once_a_period() {
+        let mut thread_time = ThreadTime {
+            track: Track::current_thread().thread_time(100),
+            unit_ns: 100,
+            period_ns: 50,
+            reported_ns: 0,
+            due_at_ns: 0,
+        };
+        let mut read_at = |now_ns, reading| thread_time.since(now_ns, || reading);
+        assert_eq!(read_at(1000, 12_345), 123);
+        assert_eq!(read_at(1049, 99_999), 0);
+        assert_eq!(read_at(1050, 12_399), 0);
+        assert_eq!(read_at(1100, 12_400), 1);
+    }
+}
