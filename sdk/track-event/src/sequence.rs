@@ -40,7 +40,7 @@ const DESCRIBED_TRACKS_MAX: usize = 4096;
 
 /// State that the packets of one sequence build on.
 #[derive(Debug)]
-pub(crate) struct EventSequence {
+pub struct EventSequence {
     /// That of the thread.
     thread: Track,
     /// How far the buffer has come that the packets go to.
@@ -87,7 +87,7 @@ impl EventSequence {
         placement: &Placement<'_>,
         parts: &P,
     ) {
-        if !self.start_if_needed(writer) {
+        if !self.start_if_needed(writer, time) {
             return;
         }
         let ids = site.ids();
@@ -158,7 +158,7 @@ impl EventSequence {
     /// The end of the innermost open slice on the track of the thread.
     #[inline(always)]
     pub(super) fn slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
-        if !self.start_if_needed(writer) {
+        if !self.start_if_needed(writer, time) {
             return;
         }
         let (last_timestamp_ns, body) = (&mut self.last_timestamp_ns, &self.slice_end);
@@ -200,7 +200,7 @@ impl EventSequence {
         time: EventTime,
         track: &Track,
     ) {
-        if !self.start_if_needed(writer) {
+        if !self.start_if_needed(writer, time) {
             return;
         }
         self.describe(writer, track);
@@ -218,7 +218,7 @@ impl EventSequence {
         track: &CounterTrack,
         value: CounterValue,
     ) {
-        if !self.start_if_needed(writer) {
+        if !self.start_if_needed(writer, time) {
             return;
         }
         self.describe(writer, track.track());
@@ -252,7 +252,7 @@ impl EventSequence {
         let EventTime::Now(now_ns) = time else {
             return None;
         };
-        // The time may have been taken before the sequence started.
+        // An event that is written by an argument of this one is later than this one.
         let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
         self.last_timestamp_ns = now_ns;
         Some(distance_ns)
@@ -294,32 +294,42 @@ impl EventSequence {
         writer.trace_packet(|packet| packet.track_descriptor(|out| track.describe(out)));
     }
 
-    /// Starts the incremental state unless it holds. Returns whether an event can build on it.
+    /// Starts the incremental state, for an event of this time, unless it holds. Returns whether the event can
+    /// build on it.
     #[inline]
-    fn start_if_needed(&mut self, writer: &mut TraceWriter) -> bool {
+    fn start_if_needed(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
         let start = self.started_at.as_ref();
-        start.is_some_and(|start| start.holds(writer, &self.progress)) || self.start(writer)
+        start.is_some_and(|start| start.holds(writer, &self.progress)) || self.start(writer, time)
     }
 
     /// Returns false if the packet that starts the state is dropped. It stands for the event in the
     /// account then: an event costs one dropped packet, however many it would have taken.
     #[cold]
     #[inline(never)]
-    fn start(&mut self, writer: &mut TraceWriter) -> bool {
+    fn start(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
         self.started_at = Some(StateStart::now(writer, &self.progress));
         self.defined.clear();
         self.described.clear();
-        let now_ns = clock::event_now_ns();
-        self.last_timestamp_ns = now_ns;
-        if let Some(form) = &mut self.unusual {
-            form.start(now_ns);
-            self.last_timestamp_ns = FAR_AWAY_NS;
-        }
+        let event_ns = match time {
+            EventTime::Now(now_ns) => now_ns,
+            EventTime::At(_) => clock::event_now_ns(),
+        };
+        // Clocks never go back, though the last event may have been written by an argument of this one.
+        let started_ns = match &mut self.unusual {
+            None => {
+                self.last_timestamp_ns = self.last_timestamp_ns.max(event_ns);
+                self.last_timestamp_ns
+            }
+            Some(form) => {
+                self.last_timestamp_ns = FAR_AWAY_NS;
+                form.start(event_ns)
+            }
+        };
         let thread = self.thread.clone();
         let form = self.unusual.as_deref();
         let default_clock_id = form.map_or(INCREMENTAL_CLOCK_ID, UnusualForm::default_clock_id);
         writer.trace_packet(|packet| {
-            packet.set_timestamp(now_ns);
+            packet.set_timestamp(started_ns);
             packet.set_timestamp_clock_id(BUILTIN_CLOCK_BOOTTIME);
             packet.set_sequence_flags(SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32);
             packet.trace_packet_defaults(|defaults| {
@@ -337,14 +347,14 @@ impl EventSequence {
             packet.clock_snapshot(|snapshot| {
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(BUILTIN_CLOCK_BOOTTIME);
-                    clock.set_timestamp(now_ns);
+                    clock.set_timestamp(started_ns);
                 });
                 if let Some(form) = form {
-                    return form.write_clocks(now_ns, snapshot);
+                    return form.write_clocks(started_ns, snapshot);
                 }
                 snapshot.add_clocks(|clock| {
                     clock.set_clock_id(INCREMENTAL_CLOCK_ID);
-                    clock.set_timestamp(now_ns);
+                    clock.set_timestamp(started_ns);
                     clock.set_is_incremental(true);
                 });
             });

@@ -47,13 +47,15 @@ impl UnusualForm {
         })
     }
 
-    /// The incremental state starts at `now_ns`: nothing before it counts.
-    pub(super) fn start(&mut self, now_ns: u64) {
-        self.timestamps.last_ns = now_ns;
+    /// Starts the incremental state for an event of this time. Returns when: nothing before that counts.
+    pub(super) fn start(&mut self, event_ns: u64) -> u64 {
+        let started_ns = self.timestamps.last_ns.max(event_ns);
+        self.timestamps.last_ns = started_ns;
         if let Some(thread_time) = &mut self.thread_time {
             thread_time.reported_ns = 0;
             thread_time.due_at_ns = 0;
         }
+        started_ns
     }
 
     /// The clock of packets that name none.
@@ -122,8 +124,8 @@ impl UnusualForm {
 struct Timestamps {
     unit_ns: u64,
     is_incremental: bool,
-    /// Where the next distance counts from, on the trace clock. Less than a unit before the last
-    /// event: so distances add up to the whole time.
+    /// Where the next timestamp counts from, on the trace clock: where the sequence started, or, if timestamps
+    /// are incremental, less than a unit before the last event. So distances add up to the whole time.
     last_ns: u64,
 }
 
@@ -152,8 +154,7 @@ impl Timestamps {
                 clock.set_is_incremental(true);
                 clock.set_unit_multiplier_ns(self.unit_ns);
             });
-        }
-        if self.unit_ns > 1 {
+        } else if self.unit_ns > 1 {
             snapshot.add_clocks(|clock| {
                 clock.set_clock_id(UNIT_CLOCK_ID);
                 clock.set_timestamp(now_ns / self.unit_ns);
@@ -166,18 +167,24 @@ impl Timestamps {
     fn encode(&mut self, time: EventTime) -> (u64, Option<u32>) {
         let (timestamp, clock_id) = match time {
             EventTime::At(timestamp_ns) => (timestamp_ns, BUILTIN_CLOCK_BOOTTIME),
-            EventTime::Now(now_ns) => {
-                let distance_ns = now_ns.checked_sub(self.last_ns);
-                match distance_ns.filter(|_| self.is_incremental) {
-                    Some(distance_ns) => {
-                        let units = distance_ns / self.unit_ns;
+            EventTime::Now(now_ns) => match now_ns.checked_sub(self.last_ns) {
+                Some(distance_ns) => {
+                    // Rounded down from the start of the sequence on, and not from 0 on: rounded times of
+                    // a sequence that starts anew are never before those that it had.
+                    let units = distance_ns / self.unit_ns;
+                    if self.is_incremental {
                         self.last_ns += units * self.unit_ns;
                         (units, INCREMENTAL_CLOCK_ID)
+                    } else {
+                        (
+                            self.last_ns / self.unit_ns + units,
+                            self.absolute_clock_id(),
+                        )
                     }
-                    // Also where the time was taken before the sequence started.
-                    None => (now_ns / self.unit_ns, self.absolute_clock_id()),
                 }
-            }
+                // The last event was written by an argument of this one.
+                None => (now_ns, BUILTIN_CLOCK_BOOTTIME),
+            },
         };
         let is_default = clock_id == self.default_clock_id();
         (timestamp, (!is_default).then_some(clock_id))
@@ -239,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_time_before_the_last_is_written_whole_and_moves_nothing() {
-        for (unit_ns, clock_id) in [(1, BUILTIN_CLOCK_BOOTTIME), (10, UNIT_CLOCK_ID)] {
+        for unit_ns in [1, 10] {
             let mut timestamps = timestamps(unit_ns, true, 1000);
             let before = timestamps.encode(EventTime::Now(990));
-            assert_eq!(before, (990 / unit_ns, Some(clock_id)));
+            assert_eq!(before, (990, Some(BUILTIN_CLOCK_BOOTTIME)));
             assert_eq!(
                 timestamps.encode(EventTime::Now(1020)),
                 (20 / unit_ns, None)
@@ -258,6 +265,44 @@ mod tests {
             for now_ns in [5_000_000, 3_000_000] {
                 let expected = (now_ns / unit_ns, None);
                 assert_eq!(timestamps.encode(EventTime::Now(now_ns)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn no_event_of_a_sequence_that_starts_anew_is_before_an_earlier_one() {
+        let unit_ns = 1000;
+        for is_incremental in [true, false] {
+            let mut timestamps = timestamps(unit_ns, is_incremental, 0);
+            let mut shown_ns = 0;
+            // Starts, each with the times of the events behind it. Some were taken before.
+            for (started_ns, events) in [
+                (900, [1000, 1850, 2899]),
+                (3100, [3000, 3100, 4050]),
+                (5000, [4120, 5000, 6001]),
+            ] {
+                timestamps.last_ns = started_ns;
+                // What a reader adds up: the clock's value, and the time that this stands for.
+                let mut clock = (started_ns / unit_ns, started_ns);
+                for now_ns in events {
+                    let event_ns = match timestamps.encode(EventTime::Now(now_ns)) {
+                        (timestamp_ns, Some(_)) => timestamp_ns,
+                        (units, None) if is_incremental => {
+                            clock.1 += units * unit_ns;
+                            clock.1
+                        }
+                        (units, None) => clock.1 + (units - clock.0) * unit_ns,
+                    };
+                    assert!(
+                        event_ns >= shown_ns,
+                        "{started_ns}: {event_ns} < {shown_ns}"
+                    );
+                    assert!(
+                        event_ns <= now_ns && now_ns < event_ns + unit_ns,
+                        "{now_ns}"
+                    );
+                    shown_ns = event_ns;
+                }
             }
         }
     }
