@@ -2,7 +2,7 @@
 
 use protozero::DecodeError;
 
-use super::interning::Table;
+use crate::iid_table::Table;
 
 /// Something that is not as it should be. Reading goes on all the same.
 #[derive(Clone, Debug, PartialEq)]

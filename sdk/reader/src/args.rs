@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use protozero::{Decoder, Fields, Value};
 
-use super::interning::{Interned, Table};
-use super::names::NameTable;
+use crate::iid_table::Table;
+use crate::interning::Interned;
+use crate::names::NameTable;
 use tracezero_core::protos::{DebugAnnotation, TrackEvent};
 
 /// Dictionaries and arrays inside of each other; what is deeper is left out.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use protozero::{Decoder, Value};
 
-use super::fields;
+use crate::fields;
 
 /// Packets of a bundle, unpacked, take no more memory than this.
 #[cfg(any(feature = "deflate", feature = "zstd"))]

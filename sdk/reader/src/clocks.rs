@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use protozero::{DecodeError, Decoder, Value, types};
 
-use super::anomaly::Anomaly;
+use crate::anomaly::Anomaly;
 use tracezero_core::protos::{ClockSnapshot, clock_snapshot};
 
 /// The trace clock, unless a snapshot says otherwise; also that of packets that name none.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::place::PacketPlace;
+use crate::place::PacketPlace;
 
 /// Bytes that hold no packet, or not a whole one. Reading goes on behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]

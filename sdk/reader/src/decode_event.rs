@@ -2,16 +2,16 @@
 
 use protozero::{DecodeError, Decoder, Value, types};
 
-use super::anomaly::Anomaly;
-use super::cursor::Cursor;
-use super::event::EventKind;
-use super::interning::Table;
-use super::names::{NameId, NameTable};
-use super::record::SkipReason;
-use super::sequence::{EXTRA_COUNTERS_MAX, Sequence};
-use super::track_event::{LEGACY_DURATION_US, LEGACY_EVENT, LEGACY_NAME_IID, LEGACY_PHASE};
-use super::tracks::{TrackId, TrackKind, TrackTable};
 use crate::CounterValue;
+use crate::anomaly::Anomaly;
+use crate::cursor::Cursor;
+use crate::event::EventKind;
+use crate::iid_table::Table;
+use crate::names::{NameId, NameTable};
+use crate::sequence::{EXTRA_COUNTERS_MAX, Sequence};
+use crate::skip_reason::SkipReason;
+use crate::track_event::{LEGACY_DURATION_US, LEGACY_EVENT, LEGACY_NAME_IID, LEGACY_PHASE};
+use crate::tracks::{TrackId, TrackKind, TrackTable};
 use tracezero_core::protos::TrackEvent;
 
 /// The fields of a `TrackEvent` that every reader needs, as they stand there.

@@ -4,12 +4,14 @@ use std::ops::Deref;
 
 use protozero::{Decoder, Field, Value};
 
-use super::args::Args;
-use super::interning::{Interned, Table};
-use super::names::{NameId, NameTable};
-use super::place::PacketPlace;
-use super::tracks::{TrackId, TrackTable};
 use crate::CounterValue;
+use crate::args::Args;
+use crate::iid_table::Table;
+use crate::interning::Interned;
+use crate::location::Location;
+use crate::names::{NameId, NameTable};
+use crate::place::PacketPlace;
+use crate::tracks::{TrackId, TrackTable};
 use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
 
 /// What can be said about an event in a few words, to be kept.
@@ -69,17 +71,6 @@ pub struct Event<'a> {
     pub(super) names: &'a NameTable,
     pub(super) tracks: &'a TrackTable,
     pub(super) interned: Interned<'a>,
-}
-
-/// A place in the source code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Location<'a> {
-    /// The file, or nothing.
-    pub file: &'a str,
-    /// The function, or nothing.
-    pub function: &'a str,
-    /// From 1 on; 0 if it is not known.
-    pub line: u32,
 }
 
 /// A line of a log that an event carries.
@@ -172,7 +163,7 @@ impl<'a> Event<'a> {
     pub fn flows(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.flow_ids(
             TrackEvent::FLOW_IDS_FIELD_NUMBER,
-            super::track_event::FLOW_IDS_OLD,
+            crate::track_event::FLOW_IDS_OLD,
         )
     }
 
@@ -180,7 +171,7 @@ impl<'a> Event<'a> {
     pub fn terminating_flows(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.flow_ids(
             TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER,
-            super::track_event::TERMINATING_FLOW_IDS_OLD,
+            crate::track_event::TERMINATING_FLOW_IDS_OLD,
         )
     }
 
@@ -192,8 +183,8 @@ impl<'a> Event<'a> {
                 field.number,
                 TrackEvent::FLOW_IDS_FIELD_NUMBER
                     | TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER
-                    | super::track_event::FLOW_IDS_OLD
-                    | super::track_event::TERMINATING_FLOW_IDS_OLD
+                    | crate::track_event::FLOW_IDS_OLD
+                    | crate::track_event::TERMINATING_FLOW_IDS_OLD
             )
         })
     }

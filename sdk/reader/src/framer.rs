@@ -2,9 +2,9 @@
 
 use std::io::{self, Read};
 
-use super::damage::DamageKind;
-use super::plausible::is_plausible;
-use super::stream::ByteStream;
+use crate::damage::DamageKind;
+use crate::plausible::is_plausible;
+use crate::stream::ByteStream;
 
 /// The tag before each packet: field 1, length-delimited.
 const PACKET_TAG: u8 = 0x0a;

@@ -54,7 +54,9 @@ mod cursor; // encoded bytes, when speed counts
 mod packet; // what a packet says beside its payload
 // Packets to events.
 mod names; // the names of the trace
-mod interning; // what the ids of a sequence stand for
+mod iid_table; // ids of a sequence
+mod location; // places in the source code
+mod interning; // what the ids stand for
 mod clocks; // timestamps to nanoseconds of the trace clock
 mod tracks; // what tracks are
 mod recordings; // whether the trace is whole
@@ -64,6 +66,7 @@ mod decode_event; // what an event says
 mod args; // its arguments
 mod counter_value; // the value of a counter
 mod event; // an event
+mod skip_reason; // why packets cannot be understood
 mod record; // all that there is in a trace
 mod trace_state; // what packets so far have said, and how the next is read with it
 mod trace_reader; // puts it together
@@ -84,16 +87,18 @@ pub use clocks::BOOTTIME_CLOCK_ID;
 pub use counter_value::CounterValue;
 pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};
-pub use event::{Correlation, Event, EventHead, EventKind, Location, LogLine};
+pub use event::{Correlation, Event, EventHead, EventKind, LogLine};
 #[doc(hidden)]
 pub use first_polls::FreshSpans;
+pub use location::Location;
 pub use names::{NameId, NameTable};
 pub use outline::Outline;
 pub use packet::{Packet, PacketHead, Payload};
 pub use packets::{PacketItem, PacketReader, RawPacket};
 pub use place::PacketPlace;
-pub use record::{Loss, OtherPacket, Record, SkipReason, Skipped, TrackRecord};
+pub use record::{Loss, OtherPacket, Record, Skipped, TrackRecord};
 pub use recordings::RecordingEnd;
+pub use skip_reason::SkipReason;
 pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;

@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use protozero::{DecodeError, Decoder, Value};
 
-use super::cursor::Cursor;
-use super::fields;
-use super::plausible::{has_its_wire_type, is_packet_in_packet};
+use crate::cursor::Cursor;
+use crate::fields;
+use crate::plausible::{has_its_wire_type, is_packet_in_packet};
 use tracezero_core::protos::trace_packet::SequenceFlags;
 
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Empty, Read};
 use std::path::Path;
 
-use super::bundle::{self, FoundBundle};
-use super::damage::{Damage, DamageKind};
-use super::error::{FileKind, ReadError};
-use super::framer::{Framed, Framer};
-use super::place::PacketPlace;
+use crate::bundle::{self, FoundBundle};
+use crate::damage::{Damage, DamageKind};
+use crate::error::{FileKind, ReadError};
+use crate::framer::{Framed, Framer};
+use crate::place::PacketPlace;
 
 /// If there is no packet in so many bytes at the start, the file is no trace.
 const FIRST_PACKET_WITHIN_BYTES: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use protozero::{Decoder, Field, Value};
 
-use super::fields;
+use crate::fields;
 
 /// Packets have few fields: that of the payload, and what the service knows.
 const FIELDS_MAX: usize = 64;

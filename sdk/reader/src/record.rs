@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::damage::Damage;
-use super::event::Event;
-use super::packet::Packet;
-use super::place::PacketPlace;
-use super::tracks::TrackId;
+use crate::damage::Damage;
+use crate::event::Event;
+use crate::packet::Packet;
+use crate::place::PacketPlace;
+use crate::skip_reason::SkipReason;
+use crate::tracks::TrackId;
 
 /// What comes next in a trace.
 #[derive(Clone, Debug)]
@@ -72,53 +73,6 @@ pub struct Skipped {
     pub sequence_id: u32,
     /// Why not.
     pub reason: SkipReason,
-}
-
-/// Why a packet cannot be understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// It needs what earlier packets of its sequence defined, and these were lost.
-    NeedsState,
-    /// Its time is on a clock that the trace does not explain.
-    UnknownClock {
-        /// The clock.
-        clock_id: u32,
-    },
-    /// Its time is before the trace clock's beginning, or after its end.
-    TimeOutOfRange {
-        /// The clock.
-        clock_id: u32,
-    },
-    /// An event without a time.
-    NoTime,
-    /// An event without a type.
-    NoType,
-    /// A counter event without a value.
-    NoValue,
-    /// An event of a type that is not known here.
-    UnknownType {
-        /// Its number.
-        number: u32,
-    },
-    /// An event of an older kind that is not read here.
-    LegacyPhase {
-        /// The letter that stands for its kind, as a number.
-        phase: u32,
-    },
-    /// It is about a track, and the trace has more than are kept apart: 4 Mi.
-    TooManyTracks,
-    /// A message inside of it is malformed.
-    Malformed {
-        /// What is wrong with it.
-        error: protozero::DecodeError,
-    },
-}
-
-impl From<protozero::DecodeError> for SkipReason {
-    fn from(error: protozero::DecodeError) -> Self {
-        Self::Malformed { error }
-    }
 }
 
 impl Loss {

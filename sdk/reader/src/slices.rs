@@ -1,8 +1,8 @@
 //! From begins and ends to slices.
 
-use super::event::{EventHead, EventKind};
-use super::names::NameId;
-use super::tracks::TrackId;
+use crate::event::{EventHead, EventKind};
+use crate::names::NameId;
+use crate::tracks::TrackId;
 
 /// Slices that may be open on a track, inside of each other. Those deeper are counted and left out.
 pub const SLICES_MAX_DEPTH: usize = 4096;

@@ -1,8 +1,8 @@
 //! Events of tracks that several sequences write, in the order of their times.
 
-use super::event::EventHead;
-use super::in_order::InOrder;
-use super::tracks::{TrackKind, TrackTable};
+use crate::event::EventHead;
+use crate::in_order::InOrder;
+use crate::tracks::{TrackKind, TrackTable};
 
 /// Events that wait for earlier ones, unless one asks for another number.
 const WINDOW_EVENTS: usize = 512 * 1024;

@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::damage::Damage;
-use super::error::ReadError;
-use super::names::NameTable;
-use super::packet::{Packet, PacketHead};
-use super::packets::{PacketReader, PacketStep, RawPacket};
-use super::record::{Loss, OtherPacket, Record, Skipped};
-use super::recordings::RecordingEnd;
-use super::trace_state::{Reading, TraceState};
-use super::tracks::TrackTable;
+use crate::damage::Damage;
+use crate::error::ReadError;
+use crate::names::NameTable;
+use crate::packet::{Packet, PacketHead};
+use crate::packets::{PacketReader, PacketStep, RawPacket};
+use crate::record::{Loss, OtherPacket, Record, Skipped};
+use crate::recordings::RecordingEnd;
+use crate::trace_state::{Reading, TraceState};
+use crate::tracks::TrackTable;
 
 /// Reads the events of a trace in the order of the file.
 ///

@@ -1,20 +1,23 @@
 //! What the packets of a trace have said so far, and how the next one is read with it.
 
-use super::anomaly::Anomaly;
-use super::clocks::{BOOTTIME_CLOCK_ID, ClockError, GlobalClocks};
-use super::decode_event::EventTables;
-use super::event::{Event, EventHead};
-use super::fields;
-use super::interning::{IidTable, Interned, Locations};
-use super::names::NameTable;
-use super::packet::PacketHead;
-use super::packets::RawPacket;
-use super::place::PacketPlace;
-use super::record::{Loss, SkipReason, TrackRecord};
-use super::recordings::{RECORDING_BOUNDARY, Recordings};
-use super::sequence::Sequences;
-use super::tracks::{Change, TrackId, TrackTable};
 use crate::CounterValue;
+use crate::anomaly::Anomaly;
+use crate::clocks::{BOOTTIME_CLOCK_ID, ClockError, GlobalClocks};
+use crate::decode_event::EventTables;
+use crate::event::{Event, EventHead};
+use crate::fields;
+use crate::iid_table::IidTable;
+use crate::interning::Interned;
+use crate::location::Locations;
+use crate::names::NameTable;
+use crate::packet::PacketHead;
+use crate::packets::RawPacket;
+use crate::place::PacketPlace;
+use crate::record::{Loss, TrackRecord};
+use crate::recordings::{RECORDING_BOUNDARY, Recordings};
+use crate::sequence::Sequences;
+use crate::skip_reason::SkipReason;
+use crate::tracks::{Change, TrackId, TrackTable};
 
 /// `previous_packet_dropped` with no cause. Some producers say so of the first packet of each sequence.
 const LOSS_PRESENT: u32 = 1;

@@ -6,8 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use protozero::DecodeError;
 
-use super::names::{NameId, NameTable};
-use super::record::SkipReason;
+use crate::names::{NameId, NameTable};
+use crate::skip_reason::SkipReason;
 use tracezero_core::protos::{
     CounterDescriptorDecoder, ProcessDescriptorDecoder, ThreadDescriptorDecoder,
     TrackDescriptorDecoder, counter_descriptor, track_descriptor,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::args::ArgValue;
+use crate::args::ArgValue;
 
 /// The value of an argument, with everything in it.
 ///
@@ -107,7 +107,7 @@ impl From<ArgValue<'_>> for Value {
             ArgValue::Pointer(address) => Self::Pointer(address),
             ArgValue::Json(text) => Self::Json(text.into_owned()),
             ArgValue::Dict(entries) => {
-                let entry = |arg: super::args::Arg<'_>| (arg.name.into_owned(), arg.value.into());
+                let entry = |arg: crate::args::Arg<'_>| (arg.name.into_owned(), arg.value.into());
                 Self::Dict(entries.map(entry).collect())
             }
             ArgValue::Array(items) => Self::Array(items.map(|item| item.value.into()).collect()),

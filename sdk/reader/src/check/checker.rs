@@ -16,8 +16,9 @@ use crate::event::Event;
 use crate::fields;
 use crate::packet::PacketHead;
 use crate::place::PacketPlace;
-use crate::record::{Loss, OtherPacket, Record, SkipReason};
+use crate::record::{Loss, OtherPacket, Record};
 use crate::recordings::RecordingEnd;
+use crate::skip_reason::SkipReason;
 use crate::trace_reader::{Step, TraceReader};
 use crate::trace_state::TraceState;
 

@@ -4,7 +4,8 @@ use protozero::{DecodeError, Decoder, Field, Value};
 
 use crate::args::ARGS_MAX_DEPTH;
 use crate::event::Event;
-use crate::interning::{Interned, Table};
+use crate::iid_table::Table;
+use crate::interning::Interned;
 use crate::track_event::{FLOW_IDS_OLD, LEGACY_EVENT, TERMINATING_FLOW_IDS_OLD};
 use tracezero_core::protos::{DebugAnnotation, LogMessage, TrackEvent};
 

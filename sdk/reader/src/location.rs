@@ -1,0 +1,53 @@
+//! Places in the source code.
+
+use std::collections::HashMap;
+
+use crate::names::{NameId, NameTable};
+
+/// Places in the source code that are remembered: about 50 MiB. Further ones are not known.
+const LOCATIONS_MAX: usize = 1 << 20;
+
+/// A place in the source code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// The file, or nothing.
+    pub file: &'a str,
+    /// The function, or nothing.
+    pub function: &'a str,
+    /// From 1 on; 0 if it is not known.
+    pub line: u32,
+}
+
+/// The places in the source code that the trace names, each stored once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locations {
+    /// File, function, line.
+    all: Vec<(NameId, NameId, u32)>,
+    ids: HashMap<(NameId, NameId, u32), u32>,
+}
+
+impl Locations {
+    /// What stands for a location for which there is no room.
+    const UNKNOWN: u32 = LOCATIONS_MAX as u32;
+
+    /// The number of a place: that of [`Self::UNKNOWN`] if there is no room.
+    pub(super) fn id(&mut self, location: (NameId, NameId, u32)) -> u32 {
+        if self.all.len() == LOCATIONS_MAX {
+            return self.ids.get(&location).copied().unwrap_or(Self::UNKNOWN);
+        }
+        *self.ids.entry(location).or_insert_with(|| {
+            self.all.push(location);
+            self.all.len() as u32 - 1
+        })
+    }
+
+    /// What [`Self::id`] stands for.
+    pub(super) fn find<'a>(&self, id: u32, names: &'a NameTable) -> Option<Location<'a>> {
+        let (file, function, line) = *self.all.get(id as usize)?;
+        Some(Location {
+            file: names.text(file),
+            function: names.text(function),
+            line,
+        })
+    }
+}
