@@ -96,7 +96,7 @@ impl Place {
 
     fn is_of(&self, site: &Site, level: Level) -> bool {
         let is_here = |file: &str, line| file == self.file && line == self.line;
-        site.call_site.category == self.target
+        site.call_site.category() == self.target
             && site.level.is_some_and(|(_, name)| name == level.as_str())
             && site
                 .call_site

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::altered::note_rounded_counter;
-use super::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
-use super::short_arg::{ShortArg, double, long_varint, text, varint};
+use crate::altered::note_rounded_counter;
+use crate::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
+use crate::short_arg::{ShortArg, double, long_varint, text, varint};
 use protozero::CompactValue;
 
 use tracezero_core::protos::{DebugAnnotation, TrackEvent};

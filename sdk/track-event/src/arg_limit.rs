@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use super::altered::note_cut_arg;
+use crate::altered::note_cut_arg;
 
 /// Bytes of texts and names in one argument; each element of a list and each entry of a dictionary
 /// counts as 8 more. A text that is longer is cut, and ends with `…` and the

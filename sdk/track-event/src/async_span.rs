@@ -16,18 +16,18 @@ use std::task::Poll;
 
 use protozero::{Decoder, HeapBuffered};
 
-use super::arg::ArgValue;
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::event::{EndOf, EventPart, EventParts, EventWriter, Through};
-use super::flow::Flow;
-use super::open_slices;
-use super::placement::Placement;
-use super::recorded::Recorded;
-use super::short_event::ShortEvent;
-use super::slice_end::{SliceEnd as _, WithParts};
-use super::span::Span;
-use super::track::Track;
+use crate::arg::ArgValue;
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::event::{EndOf, EventPart, EventParts, EventWriter, Through};
+use crate::flow::Flow;
+use crate::open_slices;
+use crate::placement::Placement;
+use crate::recorded::Recorded;
+use crate::short_event::ShortEvent;
+use crate::slice_end::{SliceEnd as _, WithParts};
+use crate::span::Span;
+use crate::track::Track;
 use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
@@ -108,12 +108,12 @@ impl AsyncSpan {
         let mut span = Self::new(site);
         if let Some(life) = span.life.as_mut() {
             let name = placement.name.map(|name| Cow::Owned(name.to_owned()));
-            let name = name.unwrap_or(Cow::Borrowed(site.name));
+            let name = name.unwrap_or(Cow::Borrowed(site.name()));
             life.track = Some(match placement.track {
                 Some(parent) => parent.unique_child(name),
                 None => track_under_current(name),
             });
-            life.fields = (!P::IS_EMPTY).then(|| encode(parts, &site.ids().args));
+            life.fields = (!P::IS_EMPTY).then(|| encode(parts, &site.names().ids().args));
         }
         span
     }
@@ -169,10 +169,10 @@ impl Life {
         let (site, begun) = (self.site, self.begun);
         let track = self
             .track
-            .get_or_insert_with(|| track_under_current(site.name.into()));
+            .get_or_insert_with(|| track_under_current(site.name().into()));
         let flow = flow_of(track);
         let mut placement = Placement::new();
-        if site.name.is_empty() {
+        if site.name().is_empty() {
             placement = placement.named(track.name());
         }
         let time = placement.time();
@@ -188,10 +188,24 @@ impl Life {
             if !is_begun {
                 let fields = Encoded(self.fields.as_deref().unwrap_or_default());
                 let (placement, parts) = (placement.on(track), (((), fields), Through(&flow)));
-                events.event(writer, time, site, Type::SLICE_BEGIN, &placement, &parts);
+                events.event(
+                    writer,
+                    time,
+                    site.names(),
+                    Type::SLICE_BEGIN,
+                    &placement,
+                    &parts,
+                );
             }
             let parts = ((), Through(&flow));
-            events.event(writer, time, site, Type::SLICE_BEGIN, &placement, &parts);
+            events.event(
+                writer,
+                time,
+                site.names(),
+                Type::SLICE_BEGIN,
+                &placement,
+                &parts,
+            );
         });
         if begun_now.is_some() {
             self.begun = Begun::union(begun.and_then(Begun::still_recording), begun_now);

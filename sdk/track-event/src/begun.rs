@@ -10,8 +10,8 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::TRACK_EVENT;
-use super::instance::EventThread;
+use crate::data_source::TRACK_EVENT;
+use crate::instance::EventThread;
 use tracezero_producer as producer;
 #[cfg(feature = "testing")]
 use tracezero_producer::Realm;

@@ -1,19 +1,10 @@
 //! Categories: what declarations say about them, and switches that hang on them.
 
-use std::collections::BTreeMap;
-
-use parking_lot::{Mutex, MutexGuard};
-
-use super::category_filter::CategoryFilter;
-use super::switches;
-use super::{ENABLED, TRACK_EVENT};
-use tracezero_core::coordination::CategoryDescriptor;
+use crate::ENABLED;
+use crate::data_source::{self, TRACK_EVENT};
+use crate::declared_categories::DeclaredCategories;
 use tracezero_core::forked_child;
 use tracezero_producer::{self as producer, ActiveSlots};
-
-static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
-    by_name: BTreeMap::new(),
-});
 
 /// What a program or library says about a category that its events have.
 ///
@@ -57,10 +48,15 @@ impl Category {
             return;
         };
         let is_new = {
-            let mut declared = DECLARED.lock();
-            categories
-                .iter()
-                .fold(false, |is_new, category| declared.add(category) | is_new)
+            let mut declared = DeclaredCategories::lock();
+            categories.iter().fold(false, |is_new, category| {
+                let Self {
+                    name,
+                    description,
+                    tags,
+                } = *category;
+                declared.add(name, description, tags) | is_new
+            })
         };
         if is_new {
             producer::declarations_changed(TRACK_EVENT.state());
@@ -93,82 +89,7 @@ impl CategorySwitch {
         ENABLED
             && self
                 .active
-                .load(|| switches::register_switch(self.category, &self.active))
+                .load(|| data_source::register(self.category, &[], &self.active, || {}))
                 != 0
-    }
-}
-
-/// What is declared so far. Locked inside of the registry of data sources.
-#[derive(Debug)]
-pub(crate) struct DeclaredCategories {
-    by_name: BTreeMap<&'static str, Declaration>,
-}
-
-#[derive(Debug, Default)]
-struct Declaration {
-    description: &'static str,
-    tags: Vec<&'static str>,
-}
-
-impl DeclaredCategories {
-    pub(crate) fn lock() -> MutexGuard<'static, Self> {
-        DECLARED.lock()
-    }
-
-    /// Returns whether this says something new.
-    fn add(&mut self, category: &Category) -> bool {
-        let mut is_new = !self.by_name.contains_key(category.name);
-        let declaration = self.by_name.entry(category.name).or_default();
-        if declaration.description.is_empty() && !category.description.is_empty() {
-            declaration.description = category.description;
-            is_new = true;
-        }
-        for tag in category.tags {
-            if !declaration.tags.contains(tag) {
-                declaration.tags.push(tag);
-                is_new = true;
-            }
-        }
-        is_new
-    }
-
-    /// Whether `filter` lets events with this category through: one name, or several with commas
-    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared. Each
-    /// name of several is judged with the tags that were declared for it.
-    pub(crate) fn are_enabled(
-        &self,
-        category: &str,
-        tags: &[&str],
-        filter: &CategoryFilter,
-    ) -> bool {
-        category.split(',').map(str::trim).any(|name| {
-            let declaration = self.by_name.get(name);
-            let declared = declaration.map_or(&[][..], |declaration| &declaration.tags);
-            if tags.is_empty() {
-                filter.enables(name, declared)
-            } else {
-                filter.enables(name, &[declared, tags].concat())
-            }
-        })
-    }
-
-    /// Adds the names of all, and their tags.
-    pub(crate) fn add_to(&self, names: &mut Vec<&'static str>, tags: &mut Vec<&'static str>) {
-        for (name, declaration) in &self.by_name {
-            names.push(name);
-            tags.extend(&declaration.tags);
-        }
-    }
-
-    /// In the order of their names.
-    pub(crate) fn descriptors(&self) -> Vec<CategoryDescriptor> {
-        self.by_name
-            .iter()
-            .map(|(&name, declaration)| CategoryDescriptor {
-                name: name.to_owned(),
-                description: declaration.description.to_owned(),
-                tags: declaration.tags.iter().map(|&tag| tag.to_owned()).collect(),
-            })
-            .collect()
     }
 }

@@ -1,10 +1,10 @@
-//! Tracks of counters: what is counted, and in which unit.
+//! Tracks of counters.
 
 use std::borrow::Cow;
 
-use super::identity::{self, Kind};
-use super::track::{Subject, Track};
-use tracezero_core::protos::{CounterDescriptor, counter_descriptor};
+use crate::identity::{self, Kind};
+use crate::quantity::{Quantity, Unit};
+use crate::track::{Subject, Track};
 
 /// The track of a counter, which [`counter!`](crate::counter) takes in place of a name.
 ///
@@ -24,28 +24,6 @@ use tracezero_core::protos::{CounterDescriptor, counter_descriptor};
 #[derive(Clone, Debug)]
 pub struct CounterTrack(Track);
 
-/// How values of a counter are to be read.
-#[derive(Clone, Debug)]
-pub(super) struct Quantity {
-    unit: Unit,
-    multiplier: i64,
-}
-
-/// What a counter counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unit {
-    /// Things.
-    #[default]
-    Count,
-    /// Bytes.
-    Bytes,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Something else, as viewers are to call it.
-    Named(Cow<'static, str>),
-}
-
 impl CounterTrack {
     /// The counter of this name under the process.
     #[must_use]
@@ -58,12 +36,13 @@ impl CounterTrack {
     pub fn under(parent: &Track, name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
         let uuid = identity::derived(parent.uuid(), Kind::CounterTrack, identity::hash(&name));
-        let quantity = Quantity {
-            unit: Unit::Count,
-            multiplier: 1,
-        };
         let parent = Some(parent.clone());
-        Self(Track::new(uuid, parent, name, Subject::Counter(quantity)))
+        Self(Track::new(
+            uuid,
+            parent,
+            name,
+            Subject::Counter(Quantity::default()),
+        ))
     }
 
     /// Chooses what is counted.
@@ -100,20 +79,5 @@ impl CounterTrack {
     #[must_use]
     pub const fn track(&self) -> &Track {
         &self.0
-    }
-}
-
-impl Quantity {
-    pub(super) fn describe(&self, out: &mut CounterDescriptor<'_>) {
-        use counter_descriptor::Unit as Known;
-        match &self.unit {
-            Unit::Count => out.set_unit(Known::COUNT),
-            Unit::Bytes => out.set_unit(Known::SIZE_BYTES),
-            Unit::Nanoseconds => out.set_unit(Known::TIME_NS),
-            Unit::Named(name) => out.set_unit_name(name),
-        };
-        if self.multiplier != 1 {
-            out.set_unit_multiplier(self.multiplier);
-        }
     }
 }

@@ -5,18 +5,18 @@
 
 use protozero::HeapBuffered;
 
-use super::TRACK_EVENT;
-use super::arg::ArgValue;
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::event::{EventParts, EventWriter};
-use super::flow::Flow;
-use super::instance::EventThread;
-use super::open_slices::{self, SlicePosition};
-use super::pieces;
-use super::placement::{EventTime, Placement};
-use super::short_event::ShortEvent;
-use super::track::Track;
+use crate::arg::ArgValue;
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::data_source::TRACK_EVENT;
+use crate::event::{EventParts, EventWriter};
+use crate::flow::Flow;
+use crate::instance::EventThread;
+use crate::open_slices::{self, SlicePosition};
+use crate::placement::{EventTime, Placement};
+use crate::short_event::ShortEvent;
+use crate::slice_end::end_around;
+use crate::track::Track;
 use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
@@ -33,7 +33,7 @@ impl EncodedArgs {
     /// Adds an argument of `site`, by its position among the names.
     #[inline]
     pub fn add(&mut self, site: &CallSite, position: usize, value: &(impl ArgValue + ?Sized)) {
-        if let Some(&name_iid) = site.ids().args.get(position) {
+        if let Some(&name_iid) = site.names().ids().args.get(position) {
             value.write_named(name_iid, &mut self.0.message());
         }
     }
@@ -119,7 +119,14 @@ impl CallSite {
         begun.begin(|instance| {
             let (writer, events) = (&mut instance.writer, &mut instance.local);
             let placement = Placement::USUAL;
-            events.event(writer, time, self, Type::SLICE_BEGIN, placement, &());
+            events.event(
+                writer,
+                time,
+                self.names(),
+                Type::SLICE_BEGIN,
+                placement,
+                &(),
+            );
         });
         Some(position)
     }
@@ -167,7 +174,7 @@ impl CallSite {
             }
         };
         let Some(words) = open_slices::pop(position) else {
-            return pieces::end_around(position, time, end);
+            return end_around(position, time, end);
         };
         let [slots, _] = words;
         let slots = TRACK_EVENT.active_of(slots as u32);
@@ -215,6 +222,6 @@ impl CallSite {
         parts: Encoded<'_>,
     ) {
         let (writer, events) = (&mut instance.writer, &mut instance.local);
-        events.event(writer, time, self, event_type, placement, &parts);
+        events.event(writer, time, self.names(), event_type, placement, &parts);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::arg::ArgValue;
-use super::flow::Flow;
-use super::short_event::ShortEvent;
+use crate::arg::ArgValue;
+use crate::flow::Flow;
+use crate::short_event::ShortEvent;
 use tracezero_core::protos::TrackEvent;
 
 /// An event that is being written.

@@ -2,8 +2,8 @@
 
 use protozero::{Decoder, types};
 
-use super::category_filter::CategoryFilter;
-use super::options::EventOptions;
+use crate::category_filter::CategoryFilter;
+use crate::options::EventOptions;
 use tracezero_core::protos::{DataSourceConfig, TrackEventConfigDecoder};
 
 /// A `TrackEventConfig`, decoded.

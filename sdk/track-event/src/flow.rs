@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::identity;
+use crate::identity;
 
 /// An arrow from event to event, in the order of their timestamps and across threads: a request on
 /// its way through a program. Each event that it passes names it, the last one as its end.

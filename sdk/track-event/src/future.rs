@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::async_span::{AsyncSpan, EndingSpan};
-use super::recorded::Recorded;
+use crate::async_span::{AsyncSpan, EndingSpan};
+use crate::recorded::Recorded;
 
 /// Gives futures spans.
 ///

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::category_filter::CategoryFilter;
-use super::event_config::EventConfig;
-use super::options::EventOptions;
-use super::sequence::EventSequence;
+use crate::category_filter::CategoryFilter;
+use crate::event_config::EventConfig;
+use crate::options::EventOptions;
+use crate::sequence::EventSequence;
 use tracezero_core::commit::RingProgress;
 use tracezero_producer::Setup;
 use tracezero_producer::{Instance, OwnInstance};

@@ -8,41 +8,48 @@ mod macros; // span!, begin!, end!, instant!, counter!
 mod macro_parts; // how their arguments are taken apart
 mod category_macros; // categories!, enabled!
 
+// What events say.
 mod arg; // values of arguments
 mod arg_limit; // how large they may be
 mod altered; // how many values are not in traces as they were given
 mod event; // what an event carries
 mod flow; // arrows between events
-mod placement; // name, time and track, where they are given
-mod span; // the guards that end spans
-mod slice_end; // an end, with arguments or without
-mod async_span; // spans of futures: their lives and polls
-mod future; // futures that have such a span
-mod begun; // who has seen the begin of a slice
-mod open_slices; // the slices that are open on the thread's track
-mod track_slices; // those of guards on other tracks
-mod pieces; // slices that end while others are open inside
-mod recorded; // what guards keep, unless the feature `off` says that they are nothing
+mod identity; // numbers of tracks and flows
 mod track; // where events are drawn
+mod quantity; // what is counted, and in which unit
 mod counter_track; // where values are drawn
 mod process_track; // what is said of this process and its threads
-
-mod category; // what declarations say about categories
-mod event_schema; // fields beside the published ones
-mod instance; // track events in one session
-mod switches; // what is on while a session records a category
-mod category_filter; // which of them an instance records
-mod options; // how it writes its events
-mod event_config; // the configuration that says both
-
-mod call_site; // the static behind each use of a macro
-mod identity; // numbers of tracks and flows
+mod placement; // name, time and track, where they are given
+// Events of one thread in one session, as packets.
+mod call_site_names; // what call sites are called
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
 mod short_arg; // arguments that fit into a register
-mod short_event; // events that are put together in one go
+mod short_event; // arguments of an event that is put together in one go
+mod event_packet; // its packet
 mod unusual_form; // other timestamps, and thread times
-mod sequence; // events of one thread in one session, as packets
+mod sequence; // all of them
+// What sessions choose.
+mod category_filter; // which categories
+mod options; // how events are written
+mod event_config; // the configuration that says both
+mod instance; // track events in one session
+mod declared_categories; // what declarations say about categories
+mod event_schema; // fields beside the published ones
+mod data_source; // what is on while a session records a category
+mod category; // declarations, and switches that hang on categories
+// What macros record.
+mod call_site; // the static behind each use of a macro
+mod begun; // who has seen the begin of a slice
+mod pieces; // slices that end while others are open inside
+mod open_slices; // the slices that are open on the thread's track
+mod track_slices; // those of guards on other tracks
+mod slice_end; // an end, with arguments or without
+mod recorded; // what guards keep, unless the feature `off` says that they are nothing
+mod span; // the guards that end spans
+mod call_site_events; // what call sites record
+mod async_span; // spans of futures: their lives and polls
+mod future; // futures that have such a span
 mod encoded; // events of another library's call sites, with arguments that are encoded already
 
 pub use altered::AlteredCounts;
@@ -53,20 +60,20 @@ pub use async_span::{AsyncSpan, EndingSpan};
 pub use call_site::CallSite;
 pub use category::{Category, CategorySwitch};
 pub use category_filter::CategoryFilter;
-pub use counter_track::{CounterTrack, Unit};
+pub use counter_track::CounterTrack;
+pub use data_source::{TRACK_EVENT, declare_event_schema, known_categories};
 pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through};
 pub use event_config::EventConfig;
-pub use event_schema::declare_event_schema;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
+pub use quantity::Unit;
 pub use span::{Span, TrackSpan};
-pub use switches::known_categories;
 pub use track::{ChildOrder, Track};
 pub use {
     begun::Begun,
-    call_site::Origin,
+    call_site_names::Origin,
     encoded::{Encoded, EncodedArgs},
     open_slices::SlicePosition,
     placement::EventTime,
@@ -79,9 +86,3 @@ pub mod __private {
 }
 
 pub use tracezero_producer::ENABLED;
-
-use tracezero_producer::OwnDataSource;
-
-/// The data source that the macros write to; configurations call it `track_event`.
-pub static TRACK_EVENT: OwnDataSource<instance::EventInstance> =
-    OwnDataSource::new("track_event", &switches::EventSwitches);

@@ -22,13 +22,13 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::num::NonZeroU32;
 
-use super::altered::note_too_deep_span;
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::flow::Flow;
-use super::instance::EventThread;
-use super::pieces::{self, Piece, Pieces};
-use super::placement::EventTime;
+use crate::altered::note_too_deep_span;
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::flow::Flow;
+use crate::instance::EventThread;
+use crate::pieces::{self, Piece, Pieces};
+use crate::placement::EventTime;
 
 /// Slices of a thread that need no heap.
 const SHALLOW: usize = 32;

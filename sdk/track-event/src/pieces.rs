@@ -9,14 +9,13 @@
 //!  inner     [         ]  -->     [   ][   ]
 //! ```
 
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::event::Through;
-use super::flow::Flow;
-use super::instance::EventThread;
-use super::open_slices::{self, SlicePosition};
-use super::placement::{EventTime, Placement};
-use super::track::Track;
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::event::Through;
+use crate::flow::Flow;
+use crate::instance::EventThread;
+use crate::placement::{EventTime, Placement};
+use crate::track::Track;
 use tracezero_core::protos::track_event::Type;
 
 /// More slices than this go on in the reverse order. Most of so many are dropped oldest first, as a
@@ -49,27 +48,6 @@ pub(super) struct Pieces {
     pub(super) inner: Vec<Piece>,
     /// They go on in the reverse order.
     pub(super) is_reversed: bool,
-}
-
-/// Ends a slice on the thread's track that may have others inside; `end` writes its end in each session
-/// that has seen its begin.
-#[cold]
-#[inline(never)]
-pub(super) fn end_around(
-    position: SlicePosition,
-    time: EventTime,
-    mut end: impl FnMut(&mut EventThread),
-) {
-    let Some((begun, pieces)) = open_slices::remove(position, time) else {
-        return;
-    };
-    let slots = begun.active_slots();
-    if slots != 0 {
-        begun.each(slots, |instance| {
-            pieces.interrupt(instance, time, None, &mut end);
-        });
-    }
-    open_slices::give_back(pieces);
 }
 
 /// Whether the slices inside of one go on in the reverse order. All sessions that have seen them must see
@@ -113,9 +91,9 @@ impl Piece {
         match &self.flow {
             Some(flow) => {
                 let parts = ((), Through(flow));
-                events.event(writer, time, self.site, begin, &placement, &parts);
+                events.event(writer, time, self.site.names(), begin, &placement, &parts);
             }
-            None => events.event(writer, time, self.site, begin, &placement, &()),
+            None => events.event(writer, time, self.site.names(), begin, &placement, &()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an event is called, when it was and where it is drawn, if a macro is told so.
 
-use super::track::Track;
+use crate::track::Track;
 use tracezero_core::clock;
 
 /// What differs from the rule: the literal as name, now, on the track of the thread.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::identity::{self, Kind};
+use crate::identity::{self, Kind};
 use tracezero_core::protos::TrackDescriptor;
 
 /// What is known of this process. Found once: descriptors are written again and again.

@@ -13,17 +13,17 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::arg::CounterValue;
-use super::call_site::CallSite;
-use super::counter_track::CounterTrack;
-use super::encoding::EventBody;
-use super::event::{EventParts, EventWriter};
-use super::interning::{DefinedNames, NameKind};
-use super::options::EventOptions;
-use super::placement::{EventTime, Placement};
-use super::short_event::put_event;
-use super::track::Track;
-use super::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
+use crate::arg::CounterValue;
+use crate::call_site_names::CallSiteNames;
+use crate::counter_track::CounterTrack;
+use crate::encoding::EventBody;
+use crate::event::{EventParts, EventWriter};
+use crate::event_packet::put_event;
+use crate::interning::{DefinedNames, NameKind};
+use crate::options::EventOptions;
+use crate::placement::{EventTime, Placement};
+use crate::track::Track;
+use crate::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use tracezero_core::commit::RingProgress;
 use tracezero_core::protos::trace_packet::SequenceFlags;
@@ -82,7 +82,7 @@ impl EventSequence {
         &mut self,
         writer: &mut TraceWriter,
         time: EventTime,
-        site: &CallSite,
+        site: &CallSiteNames,
         event_type: Type,
         placement: &Placement<'_>,
         parts: &P,
@@ -109,7 +109,7 @@ impl EventSequence {
         &mut self,
         writer: &mut TraceWriter,
         time: EventTime,
-        site: &CallSite,
+        site: &CallSiteNames,
         event_type: Type,
         placement: &Placement<'_>,
         parts: &P,
@@ -402,7 +402,7 @@ fn write_short(
 fn define_names(
     packet: &mut TracePacket<'_>,
     defined: &mut DefinedNames,
-    site: &CallSite,
+    site: &CallSiteNames,
     name: &str,
     arg_ids: &[u32],
 ) {
@@ -432,7 +432,7 @@ fn define_names(
                 location.set_line_number(origin.line);
             });
         }
-        for (&id, name) in arg_ids.iter().zip(site.arg_names) {
+        for (&id, name) in arg_ids.iter().zip(site.args) {
             if defined.insert(NameKind::Arg, id) {
                 interned.add_debug_annotation_names(|arg| {
                     arg.set_iid(u64::from(id));

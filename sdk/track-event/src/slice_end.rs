@@ -4,12 +4,34 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::call_site::CallSite;
-use super::event::EventParts;
-use super::instance::EventThread;
-use super::placement::{EventTime, Placement};
-use super::track::Track;
+use crate::call_site::CallSite;
+use crate::event::EventParts;
+use crate::instance::EventThread;
+use crate::open_slices::{self, SlicePosition};
+use crate::placement::{EventTime, Placement};
+use crate::track::Track;
 use tracezero_core::protos::track_event::Type;
+
+/// Ends a slice on the thread's track that may have others inside; `end` writes its end in each session
+/// that has seen its begin.
+#[cold]
+#[inline(never)]
+pub(super) fn end_around(
+    position: SlicePosition,
+    time: EventTime,
+    mut end: impl FnMut(&mut EventThread),
+) {
+    let Some((begun, pieces)) = open_slices::remove(position, time) else {
+        return;
+    };
+    let slots = begun.active_slots();
+    if slots != 0 {
+        begun.each(slots, |instance| {
+            pieces.interrupt(instance, time, None, &mut end);
+        });
+    }
+    open_slices::give_back(pieces);
+}
 
 /// Writes the end of the innermost slice on a track. A trait, because the compiler does not inline a
 /// closure where guards end.
@@ -70,7 +92,7 @@ impl<P: EventParts> SliceEnd for WithParts<'_, P> {
         let written = panic::catch_unwind(AssertUnwindSafe(|| {
             let (writer, events) = (&mut instance.writer, &mut instance.local);
             let end = Type::SLICE_END;
-            events.event(writer, time, self.site, end, &placement, self.parts);
+            events.event(writer, time, self.site.names(), end, &placement, self.parts);
         }));
         self.panic.set(written.err());
     }

@@ -2,17 +2,16 @@
 
 use std::marker::PhantomData;
 
-use super::TRACK_EVENT;
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::event::EventParts;
-use super::open_slices::{self, SlicePosition};
-use super::pieces;
-use super::placement::{EventTime, Placement};
-use super::recorded::Recorded;
-use super::slice_end::{Plain, SliceEnd, WithParts};
-use super::track::Track;
-use super::track_slices::{self, GuardId};
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::data_source::TRACK_EVENT;
+use crate::event::EventParts;
+use crate::open_slices::{self, SlicePosition};
+use crate::placement::{EventTime, Placement};
+use crate::recorded::Recorded;
+use crate::slice_end::{Plain, SliceEnd, WithParts, end_around};
+use crate::track::Track;
+use crate::track_slices::{self, GuardId};
 use tracezero_core::clock;
 
 /// Ends its span when it is dropped, also by a panic. Made by [`span!`](crate::span).
@@ -118,7 +117,7 @@ impl Span {
     fn end(open: SlicePosition, time: impl FnOnce() -> EventTime, end: &impl SliceEnd) {
         let Some(words) = open_slices::pop(open) else {
             let time = time();
-            return pieces::end_around(open, time, |instance| end.write(instance, time, None));
+            return end_around(open, time, |instance| end.write(instance, time, None));
         };
         let [slots, _] = words;
         let slots = TRACK_EVENT.active_of(slots as u32);

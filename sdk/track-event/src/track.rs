@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use super::counter_track::Quantity;
-use super::identity::{self, Kind};
-use super::process_track::{current_tid, describe_process, describe_thread, thread_uuid};
+use crate::identity::{self, Kind};
+use crate::process_track::{current_tid, describe_process, describe_thread, thread_uuid};
+use crate::quantity::Quantity;
 use tracezero_core::protos::TrackDescriptor;
 use tracezero_core::protos::counter_descriptor::BuiltinCounterType;
 use tracezero_core::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};

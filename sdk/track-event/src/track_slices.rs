@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::begun::Begun;
-use super::call_site::CallSite;
-use super::pieces::{self, Piece, Pieces};
-use super::placement::{EventTime, Placement};
-use super::track::Track;
+use crate::begun::Begun;
+use crate::call_site::CallSite;
+use crate::pieces::{self, Piece, Pieces};
+use crate::placement::{EventTime, Placement};
+use crate::track::Track;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
 use tracezero_producer as producer;

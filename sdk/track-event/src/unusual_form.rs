@@ -2,10 +2,10 @@
 //! the processor time of the thread, no arguments, no names but literals. Only sequences whose
 //! configuration asks for it come here.
 
-use super::call_site::CallSiteIds;
-use super::options::EventOptions;
-use super::placement::EventTime;
-use super::track::Track;
+use crate::call_site_names::CallSiteIds;
+use crate::options::EventOptions;
+use crate::placement::EventTime;
+use crate::track::Track;
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use tracezero_core::protos::{ClockSnapshot, TracePacket, TrackEvent, TrackEventDefaults};
 

@@ -1,20 +1,22 @@
-//! What is on while a session records a category: call sites, and the switches of
-//! [`enabled!`](crate::enabled).
+//! The data source that the macros write to, and what is on while a session records a category: call sites, and
+//! the switches of [`enabled!`](crate::enabled).
 //!
-//! Each of them has a mask of its own. It is worked out when a thread reaches the switch first, when a
+//! Each switch has a mask of its own. It is worked out when a thread reaches the switch first, when a
 //! session starts or ends, and when the choice of a session or a declaration changes. So categories need no
 //! declaration, and a trace point looks into no table of them. A declaration adds a description and tags.
 
 use parking_lot::Mutex;
 
-use super::TRACK_EVENT;
-use super::call_site::CallSite;
-use super::category::DeclaredCategories;
-use super::event_schema::declared_event_schemas;
-use super::instance::EventInstance;
+use crate::declared_categories::DeclaredCategories;
+use crate::event_schema::{add_event_schema, declared_event_schemas};
+use crate::instance::EventInstance;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::forked_child;
-use tracezero_producer::{self as producer, ActiveSlots, Recording, Switches};
+use tracezero_producer::{self as producer, ActiveSlots, OwnDataSource, Recording, Switches};
+
+/// The data source that the macros write to; configurations call it `track_event`.
+pub static TRACK_EVENT: OwnDataSource<EventInstance> =
+    OwnDataSource::new("track_event", &EventSwitches);
 
 /// Those that were reached. Locked inside of the registry of data sources, and before
 /// [`DeclaredCategories`].
@@ -56,46 +58,53 @@ impl Switches for EventSwitches {
     }
 }
 
-/// Adds a call site, unless a nested trace point has reached it.
-#[cold]
-pub(super) fn register_call_site(call_site: &'static CallSite) {
+/// Sees to it that `active` says which slots record a category, unless a nested trace point asks. `prepare` is
+/// called before that, with nothing locked.
+pub(super) fn register(
+    category: &'static str,
+    tags: &'static [&'static str],
+    active: &'static ActiveSlots,
+    prepare: impl FnOnce(),
+) {
     if producer::is_nested() {
         return;
     }
     let Some(_inside) = forked_child::enter() else {
         return;
     };
-    call_site.intern();
-    add(Switch {
-        category: call_site.category,
-        tags: call_site.tags(),
-        active: call_site.active(),
-    });
-}
-
-/// Sees to it that `active` says which slots record a category, unless a nested trace point asks.
-#[cold]
-pub(super) fn register_switch(category: &'static str, active: &'static ActiveSlots) {
-    if producer::is_nested() {
-        return;
-    }
-    let Some(_inside) = forked_child::enter() else {
-        return;
-    };
-    add(Switch {
+    prepare();
+    let switch = Switch {
         category,
-        tags: &[],
+        tags,
         active,
-    });
-}
-
-fn add(switch: Switch) {
+    };
     producer::with_recording(TRACK_EVENT.state(), |recording| {
         if !switch.active.is_registered() {
             SWITCHES.lock().push(switch);
             switch.update(recording, &DeclaredCategories::lock());
         }
     });
+}
+
+/// Has traces of events carry the schema of fields that extend
+/// [`TrackEvent`](tracezero_core::protos::TrackEvent), so that readers which do not have it can show them:
+/// traces of sessions that start later.
+///
+/// `descriptors` is a serialized `FileDescriptorSet`, as [`protozero::include_descriptor_set!`] gives
+/// it. A schema is declared once, however often it is given here; so libraries may do so as well.
+///
+/// ```
+/// # mod protozero { macro_rules! include_descriptor_set { ($package:literal) => { &[] } }
+/// # pub(crate) use include_descriptor_set; }
+/// tracezero::declare_event_schema(protozero::include_descriptor_set!("http"));
+/// ```
+pub fn declare_event_schema(descriptors: &'static [u8]) {
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    if add_event_schema(descriptors) {
+        producer::declarations_changed(TRACK_EVENT.state());
+    }
 }
 
 /// The categories that call sites have reached, or that were declared, and their tags. In order.

@@ -1,0 +1,92 @@
+//! What was declared of categories.
+
+use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::category_filter::CategoryFilter;
+use tracezero_core::coordination::CategoryDescriptor;
+
+static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
+    by_name: BTreeMap::new(),
+});
+
+/// What is declared so far. Locked inside of the registry of data sources.
+#[derive(Debug)]
+pub(crate) struct DeclaredCategories {
+    by_name: BTreeMap<&'static str, Declaration>,
+}
+
+#[derive(Debug, Default)]
+struct Declaration {
+    description: &'static str,
+    tags: Vec<&'static str>,
+}
+
+impl DeclaredCategories {
+    pub(crate) fn lock() -> MutexGuard<'static, Self> {
+        DECLARED.lock()
+    }
+
+    /// Adds what a declaration says of a category. Returns whether this is new.
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        description: &'static str,
+        tags: &[&'static str],
+    ) -> bool {
+        let mut is_new = !self.by_name.contains_key(name);
+        let declaration = self.by_name.entry(name).or_default();
+        if declaration.description.is_empty() && !description.is_empty() {
+            declaration.description = description;
+            is_new = true;
+        }
+        for tag in tags {
+            if !declaration.tags.contains(tag) {
+                declaration.tags.push(tag);
+                is_new = true;
+            }
+        }
+        is_new
+    }
+
+    /// Whether `filter` lets events with this category through: one name, or several with commas
+    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared. Each
+    /// name of several is judged with the tags that were declared for it.
+    pub(crate) fn are_enabled(
+        &self,
+        category: &str,
+        tags: &[&str],
+        filter: &CategoryFilter,
+    ) -> bool {
+        category.split(',').map(str::trim).any(|name| {
+            let declaration = self.by_name.get(name);
+            let declared = declaration.map_or(&[][..], |declaration| &declaration.tags);
+            if tags.is_empty() {
+                filter.enables(name, declared)
+            } else {
+                filter.enables(name, &[declared, tags].concat())
+            }
+        })
+    }
+
+    /// Adds the names of all, and their tags.
+    pub(crate) fn add_to(&self, names: &mut Vec<&'static str>, tags: &mut Vec<&'static str>) {
+        for (name, declaration) in &self.by_name {
+            names.push(name);
+            tags.extend(&declaration.tags);
+        }
+    }
+
+    /// In the order of their names.
+    pub(crate) fn descriptors(&self) -> Vec<CategoryDescriptor> {
+        self.by_name
+            .iter()
+            .map(|(&name, declaration)| CategoryDescriptor {
+                name: name.to_owned(),
+                description: declaration.description.to_owned(),
+                tags: declaration.tags.iter().map(|&tag| tag.to_owned()).collect(),
+            })
+            .collect()
+    }
+}

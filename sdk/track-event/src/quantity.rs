@@ -1,0 +1,52 @@
+//! What is counted, and in which unit.
+
+use std::borrow::Cow;
+
+use tracezero_core::protos::{CounterDescriptor, counter_descriptor};
+
+/// How values of a counter are to be read.
+#[derive(Clone, Debug)]
+pub(super) struct Quantity {
+    pub(super) unit: Unit,
+    /// How many units one is.
+    pub(super) multiplier: i64,
+}
+
+/// What a counter counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Things.
+    #[default]
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Something else, as viewers are to call it.
+    Named(Cow<'static, str>),
+}
+
+impl Default for Quantity {
+    fn default() -> Self {
+        Self {
+            unit: Unit::Count,
+            multiplier: 1,
+        }
+    }
+}
+
+impl Quantity {
+    pub(super) fn describe(&self, out: &mut CounterDescriptor<'_>) {
+        use counter_descriptor::Unit as Known;
+        match &self.unit {
+            Unit::Count => out.set_unit(Known::COUNT),
+            Unit::Bytes => out.set_unit(Known::SIZE_BYTES),
+            Unit::Nanoseconds => out.set_unit(Known::TIME_NS),
+            Unit::Named(name) => out.set_unit_name(name),
+        };
+        if self.multiplier != 1 {
+            out.set_unit_multiplier(self.multiplier);
+        }
+    }
+}
