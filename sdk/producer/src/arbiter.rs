@@ -33,11 +33,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::account::{AccountId, Accounts, WriterCounters};
-use super::commit_builder::CommitBuilder;
-use super::free_chunks::{ChunkSize, FreeChunks};
-use super::patches::PatchList;
-use super::writer_ids::WriterIds;
+use crate::account::{AccountId, Accounts, WriterCounters};
+use crate::commit_builder::CommitBuilder;
+use crate::free_chunks::{ChunkSize, FreeChunks};
+use crate::patches::PatchList;
+use crate::writer_ids::WriterIds;
 use tracezero_core::commit::{LossCount, NO_PATIENCE, ServiceEndpoint};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};

@@ -9,7 +9,7 @@ use protozero::{
     CompactValue, Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
 };
 
-use super::port::WriterPort;
+use crate::port::WriterPort;
 use tracezero_core::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
 
 /// Longest packet whose size takes one byte. One of 127 bytes would do, too; Perfetto's own

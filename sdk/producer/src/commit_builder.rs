@@ -4,7 +4,7 @@ use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, Se
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::ChunkPlace;
 
-use super::patches::PatchList;
+use crate::patches::PatchList;
 
 /// Patches that a service takes in one entry.
 const PATCHES_PER_ENTRY_MAX: usize = 1024;

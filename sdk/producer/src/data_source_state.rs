@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::active_slots::{ActiveSlots, SLOTS_STRIDE};
-use super::data_sources::register_unless_nested;
-use super::switches::Switches;
-use crate::data_source::{self, AnyInstance, DataSource, Setup};
+use crate::active_slots::{ActiveSlots, SLOTS_STRIDE};
+use crate::instance::AnyInstance;
+use crate::setup::Setup;
+use crate::switches::Switches;
 use tracezero_core::coordination::DataSourceDescriptor;
 
 /// False with the feature `off`: the compiler then leaves out all code that depends on it.
@@ -37,15 +37,6 @@ pub struct DataSourceState {
 }
 
 impl DataSourceState {
-    /// The state of a type of data source.
-    #[must_use]
-    pub const fn of<D: DataSource>() -> Self {
-        Self {
-            descriptors: D::DESCRIPTORS,
-            ..Self::new(D::NAME, data_source::set_up::<D>)
-        }
-    }
-
     /// The state of a data source of the SDK, which is there before any trace point.
     pub(super) const fn of_sdk(
         name: &'static str,
@@ -56,15 +47,15 @@ impl DataSourceState {
             // No trace point waits for it.
             is_settled: AtomicBool::new(true),
             switches: Some(switches),
-            ..Self::new(name, set_up)
+            ..Self::new(name, &[], set_up)
         }
     }
 
-    const fn new(name: &'static str, set_up: SetUp) -> Self {
+    pub(super) const fn new(name: &'static str, descriptors: &'static [u8], set_up: SetUp) -> Self {
         Self {
             name,
             is_settled: AtomicBool::new(false),
-            descriptors: &[],
+            descriptors,
             set_up,
             switches: None,
             active: ActiveSlots::unregistered(),
@@ -75,15 +66,6 @@ impl DataSourceState {
     /// The name that configurations know it by.
     pub const fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// The slots that record this data source.
-    #[inline(always)]
-    pub(crate) fn active_slots(&'static self) -> u32 {
-        if !ENABLED {
-            return 0;
-        }
-        self.active.load(|| register_unless_nested(self))
     }
 
     /// Position of what a thread keeps for this data source and `slot`.

@@ -4,36 +4,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::Arbiter;
-use super::active_slots;
+use crate::active_slots;
 #[cfg(feature = "testing")]
-use super::active_slots::advance_generation;
-use super::data_source_state::DataSourceState;
-use super::pending_flushes::PendingFlushes;
-use super::realm::Realm;
+use crate::active_slots::advance_generation;
 #[cfg(feature = "testing")]
-use super::registry::RegisteredInstance;
-use super::registry::{ConnectedRealm, REGISTRY, offer, service};
-use super::switches::Recording;
-use super::thread_writers;
+use crate::application::call_application;
+use crate::arbiter::Arbiter;
+use crate::data_source_state::{DataSourceState, ENABLED};
+use crate::pending_flushes::PendingFlushes;
+use crate::realm::Realm;
 #[cfg(feature = "testing")]
-use crate::data_source::contain;
+use crate::registry::RegisteredInstance;
+use crate::registry::{ConnectedRealm, REGISTRY, offer, service};
+use crate::switches::Recording;
+use crate::thread_writers;
 use tracezero_core::coordination::ServiceControl;
 use tracezero_core::forked_child;
 #[cfg(feature = "testing")]
 use tracezero_core::ids::InstanceId;
 use tracezero_core::process_hooks;
-#[cfg(feature = "testing")]
-use tracezero_core::reentry;
 
 /// How long whoever reaches a data source first waits for other threads that are starting data
 /// sources. There is an end to it, because one of these may be waiting for this very thread; what
 /// it starts then records a little later.
 const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
+impl DataSourceState {
+    /// The slots that record this data source.
+    #[inline(always)]
+    pub(crate) fn active_slots(&'static self) -> u32 {
+        if !ENABLED {
+            return 0;
+        }
+        self.active.load(|| register_unless_nested(self))
+    }
+}
+
 /// Makes a data source known, unless a nested trace point has reached it: the next one will.
 #[cold]
-pub(super) fn register_unless_nested(data_source: &'static DataSourceState) {
+fn register_unless_nested(data_source: &'static DataSourceState) {
     if !thread_writers::is_nested() {
         register(data_source);
     }
@@ -176,7 +185,7 @@ pub fn disconnect(realm: Realm) {
         (connected, instances)
     };
     // With nothing locked: instances are the application's.
-    contain(|| reentry::outside(|| drop(removed)));
+    call_application(|| drop(removed));
 }
 
 /// The data source that all services know.

@@ -9,16 +9,6 @@
 //! A packet that fits into its writer's chunk takes no lock, no exchange and no system call: one
 //! store of the chunk's packet count, besides its bytes. Everything else happens once per chunk.
 
-// Who writes, and for which sessions.
-mod data_source; // packets with a schema of one's own
-mod active_slots; // which sessions record something, as a mask
-mod data_source_state; // what is kept for a type of data source
-mod data_sources; // data sources, call sites and services come and go
-mod registry; // which there are, and which sessions record them
-mod realm; // which service in this process
-mod process_producer; // what the service asks of them
-mod pending_flushes; // which of them have not flushed yet
-mod thread_writers; // the writers of each thread
 // In the order of a packet's journey.
 mod trace_writer; // packets: begin, finish, flush
 mod state_start; // whether packets may build on earlier ones
@@ -28,10 +18,24 @@ mod port; // one writer's standing with the arbiter
 mod arbiter; // free chunks for writers, commits for the service
 mod free_chunks; // which pages have any, and how the next page is divided
 mod commit_builder; // the commit that a writer puts together
-mod own_data_source; // data sources of the SDK itself
-mod switches; // choices that are finer than a data source
 mod writer_ids; // which ids are in use
 mod account; // what became of every packet
+// Who writes, and for which sessions.
+mod active_slots; // which sessions record something, as a mask
+mod realm; // which service in this process
+mod setup; // what an instance is told
+mod answers; // starting, stopping, flushing: done when dropped
+mod instance; // a data source in one session, and what each thread has of it
+mod switches; // choices that are finer than a data source
+mod data_source_state; // what is kept for a type of data source
+mod pending_flushes; // which data sources have not flushed yet
+mod registry; // which there are, and which sessions record them
+mod application; // calls of it, whose panics end there
+mod thread_writers; // the writers of each thread
+mod data_sources; // data sources, call sites and services come and go
+mod process_producer; // what the service asks of data sources
+mod data_source; // packets with a schema of one's own
+mod own_data_source; // data sources of the SDK itself
 
 #[cfg(test)]
 mod testing; // a service that reassembles packets
@@ -41,15 +45,18 @@ mod tests; // the whole journey, with many threads
 #[cfg(feature = "testing")]
 pub use active_slots::CAPTURE_SLOT;
 pub use active_slots::{ActiveSlots, generation};
+pub use answers::{Flushing, Starting, Stopping};
 pub use arbiter::{Arbiter, ArbiterConfig};
-pub use data_source::{DataSource, Flushing, Setup, Starting, Stopping, TraceContext};
+pub use data_source::{DataSource, TraceContext};
 pub use data_source_state::{DataSourceState, ENABLED};
 pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
 #[cfg(feature = "testing")]
 pub use data_sources::{disconnect, reach_in_capture};
+pub use instance::{Instance, InstanceStart};
 pub use own_data_source::{OwnDataSource, OwnInstance};
-pub use process_producer::{ProcessProducer, instance_flushed, instance_started, instance_stopped};
+pub use process_producer::ProcessProducer;
 pub use realm::Realm;
+pub use setup::Setup;
 pub use state_start::StateStart;
 pub use switches::{Recording, Switches};
 #[cfg(all(feature = "testing", not(feature = "off")))]
@@ -58,6 +65,6 @@ pub use thread_writers::current_capture;
 pub use thread_writers::{
     Attached, attach, captured_in, is_capture, is_in_other_capture, unattached_count,
 };
-pub use thread_writers::{Instance, InstanceStart, is_nested, nested_count, with_instances};
+pub use thread_writers::{is_nested, nested_count, with_instances};
 pub use trace_writer::{Packet, TraceWriter};
 pub use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};

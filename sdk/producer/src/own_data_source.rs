@@ -7,10 +7,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::data_source_state::{DataSourceState, ENABLED};
-use super::switches::{Recording, Switches};
-use super::thread_writers::{Instance, InstanceStart, with_instances};
-use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping};
+use crate::answers::{Flushing, Starting, Stopping};
+use crate::data_source_state::{DataSourceState, ENABLED};
+use crate::instance::{AnyInstance, Instance, InstanceStart};
+use crate::setup::Setup;
+use crate::switches::{Recording, Switches};
+use crate::thread_writers::with_instances;
 use tracezero_core::commit::RingProgress;
 
 /// A data source of the SDK in one session.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use protozero::PatchId;
 
-use super::account::{AccountId, WriterCounters};
-use super::arbiter::{Arbiter, Numbering, Patience};
-use super::commit_builder::CommitBuilder;
-use super::free_chunks::ChunkSize;
-use super::patches::PatchList;
+use crate::account::{AccountId, WriterCounters};
+use crate::arbiter::{Arbiter, Numbering, Patience};
+use crate::commit_builder::CommitBuilder;
+use crate::free_chunks::ChunkSize;
+use crate::patches::PatchList;
 use tracezero_core::commit::LossCount;
 use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::forked_child;

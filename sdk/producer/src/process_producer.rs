@@ -6,16 +6,20 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::pending_flushes::PendingFlushes;
-use super::realm::Realm;
-use super::registry::{self, REGISTRY};
-use super::thread_writers;
-use super::{Arbiter, WriterTotals};
-use crate::data_source::{AnyInstance, Flushing, Setup, Starting, Stopping, contain};
-use tracezero_core::coordination::{DataSourceSetup, FlushFlags, Producer, ServiceControl};
+use crate::answers::{Flushing, Starting, Stopping};
+use crate::application::call_application;
+use crate::arbiter::Arbiter;
+use crate::instance::AnyInstance;
+use crate::pending_flushes::PendingFlushes;
+use crate::realm::Realm;
+use crate::registry::{self, REGISTRY};
+use crate::setup::Setup;
+use crate::thread_writers;
+use tracezero_core::coordination::{
+    DataSourceSetup, FlushFlags, Producer, ServiceControl, WriterTotals,
+};
 use tracezero_core::forked_child;
 use tracezero_core::ids::{FlushId, InstanceId};
-use tracezero_core::reentry;
 
 /// The data sources of this process as the producer of one realm.
 ///
@@ -74,7 +78,7 @@ impl Producer for ProcessProducer {
             registry.start(id);
             registry.instance(id)
         };
-        let starting = Starting::new(id);
+        let starting = Starting::new(id, instance_started);
         if let Some(instance) = instance {
             self.call(|| instance.start(starting));
         }
@@ -87,7 +91,7 @@ impl Producer for ProcessProducer {
             let has_started = registry.has_started(id);
             registry.instance(id).filter(|_| has_started)
         };
-        let stopping = Stopping::new(id);
+        let stopping = Stopping::new(id, instance_stopped);
         if let Some(instance) = instance {
             self.call(|| instance.stop(stopping));
         }
@@ -108,7 +112,8 @@ impl Producer for ProcessProducer {
             if let Some(flushes) = registry.flushes(self.realm) {
                 flushes.begin(flush, ids);
             }
-            let answered_later = |(id, instance)| (instance, Flushing::new(flush, id, flags));
+            let answered_later =
+                |(id, instance)| (instance, Flushing::new(flush, id, flags, instance_flushed));
             asked.into_iter().map(answered_later).collect()
         };
         for (instance, flushing) in flushing {
@@ -148,7 +153,7 @@ impl ProcessProducer {
 }
 
 /// An instance says that it has started.
-pub fn instance_started((realm, id): (Realm, InstanceId)) {
+fn instance_started((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
@@ -158,7 +163,7 @@ pub fn instance_started((realm, id): (Realm, InstanceId)) {
 }
 
 /// An instance says that it has stopped: trace points no longer reach it.
-pub fn instance_stopped((realm, id): (Realm, InstanceId)) {
+fn instance_stopped((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };
@@ -172,11 +177,11 @@ pub fn instance_stopped((realm, id): (Realm, InstanceId)) {
         service.notify_stopped(id);
     }
     // With nothing locked: it may be the last of what the application has made.
-    contain(|| reentry::outside(|| drop(removed)));
+    call_application(|| drop(removed));
 }
 
 /// An instance says that it has flushed.
-pub fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
+fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
     let Some(_inside) = forked_child::enter() else {
         return;
     };

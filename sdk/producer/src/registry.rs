@@ -3,25 +3,23 @@
 //! A data source of an application is a `static`, which enters itself here when a thread reaches it first or
 //! the application calls `DataSource::register`. No program lists its data sources anywhere.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::active_slots::{CAPTURE_SLOT, SLOTS, UNREGISTERED, advance_generation};
-use super::data_source_state::DataSourceState;
-use super::pending_flushes::PendingFlushes;
-use super::realm::Realm;
-use super::switches::Recording;
-use super::{Arbiter, BufferExhaustedPolicy};
-use crate::data_source::AnyInstance;
+use crate::active_slots::{CAPTURE_SLOT, SLOTS, UNREGISTERED, advance_generation};
+use crate::arbiter::Arbiter;
+use crate::data_source_state::DataSourceState;
+use crate::instance::{AnyInstance, Target};
+use crate::pending_flushes::PendingFlushes;
+use crate::realm::Realm;
+use crate::switches::Recording;
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::{DataSourceSetup, ServiceControl};
 use tracezero_core::forked_child;
-use tracezero_core::ids::{BufferId, InstanceId, SessionId};
+use tracezero_core::ids::{InstanceId, SessionId};
 
 /// Locked before anything of the service, and never while the application is called.
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -65,14 +63,6 @@ pub(super) struct RegisteredInstance {
     pub(super) instance: Option<Arc<dyn AnyInstance>>,
     /// The generation that began with its start; `None` while it does not record.
     generation: Option<u64>,
-}
-
-impl RegisteredInstance {
-    /// Returns the instance, if it is of this type.
-    pub(super) fn of_type<I: Any>(&self) -> Option<&I> {
-        let instance: &dyn Any = self.instance.as_deref()?;
-        instance.downcast_ref()
-    }
 }
 
 impl Registry {
@@ -194,9 +184,10 @@ impl Registry {
 
     /// The instances of a data source that record.
     pub(super) fn recording(&self, data_source: &DataSourceState) -> Recording<'_> {
-        Recording::new(self.instances.values().filter(|instance| {
+        let recording = self.instances.values().filter(|instance| {
             instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
-        }))
+        });
+        Recording::new(recording.map(|instance| (instance.slot, instance.instance.as_deref())))
     }
 
     /// The bit of captures, if there is one: any data source may be reached in it.
@@ -221,36 +212,28 @@ impl Registry {
     }
 }
 
-/// Where a data source writes to in a session that records it.
-pub(crate) struct Target {
-    pub(crate) arbiter: Arc<Arbiter>,
-    /// The generation that began with the instance.
-    pub generation: u64,
-    pub(crate) buffer_id: BufferId,
-    pub(crate) progress: Arc<RingProgress>,
-    pub(crate) exhausted_policy: BufferExhaustedPolicy,
-    pub(crate) stall_limit: Duration,
-    pub(crate) instance: Arc<dyn AnyInstance>,
-}
-
-/// The target of `data_source` in the session of `slot`, if there is one and it records it.
+/// The instance and target of `data_source` in the session of `slot`, if there is one and it records it.
 #[cold]
-pub(crate) fn target(realm: Realm, data_source: &DataSourceState, slot: usize) -> Option<Target> {
+pub(crate) fn target(
+    realm: Realm,
+    data_source: &DataSourceState,
+    slot: usize,
+) -> Option<(Arc<dyn AnyInstance>, Target)> {
     if forked_child::is_quiet() {
         return None;
     }
     let registry = REGISTRY.lock();
     let recording = registry.at(realm, data_source, slot)?;
     let setup = &recording.setup;
-    Some(Target {
+    let target = Target {
         arbiter: Arc::clone(&registry.realms.get(&realm)?.arbiter),
         generation: recording.generation?,
         buffer_id: setup.target_buffer,
         progress: Arc::clone(&setup.progress),
         exhausted_policy: setup.exhausted_policy,
         stall_limit: setup.stall_limit,
-        instance: recording.instance.clone()?,
-    })
+    };
+    Some((recording.instance.clone()?, target))
 }
 
 /// Whether what a thread keeps for the instance that began with `generation` still records.

@@ -10,7 +10,7 @@
 //! starts anew in each part (in rings below 512 KiB, in each second one), and one with few packets in each quarter. Of rings from 256 KiB up, at most a
 //! fiftieth was measured to lack the names that it needs.
 
-use super::trace_writer::TraceWriter;
+use crate::trace_writer::TraceWriter;
 use tracezero_core::commit::RingProgress;
 
 /// A sequence with fewer packets since its start waits for another [quarter](RingProgress::QUARTER) of

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
-use super::active_slots::CAPTURE_SLOT;
-use super::registry::RegisteredInstance;
+use crate::active_slots::CAPTURE_SLOT;
+use crate::instance::AnyInstance;
 use tracezero_core::coordination::DataSourceDescriptor;
 
 /// The switches of a data source, each of which says which slots record something.
@@ -18,18 +18,21 @@ pub trait Switches: Sync {
 
 /// The instances of one data source that record.
 pub struct Recording<'r> {
-    instances: Vec<&'r RegisteredInstance>,
+    /// With their slots. `None` until it is set up.
+    instances: Vec<(usize, Option<&'r dyn AnyInstance>)>,
 }
 
 impl<'r> Recording<'r> {
-    pub(super) fn new(instances: impl Iterator<Item = &'r RegisteredInstance>) -> Self {
+    pub(super) fn new(
+        instances: impl Iterator<Item = (usize, Option<&'r dyn AnyInstance>)>,
+    ) -> Self {
         Self {
             instances: instances.collect(),
         }
     }
 
     pub(super) fn all_slots(&self) -> u32 {
-        let slots = self.instances.iter().map(|instance| 1 << instance.slot);
+        let slots = self.instances.iter().map(|(slot, _)| 1 << slot);
         slots.fold(0, |all, slot| all | slot)
     }
 
@@ -37,11 +40,13 @@ impl<'r> Recording<'r> {
     pub(super) fn slots<I: Any>(&self, chooses: impl Fn(&I) -> bool) -> u32 {
         self.instances
             .iter()
-            .filter(|instance| {
+            .filter(|(slot, instance)| {
+                let instance = instance.map(|instance| -> &dyn Any { instance });
+                let instance = instance.and_then(|instance| instance.downcast_ref());
                 // A capture has all there is, since captures share the slot.
-                instance.slot == CAPTURE_SLOT || instance.of_type::<I>().is_some_and(&chooses)
+                *slot == CAPTURE_SLOT || instance.is_some_and(&chooses)
             })
-            .fold(0, |slots, instance| slots | 1 << instance.slot)
+            .fold(0, |slots, (slot, _)| slots | 1 << slot)
     }
 }
 

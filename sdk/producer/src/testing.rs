@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::arbiter::{Arbiter, ArbiterConfig};
+use crate::arbiter::{Arbiter, ArbiterConfig};
 use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{

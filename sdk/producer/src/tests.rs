@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use super::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
 use super::*;
+use crate::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
 use tracezero_core::commit::NO_PATIENCE;
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::PageLayout;

@@ -1,14 +1,10 @@
 //! The writers of each thread: one for every data source and session that records it.
-#![allow(unsafe_code)] // What a thread keeps has the type that its data source says.
 
 #[cfg(feature = "testing")]
 mod attachments; // which capture the thread writes to
 
-use std::any::Any;
 use std::cell::RefCell;
-use std::fmt;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "testing")]
@@ -20,18 +16,14 @@ pub use self::attachments::{
     Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
     unattached_count,
 };
-use super::active_slots::{CAPTURE_SLOT, generation};
-use super::data_source_state::DataSourceState;
-use super::realm::Realm;
-use super::registry::{self, Target};
-use super::trace_writer::TraceWriter;
-use crate::data_source::contain;
-use tracezero_core::commit::RingProgress;
+use crate::active_slots::{CAPTURE_SLOT, generation};
+use crate::application::contain;
+use crate::data_source_state::DataSourceState;
+use crate::instance::{Instance, InstanceStart};
+use crate::realm::Realm;
+use crate::registry;
 use tracezero_core::forked_child;
 use tracezero_core::reentry;
-
-/// Why what a thread keeps for an instance has the type it is taken for.
-const SAME_TYPE: &str = "instances of a data source are reached through its own state alone";
 
 thread_local! {
     static WRITERS: RefCell<ThreadWriters> = const { RefCell::new(ThreadWriters::new()) };
@@ -39,78 +31,6 @@ thread_local! {
 
 /// Trace points that were reached while their thread was tracing already, or was ending.
 static NESTED: AtomicU64 = AtomicU64::new(0);
-
-/// What a thread writes with for one data source in one session.
-#[derive(Debug)]
-pub struct Instance<L: ?Sized = dyn Any> {
-    /// The slot of the session.
-    pub slot: usize,
-    /// The generation that began with the session.
-    pub generation: u64,
-    /// What writes its packets.
-    pub writer: TraceWriter,
-    /// The state of the data source for this thread, which its instances have made.
-    pub local: L,
-}
-
-impl Instance {
-    /// Returns the writer, and what the data source keeps for this thread.
-    #[inline]
-    pub(crate) fn split<L: Any>(&mut self) -> (&mut TraceWriter, &mut L) {
-        let local = self.local.downcast_mut();
-        (&mut self.writer, local.expect(SAME_TYPE))
-    }
-
-    /// Returns what the data source keeps for this thread.
-    #[inline]
-    pub(crate) fn local<L: Any>(&self) -> &L {
-        self.local.downcast_ref().expect(SAME_TYPE)
-    }
-
-    /// The instance with the type of what the data source keeps, without a look at it.
-    ///
-    /// # Safety
-    ///
-    /// The instances of the data source must make an `L` for each thread.
-    #[inline(always)]
-    pub(super) unsafe fn as_type_unchecked<L: Any>(&mut self) -> &mut Instance<L> {
-        debug_assert!(self.local.is::<L>());
-        let instance: *mut Self = self;
-        // SAFETY: it was made as an `Instance<L>`, by the caller, and is borrowed as long as the result
-        // lives.
-        unsafe { &mut *instance.cast::<Instance<L>>() }
-    }
-}
-
-/// All of an [`Instance`] but what its data source keeps.
-pub struct InstanceStart {
-    slot: usize,
-    target: Target,
-}
-
-impl fmt::Debug for InstanceStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InstanceStart")
-            .field("slot", &self.slot)
-            .finish_non_exhaustive()
-    }
-}
-
-impl InstanceStart {
-    /// Makes the instance; `local` makes what the data source keeps. The packets go to the buffer whose
-    /// progress it gets.
-    pub(crate) fn with<L: Any>(self, local: impl FnOnce(Arc<RingProgress>) -> L) -> Box<Instance> {
-        let Self { slot, target } = self;
-        let writer = TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy)
-            .with_stall_limit(target.stall_limit);
-        Box::new(Instance {
-            slot,
-            generation: target.generation,
-            writer,
-            local: local(target.progress),
-        })
-    }
-}
 
 struct ThreadWriters {
     /// The generation that `instances` belongs to.
@@ -236,10 +156,9 @@ impl ThreadWriters {
             attachments::note_unattached();
         }
         let target = realm.and_then(|realm| registry::target(realm, data_source, slot));
-        let Some(target) = target else {
+        let Some((maker, target)) = target else {
             return;
         };
-        let maker = Arc::clone(&target.instance);
         let instance = maker.of_thread(InstanceStart { slot, target });
         // The data source is registered: there is a target.
         let index = data_source.instance_index(slot);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, Writer};
 
-use super::arbiter::Arbiter;
-use super::chunk_stream::{ChunkStream, PacketStart, is_compact};
-use super::port::WriterPort;
+use crate::arbiter::Arbiter;
+use crate::chunk_stream::{ChunkStream, PacketStart, is_compact};
+use crate::port::WriterPort;
 use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
 use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_core::protos::TracePacket;

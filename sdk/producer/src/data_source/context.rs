@@ -4,8 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::{DataSource, LocalState};
-use crate::{Instance, PacketCounts};
+use crate::instance::Instance;
 use tracezero_core::clock;
+use tracezero_core::coordination::PacketCounts;
 use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 

@@ -4,19 +4,21 @@
 //! The service of the process calls that value; trace points reach it, and what their thread keeps
 //! beside it, through a [`TraceContext`].
 
-mod answers; // starting, stopping, flushing: done when dropped
 mod context; // one session at one trace point
 mod local; // what a thread keeps for an instance
 mod instance; // instances of any type
-mod setup; // what an instance is told
 
-pub use answers::{Flushing, Starting, Stopping};
 pub use context::TraceContext;
-pub(crate) use instance::{AnyInstance, contain, set_up};
-pub(crate) use local::LocalState;
-pub use setup::Setup;
 
-use crate::DataSourceState;
+#[cfg(feature = "testing")]
+use crate::active_slots::CAPTURE_SLOT;
+use crate::answers::{Flushing, Starting, Stopping};
+use crate::data_source_state::DataSourceState;
+#[cfg(feature = "testing")]
+use crate::data_sources::reach_in_capture;
+use crate::setup::Setup;
+use crate::thread_writers::with_instances;
+use local::LocalState;
 
 /// A source of packets with their own schema, which extends
 /// [`TracePacket`](tracezero_core::protos::TracePacket).
@@ -128,7 +130,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     fn register() {
         Self::state().active_slots();
         #[cfg(feature = "testing")]
-        crate::reach_in_capture(Self::state());
+        reach_in_capture(Self::state());
     }
 
     /// Whether a session records this data source now: one relaxed load.
@@ -145,13 +147,21 @@ pub trait DataSource: Sized + Send + Sync + 'static {
         let mask = Self::state().active_slots();
         if mask != 0 {
             #[cfg(feature = "testing")]
-            if mask & 1 << crate::CAPTURE_SLOT != 0 {
-                crate::reach_in_capture(Self::state());
+            if mask & 1 << CAPTURE_SLOT != 0 {
+                reach_in_capture(Self::state());
             }
-            crate::with_instances(Self::state(), mask, |instance| {
+            with_instances(Self::state(), mask, |instance| {
                 trace(&mut TraceContext::new(instance));
             });
         }
+    }
+}
+
+impl DataSourceState {
+    /// The state of a type of data source.
+    #[must_use]
+    pub const fn of<D: DataSource>() -> Self {
+        Self::new(D::NAME, D::DESCRIPTORS, instance::set_up::<D>)
     }
 }
 

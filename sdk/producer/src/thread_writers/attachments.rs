@@ -12,12 +12,13 @@ use std::marker::PhantomData;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::active_slots::{CAPTURE_SLOT, SLOTS_STRIDE};
-use super::super::data_source_state::DataSourceState;
-use super::super::realm::Realm;
-use super::super::registry;
-use super::{Instance, ThreadWriters, WRITERS};
-use crate::data_source::contain;
+use super::{ThreadWriters, WRITERS};
+use crate::active_slots::{CAPTURE_SLOT, SLOTS_STRIDE};
+use crate::application::contain;
+use crate::data_source_state::DataSourceState;
+use crate::instance::Instance;
+use crate::realm::Realm;
+use crate::registry;
 use tracezero_core::forked_child;
 
 thread_local! {

@@ -1,6 +1,6 @@
 //! What callbacks answer, now or later: dropping one of these says that it is done.
 
-use crate::Realm;
+use crate::realm::Realm;
 use tracezero_core::coordination::{FlushFlags, FlushInitiator, FlushReason};
 use tracezero_core::ids::{FlushId, InstanceId};
 
@@ -9,17 +9,19 @@ use tracezero_core::ids::{FlushId, InstanceId};
 #[must_use = "the data source has started when this is dropped"]
 pub struct Starting {
     instance: (Realm, InstanceId),
+    done: fn((Realm, InstanceId)),
 }
 
 impl Starting {
-    pub(crate) const fn new(instance: (Realm, InstanceId)) -> Self {
-        Self { instance }
+    /// Calls `done` when it is dropped.
+    pub(crate) const fn new(instance: (Realm, InstanceId), done: fn((Realm, InstanceId))) -> Self {
+        Self { instance, done }
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        crate::instance_started(self.instance);
+        (self.done)(self.instance);
     }
 }
 
@@ -28,17 +30,19 @@ impl Drop for Starting {
 #[must_use = "the data source has stopped when this is dropped"]
 pub struct Stopping {
     instance: (Realm, InstanceId),
+    done: fn((Realm, InstanceId)),
 }
 
 impl Stopping {
-    pub(crate) const fn new(instance: (Realm, InstanceId)) -> Self {
-        Self { instance }
+    /// Calls `done` when it is dropped.
+    pub(crate) const fn new(instance: (Realm, InstanceId), done: fn((Realm, InstanceId))) -> Self {
+        Self { instance, done }
     }
 }
 
 impl Drop for Stopping {
     fn drop(&mut self) {
-        crate::instance_stopped(self.instance);
+        (self.done)(self.instance);
     }
 }
 
@@ -52,18 +56,22 @@ pub struct Flushing {
     flush: FlushId,
     instance: (Realm, InstanceId),
     flags: FlushFlags,
+    done: fn((Realm, InstanceId), FlushId),
 }
 
 impl Flushing {
+    /// Calls `done` when it is dropped.
     pub(crate) const fn new(
         flush: FlushId,
         instance: (Realm, InstanceId),
         flags: FlushFlags,
+        done: fn((Realm, InstanceId), FlushId),
     ) -> Self {
         Self {
             flush,
             instance,
             flags,
+            done,
         }
     }
 
@@ -82,6 +90,6 @@ impl Flushing {
 
 impl Drop for Flushing {
     fn drop(&mut self) {
-        crate::instance_flushed(self.instance, self.flush);
+        (self.done)(self.instance, self.flush);
     }
 }
