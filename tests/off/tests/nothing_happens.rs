@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tracezero::{
     AsyncSpan, Attached, CaptureHandle, CapturedFuture, DataSource as _, InMemorySession, Span,
-    TrackSpan, Warning, categories, enabled, track_event,
+    TrackSpan, Warning, categories, enabled,
 };
 use tracezero_off::{
     Probe, Sampler, Witness, for_a_runtime, on_another_thread, record_all, traced_await,
@@ -17,7 +17,7 @@ use tracezero_off::{
 /// One test: the count of evaluations and the sessions are the process's.
 #[test]
 fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
-    const { assert!(!track_event::ENABLED) };
+    const { assert!(!tracezero_track_event::ENABLED) };
     Sampler::register();
     categories! { "off": "What is not there" }
     let session = InMemorySession::start().expect("a session");
