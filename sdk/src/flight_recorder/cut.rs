@@ -126,6 +126,9 @@ struct SequenceClock {
     id: Option<u32>,
     unit_ns: u64,
     is_incremental: bool,
+    /// What it showed when the sequence started.
+    start_units: u64,
+    /// The time on the trace clock when the sequence started or, if it is incremental, of the last packet.
     now_ns: u64,
 }
 
@@ -267,6 +270,7 @@ impl SequenceClock {
             id: None,
             unit_ns: 1,
             is_incremental: false,
+            start_units: 0,
             now_ns: 0,
         }
     }
@@ -287,17 +291,24 @@ impl SequenceClock {
             id: Some(id),
             ..Self::unknown()
         };
+        // All know this one.
+        if id == BUILTIN_CLOCK_BOOTTIME {
+            return clock;
+        }
         let Ok(Some(snapshot)) = packet.clock_snapshot() else {
-            // A clock that was not told is one that all know.
-            let is_known = id == BUILTIN_CLOCK_BOOTTIME;
-            return if is_known { clock } else { Self::unknown() };
+            return Self::unknown();
         };
-        let shown = snapshot.clocks().filter_map(Result::ok);
-        for shown in shown.filter(|shown| shown.clock_id() == Ok(Some(id))) {
-            clock.is_incremental = shown.is_incremental() == Ok(Some(true));
-            clock.unit_ns = shown.unit_multiplier_ns().ok().flatten().unwrap_or(1);
+        for shown in snapshot.clocks().filter_map(Result::ok) {
             let value = shown.timestamp().ok().flatten().unwrap_or(0);
-            clock.now_ns = value.saturating_mul(clock.unit_ns);
+            match shown.clock_id() {
+                Ok(Some(BUILTIN_CLOCK_BOOTTIME)) => clock.now_ns = value,
+                Ok(Some(shown_id)) if shown_id == id => {
+                    clock.is_incremental = shown.is_incremental() == Ok(Some(true));
+                    clock.unit_ns = shown.unit_multiplier_ns().ok().flatten().unwrap_or(1);
+                    clock.start_units = value;
+                }
+                _ => {}
+            }
         }
         clock
     }
@@ -310,11 +321,16 @@ impl SequenceClock {
         match packet.timestamp_clock_id().ok().flatten().or(self.id) {
             Some(BUILTIN_CLOCK_BOOTTIME) => Time::At(timestamp),
             id if id.is_some() && id == self.id => {
-                let units_ns = timestamp.saturating_mul(self.unit_ns);
                 if !self.is_incremental {
-                    return Time::At(units_ns);
+                    let units = timestamp.saturating_sub(self.start_units);
+                    return Time::At(
+                        self.now_ns
+                            .saturating_add(units.saturating_mul(self.unit_ns)),
+                    );
                 }
-                self.now_ns = self.now_ns.saturating_add(units_ns);
+                self.now_ns = self
+                    .now_ns
+                    .saturating_add(timestamp.saturating_mul(self.unit_ns));
                 Time::At(self.now_ns)
             }
             _ => Time::Unknown,

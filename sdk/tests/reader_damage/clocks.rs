@@ -14,8 +14,6 @@ fn a_clock_of_the_sequence_that_is_not_defined() {
     let packet = trace.event("ready");
     let start = trace.start(packet);
     trace.packets[start].remove(field::CLOCK_SNAPSHOT);
-    // Its time was taken before the sequence began, and is on BOOTTIME.
-    trace.packets[packet].remove(field::TIMESTAMP_CLOCK_ID);
     let words = "the packet is skipped: its time is on clock 64, which the trace does not explain";
     assert_error(&trace, packet, Rule::Clock, words);
 }

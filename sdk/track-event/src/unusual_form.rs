@@ -35,6 +35,7 @@ impl UnusualForm {
                     unit_ns: options.unit_ns,
                     is_incremental: options.has_incremental_timestamps,
                     last_ns: 0,
+                    latest_ns: 0,
                 },
                 thread_time: options.thread_time_period_ns.map(|period_ns| ThreadTime {
                     track: thread.thread_time(options.unit_ns),
@@ -49,8 +50,7 @@ impl UnusualForm {
 
     /// Starts the incremental state for an event of this time. Returns when: nothing before that counts.
     pub(super) fn start(&mut self, event_ns: u64) -> u64 {
-        let started_ns = self.timestamps.last_ns.max(event_ns);
-        self.timestamps.last_ns = started_ns;
+        let started_ns = self.timestamps.start(event_ns);
         if let Some(thread_time) = &mut self.thread_time {
             thread_time.reported_ns = 0;
             thread_time.due_at_ns = 0;
@@ -127,9 +127,17 @@ struct Timestamps {
     /// Where the next timestamp counts from, on the trace clock: where the sequence started, or, if timestamps
     /// are incremental, less than a unit before the last event. So distances add up to the whole time.
     last_ns: u64,
+    /// The time of the latest event.
+    latest_ns: u64,
 }
 
 impl Timestamps {
+    /// Starts for an event of this time, and not before an earlier one. Returns when.
+    fn start(&mut self, event_ns: u64) -> u64 {
+        self.last_ns = self.latest_ns.max(event_ns);
+        self.last_ns
+    }
+
     const fn default_clock_id(&self) -> u32 {
         if self.is_incremental {
             INCREMENTAL_CLOCK_ID
@@ -167,24 +175,27 @@ impl Timestamps {
     fn encode(&mut self, time: EventTime) -> (u64, Option<u32>) {
         let (timestamp, clock_id) = match time {
             EventTime::At(timestamp_ns) => (timestamp_ns, BUILTIN_CLOCK_BOOTTIME),
-            EventTime::Now(now_ns) => match now_ns.checked_sub(self.last_ns) {
-                Some(distance_ns) => {
-                    // Rounded down from the start of the sequence on, and not from 0 on: rounded times of
-                    // a sequence that starts anew are never before those that it had.
-                    let units = distance_ns / self.unit_ns;
-                    if self.is_incremental {
-                        self.last_ns += units * self.unit_ns;
-                        (units, INCREMENTAL_CLOCK_ID)
-                    } else {
-                        (
-                            self.last_ns / self.unit_ns + units,
-                            self.absolute_clock_id(),
-                        )
+            EventTime::Now(now_ns) => {
+                self.latest_ns = self.latest_ns.max(now_ns);
+                match now_ns.checked_sub(self.last_ns) {
+                    Some(distance_ns) => {
+                        // Rounded down from the start of the sequence on, and not from 0 on: rounded times of
+                        // a sequence that starts anew are never before those that it had.
+                        let units = distance_ns / self.unit_ns;
+                        if self.is_incremental {
+                            self.last_ns += units * self.unit_ns;
+                            (units, INCREMENTAL_CLOCK_ID)
+                        } else {
+                            (
+                                self.last_ns / self.unit_ns + units,
+                                self.absolute_clock_id(),
+                            )
+                        }
                     }
+                    // The last event was written by an argument of this one.
+                    None => (now_ns, BUILTIN_CLOCK_BOOTTIME),
                 }
-                // The last event was written by an argument of this one.
-                None => (now_ns, BUILTIN_CLOCK_BOOTTIME),
-            },
+            }
         };
         let is_default = clock_id == self.default_clock_id();
         (timestamp, (!is_default).then_some(clock_id))
@@ -227,6 +238,7 @@ mod tests {
             unit_ns,
             is_incremental,
             last_ns,
+            latest_ns: last_ns,
         }
     }
 
@@ -275,13 +287,9 @@ mod tests {
         for is_incremental in [true, false] {
             let mut timestamps = timestamps(unit_ns, is_incremental, 0);
             let mut shown_ns = 0;
-            // Starts, each with the times of the events behind it. Some were taken before.
-            for (started_ns, events) in [
-                (900, [1000, 1850, 2899]),
-                (3100, [3000, 3100, 4050]),
-                (5000, [4120, 5000, 6001]),
-            ] {
-                timestamps.last_ns = started_ns;
+            // The times of the events of each start. The last start's first event was written behind a later one.
+            for events in [[900, 1850, 2899], [3100, 3200, 4950], [4500, 5000, 6001]] {
+                let started_ns = timestamps.start(events[0]);
                 // What a reader adds up: the clock's value, and the time that this stands for.
                 let mut clock = (started_ns / unit_ns, started_ns);
                 for now_ns in events {
