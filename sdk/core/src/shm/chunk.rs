@@ -364,9 +364,10 @@ impl WritableChunk {
     ///
     /// # Panics
     ///
-    /// If no packet can begin here.
+    /// If the chunk has no room for the packet, or one is open.
     pub fn append_packet(&mut self, bytes: &[u8]) {
-        assert!(self.begin_fragment());
+        assert!(FRAGMENT_SIZE_BYTES + bytes.len() <= self.free_bytes());
+        assert!(!self.is_open() && self.begin_fragment());
         if bytes.len() < 127 {
             self.write(&[&[bytes.len() as u8], bytes].concat());
             // SAFETY: the fragment was written just now.
@@ -380,6 +381,7 @@ impl WritableChunk {
 
     /// Writes a size of four bytes, and the open fragment's first bytes.
     pub(super) fn fill_fragment(&mut self, bytes: &[u8]) {
+        assert!(FRAGMENT_SIZE_BYTES + bytes.len() <= self.free_bytes());
         self.write(&[&redundant_varint(bytes.len() as u32), bytes].concat());
     }
 
