@@ -128,7 +128,15 @@ fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     let root = sources
         .iter()
         .find(|(file, _)| file.ends_with("src/lib.rs"));
-    let re_exported = root.map(|(_, code)| re_exports(code)).unwrap_or_default();
+    let mut re_exported = root.map(|(_, code)| re_exports(code)).unwrap_or_default();
+    // A module and what another one exports may have the same name, as a function or macro.
+    re_exported.retain(|name, _| {
+        let file = format!("{folder}/{name}.rs");
+        let is_in_module = |path: &Path| path.starts_with(format!("{folder}/{name}"));
+        !sources
+            .iter()
+            .any(|(path, _)| *path == Path::new(&file) || is_in_module(path))
+    });
     let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (file, code) in &sources {
         let path = file.strip_prefix(folder).unwrap().to_str().unwrap();
@@ -146,42 +154,37 @@ fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
         let depth = path.trim_end_matches("/mod.rs").split('/').count();
         let product = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
         let names = named.entry(module.to_owned()).or_default();
-        for (_, line) in lines(product) {
-            for name in named_from_root(&words(line), depth) {
-                let name = re_exported.get(name).map_or(name, String::as_str);
-                if name != module {
-                    names.insert(name.to_owned());
-                }
+        for name in named_from_root(&words(&without_comments(product)), depth) {
+            let name = re_exported.get(name).map_or(name, String::as_str);
+            if name != module {
+                names.insert(name.to_owned());
             }
         }
     }
     named
 }
 
-/// The words behind `crate::`, or behind `depth` times `super::`.
+/// The words behind `crate::`, or behind `depth` times `super::`, also in groups.
 fn named_from_root<'w>(words: &[&'w str], depth: usize) -> Vec<&'w str> {
     let mut named = Vec::new();
     for at in 0..words.len() {
         // `$crate` is the user's way into the crate, from outside of it.
-        let is_start = at == 0 || !["$", "::"].contains(&words[at - 1]);
-        let from_root = match words[at] {
-            "crate" => words.get(at + 1..at + 3),
-            "super" => {
-                let supers = words[at..]
-                    .chunks(2)
-                    .take_while(|pair| **pair == ["super", "::"])
-                    .count();
-                let root = at + 2 * (depth - 1);
-                (supers == depth)
-                    .then(|| words.get(root + 1..root + 3))
-                    .flatten()
-            }
-            _ => None,
+        if at > 0 && ["$", "::"].contains(&words[at - 1]) {
+            continue;
+        }
+        let supers = words[at..]
+            .chunks(2)
+            .take_while(|pair| **pair == ["super", "::"])
+            .count();
+        let below = match &words[at..] {
+            ["crate", "::", below @ ..] => below,
+            _ if supers == depth => &words[at + 2 * depth..],
+            _ => continue,
         };
-        if let Some(["::", name]) = from_root
-            && is_start
-        {
-            named.push(*name);
+        match below {
+            ["{", ..] => named.extend(paths(below).iter().map(|path| path[0])),
+            [name, ..] => named.push(name),
+            [] => {}
         }
     }
     named
@@ -189,24 +192,55 @@ fn named_from_root<'w>(words: &[&'w str], depth: usize) -> Vec<&'w str> {
 
 /// What a crate's root takes out of its modules, by name.
 fn re_exports(root: &str) -> BTreeMap<String, String> {
-    let text: String = lines(root).map(|(_, line)| format!("{line} ")).collect();
+    let text = without_comments(root);
     let mut found = BTreeMap::new();
     for import in text.split(';') {
         let words = words(import);
         let Some(at) = words.iter().position(|word| *word == "use") else {
             continue;
         };
-        let Some((module, names)) = words[at + 1..].split_first() else {
-            continue;
-        };
-        for name in names
-            .iter()
-            .filter(|name| name.starts_with(char::is_alphabetic))
-        {
-            found.insert((*name).to_owned(), (*module).to_owned());
+        for path in paths(&words[at + 1..]) {
+            let path = path.strip_prefix(&["crate"]).unwrap_or(&path);
+            if let [module, .., name] = path {
+                found.insert((*name).to_owned(), (*module).to_owned());
+            }
         }
     }
     found
+}
+
+/// The paths that a tree of imports stands for.
+fn paths<'w>(tree: &[&'w str]) -> Vec<Vec<&'w str>> {
+    let Some(open) = tree.iter().position(|word| *word == "{") else {
+        let path = tree.iter().filter(|word| **word != "::").copied();
+        return vec![path.collect()];
+    };
+    let prefix = tree[..open].iter().filter(|word| **word != "::");
+    let (mut depth, mut start, mut found) = (0, open + 1, Vec::new());
+    for at in open + 1..tree.len() {
+        if depth == 0 && [",", "}"].contains(&tree[at]) {
+            if start < at {
+                let inner = paths(&tree[start..at]);
+                found.extend(
+                    inner
+                        .into_iter()
+                        .map(|path| prefix.clone().copied().chain(path).collect()),
+                );
+            }
+            start = at + 1;
+        }
+        match tree[at] {
+            "{" => depth += 1,
+            "}" if depth == 0 => break,
+            "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    found
+}
+
+fn without_comments(code: &str) -> String {
+    lines(code).map(|(_, line)| format!("{line} ")).collect()
 }
 
 /// The code in `place` names none of these modules of the crate.

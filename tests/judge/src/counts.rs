@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tracezero::Report;
 
-use crate::{Event, EventKind, Verdict, examiner};
+use crate::{Event, EventKind, Verdict};
 
 /// How many of what a trace has. `None` is what is not said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,13 +22,6 @@ pub struct Counts {
     pub undecodable: Option<u64>,
     /// Values of counters that came along with events.
     pub extra_values: Option<u64>,
-}
-
-/// What there is in a trace, whether it is right or not, as the judge reads it. Compressed packets
-/// are not looked into.
-#[must_use]
-pub fn counts(trace_bytes: &[u8]) -> Counts {
-    examiner::count(trace_bytes)
 }
 
 /// A line for each of `who`'s counts that is not the judge's.

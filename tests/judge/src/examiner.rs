@@ -44,8 +44,10 @@ pub(crate) fn examine(
     examiner.finish()
 }
 
-/// What there is in a trace, right or wrong, as far as it can be read.
-pub(crate) fn count(trace_bytes: &[u8]) -> Counts {
+/// What there is in a trace, whether it is right or not, as the judge reads it. Compressed packets
+/// are not looked into.
+#[must_use]
+pub fn counts(trace_bytes: &[u8]) -> Counts {
     let extra = ExtraSchema::new();
     let mut examiner = Examiner::new(&extra, Options::default());
     examiner.trace(trace_bytes);

@@ -32,7 +32,8 @@ mod value; // any message as a tree of plain values
 mod verdict; // the trace, resolved
 mod walk; // every field of a message, however deep
 
-pub use counts::{Counts, counts, disagreements};
+pub use counts::{Counts, disagreements};
+pub use examiner::counts;
 pub use pictures::{Picture, Slice, picture, pictures, slice, slices, slices_named};
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
