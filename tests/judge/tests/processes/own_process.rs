@@ -65,15 +65,14 @@ impl Child {
     }
 
     fn wait_for_end(self) -> WaitStatus {
-        let mut looks = 0;
-        while looks < LOOKS_MAX {
+        let mut tenths = 0;
+        while tenths < 10 * LOOKS_MAX {
             if let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap() {
                 return status;
             }
-            // One that could go on waits for a processor: others may have thousands of threads.
-            if !self.stat().starts_with('R') {
-                looks += 1;
-            }
+            // One that could go on may wait for a processor, which thousands of threads want: it has ten times as
+            // long.
+            tenths += if self.stat().starts_with('R') { 1 } else { 10 };
             thread::sleep(Duration::from_millis(1));
         }
         let folder = format!("/proc/{}", self.pid.as_raw_nonzero());
