@@ -93,6 +93,8 @@ pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
 pub use service::{Refusal, SequenceAccount, SessionState, TraceStats};
 pub use tracezero_core::clock::{Clock, TscError};
+pub use tracezero_core::coordination::{FlushInitiator, FlushReason, PacketCounts};
+pub use tracezero_core::ids::SessionId;
 pub use tracezero_core::protos;
 pub use tracezero_macros::trace;
 pub use tracezero_producer::{

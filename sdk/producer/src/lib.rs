@@ -42,17 +42,15 @@ mod testing; // a service that reassembles packets
 #[cfg(test)]
 mod tests; // the whole journey, with many threads
 
-#[cfg(feature = "testing")]
-pub use active_slots::CAPTURE_SLOT;
 pub use active_slots::{ActiveSlots, generation};
 pub use answers::{Flushing, Starting, Stopping};
 pub use arbiter::{Arbiter, ArbiterConfig};
 pub use data_source::{DataSource, TraceContext};
 pub use data_source_state::{DataSourceState, ENABLED};
-pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
 #[cfg(feature = "testing")]
-pub use data_sources::{disconnect, reach_in_capture};
-pub use instance::{Instance, InstanceStart};
+pub use data_sources::disconnect;
+pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
+pub use instance::Instance;
 pub use own_data_source::{OwnDataSource, OwnInstance};
 pub use process_producer::ProcessProducer;
 pub use realm::Realm;
@@ -65,6 +63,6 @@ pub use thread_writers::current_capture;
 pub use thread_writers::{
     Attached, attach, captured_in, is_capture, is_in_other_capture, unattached_count,
 };
-pub use thread_writers::{is_nested, nested_count, with_instances};
+pub use thread_writers::{is_nested, nested_count};
 pub use trace_writer::{Packet, TraceWriter};
 pub use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};

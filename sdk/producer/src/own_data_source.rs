@@ -34,7 +34,8 @@ pub trait OwnInstance: Send + Sync + 'static {
 pub struct OwnDataSource<I> {
     /// Its instances are of type `Own<I>`, by [`OwnDataSource::new`].
     state: DataSourceState,
-    instance: PhantomData<fn() -> I>,
+    /// Invariant in `I`: `state` was made for this very type.
+    instance: PhantomData<fn(I) -> I>,
 }
 
 /// An instance as the producer knows it.

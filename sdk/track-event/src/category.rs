@@ -1,4 +1,4 @@
-//! Categories: what declarations say about them, and switches that hang on them.
+//! Declarations of categories, and switches that hang on them.
 
 use crate::ENABLED;
 use crate::data_source::{self, TRACK_EVENT};

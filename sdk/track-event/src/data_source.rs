@@ -60,6 +60,7 @@ impl Switches for EventSwitches {
 
 /// Sees to it that `active` says which slots record a category, unless a nested trace point asks. `prepare` is
 /// called before that, with nothing locked.
+#[cold]
 pub(super) fn register(
     category: &'static str,
     tags: &'static [&'static str],
