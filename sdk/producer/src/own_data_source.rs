@@ -73,7 +73,8 @@ impl<I: OwnInstance> OwnDataSource<I> {
         self.state.active.load_of(slots)
     }
 
-    /// Calls `trace` for every slot of `mask`, as [`with_instances`] does.
+    /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing already, or inside of
+    /// the tracer otherwise.
     #[inline(always)]
     pub fn trace(&'static self, mask: u32, mut trace: impl FnMut(&mut Instance<I::Local>)) {
         with_instances(&self.state, mask, |instance| {
