@@ -50,6 +50,7 @@ pub mod guide {}
 
 /// The trace clock: what times in traces are measured by.
 pub mod clock {
+    #[doc(inline)]
     pub use tracezero_core::clock::{Clock, TscError, now_ns};
 }
 
@@ -92,19 +93,27 @@ pub use flight_recorder::{
 pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
 pub use service::{Refusal, SequenceAccount, SessionState, TraceStats};
+#[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
+#[doc(inline)]
 pub use tracezero_core::coordination::{FlushInitiator, FlushReason, PacketCounts};
+#[doc(inline)]
 pub use tracezero_core::ids::SessionId;
+#[doc(inline)]
 pub use tracezero_core::protos;
+#[doc(inline)]
 pub use tracezero_macros::trace;
+#[doc(inline)]
 pub use tracezero_producer::{
     DataSource, DataSourceState, Flushing, Setup, Starting, Stopping, TraceContext, data_source,
     data_source_state,
 };
 #[cfg(feature = "reader")]
+#[doc(inline)]
 pub use tracezero_reader as reader;
 #[doc(hidden)]
 pub use tracezero_track_event::__private;
+#[doc(inline)]
 pub use tracezero_track_event::{
     ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
     DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, TracedWithEnd, Track,
