@@ -116,7 +116,9 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
             // What was traced more than a period before the end is there.
             ended.assert_has_events_until(EVENTS);
             assert!(
-                errors.iter().any(|it| it.contains("was cut off after 0.")),
+                errors
+                    .iter()
+                    .any(|it| it.contains("recording was cut off after ")),
                 "{errors:?}"
             );
         }
