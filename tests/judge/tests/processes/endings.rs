@@ -4,7 +4,7 @@ use std::fs;
 use std::mem;
 use std::process;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use tracezero::{Error, Session, SessionState, on_error};
@@ -86,7 +86,9 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
         mode.replace([',', ' '], "_")
     ));
     let _ = fs::remove_file(&path);
+    let started = Instant::now();
     let ended = Running::start("endings::program", mode, &path).wait();
+    let lived = started.elapsed();
 
     let is_status = match ended.status.code() {
         Some(code) => Status::Code(code),
@@ -115,11 +117,13 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
         Left::UntilLately => {
             // What was traced more than a period before the end is there.
             ended.assert_has_events_until(EVENTS);
+            let after = errors.iter().find_map(|it| {
+                let (_, after) = it.split_once("recording was cut off after ")?;
+                after.strip_suffix(" s")?.parse().ok()
+            });
             assert!(
-                errors
-                    .iter()
-                    .any(|it| it.contains("recording was cut off after ")),
-                "{errors:?}"
+                after.is_some_and(|seconds: f64| seconds < lived.as_secs_f64()),
+                "{mode}: {errors:?} of {lived:?}"
             );
         }
         Left::WhatFits => {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
-/// How often a child is looked at that waits for something, once in a millisecond: for longer than any takes that does
-/// not hang. Not a time, since the machine may stand still meanwhile.
+/// How often a child is looked at, once in a millisecond: for longer than any takes that does not hang. Not a time,
+/// since the machine may stand still meanwhile.
 pub const LOOKS_MAX: u32 = 30_000;
 
 /// Names the file that a process of its own records into.
@@ -68,29 +68,18 @@ impl Child {
     }
 
     fn wait_for_end(self) -> WaitStatus {
-        let mut tenths = 0;
-        while tenths < 10 * LOOKS_MAX {
+        for _ in 0..LOOKS_MAX {
             if let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap() {
                 return status;
             }
-            // One that could go on may wait for a processor, which thousands of threads want: it has ten times as
-            // long.
-            tenths += if self.stat().starts_with('R') { 1 } else { 10 };
             thread::sleep(Duration::from_millis(1));
         }
         let folder = format!("/proc/{}", self.pid.as_raw_nonzero());
         let read = |name| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
-        let (state, system_call, place) = (self.stat(), read("syscall"), read("wchan"));
+        // The address of a lock is an argument of the system call.
+        let (place, system_call) = (read("wchan"), read("syscall"));
         kill_process(self.pid, Signal::KILL).unwrap();
-        panic!("a forked child hangs in {place}, system call {system_call}, state {state}");
-    }
-
-    /// Its state in one letter, and counts of the kernel's.
-    fn stat(&self) -> String {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
-        // Behind the name, which may have any letter.
-        let stat = stat.unwrap_or_default();
-        stat.rsplit(") ").next().unwrap_or_default().to_owned()
+        panic!("a forked child hangs in {place}, system call {system_call}");
     }
 }
 

@@ -161,43 +161,33 @@ fn forked_child_ends_at_once_and_leaves_the_file_alone() {
 
 #[test]
 fn stuck_file_is_waited_for_until_a_limit_or_a_second_signal() {
-    for (second, expected, limit) in [
-        (None, Signal::TERM, Duration::from_millis(3_500)),
-        (Some(Signal::INT), Signal::INT, Duration::from_millis(1_500)),
-    ] {
-        let mut late = Vec::new();
-        loop {
-            assert!(late.len() < ATTEMPTS, "{second:?}: {late:?}");
-            let (signal, took) = end_of_stuck_program(second);
-            if took < limit {
-                assert_eq!(signal, Some(expected));
-                break;
-            }
-            late.push(took);
+    for second_signal in [false, true] {
+        let path = scratch(&format!("stuck_{second_signal}"));
+        let _ = fs::remove_file(&path);
+        let running = Running::start("signals::program", "stuck", &path);
+        // Until its pipe is full.
+        let filled = Instant::now();
+        while running.traced() == 0 && filled.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(1));
         }
+        running.send(Signal::TERM);
+        let sent = Instant::now();
+        if second_signal {
+            thread::sleep(Duration::from_millis(100));
+            running.send(Signal::INT);
+        }
+        let ended = running.wait();
+        let (signal, limit_ms) = match second_signal {
+            true => (Signal::INT, 1_500),
+            false => (Signal::TERM, 3_500),
+        };
+        assert_eq!(ended.signal(), Some(signal));
+        assert!(
+            sent.elapsed() < Duration::from_millis(limit_ms),
+            "{:?}",
+            sent.elapsed()
+        );
     }
-}
-
-/// A machine that stands still for seconds while a program is to end shows nothing.
-const ATTEMPTS: usize = 5;
-
-/// Which signal ends a program whose file is stuck, and how long after the first one.
-fn end_of_stuck_program(second: Option<Signal>) -> (Option<Signal>, Duration) {
-    let path = scratch("stuck");
-    let _ = fs::remove_file(&path);
-    let running = Running::start("signals::program", "stuck", &path);
-    // Until its pipe is full.
-    let filled = Instant::now();
-    while running.traced() == 0 && filled.elapsed() < Duration::from_secs(20) {
-        thread::sleep(Duration::from_millis(1));
-    }
-    running.send(Signal::TERM);
-    let sent = Instant::now();
-    if let Some(second) = second {
-        thread::sleep(Duration::from_millis(100));
-        running.send(second);
-    }
-    (running.wait().signal(), sent.elapsed())
 }
 
 #[test]
