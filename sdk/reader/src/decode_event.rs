@@ -2,7 +2,6 @@
 
 use protozero::{DecodeError, Decoder, Value, types};
 
-use crate::CounterValue;
 use crate::anomaly::Anomaly;
 use crate::cursor::Cursor;
 use crate::event::EventKind;
@@ -12,6 +11,7 @@ use crate::sequence::{EXTRA_COUNTERS_MAX, Sequence};
 use crate::skip_reason::SkipReason;
 use crate::track_event::{LEGACY_DURATION_US, LEGACY_EVENT, LEGACY_NAME_IID, LEGACY_PHASE};
 use crate::tracks::{TrackId, TrackKind, TrackTable};
+use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::TrackEvent;
 
 /// The fields of a `TrackEvent` that every reader needs, as they stand there.

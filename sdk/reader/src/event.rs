@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 use protozero::{Decoder, Field, Value};
 
-use crate::CounterValue;
 use crate::args::Args;
 use crate::iid_table::Table;
 use crate::interning::Interned;
@@ -12,6 +11,7 @@ use crate::location::Location;
 use crate::names::{NameId, NameTable};
 use crate::place::PacketPlace;
 use crate::tracks::{TrackId, TrackTable};
+use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
 
 /// What can be said about an event in a few words, to be kept.

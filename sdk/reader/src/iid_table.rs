@@ -65,7 +65,7 @@ struct Slot {
 }
 
 impl IidTable {
-    /// What an id stands for.
+    /// Returns the number that an id stands for.
     #[inline]
     pub(super) fn find(&self, table: Table, iid: u64) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! What the interned ids of a sequence stand for.
+//! Definitions of interned ids, taken out of packets and looked up for events.
 
 use protozero::{DecodeError, Decoder, Value};
 

@@ -31,7 +31,7 @@
 //! }
 //! let (track, value) = last.expect("a value");
 //! assert_eq!(reader.tracks().title(track, reader.names()), "jobs");
-//! assert_eq!(value, tracezero::reader::CounterValue::Int(7));
+//! assert_eq!(value, tracezero::CounterValue::Int(7));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -64,7 +64,6 @@ mod sequence; // what a sequence has said so far
 mod track_event; // field numbers of older events
 mod decode_event; // what an event says
 mod args; // its arguments
-mod counter_value; // the value of a counter
 mod event; // an event
 mod skip_reason; // why packets cannot be understood
 mod record; // all that there is in a trace
@@ -84,7 +83,6 @@ mod check;
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};
 pub use check::{CheckSummary, FINDINGS_PER_RULE, Finding, Level, Rule, check};
 pub use clocks::BOOTTIME_CLOCK_ID;
-pub use counter_value::CounterValue;
 pub use damage::{Damage, DamageKind};
 pub use error::{FileKind, ReadError};
 pub use event::{Correlation, Event, EventHead, EventKind, LogLine};
@@ -102,6 +100,7 @@ pub use skip_reason::SkipReason;
 pub use slices::{OpenSlice, SLICES_MAX_DEPTH, Slice, SliceCounts, Slices};
 pub use time_order::InTimeOrder;
 pub use trace_reader::TraceReader;
+pub use tracezero_core::counter_value::CounterValue;
 pub use tracks::{Counter, Track, TrackId, TrackKind, TrackTable};
 pub use value::Value;
 #[doc(hidden)]

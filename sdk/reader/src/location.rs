@@ -27,10 +27,10 @@ pub(super) struct Locations {
 }
 
 impl Locations {
-    /// What stands for a location for which there is no room.
+    /// The number of all locations for which there is no room.
     const UNKNOWN: u32 = LOCATIONS_MAX as u32;
 
-    /// The number of a place: that of [`Self::UNKNOWN`] if there is no room.
+    /// Returns the number of a place; [`Self::UNKNOWN`] if there is no room.
     pub(super) fn id(&mut self, location: (NameId, NameId, u32)) -> u32 {
         if self.all.len() == LOCATIONS_MAX {
             return self.ids.get(&location).copied().unwrap_or(Self::UNKNOWN);
@@ -41,7 +41,7 @@ impl Locations {
         })
     }
 
-    /// What [`Self::id`] stands for.
+    /// Returns the place with this number.
     pub(super) fn find<'a>(&self, id: u32, names: &'a NameTable) -> Option<Location<'a>> {
         let (file, function, line) = *self.all.get(id as usize)?;
         Some(Location {

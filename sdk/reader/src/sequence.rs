@@ -6,10 +6,10 @@ use std::hash::BuildHasherDefault;
 
 use protozero::DecodeError;
 
-use crate::CounterValue;
 use crate::clocks::SequenceClocks;
 use crate::iid_table::IidTable;
 use crate::tracks::{TrackId, UuidHasher};
+use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::TracePacketDefaultsDecoder;
 
 /// Counters that come along with events of a sequence; further ones are left out.

@@ -1,4 +1,4 @@
-//! Why packets cannot be understood.
+//! Reasons why packets cannot be understood.
 
 /// Why a packet cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! What the packets of a trace have said so far, and how the next one is read with it.
 
-use crate::CounterValue;
 use crate::anomaly::Anomaly;
 use crate::clocks::{BOOTTIME_CLOCK_ID, ClockError, GlobalClocks};
 use crate::decode_event::EventTables;
@@ -18,6 +17,7 @@ use crate::recordings::{RECORDING_BOUNDARY, Recordings};
 use crate::sequence::Sequences;
 use crate::skip_reason::SkipReason;
 use crate::tracks::{Change, TrackId, TrackTable};
+use tracezero_core::counter_value::CounterValue;
 
 /// `previous_packet_dropped` with no cause. Some producers say so of the first packet of each sequence.
 const LOSS_PRESENT: u32 = 1;

@@ -1,8 +1,8 @@
 //! Events in forms that the SDK does not write, and other producers do.
 
 use protozero::HeapBuffered;
+use tracezero::CounterValue;
 use tracezero::protos::{Trace, TracePacket};
-use tracezero::reader::CounterValue;
 use tracezero::reader::{
     EventKind, InTimeOrder, PacketReader, Record, SkipReason, Slices, TraceReader, check,
 };

@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use rustix::time::{ClockId, clock_gettime};
 use tracezero::reader::{
-    ArgValue, Args, CounterValue, EventKind, InTimeOrder, PacketItem, PacketReader, Record, Slices,
-    TraceReader, TrackKind,
+    ArgValue, Args, EventKind, InTimeOrder, PacketItem, PacketReader, Record, Slices, TraceReader,
+    TrackKind,
 };
 use tracezero::{
-    BufferConfig, CounterTrack, DataSourceConfig, Flow, InMemorySession, TraceConfig, Track,
-    TrackEventConfig, Unit, counter, dict, instant, span,
+    BufferConfig, CounterTrack, CounterValue, DataSourceConfig, Flow, InMemorySession, TraceConfig,
+    Track, TrackEventConfig, Unit, counter, dict, instant, span,
 };
 
 /// Sessions record the whole process: one test records at a time.

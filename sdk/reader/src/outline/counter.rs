@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::CounterValue;
+use tracezero_core::counter_value::CounterValue;
 
 /// Values that are shown one by one.
 const SHOWN_MAX: usize = 16;

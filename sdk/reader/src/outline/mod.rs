@@ -30,7 +30,7 @@ use super::recordings::RECORDING_BOUNDARY;
 use super::trace_reader::TraceReader;
 use super::tracks::{TrackId, TrackTable};
 use super::value::Value;
-use crate::CounterValue;
+use tracezero_core::counter_value::CounterValue;
 
 /// Events that are held back so that those of other sequences can come before them.
 const HELD_BACK_MAX: usize = 1 << 16;
