@@ -78,6 +78,21 @@ fn packages_depend_on_those_below_them_alone() {
 }
 
 #[test]
+fn reading_traces_knows_nothing_of_recording_them() {
+    for (file, code) in sources(&["sdk/reader/src"]) {
+        for path in words(&without_comments(&code)).windows(3) {
+            if path[..2] == ["tracezero_core", "::"] {
+                let place = file.display();
+                assert!(
+                    ["counter_value", "protos"].contains(&path[2]),
+                    "{place}: {path:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn the_service_knows_neither_producer_nor_consumer() {
     assert_never_named("sdk/src/service", &["consumer"]);
     assert_never_named("sdk/src/config", &["consumer", "service"]);
