@@ -1,4 +1,4 @@
-//! What callbacks answer, now or later: dropping one of these says that it is done.
+//! Guards that callbacks get, and drop when they are done: now or later.
 
 use crate::realm::Realm;
 use tracezero_core::coordination::{FlushFlags, FlushInitiator, FlushReason};

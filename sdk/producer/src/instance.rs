@@ -1,4 +1,4 @@
-//! Instances: a data source in one session, and what each thread has of it.
+//! Instances: a data source in one session, and the writer and state of each thread for it.
 #![allow(unsafe_code)] // What a thread keeps has the type that its data source says.
 
 use std::any::Any;
@@ -31,14 +31,14 @@ pub(crate) trait AnyInstance: Any + Send + Sync {
     fn of_thread(self: Arc<Self>, start: InstanceStart) -> Box<Instance>;
 }
 
-/// What a thread writes with for one data source in one session.
+/// The writer and the state of a thread for one data source in one session.
 #[derive(Debug)]
 pub struct Instance<L: ?Sized = dyn Any> {
     /// The slot of the session.
     pub slot: usize,
     /// The generation that began with the session.
     pub generation: u64,
-    /// What writes its packets.
+    /// The writer of its packets.
     pub writer: TraceWriter,
     /// The state of the data source for this thread, which its instances have made.
     pub local: L,
@@ -75,7 +75,7 @@ impl Instance {
 
 /// All of an [`Instance`] but what its data source keeps.
 #[derive(Debug)]
-pub struct InstanceStart {
+pub(crate) struct InstanceStart {
     pub(crate) slot: usize,
     pub(crate) target: Target,
 }

@@ -20,12 +20,12 @@ mod free_chunks; // which pages have any, and how the next page is divided
 mod commit_builder; // the commit that a writer puts together
 mod writer_ids; // which ids are in use
 mod account; // what became of every packet
-// Who writes, and for which sessions.
+// Data sources, and the sessions that they are recorded in.
 mod active_slots; // which sessions record something, as a mask
 mod realm; // which service in this process
 mod setup; // what an instance is told
 mod answers; // starting, stopping, flushing: done when dropped
-mod instance; // a data source in one session, and what each thread has of it
+mod instance; // a data source in one session, with a writer and a state for each thread
 mod switches; // choices that are finer than a data source
 mod data_source_state; // what is kept for a type of data source
 mod pending_flushes; // which data sources have not flushed yet

@@ -1,4 +1,4 @@
-//! What an instance of a data source is told when it is set up.
+//! The session that an instance is set up for, and its configuration.
 
 use std::fmt;
 

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracezero_core::counter_value::rounded_count;
+
 static CUT_ARGS: AtomicU64 = AtomicU64::new(0);
-static ROUNDED_COUNTERS: AtomicU64 = AtomicU64::new(0);
 static TOO_DEEP_SPANS: AtomicU64 = AtomicU64::new(0);
 
 /// What was altered so far.
@@ -24,7 +25,7 @@ impl AlteredCounts {
         // Relaxed: counts, ordered with nothing.
         Self {
             cut_args: CUT_ARGS.load(Ordering::Relaxed),
-            rounded_counters: ROUNDED_COUNTERS.load(Ordering::Relaxed),
+            rounded_counters: rounded_count(),
             too_deep_spans: TOO_DEEP_SPANS.load(Ordering::Relaxed),
         }
     }
@@ -45,12 +46,6 @@ impl AlteredCounts {
 pub fn note_cut_arg() {
     // Relaxed: as in `now`.
     CUT_ARGS.fetch_add(1, Ordering::Relaxed);
-}
-
-#[cold]
-pub(super) fn note_rounded_counter() {
-    // Relaxed: as in `now`.
-    ROUNDED_COUNTERS.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cold]

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::altered::note_rounded_counter;
 use crate::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
 use crate::short_arg::{ShortArg, double, long_varint, text, varint};
 use protozero::CompactValue;
@@ -477,47 +476,4 @@ impl fmt::Write for Pieces<'_> {
         self.value.append_raw(self.limit.admit(piece).as_bytes());
         Ok(())
     }
-}
-
-/// The value of a counter: an integer or a float.
-///
-/// Unsigned integers beyond `i64` become floats. One that no float is equal to is rounded to the
-/// nearest, and counted: `Warning::RoundedCounters`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CounterValue {
-    /// `counter_value`.
-    Int(i64),
-    /// `double_counter_value`.
-    Double(f64),
-}
-
-macro_rules! counter_value {
-    ($($type:ty)+ => |$value:ident| $convert:expr) => {
-        $(impl From<$type> for CounterValue {
-            #[inline]
-            fn from($value: $type) -> Self {
-                $convert
-            }
-        })+
-    };
-}
-
-counter_value!(i8 i16 i32 u8 u16 u32 => |value| Self::Int(i64::from(value)));
-counter_value!(i64 => |value| Self::Int(value));
-counter_value!(u64 usize => |value| i64::try_from(value).map_or_else(
-    |_| beyond_i64(value as u64),
-    Self::Int
-));
-counter_value!(isize => |value| Self::Int(value as i64));
-counter_value!(f32 => |value| Self::Double(f64::from(value)));
-counter_value!(f64 => |value| Self::Double(value));
-
-/// Integers of counters are signed in a trace. Readers take all values of counters for floats.
-#[cold]
-fn beyond_i64(value: u64) -> CounterValue {
-    let float = value as f64;
-    if float as u128 != u128::from(value) {
-        note_rounded_counter();
-    }
-    CounterValue::Double(float)
 }

@@ -46,7 +46,7 @@ impl CallSite {
         self
     }
 
-    /// The same with another name.
+    /// Returns a call site that differs in its name.
     #[must_use]
     pub const fn renamed(&self, name: &'static str) -> Self {
         let CallSiteNames {
@@ -104,7 +104,7 @@ impl CallSite {
         &self.names
     }
 
-    /// The counter with this call site's name, which is made if this is the first call.
+    /// Returns the counter with this call site's name, which the first call makes.
     pub(super) fn own_counter(&self) -> &CounterTrack {
         self.counter
             .get_or_init(|| CounterTrack::new(self.names.name))

@@ -1,9 +1,8 @@
-//! What call sites record: spans, begins and ends of slices, instants, values of counters.
+//! The events of call sites: spans, begins and ends of slices, instants, values of counters.
 
 use std::mem;
 use std::num::NonZeroU32;
 
-use crate::arg::CounterValue;
 use crate::begun::Begun;
 use crate::call_site::CallSite;
 use crate::counter_track::CounterTrack;
@@ -17,6 +16,7 @@ use crate::span::{Span, TrackSpan};
 use crate::track::Track;
 use crate::track_slices;
 use tracezero_core::clock;
+use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::track_event::Type;
 use tracezero_producer as producer;
 

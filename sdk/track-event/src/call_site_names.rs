@@ -1,4 +1,4 @@
-//! What a call site is called, and the numbers of its names.
+//! The names of a call site, and their numbers.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use crate::interning::{NameKind, intern};
 use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
-/// What a call site is called, and where it is.
+/// The names of a call site, and its place in the source.
 #[derive(Debug)]
 pub(super) struct CallSiteNames {
     /// The names of its categories, with commas between them.
@@ -46,7 +46,7 @@ pub(super) struct CallSiteIds {
     pub(super) args: Box<[u32]>,
     /// 0 if events do not say where they come from.
     pub(super) source_location: u32,
-    /// What all events have in common; `None` if that is too long to be encoded ahead.
+    /// The fields that all events have in common; `None` if they are too long to be encoded ahead.
     begin: Option<EventBody>,
     instant: Option<EventBody>,
     end: Option<EventBody>,
@@ -68,7 +68,7 @@ impl CallSiteNames {
         }
     }
 
-    /// The numbers, which are made if this is the first call.
+    /// Returns the numbers, which the first call makes.
     #[inline]
     pub(super) fn ids(&self) -> &CallSiteIds {
         self.ids.get_or_init(|| {
@@ -133,7 +133,7 @@ impl CallSiteIds {
         }
     }
 
-    /// The same, encoded ahead.
+    /// Returns [these fields](Self::write_fields), encoded ahead.
     #[inline]
     pub(super) const fn body(&self, event_type: Type) -> Option<&EventBody> {
         match event_type {

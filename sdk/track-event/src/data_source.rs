@@ -58,8 +58,8 @@ impl Switches for EventSwitches {
     }
 }
 
-/// Sees to it that `active` says which slots record a category, unless a nested trace point asks. `prepare` is
-/// called before that, with nothing locked.
+/// Registers a switch, so that `active` says which slots record its category, unless a nested trace point asks.
+/// Calls `prepare` first, with nothing locked.
 #[cold]
 pub(super) fn register(
     category: &'static str,
@@ -87,9 +87,9 @@ pub(super) fn register(
     });
 }
 
-/// Has traces of events carry the schema of fields that extend
-/// [`TrackEvent`](tracezero_core::protos::TrackEvent), so that readers which do not have it can show them:
-/// traces of sessions that start later.
+/// Declares a schema, which traces of events carry from then on: that of fields that extend
+/// [`TrackEvent`](tracezero_core::protos::TrackEvent), so that readers which do not have it can show them.
+/// Sessions that run already do not carry it.
 ///
 /// `descriptors` is a serialized `FileDescriptorSet`, as [`protozero::include_descriptor_set!`] gives
 /// it. A schema is declared once, however often it is given here; so libraries may do so as well.

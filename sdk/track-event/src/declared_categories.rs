@@ -1,4 +1,4 @@
-//! What was declared of categories.
+//! Descriptions and tags of the categories that were declared.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
     by_name: BTreeMap::new(),
 });
 
-/// What is declared so far. Locked inside of the registry of data sources.
+/// All declarations so far. Locked inside of the registry of data sources.
 #[derive(Debug)]
 pub(crate) struct DeclaredCategories {
     by_name: BTreeMap<&'static str, Declaration>,

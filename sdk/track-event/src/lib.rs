@@ -8,7 +8,7 @@ mod macros; // span!, begin!, end!, instant!, counter!
 mod macro_parts; // how their arguments are taken apart
 mod category_macros; // categories!, enabled!
 
-// What events say.
+// The contents of events.
 mod arg; // values of arguments
 mod arg_limit; // how large they may be
 mod altered; // how many values are not in traces as they were given
@@ -16,12 +16,12 @@ mod event; // what an event carries
 mod flow; // arrows between events
 mod identity; // numbers of tracks and flows
 mod track; // where events are drawn
-mod quantity; // what is counted, and in which unit
+mod quantity; // units of counters
 mod counter_track; // where values are drawn
 mod process_track; // what is said of this process and its threads
 mod placement; // name, time and track, where they are given
 // Events of one thread in one session, as packets.
-mod call_site_names; // what call sites are called
+mod call_site_names; // names of call sites, and their numbers
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
 mod short_arg; // arguments that fit into a register
@@ -29,7 +29,7 @@ mod short_event; // arguments of an event that is put together in one go
 mod event_packet; // its packet
 mod unusual_form; // other timestamps, and thread times
 mod sequence; // all of them
-// What sessions choose.
+// The choice of a session.
 mod category_filter; // which categories
 mod options; // how events are written
 mod event_config; // the configuration that says both
@@ -38,7 +38,7 @@ mod declared_categories; // what declarations say about categories
 mod event_schema; // fields beside the published ones
 mod data_source; // what is on while a session records a category
 mod category; // declarations, and switches that hang on categories
-// What macros record.
+// The trace points of macros.
 mod call_site; // the static behind each use of a macro
 mod begun; // who has seen the begin of a slice
 mod pieces; // slices that end while others are open inside
@@ -47,14 +47,14 @@ mod track_slices; // those of guards on other tracks
 mod slice_end; // an end, with arguments or without
 mod recorded; // what guards keep, unless the feature `off` says that they are nothing
 mod span; // the guards that end spans
-mod call_site_events; // what call sites record
+mod call_site_events; // the events of call sites
 mod async_span; // spans of futures: their lives and polls
 mod future; // futures that have such a span
 mod encoded; // events of another library's call sites, with arguments that are encoded already
 
 pub use altered::AlteredCounts;
 pub use altered::note_cut_arg;
-pub use arg::{ArgValue, AsDebug, AsDisplay, CounterValue, Dict, DictWriter, debug, dict, display};
+pub use arg::{ArgValue, AsDebug, AsDisplay, Dict, DictWriter, debug, dict, display};
 pub use arg_limit::ARG_MAX_BYTES;
 pub use async_span::{AsyncSpan, EndingSpan};
 pub use call_site::CallSite;
@@ -79,10 +79,11 @@ pub use {
     placement::EventTime,
 };
 
-/// What the attribute `trace` expands to.
+/// Functions that the attribute `trace` expands to.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::future::{call_once, result_of};
 }
 
+pub use tracezero_core::counter_value::CounterValue;
 pub use tracezero_producer::ENABLED;

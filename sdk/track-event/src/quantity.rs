@@ -1,10 +1,10 @@
-//! What is counted, and in which unit.
+//! Units of counters.
 
 use std::borrow::Cow;
 
 use tracezero_core::protos::{CounterDescriptor, counter_descriptor};
 
-/// How values of a counter are to be read.
+/// The unit of a counter, and how many of it a value stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Quantity {
     pub(super) unit: Unit,

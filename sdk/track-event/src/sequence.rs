@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use crate::arg::CounterValue;
 use crate::call_site_names::CallSiteNames;
 use crate::counter_track::CounterTrack;
 use crate::encoding::EventBody;
@@ -26,6 +25,7 @@ use crate::track::Track;
 use crate::unusual_form::{INCREMENTAL_CLOCK_ID, UnusualForm};
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use tracezero_core::commit::RingProgress;
+use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::track_event::Type;
 use tracezero_core::protos::{TracePacket, TrackEvent};

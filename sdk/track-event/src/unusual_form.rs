@@ -290,7 +290,7 @@ mod tests {
             // The times of the events of each start. The last start's first event was written behind a later one.
             for events in [[900, 1850, 2899], [3100, 3200, 4950], [4500, 5000, 6001]] {
                 let started_ns = timestamps.start(events[0]);
-                // What a reader adds up: the clock's value, and the time that this stands for.
+                // The sum of a reader: the clock's value, and the time that this stands for.
                 let mut clock = (started_ns / unit_ns, started_ns);
                 for now_ns in events {
                     let event_ns = match timestamps.encode(EventTime::Now(now_ns)) {

@@ -1,0 +1,68 @@
+//! Values of counters: as macros take them, and as readers find them in a trace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of values that no float is equal to.
+static ROUNDED: AtomicU64 = AtomicU64::new(0);
+
+/// The value of a counter: an integer or a float.
+///
+/// Unsigned integers beyond `i64` become floats. One that no float is equal to is rounded to the
+/// nearest, and counted: `Warning::RoundedCounters`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CounterValue {
+    /// `counter_value`.
+    Int(i64),
+    /// `double_counter_value`.
+    Double(f64),
+}
+
+impl CounterValue {
+    /// Returns the value as a float, rounded if need be.
+    #[must_use]
+    pub const fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(value) => value as f64,
+            Self::Double(value) => value,
+        }
+    }
+}
+
+macro_rules! counter_value {
+    ($($type:ty)+ => |$value:ident| $convert:expr) => {
+        $(impl From<$type> for CounterValue {
+            #[inline]
+            fn from($value: $type) -> Self {
+                $convert
+            }
+        })+
+    };
+}
+
+counter_value!(i8 i16 i32 u8 u16 u32 => |value| Self::Int(i64::from(value)));
+counter_value!(i64 => |value| Self::Int(value));
+counter_value!(u64 usize => |value| i64::try_from(value).map_or_else(
+    |_| beyond_i64(value as u64),
+    Self::Int
+));
+counter_value!(isize => |value| Self::Int(value as i64));
+counter_value!(f32 => |value| Self::Double(f64::from(value)));
+counter_value!(f64 => |value| Self::Double(value));
+
+/// Integers of counters are signed in a trace. Readers take all values of counters for floats.
+#[cold]
+fn beyond_i64(value: u64) -> CounterValue {
+    let float = value as f64;
+    if float as u128 != u128::from(value) {
+        // Relaxed: as in `rounded_count`.
+        ROUNDED.fetch_add(1, Ordering::Relaxed);
+    }
+    CounterValue::Double(float)
+}
+
+/// Returns how many values were rounded since the process started.
+#[must_use]
+pub fn rounded_count() -> u64 {
+    // Relaxed: a count, ordered with nothing.
+    ROUNDED.load(Ordering::Relaxed)
+}
