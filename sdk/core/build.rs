@@ -8,6 +8,7 @@ fn main() -> Result<(), protozero_codegen::Error> {
     println!("cargo::metadata=protos={}", env!("CARGO_MANIFEST_DIR"));
     protozero_codegen::Config::new()
         .include(".")
+        .owned(".perfetto.protos.TraceConfig")
         .compile(&["protos/perfetto/trace/trace.proto"])?;
     protozero_codegen::Config::new()
         .include(".")

@@ -2,24 +2,16 @@
 
 use std::time::Duration;
 
+use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as Policy;
+use tracezero_core::protos::{self, owned};
+
 use super::BufferExhaustedPolicy;
 
 /// One data source to record, and the buffer that takes what it writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DataSourceConfig {
-    pub(crate) name: String,
-    pub(crate) target_index: Option<usize>,
-    pub(crate) target_name: Option<String>,
-    /// `None`: writers wait if the buffer is streamed into a file, and drop if it is not.
-    pub(crate) exhausted_policy: Option<BufferExhaustedPolicy>,
-    pub(crate) stall_limit: Option<Duration>,
-    /// Producers by name. With `producer_name_regex_filter` also empty: all of them.
-    pub(crate) producer_name_filter: Vec<String>,
-    /// Producers by an expression that their whole name matches.
-    pub(crate) producer_name_regex_filter: Vec<String>,
-    /// Fields of the encoded `DataSourceConfig` from number 100 on, for the data source to decode:
-    /// `track_event_config` (113), or messages of schemas that this crate does not know.
-    pub(crate) source_specific: Vec<u8>,
+    pub(super) message: owned::trace_config::DataSource,
+    pub(super) stall_limit: Option<Duration>,
 }
 
 impl DataSourceConfig {
@@ -27,29 +19,35 @@ impl DataSourceConfig {
     /// first buffer.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
+        let config = owned::DataSourceConfig {
+            name: Some(name.into()),
+            ..owned::DataSourceConfig::default()
+        };
         Self {
-            name: name.into(),
-            target_index: None,
-            target_name: None,
-            exhausted_policy: None,
+            message: owned::trace_config::DataSource {
+                config: Some(config),
+                ..owned::trace_config::DataSource::default()
+            },
             stall_limit: None,
-            producer_name_filter: Vec::new(),
-            producer_name_regex_filter: Vec::new(),
-            source_specific: Vec::new(),
         }
+    }
+
+    /// What the data source itself is told.
+    pub(super) fn config(&mut self) -> &mut owned::DataSourceConfig {
+        self.message.config.get_or_insert_default()
     }
 
     /// Targets the buffer with this index.
     #[must_use]
-    pub const fn target_index(mut self, index: usize) -> Self {
-        self.target_index = Some(index);
+    pub fn target_index(mut self, index: usize) -> Self {
+        self.config().target_buffer = Some(u32::try_from(index).unwrap_or(u32::MAX));
         self
     }
 
     /// Targets the buffer with this name.
     #[must_use]
     pub fn target_name(mut self, name: impl Into<String>) -> Self {
-        self.target_name = Some(name.into());
+        self.config().target_buffer_name = Some(name.into());
         self
     }
 
@@ -57,8 +55,12 @@ impl DataSourceConfig {
     /// buffer is streamed into lags too far behind. By default they wait if the buffer is streamed
     /// into a file, and drop if it is not.
     #[must_use]
-    pub const fn exhausted_policy(mut self, policy: BufferExhaustedPolicy) -> Self {
-        self.exhausted_policy = Some(policy);
+    pub fn exhausted_policy(mut self, policy: BufferExhaustedPolicy) -> Self {
+        self.config().buffer_exhausted_policy = Some(match policy {
+            BufferExhaustedPolicy::Drop => Policy::BUFFER_EXHAUSTED_DROP,
+            BufferExhaustedPolicy::Stall => Policy::BUFFER_EXHAUSTED_STALL_THEN_ABORT,
+            BufferExhaustedPolicy::StallThenDrop => Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP,
+        });
         self
     }
 
@@ -66,7 +68,7 @@ impl DataSourceConfig {
     /// [`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit) says. After that the packet is
     /// dropped, and counted.
     #[must_use]
-    pub const fn stall_limit(mut self, limit: Duration) -> Self {
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.stall_limit = Some(limit);
         self
     }
@@ -76,14 +78,14 @@ impl DataSourceConfig {
     /// recorded.
     #[must_use]
     pub fn producer_name(mut self, name: impl Into<String>) -> Self {
-        self.producer_name_filter.push(name.into());
+        self.message.producer_name_filter.push(name.into());
         self
     }
 
     /// Records the data source of producers whose whole name matches this regular expression.
     #[must_use]
     pub fn producer_name_regex(mut self, regex: impl Into<String>) -> Self {
-        self.producer_name_regex_filter.push(regex.into());
+        self.message.producer_name_regex_filter.push(regex.into());
         self
     }
 
@@ -92,7 +94,10 @@ impl DataSourceConfig {
     /// numbers.
     #[must_use]
     pub fn source_specific(mut self, fields: &[u8]) -> Self {
-        self.source_specific.extend(fields);
+        let unknown_fields = &mut self.config().unknown_fields;
+        unknown_fields.append::<protos::DataSourceConfig<'_>>(|config| {
+            config.as_message_mut().append_raw(fields);
+        });
         self
     }
 }

@@ -1,54 +1,41 @@
-//! What a session records, when it starts and ends, and what becomes of the trace.
-//!
-//! A configuration is built in Rust, decoded from protobuf, or read from a text. It means what the
-//! `TraceConfig` of the tracing service means that this crate is compatible with. The rules for
-//! target buffers differ in one point: index 0 given together with a name is checked like any other
-//! index. To carry a configuration out is the session's business.
-//!
-//! A configuration is taken at its word. A field that is unknown or not supported is refused by its name;
-//! Perfetto's own service ignores it, and does something else than was asked for. A 32-bit value that does
-//! not fit is refused as well, and so are triggers without a mode and an `output_path` without
-//! `write_into_file`. `TraceConfig::decode` lists the exceptions.
+//! Configurations as applications build them: each setter sets a field of the message that the trace
+//! carries, and that a service carries out.
 
 mod buffers; // where packets are kept
 mod builtin; // packets of the service itself
-mod check; // limits and contradictions
 mod data_sources; // what is recorded
-mod decode; // configurations that arrive as protobuf
-mod error; // what is wrong with a configuration
 mod life_cycle; // when a session starts and ends, and beside whom it runs
 mod output; // how the trace is flushed, written and described
-mod place; // where something is in a configuration
-mod resolve; // buffers and targets: names to indices
 mod shared_memory; // the memory of each producer
-#[cfg(feature = "text-config")]
-mod text; // configurations that people write
 mod triggers; // events that start, end or clone a session
 mod track_event; // which track events to record
-mod write; // the configuration as the trace carries it
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
-pub use buffers::{BufferConfig, FillPolicy};
-pub use builtin::{BuiltinDataSources, PrimaryTraceClock};
+pub use buffers::BufferConfig;
+pub use builtin::BuiltinDataSources;
 pub use data_sources::DataSourceConfig;
-pub use error::ConfigError;
-pub use life_cycle::{LockdownMode, SessionSemaphore};
-pub use output::{Compression, TraceAttributeValue, WriteFlushMode};
+pub use life_cycle::SessionSemaphore;
+pub use output::TraceAttributeValue;
 pub use track_event::TrackEventConfig;
-pub use triggers::{Trigger, TriggerConfig, TriggerMode};
+pub use triggers::{Trigger, TriggerConfig};
 
+pub use tracezero_config::{
+    Compression, ConfigError, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode,
+    WriteFlushMode,
+};
 pub use tracezero_core::coordination::BufferExhaustedPolicy;
 
-use output::TraceAttribute;
-use shared_memory::SharedMemoryConfig;
+use crate::service::Recording;
+use tracezero_config::{LocalChoices, SessionConfig};
+use tracezero_core::protos::owned;
 
 /// Size of the buffer of [`TraceConfig::default`], in KiB.
 const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;
 /// Limit to which that buffer grows, in KiB, while its session streams into a file that lags behind.
 const DEFAULT_BUFFER_LIMIT_KB: u32 = 256 * 1024;
-/// How long a writer waits for a file that lags behind, unless the configuration says.
-const DEFAULT_WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a session records, and how.
 ///
@@ -68,55 +55,12 @@ const DEFAULT_WAIT_LIMIT: Duration = Duration::from_secs(10);
 ///     "data_sources[2] (com.example.gpu) targets buffers[2], but the number of buffers is 2"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Two configurations are equal if sessions would do the same by them.
+#[derive(Clone, Debug)]
 pub struct TraceConfig {
-    pub(crate) buffers: Vec<BufferConfig>,
-    pub(crate) data_sources: Vec<DataSourceConfig>,
-    /// Every data source that is not listed goes to buffer 0.
-    pub(crate) records_all: bool,
-    pub(crate) builtin_data_sources: BuiltinDataSources,
-    /// At most one entry for each producer, and one without a name.
-    pub(crate) shared_memory: Vec<SharedMemoryConfig>,
-    /// 0: the incremental state is never cleared.
-    pub(crate) incremental_state_clear_period_ms: u32,
-    /// How long writers wait that are to wait, unless their data source says.
-    pub(crate) wait_limit: Duration,
-
-    /// The session waits for its start.
-    pub(crate) deferred_start: bool,
-    /// 0: until it is ended.
-    pub(crate) duration_ms: u32,
-    pub(crate) prefer_suspend_clock_for_duration: bool,
-    /// 0: [`TraceConfig::effective_data_source_stop_timeout_ms`] says how long.
-    pub(crate) data_source_stop_timeout_ms: u32,
-    pub(crate) trigger_config: Option<TriggerConfig>,
-    pub(crate) enable_extra_guardrails: bool,
-    /// 0: no override.
-    pub(crate) guardrail_max_tracing_buffer_size_kb: u32,
-    pub(crate) lockdown_mode: LockdownMode,
-    pub(crate) unique_session_name: Option<String>,
-    pub(crate) session_semaphores: Vec<SessionSemaphore>,
-    pub(crate) exclusive_prio: u32,
-
-    pub(crate) write_into_file: bool,
-    pub(crate) output_path: Option<String>,
-    /// 0: [`TraceConfig::effective_file_write_period_ms`] says how long.
-    pub(crate) file_write_period_ms: u32,
-    /// 0: no limit.
-    pub(crate) max_file_size_bytes: u64,
-    /// 0: no periodic flush.
-    pub(crate) flush_period_ms: u32,
-    /// 0: [`TraceConfig::effective_flush_timeout_ms`] says how long.
-    pub(crate) flush_timeout_ms: u32,
-    pub(crate) write_flush_mode: WriteFlushMode,
-    /// Each write into the file reaches the disk before the next.
-    pub(crate) fflush_post_write: bool,
-    pub(crate) compression: Compression,
-    /// Most and least significant half; both 0: random.
-    pub(crate) trace_uuid: (i64, i64),
-    pub(crate) trace_attributes: Vec<TraceAttribute>,
-    pub(crate) bugreport_score: i32,
-    pub(crate) bugreport_filename: Option<String>,
+    pub(crate) message: owned::TraceConfig,
+    pub(crate) local: LocalChoices,
 }
 
 impl Default for TraceConfig {
@@ -129,64 +73,135 @@ impl Default for TraceConfig {
     }
 }
 
+impl PartialEq for TraceConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.session_config() == other.session_config()
+    }
+}
+
 impl TraceConfig {
     /// A configuration without buffers and data sources.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
-            buffers: Vec::new(),
-            data_sources: Vec::new(),
-            records_all: false,
-            builtin_data_sources: BuiltinDataSources::new(),
-            shared_memory: Vec::new(),
-            incremental_state_clear_period_ms: 0,
-            wait_limit: DEFAULT_WAIT_LIMIT,
-            deferred_start: false,
-            duration_ms: 0,
-            prefer_suspend_clock_for_duration: false,
-            data_source_stop_timeout_ms: 0,
-            trigger_config: None,
-            enable_extra_guardrails: false,
-            guardrail_max_tracing_buffer_size_kb: 0,
-            lockdown_mode: LockdownMode::Unchanged,
-            unique_session_name: None,
-            session_semaphores: Vec::new(),
-            exclusive_prio: 0,
-            write_into_file: false,
-            output_path: None,
-            file_write_period_ms: 0,
-            max_file_size_bytes: 0,
-            flush_period_ms: 0,
-            flush_timeout_ms: 0,
-            write_flush_mode: WriteFlushMode::Auto,
-            fflush_post_write: false,
-            compression: Compression::None,
-            trace_uuid: (0, 0),
-            trace_attributes: Vec::new(),
-            bugreport_score: 0,
-            bugreport_filename: None,
+            message: owned::TraceConfig::default(),
+            local: LocalChoices::default(),
         }
+    }
+
+    /// Reads a configuration that is encoded as the message `perfetto.protos.TraceConfig`.
+    ///
+    /// It is not checked yet: [`check`](Self::check) does, and so does a session that starts.
+    ///
+    /// Every field is understood or refused, with these exceptions, which change nothing here:
+    ///
+    /// - `experimental_mode` of a buffer: each is a `TRACE_BUFFER_V2`;
+    /// - `trace_all_machines`: there is one machine;
+    /// - `trace_duration_ms`, `tracing_session_id`, `enable_extra_guardrails`, `stop_timeout_ms`,
+    ///   `session_initiator` and `prefer_suspend_clock_for_duration` of a data source: the service
+    ///   puts the session's own values there;
+    /// - `notify_traceur`, `allow_user_build_tracing` and `max_upload_per_day_bytes`: the service
+    ///   of the reference implementation ignores them, too.
+    ///
+    /// `trace_attributes`, `bugreport_score` and `bugreport_filename` are only carried along. Fields
+    /// of a data source from number 100 on are handed to it as they are.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no such message, or a field is unknown or asks for something that this
+    /// crate does not do.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ConfigError> {
+        Ok(Self {
+            message: tracezero_config::decode(bytes)?,
+            local: LocalChoices::default(),
+        })
+    }
+
+    /// Reads a configuration in protobuf's text format, the one that the `perfetto` command takes.
+    ///
+    /// Like a configuration that was [decoded](Self::decode), it is not checked yet, and what that
+    /// refuses is refused here. The configuration of a data source can hold a `track_event_config`
+    /// and a `legacy_config`; other source-specific messages need their schema to be read, which is
+    /// not part of this crate.
+    ///
+    /// ```
+    /// use tracezero::TraceConfig;
+    ///
+    /// let config = TraceConfig::from_text(
+    ///     r#"
+    ///     buffers { size_kb: 4096 name: "events" }
+    ///     data_sources { config { name: "track_event" target_buffer_name: "events" } }
+    ///     duration_ms: 10000  # ten seconds
+    ///     "#,
+    /// )?;
+    /// config.check()?;
+    ///
+    /// let error = TraceConfig::from_text("buffers {\n  size: 4096\n}").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "line 2, column 3: buffers[0].size: unknown field: did you mean size_kb?"
+    /// );
+    /// # Ok::<(), tracezero::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is not well-formed, or names what the schema or this crate does not have: with
+    /// line and column, the field and the value.
+    #[cfg(feature = "text-config")]
+    pub fn from_text(text: &str) -> Result<Self, ConfigError> {
+        Ok(Self {
+            message: tracezero_config::from_text(text)?,
+            local: LocalChoices::default(),
+        })
+    }
+
+    /// Checks the configuration, as starting a session with it does.
+    ///
+    /// # Errors
+    ///
+    /// The first contradiction, with the index and value at fault.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.session_config()?.resolve().map(drop)
+    }
+
+    /// What a service carries out.
+    pub(crate) fn recording(self) -> Result<Recording, ConfigError> {
+        Recording::new(self.message, &self.local)
+    }
+
+    /// What a service makes of it.
+    pub(crate) fn session_config(&self) -> Result<SessionConfig, ConfigError> {
+        SessionConfig::new(&self.message, &self.local)
     }
 
     /// Adds a buffer; the first one has index 0.
     #[must_use]
     pub fn buffer(mut self, buffer: BufferConfig) -> Self {
-        self.buffers.push(buffer);
+        let index = self.message.buffers.len();
+        if let Some(limit_kb) = buffer.limit_kb {
+            self.local.buffer_limits_kb.insert(index, limit_kb);
+        }
+        self.message.buffers.push(buffer.message);
         self
     }
 
     /// Adds a data source to record.
     #[must_use]
     pub fn data_source(mut self, data_source: DataSourceConfig) -> Self {
-        self.data_sources.push(data_source);
+        let index = self.message.data_sources.len();
+        if let Some(limit) = data_source.stall_limit {
+            self.local.stall_limits.insert(index, limit);
+        }
+        self.message.data_sources.push(data_source.message);
         self
     }
 
     /// Records every data source of the process, also those that are not listed: these go to the
     /// first buffer.
     #[must_use]
-    pub const fn record_all(mut self) -> Self {
-        self.records_all = true;
+    pub fn record_all(mut self) -> Self {
+        self.local.records_all = true;
         self
     }
 
@@ -194,21 +209,21 @@ impl TraceConfig {
     /// streamed into lags behind; 10 s by default. Then packets are dropped, and counted, until there
     /// is room.
     #[must_use]
-    pub const fn wait_limit(mut self, limit: Duration) -> Self {
-        self.wait_limit = limit;
+    pub fn wait_limit(mut self, limit: Duration) -> Self {
+        self.local.wait_limit = limit;
         self
     }
 
     /// Lets writers drop packets at once rather than wait for a file that lags behind.
     #[must_use]
-    pub const fn never_wait(self) -> Self {
+    pub fn never_wait(self) -> Self {
         self.wait_limit(Duration::ZERO)
     }
 
     /// Chooses which packets the service itself adds to the trace.
     #[must_use]
-    pub const fn builtin_data_sources(mut self, builtin: BuiltinDataSources) -> Self {
-        self.builtin_data_sources = builtin;
+    pub fn builtin_data_sources(mut self, builtin: BuiltinDataSources) -> Self {
+        self.message.builtin_data_sources = Some(builtin.message);
         self
     }
 
@@ -216,8 +231,12 @@ impl TraceConfig {
     /// `period_ms` milliseconds; 0 for never. Rings of this crate repeat it by themselves whenever
     /// they have come further.
     #[must_use]
-    pub const fn incremental_state_clear_period_ms(mut self, period_ms: u32) -> Self {
-        self.incremental_state_clear_period_ms = period_ms;
+    pub fn incremental_state_clear_period_ms(mut self, period_ms: u32) -> Self {
+        let config = self
+            .message
+            .incremental_state_config
+            .get_or_insert_default();
+        config.clear_period_ms = Some(period_ms);
         self
     }
 }

@@ -1,36 +1,8 @@
 //! The memory between writers and service, for each producer.
 
-use super::{ConfigError, TraceConfig};
-use tracezero_core::shm::Geometry;
+use tracezero_core::protos::owned::trace_config::ProducerConfig;
 
-/// Sizes of the memory between the writers of a producer and the service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SharedMemoryConfig {
-    /// `None`: this process.
-    pub(crate) producer_name: Option<String>,
-    /// 0: the default.
-    pub(crate) size_kb: u32,
-    /// 0: the default.
-    pub(crate) page_size_kb: u32,
-}
-
-impl SharedMemoryConfig {
-    /// Of entry `index`.
-    fn geometry(&self, index: usize) -> Result<Geometry, ConfigError> {
-        let bytes = |kb: u32, default_bytes: usize| match kb {
-            0 => default_bytes,
-            kb => kb as usize * 1024,
-        };
-        Geometry::new(
-            bytes(self.size_kb, Geometry::DEFAULT_SIZE_BYTES),
-            bytes(self.page_size_kb, Geometry::DEFAULT_PAGE_SIZE_BYTES),
-        )
-        .map_err(|source| ConfigError::SharedMemory {
-            index,
-            reason: source.to_string(),
-        })
-    }
-}
+use super::TraceConfig;
 
 impl TraceConfig {
     /// Chooses the memory that writers of this process share with the service: `size_kb` KiB in
@@ -59,31 +31,20 @@ impl TraceConfig {
     }
 
     /// The last choice for a producer counts.
-    pub(super) fn add_shared_memory(
+    fn add_shared_memory(
         mut self,
         producer_name: Option<String>,
         size_kb: u32,
         page_size_kb: u32,
     ) -> Self {
-        self.shared_memory
-            .retain(|other| other.producer_name != producer_name);
-        self.shared_memory.push(SharedMemoryConfig {
+        let producers = &mut self.message.producers;
+        producers.retain(|other| other.producer_name != producer_name);
+        producers.push(ProducerConfig {
             producer_name,
-            size_kb,
-            page_size_kb,
+            shm_size_kb: Some(size_kb),
+            page_size_kb: Some(page_size_kb),
+            ..ProducerConfig::default()
         });
         self
-    }
-
-    /// The memory that was chosen for this process. Choices for other producers are checked too.
-    pub(super) fn shared_memory_of_process(&self) -> Result<Option<Geometry>, ConfigError> {
-        let mut of_process = None;
-        for (index, memory) in self.shared_memory.iter().enumerate() {
-            let geometry = memory.geometry(index)?;
-            if memory.producer_name.is_none() {
-                of_process = Some(geometry);
-            }
-        }
-        Ok(of_process)
     }
 }

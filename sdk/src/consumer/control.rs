@@ -11,7 +11,7 @@ use super::trigger_callback::TriggerCallback;
 use crate::config::{TraceConfig, TrackEventConfig};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::service::{CentralBuffer, FlushOutcome, Recording, SessionState, TraceStats};
+use crate::service::{CentralBuffer, FlushOutcome, SessionState, TraceStats};
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
@@ -149,7 +149,7 @@ impl SessionControl {
     ///
     /// If the configuration contradicts itself.
     pub fn change_filters(&self, config: TraceConfig) -> Result<(), Error> {
-        let recording = Arc::new(Recording::new(config)?);
+        let recording = Arc::new(config.recording()?);
         self.runtime
             .here()?
             .service()

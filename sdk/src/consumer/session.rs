@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
 use crate::service::{
-    CentralBuffer, FileEnd, ReceivedTrigger, Recording, SessionOwner, SessionRequest, TraceOutput,
+    CentralBuffer, FileEnd, ReceivedTrigger, SessionOwner, SessionRequest, TraceOutput,
 };
 use crate::trace_file::TraceFile;
 use tracezero_core::ids::SessionId;
@@ -271,9 +271,9 @@ impl TraceConfig {
     ///
     /// As [`TraceConfig::record_to_file`], and if the configuration has no output path.
     pub fn record(self) -> Result<Session, Error> {
-        let path = match &self.output_path {
+        let path = match self.message.output_path.as_deref() {
+            Some("") | None => return Err(Error::NoOutputPath),
             Some(path) => PathBuf::from(path),
-            None => return Err(Error::NoOutputPath),
         };
         self.record_into(&path, TraceFile::create_new)
     }
@@ -283,8 +283,9 @@ impl TraceConfig {
         path: &Path,
         open: impl FnOnce(&Path) -> Result<TraceFile, TryLockError>,
     ) -> Result<Session, Error> {
-        if self.file_write_period_ms == 0 {
-            self.file_write_period_ms = FILE_WRITE_PERIOD_MS;
+        let period_ms = self.message.file_write_period_ms.get_or_insert(0);
+        if *period_ms == 0 {
+            *period_ms = FILE_WRITE_PERIOD_MS;
         }
         let waker = Arc::new(Waker::default());
         let place = Place::start(self, Some(Arc::clone(&waker)))?;
@@ -363,9 +364,8 @@ impl SessionOwner for Owner {
 impl Place {
     /// Begins the session. `waker` wakes whoever writes it into a file.
     fn start(config: TraceConfig, waker: Option<Arc<Waker>>) -> Result<Self, Error> {
-        let geometry = config.resolve()?.shared_memory;
-        let recording = Arc::new(Recording::new(config)?);
-        let runtime = Runtime::of_process(geometry)?;
+        let recording = Arc::new(config.recording()?);
+        let runtime = Runtime::of_process(recording.shared_memory)?;
         let on_trigger = Arc::new(TriggerCallback::default());
         let owner = Arc::new(Owner {
             runtime,

@@ -22,6 +22,7 @@ use super::signals::{Signal, SignalThread};
 use crate::config::{
     BufferConfig, Compression, DataSourceConfig, FillPolicy, TraceConfig, TrackEventConfig,
 };
+use crate::error::Error;
 use crate::process_end;
 use tracezero_core::own_thread;
 
@@ -308,7 +309,7 @@ impl FlightRecorderBuilder {
         if self.keep == Some(Duration::ZERO) {
             return Err(FlightError::invalid("keep", "is 0: nothing could be saved"));
         }
-        let Some(mut config) = self.config.take() else {
+        let Some(config) = self.config.take() else {
             let ring_kib = self.ring_kib.unwrap_or(DEFAULT_RING_KIB);
             if ring_kib == 0 {
                 let reason = "is 0: nothing could be recorded";
@@ -325,7 +326,8 @@ impl FlightRecorderBuilder {
             let reason = "stands beside at_most_kib or events: it says all that these say";
             return Err(FlightError::invalid("config", reason));
         }
-        for (index, buffer) in config.buffers.iter().enumerate() {
+        let asked = config.session_config().map_err(Error::from)?;
+        for (index, buffer) in asked.buffers.iter().enumerate() {
             if buffer.fill_policy != FillPolicy::Ring {
                 let reason = "is no ring: it would not take what is newest";
                 return Err(FlightError::invalid(format!("buffers[{index}]"), reason));
@@ -333,17 +335,17 @@ impl FlightRecorderBuilder {
         }
         let refused = [
             (
-                config.trigger_config.is_some(),
+                asked.triggers.is_some(),
                 "trigger_config",
                 "is not for recorders: use trigger",
             ),
             (
-                config.write_into_file || config.output_path.is_some(),
+                asked.write_into_file || asked.output_path.is_some(),
                 "write_into_file",
                 "is not for recorders: use directory",
             ),
             (
-                config.compression != Compression::None,
+                asked.compression != Compression::None,
                 "compression",
                 "is not for recorders: compress the files",
             ),
@@ -353,10 +355,10 @@ impl FlightRecorderBuilder {
                 return Err(FlightError::invalid(setting, reason));
             }
         }
-        if config.incremental_state_clear_period_ms == 0 {
-            config.incremental_state_clear_period_ms = START_ANEW_PERIOD_MS;
-        }
-        Ok(config)
+        Ok(match asked.incremental_state_clear_period_ms {
+            0 => config.incremental_state_clear_period_ms(START_ANEW_PERIOD_MS),
+            _ => config,
+        })
     }
 
     /// The folder, by a path that does not depend on the current one.

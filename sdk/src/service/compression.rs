@@ -1,6 +1,6 @@
 //! Batches of packets, compressed: each becomes one packet, whose payload is a trace again.
 
-use crate::config::Compression;
+use tracezero_config::Compression;
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 use tracezero_core::protos;
 

@@ -1,7 +1,7 @@
 //! What producers offer: the data sources that sessions make instances of.
 
 use super::control::Control;
-use crate::config::LockdownMode;
+use tracezero_config::LockdownMode;
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
 use tracezero_core::ids::{ProducerId, SessionId};
 

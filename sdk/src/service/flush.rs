@@ -94,7 +94,7 @@ impl Control {
             }
         }
         let timeout_ms = match timeout_ms {
-            0 => session.recording.config.effective_flush_timeout_ms(),
+            0 => session.recording.config.flush_timeout_ms,
             timeout_ms => timeout_ms,
         };
         let timeout_ms = session.answer_timeout_ms(timeout_ms);

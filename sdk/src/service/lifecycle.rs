@@ -13,7 +13,7 @@ use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{SessionOwner, State, TracingSession};
-use crate::config::TriggerMode;
+use tracezero_config::TriggerMode;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::{BufferId, SessionId};
 
@@ -65,7 +65,7 @@ impl Control {
         self.enter_state(id, State::Configured);
         self.tell_of_others(id);
         self.set_up_all(id);
-        match &config.trigger_config {
+        match &config.triggers {
             Some(triggers) if triggers.effective_mode() == TriggerMode::Start => {
                 let timeout_ms = u64::from(triggers.trigger_timeout_ms);
                 self.set_timer(id, timeout_ms, Timer::StartTriggerTimeout);
@@ -151,7 +151,7 @@ impl Control {
             self.set_timer(id, duration_ms, Timer::Duration);
         }
         if writes_into_file {
-            let period_ms = config.effective_file_write_period_ms();
+            let period_ms = config.file_write_period_ms;
             self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
         }
         if let Some(period_ms) = flush_period_ms {
@@ -162,7 +162,7 @@ impl Control {
             self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
         }
         // The first look at the clocks comes with the start.
-        let interval_ms = config.builtin_data_sources.effective_snapshot_interval_ms();
+        let interval_ms = config.builtin_data_sources.snapshot_interval_ms;
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
         self.mark_stream(id);
         self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
@@ -232,7 +232,7 @@ impl Control {
             return;
         };
         let config = &session.recording.config;
-        let timeout_ms = session.answer_timeout_ms(config.effective_data_source_stop_timeout_ms());
+        let timeout_ms = session.answer_timeout_ms(config.data_source_stop_timeout_ms);
         self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
     }
 
@@ -332,7 +332,7 @@ impl Control {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let period_ms = session.recording.config.effective_file_write_period_ms();
+        let period_ms = session.recording.config.file_write_period_ms;
         let flushes_before = session.flushes_before_writing();
         session.scrape_is_due = session.scrapes_before_writing();
         let is_started = session.state == State::Started;
@@ -361,7 +361,7 @@ impl Control {
             .recording
             .config
             .builtin_data_sources
-            .effective_snapshot_interval_ms();
+            .snapshot_interval_ms;
         self.mark_stream(id);
         self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
     }

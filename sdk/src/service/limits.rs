@@ -4,7 +4,7 @@ use super::control::Control;
 use super::error::{Refusal, SessionError};
 use super::recording::Recording;
 use super::tracing_session::State;
-use crate::config::TraceConfig;
+use tracezero_config::SessionConfig;
 use tracezero_core::ids::SessionId;
 
 /// How many sessions there may be.
@@ -93,7 +93,7 @@ impl Control {
     }
 
     /// A session that has others keep away keeps away those that do not matter more.
-    fn check_priority(&self, config: &TraceConfig) -> Result<(), SessionError> {
+    fn check_priority(&self, config: &SessionConfig) -> Result<(), SessionError> {
         let highest = self
             .sessions
             .values()
@@ -113,7 +113,7 @@ impl Control {
 
     /// For each semaphore: how many others hold it, against the lowest limit that any of them or
     /// the new session gives.
-    fn check_semaphores(&self, config: &TraceConfig) -> Result<(), SessionError> {
+    fn check_semaphores(&self, config: &SessionConfig) -> Result<(), SessionError> {
         for semaphore in &config.session_semaphores {
             let held: Vec<u64> = self
                 .sessions

@@ -10,7 +10,7 @@ use super::lifecycle_events::Event;
 use super::service_packets::{END_MAX_BYTES, ServicePackets};
 use super::trace_reader::TraceReader;
 use super::tracing_session::{State, TracingSession};
-use crate::config::{Compression, TriggerMode};
+use tracezero_config::{Compression, TriggerMode};
 use tracezero_core::clock;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos;
@@ -56,7 +56,7 @@ impl Control {
             }
             if !builtin.disable_trace_config {
                 if is_first {
-                    packets.trace_config(config);
+                    packets.trace_config(&session.recording.message);
                     if let Some(trigger) = &session.clone_trigger {
                         packets.clone_trigger(trigger);
                     }

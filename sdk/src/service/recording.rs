@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
-use protozero::HeapBuffered;
+use protozero::OwnedMessage as _;
 use regex_lite::Regex;
 
-use crate::config::{BufferExhaustedPolicy, ConfigError, TraceConfig, TriggerMode};
+use tracezero_config::{ConfigError, LocalChoices, SessionConfig, TriggerMode};
+use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::ids::{BufferId, SessionId};
-use tracezero_core::protos;
+use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as Policy;
+use tracezero_core::protos::owned;
+use tracezero_core::shm::Geometry;
 
 /// What a session records.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    pub(crate) config: TraceConfig,
+    /// As the trace carries it.
+    pub(crate) message: owned::TraceConfig,
+    pub(crate) config: SessionConfig,
+    /// The shared memory of this process, if the configuration says anything about it.
+    pub(crate) shared_memory: Option<Geometry>,
     /// In the order of the configuration.
     entries: Vec<RecordedDataSource>,
     /// By their position in the configuration: producers that a trigger is taken from.
@@ -49,13 +56,17 @@ impl RecordedDataSource {
 impl Recording {
     /// # Errors
     ///
-    /// What [`TraceConfig::check`] finds.
-    pub(crate) fn new(config: TraceConfig) -> Result<Self, ConfigError> {
-        let targets = config.resolve()?.target_buffers;
+    /// If the message cannot be carried out, or contradicts itself.
+    pub(crate) fn new(
+        message: owned::TraceConfig,
+        local: &LocalChoices,
+    ) -> Result<Self, ConfigError> {
+        let config = SessionConfig::new(&message, local)?;
+        let resolved = config.resolve()?;
         let entries = config
             .data_sources
             .iter()
-            .zip(targets)
+            .zip(resolved.target_buffers)
             .enumerate()
             .map(|(index, (data_source, buffer_index))| {
                 let pattern = |(position, regex): (usize, &String)| {
@@ -78,10 +89,7 @@ impl Recording {
                 })
             })
             .collect::<Result<_, ConfigError>>()?;
-        let triggers = config
-            .trigger_config
-            .iter()
-            .flat_map(|config| &config.triggers);
+        let triggers = config.triggers.iter().flat_map(|config| &config.triggers);
         let trigger_producers = triggers
             .enumerate()
             .map(
@@ -95,7 +103,9 @@ impl Recording {
             )
             .collect::<Result<_, _>>()?;
         Ok(Self {
+            message,
             config,
+            shared_memory: resolved.shared_memory,
             entries,
             trigger_producers,
         })
@@ -131,23 +141,27 @@ impl Recording {
         session: SessionId,
         target_buffer: BufferId,
     ) -> Vec<u8> {
-        let mut buffer = HeapBuffered::<protos::DataSourceConfig<'_>>::new();
-        {
-            let mut out = buffer.message();
-            match self.config.data_sources.get(entry.index) {
-                Some(data_source) => data_source.write_config(&mut out),
-                None => {
-                    out.set_name(&entry.name);
+        let listed = self.config.data_sources.get(entry.index);
+        let config = owned::DataSourceConfig {
+            name: Some(entry.name.clone()),
+            target_buffer: Some(u32::from(target_buffer.0)),
+            target_buffer_name: listed.and_then(|source| source.target_name.clone()),
+            buffer_exhausted_policy: entry.exhausted_policy.map(|policy| match policy {
+                BufferExhaustedPolicy::Drop => Policy::BUFFER_EXHAUSTED_DROP,
+                // Both stalling policies end in a counted drop here; neither aborts the process.
+                BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
+                    Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP
                 }
-            }
-            // Later fields win over what the configuration says.
-            out.set_target_buffer(u32::from(target_buffer.0));
-            out.set_trace_duration_ms(self.config.duration_ms);
-            out.set_tracing_session_id(session.0);
-            out.set_enable_extra_guardrails(self.config.enable_extra_guardrails);
-            out.set_stop_timeout_ms(self.config.effective_data_source_stop_timeout_ms());
-        }
-        buffer.to_vec()
+            }),
+            trace_duration_ms: Some(self.config.duration_ms),
+            tracing_session_id: Some(session.0),
+            enable_extra_guardrails: Some(self.config.enable_extra_guardrails),
+            stop_timeout_ms: Some(self.config.data_source_stop_timeout_ms),
+            ..listed.map_or_else(owned::DataSourceConfig::default, |source| {
+                source.source_specific.clone()
+            })
+        };
+        config.encode_to_vec()
     }
 
     /// This recording with the producer filters of `other`: the n-th entry of a name takes those of
@@ -165,7 +179,9 @@ impl Recording {
             }
         }
         Self {
+            message: self.message.clone(),
             config: self.config.clone(),
+            shared_memory: self.shared_memory,
             entries,
             trigger_producers: self.trigger_producers.clone(),
         }
@@ -179,7 +195,7 @@ impl Recording {
 
     /// What triggers do, if there are any.
     pub(super) fn trigger_mode(&self) -> Option<TriggerMode> {
-        Some(self.config.trigger_config.as_ref()?.effective_mode())
+        Some(self.config.triggers.as_ref()?.effective_mode())
     }
 
     /// Whether trigger number `index` is taken from the producer of this name.
@@ -192,7 +208,7 @@ impl Recording {
 
     /// How long the recording goes on, if it ends by itself, in milliseconds.
     pub(super) fn duration_ms(&self) -> Option<u64> {
-        let duration_ms = match (&self.config.trigger_config, self.trigger_mode()) {
+        let duration_ms = match (&self.config.triggers, self.trigger_mode()) {
             (Some(triggers), Some(TriggerMode::Stop | TriggerMode::CloneSnapshot)) => {
                 triggers.trigger_timeout_ms
             }

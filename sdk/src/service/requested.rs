@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use protozero::OwnedMessage as _;
+
 use super::Service;
 use super::control::Control;
 use tracezero_core::ids::SessionId;
@@ -66,7 +68,7 @@ impl Control {
                             .any(|(producer, name)| *name == entry.name && is_admitted(producer)),
                     config: match session.changed_configs.get(&entry.name) {
                         Some(changed) => Arc::clone(changed),
-                        None => entry.source_specific.as_slice().into(),
+                        None => entry.source_specific.encode_to_vec().into(),
                     },
                 }
             });

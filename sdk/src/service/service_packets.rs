@@ -6,10 +6,11 @@ use super::lifecycle_events::Event;
 use super::trace_stats::TraceStats;
 use super::tracing_session::{ClockSnapshot, State};
 use super::triggers::ReceivedTrigger;
-use crate::config::TraceConfig;
+use protozero::OwnedMessage as _;
 use tracezero_core::clock;
 use tracezero_core::ids::ProducerId;
 use tracezero_core::protos;
+use tracezero_core::protos::owned;
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
@@ -59,8 +60,8 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    pub(super) fn trace_config(&mut self, config: &TraceConfig) {
-        self.packet_now(|packet| packet.trace_config(|out| config.write(out)));
+    pub(super) fn trace_config(&mut self, config: &owned::TraceConfig) {
+        self.packet_now(|packet| packet.trace_config(|out| config.encode(out)));
     }
 
     pub(super) fn trace_uuid(&mut self, (msb, lsb): (i64, i64)) {

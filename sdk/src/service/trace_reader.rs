@@ -11,7 +11,7 @@ use super::compression::append_packed;
 use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
 use super::service_packets::END_MAX_BYTES;
 use super::trace_output::TraceOutput;
-use crate::config::{Compression, TraceConfig};
+use tracezero_config::{Compression, SessionConfig};
 use tracezero_core::ids::SessionId;
 
 /// Bytes that are compressed together, more or less. More would hardly make them smaller.
@@ -56,7 +56,7 @@ pub(crate) struct TraceReader {
 }
 
 impl TraceReader {
-    pub(super) fn new(buffers: Vec<Arc<CentralBuffer>>, config: &TraceConfig) -> Self {
+    pub(super) fn new(buffers: Vec<Arc<CentralBuffer>>, config: &SessionConfig) -> Self {
         Self {
             buffers,
             framer: PacketFramer::new(),
@@ -74,7 +74,7 @@ impl TraceReader {
     /// A reader of a clone: all that is left goes into `output`, of whatever size.
     pub(super) fn of_clone(
         buffers: Vec<Arc<CentralBuffer>>,
-        config: &TraceConfig,
+        config: &SessionConfig,
         framer: PacketFramer,
         output: Option<TraceOutput>,
     ) -> Self {
@@ -230,7 +230,12 @@ mod tests {
         commit(&buffer, 3, 0, ChunkFlags::NONE, &packet("was there"));
 
         let service = Service::new(Arc::new(Machine), Limits::default());
-        let mut reader = TraceReader::new(vec![Arc::clone(&buffer)], &TraceConfig::default());
+        let config = SessionConfig::new(
+            &Default::default(),
+            &tracezero_config::LocalChoices::default(),
+        )
+        .unwrap();
+        let mut reader = TraceReader::new(vec![Arc::clone(&buffer)], &config);
         let mut lengths = Vec::new();
         let Ok(()) = reader.read_all(&service, SessionId(1), Extent::WhatIsThere, |batch| {
             if lengths.is_empty() {

@@ -16,7 +16,7 @@ use super::lifecycle_events::{Event, LifecycleEvents};
 use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::triggers::ReceivedTrigger;
-use crate::config::WriteFlushMode;
+use tracezero_config::WriteFlushMode;
 use tracezero_core::ids::FlushId;
 
 /// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
@@ -266,7 +266,7 @@ impl TracingSession {
     pub(super) fn flushes_before_writing(&self) -> bool {
         let config = &self.recording.config;
         match config.write_flush_mode {
-            WriteFlushMode::Auto => config.effective_file_write_period_ms() > WRITE_PERIOD_LONG_MS,
+            WriteFlushMode::Auto => config.file_write_period_ms > WRITE_PERIOD_LONG_MS,
             WriteFlushMode::Disabled => false,
             WriteFlushMode::Enabled => true,
         }

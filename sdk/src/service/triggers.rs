@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::control::Control;
 use super::timers::Timer;
 use super::tracing_session::State;
-use crate::config::TriggerMode;
+use tracezero_config::TriggerMode;
 use tracezero_core::ids::{ProducerId, SessionId};
 
 const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
@@ -76,7 +76,7 @@ impl Control {
             return false;
         }
         let recording = Arc::clone(&session.recording);
-        let Some(triggers) = &recording.config.trigger_config else {
+        let Some(triggers) = &recording.config.triggers else {
             return false;
         };
         let found = triggers

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
 use crate::service::trace_buffer::ClientIdentity;
-use crate::service::{ProducerEndpoint, Recording, SessionOwner, SessionRequest, State};
+use crate::service::{ProducerEndpoint, SessionOwner, SessionRequest, State};
 use tracezero_core::coordination::{
     DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
 };
@@ -23,7 +23,7 @@ fn config() -> TraceConfig {
 
 fn session_of(world: &World, owner: Arc<dyn SessionOwner>) -> SessionId {
     let request = SessionRequest {
-        recording: Arc::new(Recording::new(config()).unwrap()),
+        recording: Arc::new(config().recording().unwrap()),
         uid: 0,
         owner,
         writes_into_file: false,

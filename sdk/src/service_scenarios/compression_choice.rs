@@ -36,7 +36,11 @@ fn decoded(legacy: bool, message: Option<&dyn Fn(&mut CompressionConfig<'_>)>) -
             config.compression(|out| write(out));
         }
     }
-    TraceConfig::decode(&buffer.to_vec()).unwrap().compression
+    TraceConfig::decode(&buffer.to_vec())
+        .unwrap()
+        .session_config()
+        .unwrap()
+        .compression
 }
 
 #[test]

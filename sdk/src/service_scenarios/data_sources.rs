@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::config::{BufferConfig, DataSourceConfig, TraceConfig};
-use crate::service::Recording;
 use crate::service::SessionState;
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError, ServiceControl};
 use tracezero_core::ids::ProducerId;
@@ -28,7 +27,7 @@ fn producer(world: &World, name: &str) -> TestProducer {
 }
 
 fn change_filters(world: &World, session: &TestSession, changed: TraceConfig) {
-    let recording = Arc::new(Recording::new(changed).unwrap());
+    let recording = Arc::new(changed.recording().unwrap());
     world.service.change_config(session.id, recording);
 }
 

@@ -5,7 +5,9 @@ use std::thread;
 
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
-use crate::config::{BufferConfig, DataSourceConfig, TraceConfig, WriteFlushMode};
+use crate::config::{
+    BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig, WriteFlushMode,
+};
 use crate::service::service_packets::SYNC_MARKER;
 use crate::service::{CloneSource, FileEnd, State, TraceOutput};
 use tracezero_core::protos::TraceStatsDecoder;
@@ -280,8 +282,8 @@ fn a_file_can_be_picked_up_at_each_sync_marker() {
     let producer = world.producer("p");
     producer.register("ds");
     let file = TraceFile::new();
-    let mut config = config();
-    config.builtin_data_sources.snapshot_interval_ms = 100;
+    let builtin = BuiltinDataSources::new().snapshot_interval_ms(100);
+    let config = config().builtin_data_sources(builtin);
     let session = world.file_session(config, file.output());
     let mut writer = producer.writer("ds");
     for number in 0..8 {

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
     CloneRequest, CloneSource, Environment, FlushOutcome, Limits, ProducerEndpoint,
-    ReceivedTrigger, Recording, Service, SessionError, SessionOwner, SessionRequest, State,
-    TraceOutput, TraceStats,
+    ReceivedTrigger, Service, SessionError, SessionOwner, SessionRequest, State, TraceOutput,
+    TraceStats,
 };
 use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{
@@ -177,7 +177,7 @@ impl World {
     ) -> Result<TestSession, Error> {
         let owner = Arc::new(OwnerCalls::default());
         let id = self.service.enable(SessionRequest {
-            recording: Arc::new(Recording::new(config)?),
+            recording: Arc::new(config.recording()?),
             uid,
             owner: owner.clone(),
             writes_into_file: output.is_some(),

@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::service::trace_buffer::ClientIdentity;
 use crate::service::{
-    CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Recording, Service, SessionOwner,
+    CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Service, SessionOwner,
     SessionRequest,
 };
 use tracezero_core::commit::ServiceEndpoint;
@@ -257,7 +257,7 @@ impl Arena {
             id: Mutex::default(),
         });
         let begun = self.service.enable(SessionRequest {
-            recording: Arc::new(Recording::new(config).unwrap()),
+            recording: Arc::new(config.recording().unwrap()),
             uid: 0,
             owner: owner.clone(),
             writes_into_file: false,

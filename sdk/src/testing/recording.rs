@@ -8,7 +8,8 @@ use crate::config::{ConfigError, TraceConfig};
 use crate::error::Error;
 use crate::report::{BufferMemory, Report};
 use crate::runtime::Runtime;
-use crate::service::{Recording, SessionOwner, SessionRequest};
+use crate::service::{SessionOwner, SessionRequest};
+use tracezero_config::SessionConfig;
 use tracezero_core::clock;
 use tracezero_core::forked_child;
 use tracezero_core::ids::SessionId;
@@ -33,8 +34,9 @@ pub(super) struct CaptureSession {
 impl CaptureSession {
     /// Has everything recorded that threads do which are attached to its realm.
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
-        check(&config)?;
-        let recording = Arc::new(Recording::new(config)?);
+        let recording = config.recording()?;
+        check(&recording.config)?;
+        let recording = Arc::new(recording);
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();
@@ -93,7 +95,7 @@ impl CaptureSession {
 }
 
 /// Refuses what would capture nothing, or does something else than capture.
-fn check(config: &TraceConfig) -> Result<(), ConfigError> {
+fn check(config: &SessionConfig) -> Result<(), ConfigError> {
     if config.data_sources.is_empty() && !config.records_all {
         return Err(ConfigError::Invalid {
             field: "data_sources".to_owned(),
@@ -103,7 +105,7 @@ fn check(config: &TraceConfig) -> Result<(), ConfigError> {
     }
     let refused = [
         (
-            config.trigger_config.is_some(),
+            config.triggers.is_some(),
             "trigger_config",
             "triggers reach sessions of the process, and no capture",
         ),

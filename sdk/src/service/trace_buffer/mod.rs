@@ -71,7 +71,7 @@ use std::fmt;
 
 use memmap2::MmapMut;
 
-pub use crate::config::FillPolicy;
+pub use tracezero_config::FillPolicy;
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;

@@ -7,17 +7,66 @@ use std::str::FromStr;
 use protozero::append_varint;
 
 use super::Position;
-use super::schema::{self, FieldType, Kind, MessageType};
 use super::suggest::similar;
 use super::tree::{Field, Message, Value};
-use crate::config::ConfigError;
-use crate::config::decode::unsupported_name;
-use crate::config::place::Place;
+use crate::error::ConfigError;
+use crate::place::Place;
+use crate::schema::{self, FieldType, Kind, MessageType};
+use crate::unsupported::unsupported_name;
 
 /// Wire types, as in the tag of a field.
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 const DELIMITED: u8 = 2;
+
+/// Names of messages in `DataSourceConfig` for single data sources. Their schemas are not part of
+/// this crate.
+static SOURCE_SPECIFIC: [&str; 44] = [
+    "android_aflags_config",
+    "android_game_intervention_list_config",
+    "android_input_event_config",
+    "android_log_config",
+    "android_polled_state_config",
+    "android_power_config",
+    "android_sdk_sysprop_guard_config",
+    "android_system_property_config",
+    "app_wakelocks_config",
+    "chrome_config",
+    "chromium_histogram_samples",
+    "chromium_sampling_heap_profiler",
+    "chromium_stack_sampling_profiler",
+    "chromium_system_metrics",
+    "cpu_per_uid_config",
+    "display_video_config",
+    "etw_config",
+    "for_testing",
+    "frozen_ftrace_config",
+    "ftrace_config",
+    "gpu_counter_config",
+    "gpu_renderstages_config",
+    "heapprofd_config",
+    "inode_file_config",
+    "inputmethod_config",
+    "java_hprof_config",
+    "journald_config",
+    "kernel_wakelocks_config",
+    "network_packet_trace_config",
+    "packages_list_config",
+    "perf_event_config",
+    "pixel_modem_config",
+    "process_stats_config",
+    "protolog_config",
+    "qnx_config",
+    "statsd_tracing_config",
+    "surfaceflinger_layers_config",
+    "surfaceflinger_transactions_config",
+    "sys_stats_config",
+    "system_info_config",
+    "user_list_config",
+    "v8_config",
+    "vulkan_memory_config",
+    "windowmanager_config",
+];
 
 /// An encoded configuration, and where in the text it comes from.
 #[derive(Debug, Default)]
@@ -106,20 +155,32 @@ fn field_type(
     if let Some(field_type) = message_type.field(name) {
         return Ok(field_type);
     }
-    if message_type.name == "DataSourceConfig" && schema::SOURCE_SPECIFIC.contains(&name) {
+    if message_type.name == "DataSourceConfig" && SOURCE_SPECIFIC.contains(&name) {
         return Err(field.at.error(at.unsupported(
             "its schema is not part of this crate; leave it out, or decode the configuration from \
              protobuf, which hands it to the data source as it is",
         )));
     }
     let names = message_type.fields.iter().map(|field| field.name);
-    let meant = message_type
-        .path_within(name)
-        .or_else(|| similar(name, names).map(str::to_owned));
+    let meant = path_within(message_type, name).or_else(|| similar(name, names).map(str::to_owned));
     Err(field.at.error(at.invalid(match meant {
         Some(meant) => format!("unknown field: did you mean {meant}?"),
         None => "unknown field".to_owned(),
     })))
+}
+
+/// The path of a field that a message in this one has, first in the order of the schema.
+fn path_within(message_type: &MessageType, name: &str) -> Option<String> {
+    message_type.fields.iter().find_map(|field| {
+        let Kind::Message(inner) = field.kind else {
+            return None;
+        };
+        let path = match inner.field(name) {
+            Some(found) => found.name.to_owned(),
+            None => path_within(inner, name)?,
+        };
+        Some(format!("{}.{path}", field.name))
+    })
 }
 
 /// Appends a field with one value.

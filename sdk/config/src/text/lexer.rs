@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use super::Position;
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// What a text consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! Fields of the published schema that ask for something that this crate does not do.
+//! Fields of the published schema that ask for something that is not done here.
 
 /// A field that is refused by its name.
-pub(in super::super) struct UnsupportedField {
+pub(crate) struct UnsupportedField {
     /// Name of the message's type.
     message: &'static str,
     number: u32,
-    pub(in super::super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What to do instead.
-    pub(in super::super) remedy: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 const fn field(
@@ -73,7 +73,7 @@ static UNSUPPORTED: [UnsupportedField; 12] = [
 ];
 
 /// The unsupported field with this number.
-pub(super) fn unsupported_number(message: &str, number: u32) -> Option<&'static UnsupportedField> {
+pub(crate) fn unsupported_number(message: &str, number: u32) -> Option<&'static UnsupportedField> {
     UNSUPPORTED
         .iter()
         .find(|field| field.message == message && field.number == number)
@@ -81,10 +81,7 @@ pub(super) fn unsupported_number(message: &str, number: u32) -> Option<&'static 
 
 /// The unsupported field with this name.
 #[cfg(feature = "text-config")]
-pub(in super::super) fn unsupported_name(
-    message: &str,
-    name: &str,
-) -> Option<&'static UnsupportedField> {
+pub(crate) fn unsupported_name(message: &str, name: &str) -> Option<&'static UnsupportedField> {
     UNSUPPORTED
         .iter()
         .find(|field| field.message == message && field.name == name)

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::resolve::BUFFERS_MAX;
+/// Buffers that one session may have.
+pub(crate) const BUFFERS_MAX: usize = 128;
 
-/// A contradiction in a [`TraceConfig`](super::TraceConfig). Indices count from 0.
+/// A contradiction in a configuration. Indices count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -15,7 +16,7 @@ pub enum ConfigError {
         /// What is wrong, with the value.
         reason: String,
     },
-    /// A field asks for something that this crate does not do.
+    /// A field asks for something that is not done here.
     Unsupported {
         /// Path of the field.
         field: String,
@@ -57,7 +58,7 @@ pub enum ConfigError {
         /// Why not.
         reason: String,
     },
-    /// There is something to record, but no buffer to put it in: add a [`BufferConfig`](super::BufferConfig).
+    /// There is something to record, but no buffer to put it in: add a buffer.
     NoBuffers,
     /// More than 128 buffers.
     TooManyBuffers {
@@ -114,7 +115,7 @@ pub enum ConfigError {
 impl ConfigError {
     /// The path of the field or message at fault, as far as reading finds faults.
     #[cfg(feature = "text-config")]
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         match self {
             Self::Invalid { field, .. }
             | Self::Unsupported { field, .. }

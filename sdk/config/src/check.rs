@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::decode::check_source_specific;
-use super::place::Place;
-use super::{ConfigError, TraceConfig, TriggerConfig, TriggerMode};
+use crate::choices::TriggerMode;
+use crate::error::ConfigError;
+use crate::place::Place;
+use crate::session_config::{SessionConfig, Triggers};
 
 const MS_PER_HOUR: u32 = 60 * 60 * 1000;
 /// How long a session may last.
@@ -17,9 +18,9 @@ const GUARDED_BUFFERS_MAX_KB: u32 = 128 * 1024;
 /// Buffers of a session with guardrails consist of whole pages.
 const GUARDED_PAGE_SIZE_KB: u32 = 4;
 
-impl TraceConfig {
+impl SessionConfig {
     /// Checks what has nothing to do with the buffers.
-    pub(super) fn check_session(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check_session(&self) -> Result<(), ConfigError> {
         let duration_max_ms = if self.enable_extra_guardrails {
             GUARDED_DURATION_MAX_MS
         } else {
@@ -30,7 +31,7 @@ impl TraceConfig {
                 .field("duration_ms")
                 .invalid(too_long(self.duration_ms, duration_max_ms)));
         }
-        if let Some(triggers) = &self.trigger_config {
+        if let Some(triggers) = &self.triggers {
             self.check_with_triggers(triggers, duration_max_ms)?;
         }
         if let Some(name) = &self.bugreport_filename
@@ -51,7 +52,6 @@ impl TraceConfig {
                     .field("name")
                     .invalid("is missing: no data source has an empty name"));
             }
-            check_source_specific(&data_source.source_specific, &at)?;
         }
         // Perfetto's own service writes plain packets where its build cannot compress. Nobody would notice
         // that the configuration was not followed.
@@ -68,7 +68,7 @@ impl TraceConfig {
 
     fn check_with_triggers(
         &self,
-        triggers: &TriggerConfig,
+        triggers: &Triggers,
         timeout_max_ms: u32,
     ) -> Result<(), ConfigError> {
         let at = Place::ROOT.field("trigger_config");
@@ -136,7 +136,7 @@ impl TraceConfig {
     }
 }
 
-impl TriggerConfig {
+impl Triggers {
     /// Checks each trigger; `at` is where this is.
     fn check(&self, at: &Place<'_>) -> Result<(), ConfigError> {
         let mut index_of_name = HashMap::new();

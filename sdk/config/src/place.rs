@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::ConfigError;
+use crate::error::ConfigError;
 
 /// A field of a configuration, and the fields that it lies in. Prints as a path, such as
 /// `data_sources[1].config.name`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// `None` for the whole configuration.
     parent: Option<&'a Self>,
     name: &'a str,
@@ -17,14 +17,14 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// The whole configuration; its path is empty.
-    pub(super) const ROOT: Self = Place {
+    pub(crate) const ROOT: Self = Place {
         parent: None,
         name: "",
         index: None,
     };
 
     /// Field `name` of the message at this place.
-    pub(super) const fn field<'b>(&'b self, name: &'b str) -> Place<'b> {
+    pub(crate) const fn field<'b>(&'b self, name: &'b str) -> Place<'b> {
         Place {
             parent: Some(self),
             name,
@@ -33,7 +33,7 @@ impl Place<'_> {
     }
 
     /// Element `index` of the repeated field `name` of the message at this place.
-    pub(super) const fn item<'b>(&'b self, name: &'b str, index: usize) -> Place<'b> {
+    pub(crate) const fn item<'b>(&'b self, name: &'b str, index: usize) -> Place<'b> {
         Place {
             parent: Some(self),
             name,
@@ -42,18 +42,31 @@ impl Place<'_> {
     }
 
     /// What is here is wrong.
-    pub(super) fn invalid(&self, reason: impl Into<String>) -> ConfigError {
+    pub(crate) fn invalid(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError::Invalid {
             field: self.to_string(),
             reason: reason.into(),
         }
     }
 
-    /// What is here asks for something that this crate does not do.
-    pub(super) fn unsupported(&self, remedy: &'static str) -> ConfigError {
+    /// What is here asks for something that is not done here.
+    pub(crate) fn unsupported(&self, remedy: &'static str) -> ConfigError {
         ConfigError::Unsupported {
             field: self.to_string(),
             remedy,
+        }
+    }
+
+    /// The enum that is here has a value that is not known, or not supported.
+    pub(crate) fn unsupported_value(&self, number: i32) -> ConfigError {
+        self.invalid(format!("the value {number} is not supported"))
+    }
+
+    /// The bytes of what is here are not what the schema says.
+    pub(crate) fn malformed(&self, error: impl fmt::Display) -> ConfigError {
+        ConfigError::Malformed {
+            field: self.to_string(),
+            reason: error.to_string(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Position;
 use super::lexer::{Lexer, Token};
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// Messages inside each other; the schema needs six.
 const DEPTH_MAX: usize = 32;

@@ -1,5 +1,4 @@
-//! The names that a configuration in text form may use: a table of the messages that a
-//! `TraceConfig` holds, for `src/config/text/schema.rs`.
+//! Makes the table of the messages that a `TraceConfig` holds, for `src/schema.rs`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,12 +18,15 @@ struct Declarations {
     enums: BTreeMap<String, EnumDescriptorProto>,
 }
 
-/// Writes the table into the output folder of the build script. `include` is the folder that holds `protos/`.
-pub(crate) fn generate(include: &str) -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
+    // The folder that holds `protos/`.
+    let include = std::env::var("DEP_TRACEZERO_CORE_PROTOS")?;
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={include}/protos");
     let files = protobuf_parse::Parser::new()
         .pure()
-        .include(include)
-        .input(Path::new(include).join(ROOT_FILE))
+        .include(&include)
+        .input(Path::new(&include).join(ROOT_FILE))
         .parse_and_typecheck()?
         .file_descriptors;
     let mut declarations = Declarations::default();
@@ -66,7 +68,7 @@ pub(crate) fn generate(include: &str) -> Result<(), Box<dyn Error>> {
         }
         out.push_str("] };\n");
     }
-    let path = PathBuf::from(std::env::var("OUT_DIR")?).join("text_schema.rs");
+    let path = PathBuf::from(std::env::var("OUT_DIR")?).join("schema.rs");
     Ok(std::fs::write(path, out)?)
 }
 

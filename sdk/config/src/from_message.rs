@@ -1,0 +1,365 @@
+//! The message, field by field, as a service understands it.
+
+use protozero::OwnedMessage as _;
+use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::protos;
+use tracezero_core::protos::owned::trace_config as message;
+use tracezero_core::protos::owned::{DataSourceConfig, TraceConfig, TrackEventConfig};
+
+use crate::choices::{
+    Compression, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode, WriteFlushMode,
+};
+use crate::error::ConfigError;
+use crate::known_fields;
+use crate::local::LocalChoices;
+use crate::place::Place;
+use crate::session_config::{
+    Buffer, BuiltinDataSources, DataSource, SemaphoreLimit, SessionConfig, SharedMemory, Trigger,
+    Triggers,
+};
+
+/// The one machine that there is.
+const HOST: &str = "host";
+/// Level of Zstandard, unless chosen otherwise.
+const DEFAULT_ZSTD_LEVEL: i32 = 1;
+/// Milliseconds between two snapshots of the clocks, unless chosen otherwise.
+const DEFAULT_SNAPSHOT_INTERVAL_MS: u32 = 10_000;
+/// Milliseconds that data sources have to stop, unless chosen otherwise.
+const DEFAULT_STOP_TIMEOUT_MS: u32 = 5000;
+/// Milliseconds between two writes into the file, unless chosen otherwise.
+const DEFAULT_FILE_WRITE_PERIOD_MS: u32 = 5000;
+/// The file is not written more often than each so many milliseconds.
+const MIN_FILE_WRITE_PERIOD_MS: u32 = 100;
+/// Milliseconds that data sources have to flush, unless chosen otherwise.
+const DEFAULT_FLUSH_TIMEOUT_MS: u32 = 5000;
+
+/// Decodes a configuration whose every field is known and supported.
+///
+/// # Errors
+///
+/// If the bytes are no `perfetto.protos.TraceConfig`, or a field is unknown or asks for something that
+/// is not done here. Limits and contradictions are found by [`SessionConfig::resolve`].
+pub fn decode(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
+    let message = decode_known_fields(bytes)?;
+    session_config(message.clone(), &LocalChoices::default())?;
+    Ok(message)
+}
+
+/// Checks a `DataSourceConfig` that says nothing but what is for the data source alone.
+///
+/// # Errors
+///
+/// If a field is none of these, is malformed, or is not supported.
+pub fn check_source_specific(config: &DataSourceConfig) -> Result<(), ConfigError> {
+    known_fields::check_source_specific(&config.encode_to_vec(), &Place::ROOT)?;
+    match &config.track_event_config {
+        Some(events) => check_patterns(events, &Place::ROOT.field("track_event_config")),
+        None => Ok(()),
+    }
+}
+
+fn decode_known_fields(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
+    known_fields::check(bytes)?;
+    TraceConfig::decode(bytes).map_err(|error| Place::ROOT.malformed(error))
+}
+
+impl SessionConfig {
+    /// What a message asks for, with what it has no fields for. Nothing is checked beyond the message
+    /// itself; [`resolve`](Self::resolve) does so.
+    ///
+    /// # Errors
+    ///
+    /// If a field that is handed to a data source is malformed or not one of those, or a field asks for
+    /// something that is not done here.
+    pub fn new(message: &TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
+        for (index, source) in message.data_sources.iter().enumerate() {
+            if let Some(config) = &source.config {
+                let at = Place::ROOT.item("data_sources", index);
+                let fields = config.unknown_fields.as_bytes();
+                known_fields::check_source_specific(fields, &at.field("config"))?;
+            }
+        }
+        // Fields that were handed in encoded find their members.
+        session_config(decode_known_fields(&message.encode_to_vec())?, local)
+    }
+}
+
+/// `message` has no field that the schema does not have.
+fn session_config(
+    message: TraceConfig,
+    local: &LocalChoices,
+) -> Result<SessionConfig, ConfigError> {
+    let root = Place::ROOT;
+    let buffers = message.buffers.into_iter().enumerate();
+    let sources = message.data_sources.into_iter().enumerate();
+    Ok(SessionConfig {
+        buffers: buffers
+            .map(|(index, message)| buffer(message, local.buffer_limits_kb.get(&index).copied()))
+            .collect(),
+        data_sources: sources
+            .map(|(index, message)| {
+                let stall_limit = local.stall_limits.get(&index).copied();
+                let source = data_source(message, &root.item("data_sources", index))?;
+                Ok(DataSource {
+                    stall_limit,
+                    ..source
+                })
+            })
+            .collect::<Result<_, _>>()?,
+        records_all: local.records_all,
+        builtin_data_sources: builtin_data_sources(
+            &message.builtin_data_sources.unwrap_or_default(),
+            &root.field("builtin_data_sources"),
+        )?,
+        shared_memory: shared_memory(message.producers)?,
+        incremental_state_clear_period_ms: message
+            .incremental_state_config
+            .and_then(|config| config.clear_period_ms)
+            .unwrap_or(0),
+        wait_limit: local.wait_limit,
+
+        deferred_start: message.deferred_start.unwrap_or(false),
+        duration_ms: message.duration_ms.unwrap_or(0),
+        prefer_suspend_clock_for_duration: message
+            .prefer_suspend_clock_for_duration
+            .unwrap_or(false),
+        data_source_stop_timeout_ms: not_zero(message.data_source_stop_timeout_ms)
+            .unwrap_or(DEFAULT_STOP_TIMEOUT_MS),
+        triggers: triggers(
+            message.trigger_config.unwrap_or_default(),
+            &root.field("trigger_config"),
+        )?,
+        enable_extra_guardrails: message.enable_extra_guardrails.unwrap_or(false),
+        guardrail_max_tracing_buffer_size_kb: message
+            .guardrail_overrides
+            .and_then(|overrides| overrides.max_tracing_buffer_size_kb)
+            .unwrap_or(0),
+        lockdown_mode: match message.lockdown_mode.unwrap_or_default().0 {
+            1 => LockdownMode::Clear,
+            2 => LockdownMode::Set,
+            _ => LockdownMode::Unchanged,
+        },
+        unique_session_name: not_empty(message.unique_session_name),
+        session_semaphores: message
+            .session_semaphores
+            .into_iter()
+            .map(|semaphore| SemaphoreLimit {
+                name: semaphore.name.unwrap_or_default(),
+                max_other_session_count: semaphore.max_other_session_count.unwrap_or(0),
+            })
+            .collect(),
+        exclusive_prio: message.exclusive_prio.unwrap_or(0),
+
+        write_into_file: message.write_into_file.unwrap_or(false),
+        output_path: not_empty(message.output_path),
+        file_write_period_ms: not_zero(message.file_write_period_ms)
+            .unwrap_or(DEFAULT_FILE_WRITE_PERIOD_MS)
+            .max(MIN_FILE_WRITE_PERIOD_MS),
+        max_file_size_bytes: message.max_file_size_bytes.unwrap_or(0),
+        flush_period_ms: message.flush_period_ms.unwrap_or(0),
+        flush_timeout_ms: not_zero(message.flush_timeout_ms).unwrap_or(DEFAULT_FLUSH_TIMEOUT_MS),
+        write_flush_mode: match message.write_flush_mode.unwrap_or_default().0 {
+            2 => WriteFlushMode::Disabled,
+            3 => WriteFlushMode::Enabled,
+            _ => WriteFlushMode::Auto,
+        },
+        fflush_post_write: message.fflush_post_write
+            == Some(protos::trace_config::FFlushMode::FFLUSH_ENABLED),
+        compression: compression(
+            message.compression.unwrap_or_default(),
+            message.compression_type == Some(protos::trace_config::CompressionType::DEFLATE),
+        ),
+        trace_uuid: (
+            message.trace_uuid_msb.unwrap_or(0),
+            message.trace_uuid_lsb.unwrap_or(0),
+        ),
+        trace_attributes: message.trace_attributes.unwrap_or_default().attribute,
+        bugreport_score: message.bugreport_score.unwrap_or(0),
+        bugreport_filename: not_empty(message.bugreport_filename),
+    })
+}
+
+fn buffer(message: message::BufferConfig, limit_kb: Option<u32>) -> Buffer {
+    use protos::trace_config::buffer_config::FillPolicy as Policy;
+    Buffer {
+        size_kb: message.size_kb.unwrap_or(0),
+        limit_kb,
+        fill_policy: match message.fill_policy {
+            Some(Policy::DISCARD) => FillPolicy::Discard,
+            _ => FillPolicy::Ring,
+        },
+        name: not_empty(message.name),
+        transfer_on_clone: message.transfer_on_clone.unwrap_or(false),
+        clear_before_clone: message.clear_before_clone.unwrap_or(false),
+    }
+}
+
+fn data_source(message: message::DataSource, at: &Place<'_>) -> Result<DataSource, ConfigError> {
+    use protos::data_source_config::BufferExhaustedPolicy as Policy;
+    for (index, machine) in message.machine_name_filter.iter().enumerate() {
+        if machine != HOST {
+            let at = at.item("machine_name_filter", index);
+            return Err(at.invalid(format!(
+                "the machine {machine:?} is not supported: there is only {HOST:?}"
+            )));
+        }
+    }
+    let config = message.config.unwrap_or_default();
+    if let Some(events) = &config.track_event_config {
+        check_patterns(events, &at.field("config").field("track_event_config"))?;
+    }
+    Ok(DataSource {
+        name: config.name.unwrap_or_default(),
+        target_index: config.target_buffer.map(|index| index as usize),
+        target_name: not_empty(config.target_buffer_name),
+        exhausted_policy: match config.buffer_exhausted_policy {
+            Some(Policy::BUFFER_EXHAUSTED_DROP) => Some(BufferExhaustedPolicy::Drop),
+            Some(Policy::BUFFER_EXHAUSTED_STALL_THEN_ABORT) => Some(BufferExhaustedPolicy::Stall),
+            Some(Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP) => {
+                Some(BufferExhaustedPolicy::StallThenDrop)
+            }
+            _ => None,
+        },
+        stall_limit: None,
+        producer_name_filter: message.producer_name_filter,
+        producer_name_regex_filter: message.producer_name_regex_filter,
+        // What is left out is the service's own to say.
+        source_specific: DataSourceConfig {
+            track_event_config: config.track_event_config,
+            legacy_config: config.legacy_config,
+            unknown_fields: config.unknown_fields,
+            ..DataSourceConfig::default()
+        },
+    })
+}
+
+/// Each pattern is a name, or the beginning of names with a `*` behind it.
+fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), ConfigError> {
+    let lists = [
+        ("disabled_categories", &config.disabled_categories),
+        ("enabled_categories", &config.enabled_categories),
+        ("disabled_tags", &config.disabled_tags),
+        ("enabled_tags", &config.enabled_tags),
+    ];
+    for (name, patterns) in lists {
+        for (index, pattern) in patterns.iter().enumerate() {
+            let stem = pattern.strip_suffix('*').unwrap_or(pattern);
+            if stem.contains('*') {
+                let reason = format!("{pattern:?} has a `*` that is not its end");
+                return Err(at.item(name, index).invalid(reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn builtin_data_sources(
+    message: &message::BuiltinDataSource,
+    at: &Place<'_>,
+) -> Result<BuiltinDataSources, ConfigError> {
+    Ok(BuiltinDataSources {
+        disable_clock_snapshotting: message.disable_clock_snapshotting.unwrap_or(false),
+        disable_trace_config: message.disable_trace_config.unwrap_or(false),
+        disable_system_info: message.disable_system_info.unwrap_or(false),
+        disable_service_events: message.disable_service_events.unwrap_or(false),
+        disable_chunk_usage_histograms: message.disable_chunk_usage_histograms.unwrap_or(false),
+        disable_extension_descriptors: message.disable_extension_descriptors.unwrap_or(false),
+        enable_concurrent_session_events: message.enable_concurrent_session_events.unwrap_or(false),
+        primary_trace_clock: match message.primary_trace_clock.unwrap_or_default().0 {
+            0 => None,
+            1 => Some(PrimaryTraceClock::Realtime),
+            2 => Some(PrimaryTraceClock::RealtimeCoarse),
+            3 => Some(PrimaryTraceClock::Monotonic),
+            4 => Some(PrimaryTraceClock::MonotonicCoarse),
+            5 => Some(PrimaryTraceClock::MonotonicRaw),
+            6 => Some(PrimaryTraceClock::Boottime),
+            other => return Err(at.field("primary_trace_clock").unsupported_value(other)),
+        },
+        snapshot_interval_ms: not_zero(message.snapshot_interval_ms)
+            .unwrap_or(DEFAULT_SNAPSHOT_INTERVAL_MS),
+    })
+}
+
+fn shared_memory(messages: Vec<message::ProducerConfig>) -> Result<Vec<SharedMemory>, ConfigError> {
+    let mut chosen: Vec<SharedMemory> = Vec::new();
+    for (index, message) in messages.into_iter().enumerate() {
+        let memory = SharedMemory {
+            producer_name: not_empty(message.producer_name),
+            size_kb: message.shm_size_kb.unwrap_or(0),
+            page_size_kb: message.page_size_kb.unwrap_or(0),
+        };
+        let is_chosen = |other: &SharedMemory| other.producer_name == memory.producer_name;
+        if chosen.iter().any(is_chosen) {
+            let name = memory.producer_name.as_deref().unwrap_or_default();
+            let at = Place::ROOT.item("producers", index);
+            return Err(at
+                .field("producer_name")
+                .invalid(format!("the memory of {name:?} is chosen before already")));
+        }
+        chosen.push(memory);
+    }
+    Ok(chosen)
+}
+
+/// `None` if the message says nothing.
+fn triggers(
+    message: message::TriggerConfig,
+    at: &Place<'_>,
+) -> Result<Option<Triggers>, ConfigError> {
+    let mode = match message.trigger_mode.unwrap_or_default().0 {
+        1 => TriggerMode::Start,
+        2 => TriggerMode::Stop,
+        4 => TriggerMode::CloneSnapshot,
+        _ => {
+            let says_nothing = message::TriggerConfig {
+                trigger_mode: None,
+                ..message
+            } == message::TriggerConfig::default();
+            return match says_nothing {
+                true => Ok(None),
+                false => Err(at.field("trigger_mode").invalid(
+                    "is missing: say what the triggers do, \
+                     START_TRACING, STOP_TRACING or CLONE_SNAPSHOT",
+                )),
+            };
+        }
+    };
+    let trigger = |trigger: message::trigger_config::Trigger| Trigger {
+        name: trigger.name.unwrap_or_default(),
+        producer_name_regex: trigger.producer_name_regex.unwrap_or_default(),
+        stop_delay_ms: trigger.stop_delay_ms.unwrap_or(0),
+        max_per_24_h: trigger.max_per_24_h.unwrap_or(0),
+        skip_probability: trigger.skip_probability.unwrap_or(0.0),
+    };
+    Ok(Some(Triggers {
+        mode,
+        triggers: message.triggers.into_iter().map(trigger).collect(),
+        trigger_timeout_ms: message.trigger_timeout_ms.unwrap_or(0),
+        use_clone_snapshot_if_available: message.use_clone_snapshot_if_available.unwrap_or(false),
+    }))
+}
+
+/// The best way that the message names and this build knows; if it knows none of them, the best.
+/// Readers of the trace can do with any of them.
+fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
+    let zstd = message.zstd.map(|zstd| Compression::Zstd {
+        level: zstd.level.unwrap_or(DEFAULT_ZSTD_LEVEL),
+    });
+    let is_deflate = is_older_deflate || message.deflate.is_some();
+    let deflate = is_deflate.then_some(Compression::Deflate);
+    let named = [zstd, deflate].into_iter().flatten();
+    named
+        .clone()
+        .find(|way| way.remedy().is_none())
+        .or_else(|| named.into_iter().next())
+        .unwrap_or_default()
+}
+
+fn not_zero(value: Option<u32>) -> Option<u32> {
+    value.filter(|&value| value != 0)
+}
+
+/// An empty string means the same as none.
+fn not_empty(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}

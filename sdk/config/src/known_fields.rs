@@ -1,0 +1,131 @@
+//! Every field of an encoded configuration is one that the schema has, with a value that it allows.
+
+use std::collections::HashMap;
+
+use protozero::types::{self, FieldType as _};
+use protozero::{Decoder, Field};
+use tracezero_core::protos::DataSourceConfig;
+
+use crate::error::ConfigError;
+use crate::place::Place;
+use crate::schema::{self, FieldType, Kind, MessageType};
+use crate::unsupported::unsupported_number;
+
+/// Wire type of a tag that begins a group.
+const GROUP_START: u8 = 3;
+/// Fields of a `DataSourceConfig` from this number on are for the data source alone.
+const SOURCE_SPECIFIC_FROM: u32 = 100;
+/// All but this one.
+const PREFER_SUSPEND_CLOCK: u32 = DataSourceConfig::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER;
+
+/// Checks an encoded `TraceConfig`.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), ConfigError> {
+    check_message(schema::ROOT, bytes, &Place::ROOT)
+}
+
+/// Checks an encoded `DataSourceConfig` that says nothing but what is for the data source alone; `at` is its
+/// place.
+pub(crate) fn check_source_specific(fields: &[u8], at: &Place<'_>) -> Result<(), ConfigError> {
+    for field in Decoder::new(fields).fields() {
+        let number = field.map_err(|error| at.malformed(error))?.number;
+        let is_for_service = number < SOURCE_SPECIFIC_FROM || number == PREFER_SUSPEND_CLOCK;
+        if is_for_service && let Some(field) = schema::DATA_SOURCE_CONFIG.numbered(number) {
+            let reason =
+                "is not for the data source alone: the service sets it, or a method of its own";
+            return Err(at.field(field.name).invalid(reason));
+        }
+    }
+    check_message(schema::DATA_SOURCE_CONFIG, fields, at)
+}
+
+fn check_message(
+    message_type: &'static MessageType,
+    bytes: &[u8],
+    at: &Place<'_>,
+) -> Result<(), ConfigError> {
+    let mut fields = Decoder::new(bytes).fields();
+    let mut count_by_number = HashMap::new();
+    loop {
+        // The decoder skips groups, and no configuration has any.
+        let tag = bytes.get(fields.offset());
+        if tag.is_some_and(|tag| tag & 7 == GROUP_START) {
+            return Err(at.malformed("groups are not supported"));
+        }
+        let Some(field) = fields.next() else {
+            return Ok(());
+        };
+        let field = field.map_err(|error| at.malformed(error))?;
+        let is_supported = unsupported_number(message_type.name, field.number).is_none();
+        let Some(field_type) = message_type.numbered(field.number).filter(|_| is_supported) else {
+            if std::ptr::eq(message_type, schema::DATA_SOURCE_CONFIG)
+                && field.number >= SOURCE_SPECIFIC_FROM
+                && is_supported
+            {
+                continue;
+            }
+            return Err(refused(message_type, field.number, at));
+        };
+        if field_type.repeated {
+            let count = count_by_number.entry(field.number).or_insert(0);
+            check_value(field_type, field, &at.item(field_type.name, *count))?;
+            *count += 1;
+        } else {
+            check_value(field_type, field, &at.field(field_type.name))?;
+        }
+    }
+}
+
+fn check_value(
+    field_type: &FieldType,
+    field: Field<'_>,
+    at: &Place<'_>,
+) -> Result<(), ConfigError> {
+    let value = match field_type.kind {
+        Kind::Message(message_type) => {
+            return match types::Bytes::from_field(field) {
+                Ok(bytes) => check_message(message_type, bytes, at),
+                Err(error) => Err(at.malformed(error)),
+            };
+        }
+        Kind::Bool => types::Bool::from_field(field).map(drop),
+        Kind::Uint64 => types::Uint64::from_field(field).map(drop),
+        Kind::Int64 => types::Int64::from_field(field).map(drop),
+        Kind::Double => types::Double::from_field(field).map(drop),
+        Kind::String => types::Str::from_field(field).map(drop),
+        Kind::Bytes => types::Bytes::from_field(field).map(drop),
+        // Most readers of protobuf would cut numbers of more than 32 bits off.
+        Kind::Uint32 => match types::Uint64::from_field(field) {
+            Ok(value) if u32::try_from(value).is_err() => {
+                return Err(at.invalid(format!("{value} is more than {}", u32::MAX)));
+            }
+            value => value.map(drop),
+        },
+        Kind::Int32 | Kind::Enum(_) => match types::Int64::from_field(field) {
+            Ok(value) => {
+                let Ok(value) = i32::try_from(value) else {
+                    let reason = format!("{value} is not within {} to {}", i32::MIN, i32::MAX);
+                    return Err(at.invalid(reason));
+                };
+                match field_type.kind {
+                    Kind::Enum(known) if !known.iter().any(|(_, known)| *known == value) => {
+                        return Err(at.unsupported_value(value));
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Err(error) => Err(error),
+        },
+    };
+    value.map_err(|error| at.malformed(error))
+}
+
+/// The field is not supported, or not even known.
+fn refused(message_type: &MessageType, number: u32, at: &Place<'_>) -> ConfigError {
+    match unsupported_number(message_type.name, number) {
+        Some(field) => at.field(field.name).unsupported(field.remedy),
+        None => ConfigError::UnknownField {
+            message: at.to_string(),
+            number,
+        },
+    }
+}

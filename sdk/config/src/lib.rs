@@ -1,0 +1,43 @@
+//! Configurations of sessions.
+//!
+//! A configuration is the message `perfetto.protos.TraceConfig`, as a struct that owns its fields:
+//! [`TraceConfig`](tracezero_core::protos::owned::TraceConfig). It is [decoded](decode) from protobuf, [read](from_text)
+//! from a text, or put together by the builder of `tracezero`. [`SessionConfig`] is what a service makes of it.
+//!
+//! A configuration means what it means to the tracing service that this one is compatible with. The rules for
+//! target buffers differ in one point: index 0 given together with a name is checked like any other index.
+//!
+//! A configuration is taken at its word. A field that is unknown or not supported is refused by its name;
+//! Perfetto's own service ignores it, and does something else than was asked for. A 32-bit value that does
+//! not fit is refused as well, and so are triggers without a mode and an `output_path` without
+//! `write_into_file`.
+
+// From bytes or text to the message.
+mod schema; // which fields there are: a table that the build script makes
+mod known_fields; // every field of an encoded configuration is one of these
+mod unsupported; // what is refused by name
+mod place; // where something is in a configuration
+mod error; // what is wrong with a configuration
+#[cfg(feature = "text-config")]
+mod text; // configurations that people write
+// From the message to what a service carries out.
+mod choices; // values that a field can have
+mod local; // what the message has no fields for
+mod session_config; // the message as a service understands it
+mod from_message; // how it comes to understand it
+mod check; // limits and contradictions
+mod resolve; // buffers and targets: names to indices
+
+pub use choices::{
+    Compression, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode, WriteFlushMode,
+};
+pub use error::ConfigError;
+pub use from_message::{check_source_specific, decode};
+pub use local::LocalChoices;
+pub use resolve::ResolvedConfig;
+pub use session_config::{
+    Buffer, BuiltinDataSources, DataSource, SemaphoreLimit, SessionConfig, SharedMemory, Trigger,
+    Triggers,
+};
+#[cfg(feature = "text-config")]
+pub use text::from_text;

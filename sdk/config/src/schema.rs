@@ -1,0 +1,59 @@
+//! Which fields a configuration can have: a table that the build script makes of the schema.
+
+/// A message.
+#[derive(Debug)]
+pub(crate) struct MessageType {
+    /// Without its scope.
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [FieldType],
+}
+
+/// A field of a message.
+#[derive(Debug)]
+pub(crate) struct FieldType {
+    pub(crate) name: &'static str,
+    pub(crate) number: u32,
+    pub(crate) kind: Kind,
+    pub(crate) repeated: bool,
+    /// Fields of a message with the same number here exclude each other.
+    #[cfg_attr(
+        not(feature = "text-config"),
+        expect(dead_code, reason = "texts alone are checked for it")
+    )]
+    pub(crate) oneof: Option<i32>,
+}
+
+/// What a field holds.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Bool,
+    Uint32,
+    Uint64,
+    Int32,
+    Int64,
+    Double,
+    String,
+    Bytes,
+    /// Names and numbers of the values.
+    Enum(&'static [(&'static str, i32)]),
+    Message(&'static MessageType),
+}
+
+impl MessageType {
+    #[cfg(feature = "text-config")]
+    pub(crate) fn field(&self, name: &str) -> Option<&'static FieldType> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The field with this number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&'static FieldType> {
+        self.fields.iter().find(|field| field.number == number)
+    }
+}
+
+/// The whole configuration.
+pub(crate) static ROOT: &MessageType = &PERFETTO__PROTOS__TRACECONFIG;
+/// That of a data source.
+pub(crate) static DATA_SOURCE_CONFIG: &MessageType = &PERFETTO__PROTOS__DATASOURCECONFIG;
+
+include!(concat!(env!("OUT_DIR"), "/schema.rs"));

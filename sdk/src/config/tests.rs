@@ -1,0 +1,110 @@
+use protozero::OwnedMessage as _;
+
+use super::{BufferConfig, ConfigError, DataSourceConfig, TraceConfig};
+
+fn two_buffers() -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(64).named("a"))
+        .buffer(BufferConfig::discard(64).named("b"))
+}
+
+fn target(data_source: DataSourceConfig) -> Result<usize, ConfigError> {
+    let config = two_buffers().data_source(data_source).session_config()?;
+    Ok(config.resolve()?.target_buffers[0])
+}
+
+#[test]
+fn a_target_is_an_index_a_name_or_both_and_buffer_0_by_default() {
+    let x = || DataSourceConfig::new("x");
+    assert_eq!(target(x()), Ok(0));
+    assert_eq!(target(x().target_index(1)), Ok(1));
+    assert_eq!(target(x().target_name("b")), Ok(1));
+    assert_eq!(target(x().target_name("b").target_index(1)), Ok(1));
+}
+
+#[test]
+fn targets_that_do_not_exist_or_contradict_are_refused_with_their_values() {
+    let x = || DataSourceConfig::new("x");
+    let message = |data_source| target(data_source).unwrap_err().to_string();
+    assert_eq!(
+        message(x().target_index(2)),
+        "data_sources[0] (x) targets buffers[2], but the number of buffers is 2"
+    );
+    assert_eq!(
+        message(x().target_name("c")),
+        "data_sources[0] (x) targets the buffer \"c\", which does not exist"
+    );
+    assert_eq!(
+        message(x().target_name("b").target_index(0)),
+        "data_sources[0] (x) targets buffers[1] by name, but buffers[0] by index"
+    );
+}
+
+#[test]
+fn buffers_need_a_size_and_distinct_names() {
+    let config = two_buffers().buffer(BufferConfig::ring(64).named("a"));
+    assert_eq!(
+        config.check().unwrap_err().to_string(),
+        "buffers[2] has the name \"a\" of buffers[0]"
+    );
+    let config = two_buffers().buffer(BufferConfig::ring(0));
+    assert_eq!(config.check(), Err(ConfigError::EmptyBuffer { index: 2 }));
+    let config = (0..129).fold(TraceConfig::new(), |config, _| {
+        config.buffer(BufferConfig::ring(4))
+    });
+    assert_eq!(
+        config.check(),
+        Err(ConfigError::TooManyBuffers { count: 129 })
+    );
+}
+
+#[test]
+fn shared_memory_comes_in_whole_pages_of_a_legal_size() {
+    assert_eq!(two_buffers().shared_memory(256, 4).check(), Ok(()));
+    for (size_kb, page_size_kb) in [(256, 3), (18, 16), (2, 4), (64 << 10, 4)] {
+        let config = two_buffers().shared_memory(size_kb, page_size_kb);
+        assert!(matches!(
+            config.check(),
+            Err(ConfigError::SharedMemory { .. })
+        ));
+    }
+}
+
+#[test]
+fn recording_something_needs_a_buffer() {
+    assert_eq!(TraceConfig::new().check(), Ok(()));
+    assert_eq!(
+        TraceConfig::new().record_all().check(),
+        Err(ConfigError::NoBuffers)
+    );
+}
+
+#[cfg(feature = "text-config")]
+#[test]
+fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
+    for text in [
+        include_str!("../../tests/configs/every_field.txtpb"),
+        include_str!("../../tests/configs/every_notation.txtpb"),
+        include_str!("../../tests/configs/shared_memory.txtpb"),
+    ] {
+        let config = TraceConfig::from_text(text).expect("valid");
+        let carried = config.message.encode_to_vec();
+        assert_eq!(TraceConfig::decode(&carried), Ok(config));
+    }
+}
+
+#[test]
+fn a_trace_carries_nothing_that_was_not_chosen() {
+    assert_eq!(TraceConfig::new().message.encode_to_vec(), b"");
+}
+
+#[test]
+fn fields_of_the_service_are_not_handed_to_a_data_source() {
+    let name = [0x0a, 1, b'x'];
+    let config = two_buffers().data_source(DataSourceConfig::new("y").source_specific(&name));
+    assert_eq!(
+        config.check().unwrap_err().to_string(),
+        "data_sources[0].config.name: is not for the data source alone: the service sets it, \
+         or a method of its own"
+    );
+}
