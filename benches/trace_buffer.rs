@@ -13,11 +13,11 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
-use tracezero::service::read_as_trace;
-use tracezero::service::trace_buffer::TraceBuffer;
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::ChunkId;
 use tracezero_core::shm::layout::ChunkFlags;
+use tracezero_service::read_as_trace;
+use tracezero_service::trace_buffer::TraceBuffer;
 
 mod chunks;
 

@@ -13,11 +13,11 @@ export RUSTFLAGS="-Zsanitizer=address"
 cargo test --locked --target "$target" --package protozero --lib --tests
 cargo test --locked --target "$target" --lib \
     --package tracezero-core --package tracezero-producer --package tracezero-track-event
-cargo test --locked --target "$target" --package tracezero --lib -- service::
+cargo test --locked --target "$target" --package tracezero-service --lib -- --skip scenarios
 
 # Without the option, the compiler refuses to link the standard library, which has no instrumentation.
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan-suppressions.txt"
 cargo test --locked --target "$target" --lib \
     --package tracezero-core --package tracezero-producer --package tracezero-track-event
-cargo test --locked --target "$target" --package tracezero --lib -- service::central_buffer
+cargo test --locked --target "$target" --package tracezero-service --lib -- central_buffer

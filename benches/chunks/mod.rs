@@ -1,8 +1,8 @@
 //! Chunks to commit: the same in every run, and in other implementations of these benches.
 
-use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
+use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
 
 /// How many templates there are.
 pub const TEMPLATES: usize = 100;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
+use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;
 use tracezero_fuzz::choices::{Chunk, Payload, Shape, Writer};

@@ -5,7 +5,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
+use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::Patch;
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_fuzz::audited_buffer::AuditedBuffer;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tracezero::service::trace_buffer::{ClientIdentity, UntrustedChunk};
+use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;

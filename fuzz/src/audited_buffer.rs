@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
-use tracezero::service::trace_buffer::{
+use tracezero_service::trace_buffer::{
     LossMask, PacketCounts, StorageBalance, TraceBuffer, UntrustedChunk,
 };
 use tracezero_core::commit::Patch;

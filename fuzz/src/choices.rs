@@ -1,5 +1,5 @@
 use arbitrary::Arbitrary;
-use tracezero::service::trace_buffer::FillPolicy;
+use tracezero_service::trace_buffer::FillPolicy;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
 /// The buffer of one run: small, so that it wraps.

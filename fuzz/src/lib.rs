@@ -1,6 +1,6 @@
 //! What several fuzz targets need.
 
-#[path = "../../sdk/tests/trace_buffer_model/both_ways.rs"]
+#[path = "../../sdk/service/tests/trace_buffer_model/both_ways.rs"]
 mod both_ways;
 
 /// A trace buffer that is checked at every step.

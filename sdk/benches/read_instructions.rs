@@ -10,10 +10,10 @@ mod callgrind;
 
 use std::process::ExitCode;
 
-use tracezero::service::read_as_trace;
-use tracezero::service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
+use tracezero_service::read_as_trace;
+use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
 
 /// Packets in each buffer.
 const PACKETS: usize = CHUNKS as usize * PACKETS_PER_CHUNK;

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::report::Report;
-use crate::service::trace_buffer::BufferError;
-use crate::service::{Refusal, SessionError};
 use tracezero_core::shm::MemoryError;
+use tracezero_service::SessionError;
 
 /// Why a session could not start, or could not end as it should.
 ///
@@ -35,13 +34,8 @@ pub enum Error {
         /// The file, as it was named by the caller.
         path: PathBuf,
     },
-    /// A central buffer could not be allocated: ask for a smaller `size_kb`.
-    Buffer {
-        /// Index of the buffer in the configuration.
-        index: usize,
-        /// Why not.
-        source: BufferError,
-    },
+    /// The service did not start the session, or did not clone it.
+    Session(SessionError),
     /// The memory between writers and service could not be mapped.
     SharedMemory(MemoryError),
     /// The configuration asks for shared memory of another size than this process has. The first
@@ -52,17 +46,8 @@ pub enum Error {
         /// Size of its pages.
         existing_page_size_bytes: usize,
     },
-    /// Every place for a session is taken: finish one first.
-    TooManySessions {
-        /// Sessions that can run at once.
-        limit: usize,
-    },
-    /// Other sessions are in the way, or the one that is asked about.
-    Refused(Refusal),
     /// The configuration has no `output_path`: give it one, or name a file.
     NoOutputPath,
-    /// All 65,535 buffer ids are in use: finish a session first.
-    TooManyBuffers,
     /// The thread that drains the buffers into the file could not be started.
     Thread(io::Error),
     /// This process was forked off one that had sessions, which belong to that one. Start the first
@@ -94,9 +79,7 @@ impl fmt::Display for Error {
                  name another file",
                 path.display()
             ),
-            Self::Buffer { index, source } => {
-                write!(f, "cannot allocate buffers[{index}]: {source}")
-            }
+            Self::Session(source) => source.fmt(f),
             Self::SharedMemory(source) => write!(f, "cannot map shared memory: {source}"),
             Self::SharedMemoryExists {
                 existing_size_bytes,
@@ -106,18 +89,8 @@ impl fmt::Display for Error {
                 "this process has {existing_size_bytes} bytes of shared memory in pages of \
                  {existing_page_size_bytes} already: only its first session can choose"
             ),
-            Self::TooManySessions { limit } => {
-                write!(
-                    f,
-                    "{limit} sessions run already: finish one before starting another"
-                )
-            }
-            Self::Refused(refusal) => refusal.fmt(f),
             Self::NoOutputPath => {
                 f.write_str("the trace config has no output_path: give it one, or name a file")
-            }
-            Self::TooManyBuffers => {
-                f.write_str("no buffer id is left: finish a session before starting another")
             }
             Self::Thread(source) => {
                 write!(
@@ -138,14 +111,12 @@ impl std::error::Error for Error {
         match self {
             Self::Config(source) => Some(source),
             Self::File { source, .. } | Self::Thread(source) => Some(source),
-            Self::Buffer { source, .. } => Some(source),
+            // The text is that of the source.
+            Self::Session(source) => std::error::Error::source(source),
             Self::SharedMemory(source) => Some(source),
             Self::FileInUse { .. }
             | Self::SharedMemoryExists { .. }
-            | Self::TooManySessions { .. }
-            | Self::Refused(_)
             | Self::NoOutputPath
-            | Self::TooManyBuffers
             | Self::ForkedChild => None,
         }
     }
@@ -182,13 +153,8 @@ impl Error {
 }
 
 impl From<SessionError> for Error {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Buffer { index, source } => Self::Buffer { index, source },
-            SessionError::TooManySessions { limit } => Self::TooManySessions { limit },
-            SessionError::TooManyBuffers => Self::TooManyBuffers,
-            SessionError::Refused(refusal) => Self::Refused(refusal),
-        }
+    fn from(source: SessionError) -> Self {
+        Self::Session(source)
     }
 }
 

@@ -41,7 +41,7 @@
 //! # What happens to an event
 //!
 //! The macro writes it through a generated writer ([`protos`]) into a chunk of memory that its
-//! thread has to itself. A full chunk is committed to the service, which copies it into a ring ([`service`])
+//! thread has to itself. A full chunk is committed to the service, which copies it into a ring (`tracezero-service`)
 //! and frees it. A session ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and
 //! writes the trace.
 
@@ -63,15 +63,11 @@ mod capture_handle; // what libraries attach their threads to a test's capture b
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
 // A byte's journey.
-pub mod service; // the central buffers and the reading back
-mod trace_file; // one writer for each
 mod triggers; // what the application hits
 mod runtime; // producer and service of one process, put together
 #[cfg(feature = "testing")]
 pub mod testing; // tests on what code traces
 mod process_end; // what is finished when the process exits or gets a signal
-#[cfg(test)]
-mod service_scenarios; // the service with producers and a clock of the tests' own
 // What everybody uses.
 pub(crate) mod config; // what to record
 
@@ -92,7 +88,6 @@ pub use flight_recorder::{
 };
 pub use process_end::{finish_recordings, leave_signals_alone};
 pub use report::{BufferMemory, Losses, Report, Warning};
-pub use service::{Refusal, SequenceAccount, SessionState, TraceStats};
 #[doc(inline)]
 pub use tracezero_core::clock::{Clock, TscError};
 #[doc(inline)]
@@ -111,6 +106,10 @@ pub use tracezero_producer::{
 #[cfg(feature = "reader")]
 #[doc(inline)]
 pub use tracezero_reader as reader;
+#[doc(inline)]
+pub use tracezero_service::trace_buffer::BufferError;
+#[doc(inline)]
+pub use tracezero_service::{Refusal, SequenceAccount, SessionError, SessionState, TraceStats};
 #[doc(hidden)]
 pub use tracezero_track_event::__private;
 #[doc(inline)]

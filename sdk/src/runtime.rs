@@ -8,8 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::service::trace_buffer::ClientIdentity;
-use crate::service::{CentralBuffer, Limits, Machine, Service};
 use tracezero_core::clock;
 use tracezero_core::commit::ServiceEndpoint;
 use tracezero_core::coordination::{Producer, ServiceControl};
@@ -18,6 +16,8 @@ use tracezero_core::own_thread;
 use tracezero_core::reentry;
 use tracezero_core::shm::{Geometry, MemoryError, shared_memory};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
+use tracezero_service::trace_buffer::ClientIdentity;
+use tracezero_service::{CentralBuffer, Limits, Machine, Service};
 use tracezero_track_event::TRACK_EVENT;
 
 /// How long the timer thread sleeps at a time while there is nothing to wait for.

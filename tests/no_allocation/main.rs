@@ -31,7 +31,9 @@ const ROUNDS: u32 = 20_000;
 
 /// A ring that overwrites. It holds 58 chunks or 59, so no queue of chunks comes near to doubling from
 /// 64 once it was full.
-const RING: BufferConfig = BufferConfig::ring(240);
+fn ring() -> BufferConfig {
+    BufferConfig::ring(240)
+}
 
 /// The queue of a writer's chunks doubles until the central buffer has been full once.
 #[test]
@@ -42,7 +44,7 @@ fn recording_into_a_ring_that_still_fills_up_allocates_only_when_a_queue_doubles
 
 #[test]
 fn recording_into_a_ring_that_overwrites_allocates_nothing() {
-    assert_eq!(allocations_while_recording(RING), 0);
+    assert_eq!(allocations_while_recording(ring()), 0);
 }
 
 #[test]
@@ -54,7 +56,7 @@ fn recording_into_a_buffer_that_is_full_allocates_nothing() {
 #[test]
 fn no_form_of_event_allocates() {
     let _guard = alone();
-    let session = record_into(RING);
+    let session = record_into(ring());
     for (form, record) in FORMS {
         // Until the ring is full of this form's packets alone: then queues are as long as they get.
         (0..ROUNDS * 2).for_each(record);
@@ -69,7 +71,7 @@ fn no_form_of_event_allocates() {
 #[test]
 fn a_track_or_name_that_is_made_for_an_event_is_all_that_allocates() {
     let _guard = alone();
-    let session = record_into(RING);
+    let session = record_into(ring());
     for (form, record, allocations_per_call) in OF_TRACKS {
         (0..WARM_UP_ROUNDS * 4).for_each(record);
         let allocations = allocations_of(|| (0..ROUNDS).for_each(record));

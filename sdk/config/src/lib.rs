@@ -1,8 +1,8 @@
 //! Configurations of sessions.
 //!
 //! A configuration is the message `perfetto.protos.TraceConfig`, as a struct that owns its fields:
-//! [`TraceConfig`](tracezero_core::protos::owned::TraceConfig). It is [decoded](decode) from protobuf, [read](from_text)
-//! from a text, or put together by the builder of `tracezero`. [`SessionConfig`] is what a service makes of it.
+//! [`TraceConfig`](tracezero_core::protos::owned::TraceConfig). It is [decoded](decode) from protobuf, read from a text
+//! (`from_text`), or put together by the builder of `tracezero`. [`SessionConfig`] is what a service makes of it.
 //!
 //! A configuration means what it means to the tracing service that this one is compatible with. The rules for
 //! target buffers differ in one point: index 0 given together with a name is checked like any other index.

@@ -14,6 +14,8 @@ mod tests;
 
 use std::time::Duration;
 
+use protozero::OwnedMessage as _;
+
 pub use buffers::BufferConfig;
 pub use builtin::BuiltinDataSources;
 pub use data_sources::DataSourceConfig;
@@ -28,9 +30,9 @@ pub use tracezero_config::{
 };
 pub use tracezero_core::coordination::BufferExhaustedPolicy;
 
-use crate::service::Recording;
 use tracezero_config::{LocalChoices, SessionConfig};
 use tracezero_core::protos::owned;
+use tracezero_service::Recording;
 
 /// Size of the buffer of [`TraceConfig::default`], in KiB.
 const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;
@@ -154,6 +156,15 @@ impl TraceConfig {
             message: tracezero_config::from_text(text)?,
             local: LocalChoices::default(),
         })
+    }
+
+    /// The configuration as the message `perfetto.protos.TraceConfig`, encoded, as a trace carries it.
+    ///
+    /// It lacks what the message has no fields for: [`record_all`](Self::record_all),
+    /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`] and [`DataSourceConfig::stall_limit`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.message.encode_to_vec()
     }
 
     /// Checks the configuration, as starting a session with it does.

@@ -1,5 +1,3 @@
-use protozero::OwnedMessage as _;
-
 use super::{BufferConfig, ConfigError, DataSourceConfig, TraceConfig};
 
 fn two_buffers() -> TraceConfig {
@@ -88,14 +86,14 @@ fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
         include_str!("../../tests/configs/shared_memory.txtpb"),
     ] {
         let config = TraceConfig::from_text(text).expect("valid");
-        let carried = config.message.encode_to_vec();
+        let carried = config.encode();
         assert_eq!(TraceConfig::decode(&carried), Ok(config));
     }
 }
 
 #[test]
 fn a_trace_carries_nothing_that_was_not_chosen() {
-    assert_eq!(TraceConfig::new().message.encode_to_vec(), b"");
+    assert_eq!(TraceConfig::new().encode(), b"");
 }
 
 #[test]

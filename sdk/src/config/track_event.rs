@@ -105,23 +105,23 @@ impl TrackEventConfig {
 
     /// As a `DataSourceConfig`, encoded; an error if a whole configuration would be refused for this.
     pub(crate) fn to_checked_config(&self) -> Result<Vec<u8>, ConfigError> {
-        let config = owned::DataSourceConfig {
-            track_event_config: Some(self.message.clone()),
-            ..owned::DataSourceConfig::default()
-        };
+        let config = self.to_config();
         tracezero_config::check_source_specific(&config)?;
         Ok(config.encode_to_vec())
+    }
+
+    fn to_config(&self) -> owned::DataSourceConfig {
+        owned::DataSourceConfig {
+            track_event_config: Some(self.message.clone()),
+            ..owned::DataSourceConfig::default()
+        }
     }
 }
 
 impl DataSourceConfig {
     /// Chooses which track events to record. A second choice adds to the first.
     #[must_use]
-    pub fn track_event(mut self, config: &TrackEventConfig) -> Self {
-        let chosen = self.config().track_event_config.get_or_insert_default();
-        chosen
-            .merge(&config.message.encode_to_vec())
-            .expect("an encoded message can be decoded");
-        self
+    pub fn track_event(self, config: &TrackEventConfig) -> Self {
+        self.source_specific(&config.to_config().encode_to_vec())
     }
 }

@@ -11,10 +11,10 @@ use super::trigger_callback::TriggerCallback;
 use crate::config::{TraceConfig, TrackEventConfig};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::service::{CentralBuffer, FlushOutcome, SessionState, TraceStats};
 use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
+use tracezero_service::{CentralBuffer, FlushOutcome, SessionState, TraceStats};
 use tracezero_track_event::TRACK_EVENT;
 
 /// A handle to a session of either kind, for as many threads as want one. It does not keep the

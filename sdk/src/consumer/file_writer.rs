@@ -14,9 +14,9 @@ use super::on_error;
 use crate::error::Error;
 use crate::process_end::{self, Finisher};
 use crate::runtime::Runtime;
-use crate::service::{State, Writing};
 use tracezero_core::ids::SessionId;
 use tracezero_core::own_thread;
+use tracezero_service::{State, Writing};
 
 /// How long the application's function for errors is waited for when the process ends, if the files
 /// took up all other time.

@@ -1,7 +1,7 @@
 //! What there is in the service of this process.
 
 use crate::runtime::Runtime;
-use crate::service::ServiceState;
+use tracezero_service::ServiceState;
 
 /// The data sources and sessions of this process, as its tracing service knows them. Nobody is
 /// there before the first session.

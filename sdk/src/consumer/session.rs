@@ -15,12 +15,12 @@ use crate::config::TraceConfig;
 use crate::error::Error;
 use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
-use crate::service::{
-    CentralBuffer, FileEnd, ReceivedTrigger, SessionOwner, SessionRequest, TraceOutput,
-};
-use crate::trace_file::TraceFile;
 use tracezero_core::ids::SessionId;
 use tracezero_producer as producer;
+use tracezero_service::TraceFile;
+use tracezero_service::{
+    CentralBuffer, FileEnd, ReceivedTrigger, SessionOwner, SessionRequest, TraceOutput,
+};
 use tracezero_track_event::AlteredCounts;
 
 /// How often a file is written, unless the configuration says: a process that is killed loses what

@@ -8,11 +8,11 @@ use std::sync::mpsc;
 
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::service::{
+use tracezero_core::ids::SessionId;
+use tracezero_service::TraceFile;
+use tracezero_service::{
     CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceOutput,
 };
-use crate::trace_file::TraceFile;
-use tracezero_core::ids::SessionId;
 
 /// What was in the buffers of a session at one moment, as a trace of its own.
 ///

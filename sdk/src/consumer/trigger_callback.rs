@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::service::ReceivedTrigger;
 use tracezero_core::ids::SessionId;
 use tracezero_core::own_thread;
+use tracezero_service::ReceivedTrigger;
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;
 

@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 use protozero::{Decoder, HeapBuffered, Value};
 
-use crate::service::service_packets::SERVICE_SEQUENCE_ID;
 use tracezero_core::clock::BUILTIN_CLOCK_BOOTTIME;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
+use tracezero_service::SERVICE_SEQUENCE_ID;
 
 /// What was recorded since the part before was taken.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use regex_lite::Regex;
 
 use super::error::FlightError;
-use crate::trace_file::TraceFile;
+use tracezero_service::TraceFile;
 
 /// How files are called, unless the builder is told.
 pub(super) const DEFAULT_PATTERN: &str = "flight-{name}-{time}-{pid}-{number}.pftrace";

@@ -10,7 +10,7 @@ mod warning; // what was asked for and not there
 pub use warning::Warning;
 pub(crate) use warning::warnings;
 
-use crate::service::{CentralBuffer, ReadCounts, SequenceAccount};
+use tracezero_service::{CentralBuffer, ReadCounts, SequenceAccount};
 
 /// The account of a finished session. Printed, it is one line:
 /// `4 events, 214 bytes, 0 lost: app.pftrace`. If something was lost, a line follows for each cause

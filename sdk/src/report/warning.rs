@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::service::{RequestedDataSources, Service};
 use tracezero_core::ids::SessionId;
+use tracezero_service::{RequestedDataSources, Service};
 use tracezero_track_event::{
     ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,
 };

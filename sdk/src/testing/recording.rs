@@ -8,13 +8,13 @@ use crate::config::{ConfigError, TraceConfig};
 use crate::error::Error;
 use crate::report::{BufferMemory, Report};
 use crate::runtime::Runtime;
-use crate::service::{SessionOwner, SessionRequest};
 use tracezero_config::SessionConfig;
 use tracezero_core::clock;
 use tracezero_core::forked_child;
 use tracezero_core::ids::SessionId;
 use tracezero_core::shm::Geometry;
 use tracezero_producer::{self as producer, Realm};
+use tracezero_service::{SessionOwner, SessionRequest};
 use tracezero_track_event::TRACK_EVENT;
 
 /// Shared memory of a capture. It has chunks for 2,848 threads at once; pages that are never used cost

@@ -1,0 +1,87 @@
+//! What producers offer: the data sources that sessions make instances of.
+
+use super::control::Control;
+use super::instance::RegisteredDataSource;
+use tracezero_config::LockdownMode;
+use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
+use tracezero_core::ids::{ProducerId, SessionId};
+
+impl Control {
+    /// Offers a data source to all sessions, those to come and those that are there.
+    pub(super) fn register_data_source(
+        &mut self,
+        producer_id: ProducerId,
+        descriptor: DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        let Some(producer) = self.producers.get_mut(&producer_id) else {
+            return Ok(());
+        };
+        let mut registered = producer.data_sources.iter();
+        if descriptor.id != 0 && registered.any(|other| other.descriptor.id == descriptor.id) {
+            return Err(DataSourceError::IdInUse { id: descriptor.id });
+        }
+        self.last_registration.0 += 1;
+        let data_source = RegisteredDataSource {
+            number: self.last_registration,
+            descriptor,
+        };
+        producer.data_sources.push(data_source.clone());
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.set_up_and_start(id, producer_id, &data_source);
+        }
+        Ok(())
+    }
+
+    /// Replaces what a producer says of one of its data sources. Instances go on as they are.
+    pub(super) fn update_data_source(
+        &mut self,
+        producer_id: ProducerId,
+        descriptor: DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        let producer = self.producers.get_mut(&producer_id);
+        let known = producer.and_then(|producer| {
+            producer.data_sources.iter_mut().find(|other| {
+                descriptor.id != 0
+                    && other.descriptor.id == descriptor.id
+                    && other.descriptor.name == descriptor.name
+            })
+        });
+        match known {
+            Some(known) => {
+                known.descriptor = descriptor;
+                Ok(())
+            }
+            None => Err(DataSourceError::Unknown {
+                id: descriptor.id,
+                name: descriptor.name,
+            }),
+        }
+    }
+
+    pub(super) fn unregister_data_source(&mut self, producer_id: ProducerId, name: &str) {
+        let Some(producer) = self.producers.get_mut(&producer_id) else {
+            return;
+        };
+        producer
+            .data_sources
+            .retain(|data_source| data_source.descriptor.name != name);
+        self.remove_instances(|instance| {
+            instance.producer == producer_id && instance.descriptor.name == name
+        });
+    }
+
+    /// Takes over what a session says about the producers of other users.
+    pub(super) fn set_lockdown(&mut self, mode: LockdownMode) {
+        match mode {
+            LockdownMode::Unchanged => {}
+            LockdownMode::Clear => self.is_locked_down = false,
+            LockdownMode::Set => self.is_locked_down = true,
+        }
+    }
+
+    /// Whether a producer of this user may take part.
+    pub(super) fn admits_user(&self, uid: Option<u32>) -> bool {
+        !self.is_locked_down || uid == Some(self.environment.uid())
+    }
+}

@@ -1,0 +1,168 @@
+//! What a producer has of the service: where it commits chunks, and tells what it has done.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::calls::Patience;
+use super::control::ConnectedProducer;
+use super::producer_link::ProducerLink;
+use super::service::Service;
+use super::trace_buffer::ClientIdentity;
+use tracezero_core::commit::{CommitRequest, LossCount, ServiceEndpoint};
+use tracezero_core::coordination::{
+    DataSourceDescriptor, DataSourceError, Producer, ServiceControl,
+};
+use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
+use tracezero_core::shm::ServiceMemory;
+
+/// Where one producer commits to. Dropping it disconnects the producer.
+pub struct ProducerEndpoint {
+    id: ProducerId,
+    service: Arc<Service>,
+    link: Arc<ProducerLink>,
+}
+
+impl fmt::Debug for ProducerEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProducerEndpoint")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
+    pub fn connect_producer(
+        self: &Arc<Self>,
+        name: &str,
+        client: ClientIdentity,
+        memory: ServiceMemory,
+        calls_to: Arc<dyn Producer>,
+    ) -> Option<ProducerEndpoint> {
+        self.with(|control| {
+            if !control.admits_user(client.uid) {
+                return None;
+            }
+            let id = ProducerId(control.last_producer.0.checked_add(1)?);
+            control.last_producer = id;
+            let refused = Arc::clone(&control.refused);
+            let link = Arc::new(ProducerLink::new(id, client, memory, refused));
+            control.producers.insert(
+                id,
+                ConnectedProducer {
+                    name: name.to_owned(),
+                    link: Arc::clone(&link),
+                    calls_to,
+                    data_sources: Vec::new(),
+                },
+            );
+            Some(ProducerEndpoint::new(id, Arc::clone(self), link))
+        })
+    }
+}
+
+impl ProducerEndpoint {
+    pub(super) fn new(id: ProducerId, service: Arc<Service>, link: Arc<ProducerLink>) -> Self {
+        Self { id, service, link }
+    }
+}
+
+impl ServiceEndpoint for ProducerEndpoint {
+    fn commit(&self, request: &CommitRequest) {
+        request
+            .chunks_to_move
+            .iter()
+            .for_each(|chunk| self.link.move_chunk(chunk));
+        request
+            .chunks_to_patch
+            .iter()
+            .for_each(|patch| self.link.patch_chunk(patch));
+    }
+
+    fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
+        // A buffer that is gone has room for everything.
+        self.link
+            .buffer(target_buffer)
+            .is_none_or(|buffer| buffer.wait_for_room(timeout))
+    }
+
+    fn register_writer(
+        &self,
+        writer_id: WriterId,
+        target_buffer: BufferId,
+        losses: &Arc<LossCount>,
+    ) {
+        self.link.writers.lock().insert(writer_id, target_buffer);
+        if let Some(buffer) = self.link.buffer(target_buffer) {
+            buffer.report_losses((self.id, writer_id), Arc::clone(losses));
+        }
+    }
+
+    fn unregister_writer(&self, writer_id: WriterId) {
+        let target_buffer = self.link.writers.lock().remove(&writer_id);
+        if let Some(buffer) = target_buffer.and_then(|id| self.link.buffer(id)) {
+            buffer.stop_reporting_losses((self.id, writer_id));
+        }
+    }
+}
+
+impl ServiceControl for ProducerEndpoint {
+    fn register_data_source(
+        &self,
+        descriptor: DataSourceDescriptor,
+    ) -> Result<(), DataSourceError> {
+        self.service
+            .with(|control| control.register_data_source(self.id, descriptor))
+    }
+
+    fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        self.service
+            .look(|control| control.register_data_source(self.id, descriptor))
+    }
+
+    fn make_calls(&self, limit: Duration) {
+        let patience = Patience::WaitsUntil(Instant::now() + limit);
+        self.service.call_after(patience, |_| ());
+    }
+
+    fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
+        // No calls follow from it, so there is nothing to wait for.
+        self.service
+            .look(|control| control.update_data_source(self.id, descriptor))
+    }
+
+    fn unregister_data_source(&self, name: &str) {
+        self.service
+            .with(|control| control.unregister_data_source(self.id, name));
+    }
+
+    fn notify_started(&self, instance: InstanceId) {
+        self.service
+            .answer(|control| control.data_source_started(self.id, instance));
+    }
+
+    fn notify_stopped(&self, instance: InstanceId) {
+        self.service
+            .answer(|control| control.data_source_stopped(self.id, instance));
+    }
+
+    fn acknowledge_flush(&self, flush: FlushId) {
+        self.service
+            .answer(|control| control.flush_acknowledged(self.id, flush));
+    }
+
+    fn activate_triggers(&self, names: &[&str]) {
+        self.service
+            .with(|control| control.activate_triggers(self.id, names));
+    }
+}
+
+impl Drop for ProducerEndpoint {
+    fn drop(&mut self) {
+        let producer = self
+            .service
+            .with(|control| control.producer_disconnected(self.id));
+        drop(producer);
+    }
+}

@@ -1,0 +1,196 @@
+//! What the service adds to a trace before and after the packets of writers.
+
+use std::sync::Arc;
+
+use protozero::HeapBuffered;
+
+use super::compression::append_packed;
+use super::control::Control;
+use super::lifecycle_events::Event;
+use super::service::Service;
+use super::service_packets::ServicePackets;
+use super::trace_output::END_MAX_BYTES;
+use super::trace_reader::{Extent, TraceReader};
+use super::tracing_session::{State, TracingSession};
+use tracezero_config::{Compression, TriggerMode};
+use tracezero_core::clock;
+use tracezero_core::ids::SessionId;
+use tracezero_core::protos;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
+
+impl Service {
+    /// Reads packets that can be read now, with those of the service around them. `take` gets them
+    /// in batches of framed packets.
+    pub(super) fn read_all<E>(
+        &self,
+        session: SessionId,
+        reader: &mut TraceReader,
+        extent: Extent,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        reader.begin_reading();
+        self.look(|control| control.write_packets_before_data(session, reader));
+        reader.read_buffers(extent, &mut take)?;
+        self.look(|control| control.write_packets_after_data(session, reader));
+        reader.hand_out(&mut take)
+    }
+}
+
+impl Control {
+    /// Whether a session's packets can be read: not those of a session that writes them into a
+    /// file, that waits for a trigger, or that is only there to take snapshots of.
+    pub(super) fn can_be_read(session: &TracingSession) -> bool {
+        if session.state == State::ClonedReadOnly {
+            return true;
+        }
+        !session.writes_into_file
+            && !session.waits_for_trigger()
+            && session.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
+    }
+
+    pub(super) fn write_packets_before_data(&mut self, id: SessionId, reader: &mut TraceReader) {
+        let environment = &*self.environment;
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let recording = Arc::clone(&session.recording);
+        let config = &recording.config;
+        let builtin = config.builtin_data_sources;
+        let primary_clock = builtin
+            .primary_trace_clock
+            .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
+        let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
+        let provenance = is_first.then(|| reader.provenance());
+        let (uid, now_ns) = (environment.uid(), environment.now_ns());
+        append(&mut reader.packets, uid, now_ns, |packets| {
+            for snapshot in session
+                .first_clock_snapshot
+                .take()
+                .into_iter()
+                .chain(session.clock_snapshots.drain(..))
+            {
+                packets.clock_snapshot(&snapshot, primary_clock);
+            }
+            if std::mem::take(&mut session.sync_marker_is_due) {
+                packets.sync_marker();
+            }
+            if !builtin.disable_trace_config {
+                if is_first {
+                    packets.trace_config(&session.recording.message);
+                    if let Some(trigger) = &session.clone_trigger {
+                        packets.clone_trigger(trigger);
+                    }
+                }
+                for trigger in session.received_triggers.drain(..) {
+                    packets.trigger(&trigger);
+                }
+            }
+            if is_first {
+                packets.trace_uuid(session.uuid);
+                packets.recording_boundary(recording_id(session), BoundaryKind::BEGIN);
+            }
+            for descriptors in session.extension_descriptors.take_new() {
+                if !builtin.disable_extension_descriptors {
+                    packets.extension_descriptor(&descriptors);
+                }
+            }
+            if let Some(provenance) = &provenance {
+                packets.trace_provenance(provenance);
+                if !builtin.disable_system_info {
+                    packets.system_info();
+                }
+            }
+            write_events(session, packets);
+            for event in session.concurrent_events.drain(..) {
+                packets.concurrent_session_event(&event);
+            }
+        });
+    }
+
+    /// The last packet of a trace of a session, compressed if all are. Nothing if there is no such
+    /// session.
+    pub(super) fn recording_end(&self, id: SessionId, kind: BoundaryKind) -> Vec<u8> {
+        let Some(session) = self.sessions.get(&id) else {
+            return Vec::new();
+        };
+        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
+        let mut end = Vec::new();
+        append(&mut end, uid, now_ns, |packets| {
+            packets.recording_boundary(recording_id(session), kind);
+        });
+        let compression = session.recording.config.compression;
+        if compression != Compression::None {
+            let mut packed = Vec::new();
+            append_packed(compression, &end, &mut packed);
+            end = packed;
+        }
+        debug_assert!(end.len() <= END_MAX_BYTES, "{} bytes", end.len());
+        end
+    }
+
+    pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
+        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
+        let stats_are_due = match self.sessions.get_mut(&id) {
+            Some(session) => std::mem::take(&mut session.stats_are_due),
+            None => return,
+        };
+        let stats = stats_are_due
+            .then(|| self.trace_stats(id, reader))
+            .flatten();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let counts = reader.framer.counts;
+        let passed_packets = counts.packets + counts.invalid_packets;
+        let is_idle = stats.is_none()
+            && reader.packets.is_empty()
+            && passed_packets == session.passed_packets;
+        // A file does not grow while nothing is recorded.
+        if !is_idle {
+            session.note_event(&*self.environment, Event::ReadCompleted);
+        }
+        session.passed_packets = passed_packets;
+        session.invalid_packets = counts.invalid_packets;
+        append(&mut reader.packets, uid, now_ns, |packets| {
+            write_events(session, packets);
+            if let Some(stats) = &stats {
+                packets.trace_stats(stats);
+            }
+        });
+    }
+}
+
+/// Names the recording of a session, in its trace and in those of its snapshots.
+fn recording_id(session: &TracingSession) -> u64 {
+    session.uuid.1 as u64
+}
+
+fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '_>) {
+    let events = session.events.take();
+    if session
+        .recording
+        .config
+        .builtin_data_sources
+        .disable_service_events
+    {
+        return;
+    }
+    for (timestamp_ns, event) in events {
+        packets.event(timestamp_ns, &event);
+    }
+}
+
+fn append(
+    batch: &mut Vec<u8>,
+    uid: u32,
+    now_ns: u64,
+    write: impl FnOnce(&mut ServicePackets<'_, '_>),
+) {
+    let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
+    write(&mut ServicePackets {
+        trace: &mut buffer.message(),
+        uid,
+        now_ns,
+    });
+    batch.extend_from_slice(&buffer.to_vec());
+}

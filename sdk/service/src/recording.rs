@@ -1,0 +1,225 @@
+//! A configuration as the service works with it: targets found, patterns compiled.
+
+use std::time::Duration;
+
+use protozero::OwnedMessage as _;
+use regex_lite::Regex;
+
+use tracezero_config::{ConfigError, LocalChoices, SessionConfig, TriggerMode};
+use tracezero_core::coordination::BufferExhaustedPolicy;
+use tracezero_core::ids::{BufferId, SessionId};
+use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as Policy;
+use tracezero_core::protos::owned;
+use tracezero_core::shm::Geometry;
+
+/// What a session records.
+#[derive(Debug)]
+pub struct Recording {
+    /// As the trace carries it.
+    pub(crate) message: owned::TraceConfig,
+    /// As it is carried out.
+    pub config: SessionConfig,
+    /// The shared memory of this process, if the configuration says anything about it.
+    pub shared_memory: Option<Geometry>,
+    /// In the order of the configuration.
+    entries: Vec<RecordedDataSource>,
+    /// By their position in the configuration: producers that a trigger is taken from.
+    trigger_producers: Vec<Option<Regex>>,
+}
+
+/// An entry for a data source in a configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedDataSource {
+    /// Position in the configuration; that of the next entry for data sources that are recorded
+    /// although they are not listed.
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) buffer_index: usize,
+    pub(crate) exhausted_policy: Option<BufferExhaustedPolicy>,
+    pub(crate) stall_limit: Option<Duration>,
+    /// Producers by name; by pattern. All, if both are empty.
+    producer_names: Vec<String>,
+    producer_patterns: Vec<Regex>,
+}
+
+impl RecordedDataSource {
+    pub(super) fn admits_producer(&self, name: &str) -> bool {
+        let is_open = self.producer_names.is_empty() && self.producer_patterns.is_empty();
+        is_open
+            || self.producer_names.iter().any(|other| other == name)
+            || self
+                .producer_patterns
+                .iter()
+                .any(|pattern| pattern.is_match(name))
+    }
+}
+
+impl Recording {
+    /// # Errors
+    ///
+    /// If the message cannot be carried out, or contradicts itself.
+    pub fn new(message: owned::TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
+        let config = SessionConfig::new(&message, local)?;
+        let resolved = config.resolve()?;
+        let entries = config
+            .data_sources
+            .iter()
+            .zip(resolved.target_buffers)
+            .enumerate()
+            .map(|(index, (data_source, buffer_index))| {
+                let pattern = |(position, regex): (usize, &String)| {
+                    let place = format!("data_sources[{index}].producer_name_regex_filter");
+                    whole_match(format!("{place}[{position}]"), regex)
+                };
+                Ok(RecordedDataSource {
+                    index,
+                    name: data_source.name.clone(),
+                    buffer_index,
+                    exhausted_policy: data_source.exhausted_policy,
+                    stall_limit: data_source.stall_limit,
+                    producer_names: data_source.producer_name_filter.clone(),
+                    producer_patterns: data_source
+                        .producer_name_regex_filter
+                        .iter()
+                        .enumerate()
+                        .map(pattern)
+                        .collect::<Result<_, _>>()?,
+                })
+            })
+            .collect::<Result<_, ConfigError>>()?;
+        let triggers = config.triggers.iter().flat_map(|config| &config.triggers);
+        let trigger_producers = triggers
+            .enumerate()
+            .map(
+                |(index, trigger)| match trigger.producer_name_regex.as_str() {
+                    "" => Ok(None),
+                    regex => {
+                        let field = format!("trigger_config.triggers[{index}].producer_name_regex");
+                        whole_match(field, regex).map(Some)
+                    }
+                },
+            )
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            message,
+            config,
+            shared_memory: resolved.shared_memory,
+            entries,
+            trigger_producers,
+        })
+    }
+
+    /// The entries for data source `name`; one that is not listed has an entry of its own if the
+    /// session records everything.
+    pub(super) fn data_sources_named(&self, name: &str) -> Vec<RecordedDataSource> {
+        let listed: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.name == name)
+            .cloned()
+            .collect();
+        if listed.is_empty() && self.config.records_all {
+            return vec![RecordedDataSource {
+                index: self.entries.len(),
+                name: name.to_owned(),
+                buffer_index: 0,
+                exhausted_policy: None,
+                stall_limit: None,
+                producer_names: Vec::new(),
+                producer_patterns: Vec::new(),
+            }];
+        }
+        listed
+    }
+
+    /// The `DataSourceConfig` that a producer gets for an entry, serialized.
+    pub(super) fn data_source_config(
+        &self,
+        entry: &RecordedDataSource,
+        session: SessionId,
+        target_buffer: BufferId,
+    ) -> Vec<u8> {
+        let listed = self.config.data_sources.get(entry.index);
+        let config = owned::DataSourceConfig {
+            name: Some(entry.name.clone()),
+            target_buffer: Some(u32::from(target_buffer.0)),
+            target_buffer_name: listed.and_then(|source| source.target_name.clone()),
+            buffer_exhausted_policy: entry.exhausted_policy.map(|policy| match policy {
+                BufferExhaustedPolicy::Drop => Policy::BUFFER_EXHAUSTED_DROP,
+                // Both stalling policies end in a counted drop here; neither aborts the process.
+                BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
+                    Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP
+                }
+            }),
+            trace_duration_ms: Some(self.config.duration_ms),
+            tracing_session_id: Some(session.0),
+            enable_extra_guardrails: Some(self.config.enable_extra_guardrails),
+            stop_timeout_ms: Some(self.config.data_source_stop_timeout_ms),
+            ..listed.map_or_else(owned::DataSourceConfig::default, |source| {
+                source.source_specific.clone()
+            })
+        };
+        config.encode_to_vec()
+    }
+
+    /// This recording with the producer filters of `other`: the n-th entry of a name takes those of
+    /// the n-th entry there.
+    pub(super) fn with_filters_of(&self, other: &Self) -> Self {
+        let mut entries = self.entries.clone();
+        for (index, entry) in entries.iter_mut().enumerate() {
+            let is_same = |other: &&RecordedDataSource| other.name == entry.name;
+            let ordinal = self.entries[..index].iter().filter(is_same).count();
+            if let Some(changed) = other.entries.iter().filter(is_same).nth(ordinal) {
+                entry.producer_names.clone_from(&changed.producer_names);
+                entry
+                    .producer_patterns
+                    .clone_from(&changed.producer_patterns);
+            }
+        }
+        Self {
+            message: self.message.clone(),
+            config: self.config.clone(),
+            shared_memory: self.shared_memory,
+            entries,
+            trigger_producers: self.trigger_producers.clone(),
+        }
+    }
+
+    /// The name that no other session has meanwhile, if it has one.
+    pub(super) fn unique_name(&self) -> Option<&str> {
+        let name = self.config.unique_session_name.as_deref();
+        name.filter(|name| !name.is_empty())
+    }
+
+    /// What triggers do, if there are any.
+    pub(super) fn trigger_mode(&self) -> Option<TriggerMode> {
+        Some(self.config.triggers.as_ref()?.effective_mode())
+    }
+
+    /// Whether trigger number `index` is taken from the producer of this name.
+    pub(super) fn trigger_admits_producer(&self, index: usize, name: &str) -> bool {
+        match self.trigger_producers.get(index) {
+            Some(Some(pattern)) => pattern.is_match(name),
+            Some(None) | None => true,
+        }
+    }
+
+    /// How long the recording goes on, if it ends by itself, in milliseconds.
+    pub(super) fn duration_ms(&self) -> Option<u64> {
+        let duration_ms = match (&self.config.triggers, self.trigger_mode()) {
+            (Some(triggers), Some(TriggerMode::Stop | TriggerMode::CloneSnapshot)) => {
+                triggers.trigger_timeout_ms
+            }
+            _ => self.config.duration_ms,
+        };
+        Some(u64::from(duration_ms)).filter(|&duration_ms| duration_ms > 0)
+    }
+}
+
+/// A pattern that matches whole names.
+fn whole_match(field: String, regex: &str) -> Result<Regex, ConfigError> {
+    Regex::new(&format!("^(?:{regex})$")).map_err(|error| ConfigError::Invalid {
+        field,
+        reason: format!("{regex:?} is no regular expression: {error}"),
+    })
+}

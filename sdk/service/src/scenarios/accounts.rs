@@ -1,0 +1,206 @@
+//! The account of every sequence: whatever happens, what was begun is the sum of what became of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::harness::{World, write};
+use crate::{CloneSource, Recording, SequenceAccount};
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+use tracezero_config::LocalChoices;
+use tracezero_core::coordination::BufferExhaustedPolicy;
+
+const SOURCE: &str = "numbers";
+
+/// All packets of an account but those that were begun.
+fn accounted(account: &SequenceAccount) -> u64 {
+    account.read + account.buffered + account.in_flight + account.removed + account.lost()
+}
+
+fn only(accounts: Vec<SequenceAccount>) -> SequenceAccount {
+    let [account] = accounts.try_into().expect("one sequence");
+    assert_eq!(account.begun, accounted(&account), "{account}");
+    account
+}
+
+fn config(buffer: BufferConfig) -> TraceConfig {
+    TraceConfig::new()
+        .buffer(buffer)
+        .data_source(DataSourceConfig::new(SOURCE))
+}
+
+#[test]
+fn packets_are_in_flight_until_they_are_scraped_and_buffered_until_they_are_read() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let session = world.session(config(BufferConfig::ring(64)));
+    let mut writer = producer.writer(SOURCE);
+    for _ in 0..3 {
+        write(&mut writer, "in the open chunk");
+    }
+    let account = only(session.stats().sequences);
+    assert_eq!((account.begun, account.in_flight), (3, 3));
+
+    let _ = session.flush(0);
+    let account = only(session.stats().sequences);
+    assert_eq!(
+        (account.begun, account.in_flight + account.buffered),
+        (3, 3)
+    );
+    assert!(account.buffered >= 2, "{account}");
+
+    write(&mut writer, "behind the flush");
+    drop(writer);
+    let account = only(session.stats().sequences);
+    assert_eq!((account.begun, account.buffered), (4, 4));
+
+    assert_eq!(session.read().texts().len(), 4);
+    let account = only(session.stats().sequences);
+    assert_eq!((account.begun, account.read), (4, 4));
+    assert!(account.thread_name.is_some(), "{account}");
+}
+
+#[test]
+fn a_buffer_that_moves_into_a_snapshot_takes_its_packets_along_and_no_later_one() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let session = world.session(config(BufferConfig::ring(64).transfer_on_clone()));
+    let mut writer = producer.writer(SOURCE);
+    for _ in 0..5 {
+        write(&mut writer, "before");
+    }
+    let source = CloneSource::Id(session.id);
+    let snapshot = world.begin_clone(source, 0).finish().unwrap();
+    // The chunk comes again, in full: what the snapshot has of it does not count again.
+    for _ in 0..4 {
+        write(&mut writer, "after");
+    }
+    drop(writer);
+
+    let in_snapshot = only(snapshot.stats().sequences);
+    assert_eq!(in_snapshot.begun, 5, "{in_snapshot}");
+    let moved = in_snapshot.buffered;
+    assert_eq!(snapshot.read().texts().len() as u64, moved);
+
+    let account = only(session.stats().sequences);
+    assert_eq!((account.begun, account.removed), (9, moved), "{account}");
+    assert_eq!(account.buffered, 9 - moved, "{account}");
+    assert_eq!(session.read().texts().len() as u64, 9 - moved);
+}
+
+#[test]
+fn what_was_cleared_before_a_snapshot_is_in_no_trace_but_in_the_account() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let session = world.session(config(BufferConfig::ring(64).clear_before_clone()));
+    let mut writer = producer.writer(SOURCE);
+    (0..5).for_each(|_| write(&mut writer, "before"));
+    writer.flush();
+    let source = CloneSource::Id(session.id);
+    let snapshot = world.begin_clone(source, 0).finish().unwrap();
+    (0..2).for_each(|_| write(&mut writer, "after"));
+    drop(writer);
+
+    let in_snapshot = only(snapshot.stats().sequences);
+    assert_eq!((in_snapshot.begun, in_snapshot.removed), (5, 5));
+    let account = only(session.stats().sequences);
+    assert_eq!((account.removed, account.buffered), (5, 2), "{account}");
+}
+
+#[test]
+fn a_snapshot_counts_what_was_read_before_as_being_elsewhere() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let session = world.session(config(BufferConfig::ring(64)));
+    let mut writer = producer.writer(SOURCE);
+    (0..3).for_each(|_| write(&mut writer, "read before"));
+    writer.flush();
+    assert_eq!(session.read().texts().len(), 3);
+    (0..2).for_each(|_| write(&mut writer, "unread"));
+    writer.flush();
+    let source = CloneSource::Id(session.id);
+    let snapshot = world.begin_clone(source, 0).finish().unwrap();
+    assert_eq!(snapshot.read().texts().len(), 2);
+    let in_snapshot = only(snapshot.stats().sequences);
+    assert_eq!(
+        (in_snapshot.begun, in_snapshot.removed, in_snapshot.read),
+        (5, 3, 2)
+    );
+    let account = only(session.stats().sequences);
+    assert_eq!((account.read, account.buffered), (3, 2), "{account}");
+}
+
+#[test]
+fn what_a_full_buffer_or_a_ring_lost_is_in_the_account_of_its_sequence() {
+    for (buffer, is_ring) in [
+        (BufferConfig::ring(4), true),
+        (BufferConfig::discard(4), false),
+    ] {
+        let world = World::new();
+        let producer = world.producer("app");
+        producer.register(SOURCE);
+        let session = world.session(config(buffer));
+        let mut writer = producer.writer(SOURCE);
+        (0..1000).for_each(|_| write(&mut writer, "a packet of some length"));
+        drop(writer);
+        let account = only(session.stats().sequences);
+        assert_eq!(account.begun, 1000);
+        assert!(account.lost() > 0, "{account}");
+        let lost = if is_ring {
+            account.overwritten
+        } else {
+            account.discarded
+        };
+        assert_eq!(account.lost(), lost, "{account}");
+    }
+}
+
+#[test]
+fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let limit = Duration::from_millis(7);
+    let source = DataSourceConfig::new(SOURCE).exhausted_policy(BufferExhaustedPolicy::Stall);
+    let config = TraceConfig::new()
+        .buffer(BufferConfig::ring(64))
+        .data_source(source);
+    let message = tracezero_config::decode(&config.encode()).unwrap();
+    let local = LocalChoices {
+        stall_limits: BTreeMap::from([(0, limit)]),
+        ..LocalChoices::default()
+    };
+    let _session = world.session_of(Recording::new(message, &local).unwrap());
+    let (_, setup) = producer.setup(SOURCE);
+    assert_eq!(setup.exhausted_policy, BufferExhaustedPolicy::Stall);
+    assert_eq!(setup.stall_limit, limit);
+}
+
+#[test]
+fn the_statistics_in_a_trace_carry_the_accounts() {
+    use tracezero_core::protos::sequences::TracePacketDecoderExt as _;
+
+    let world = World::new();
+    let producer = world.producer("app");
+    producer.register(SOURCE);
+    let session = world.session(config(BufferConfig::ring(64)));
+    let mut writer = producer.writer(SOURCE);
+    (0..3).for_each(|_| write(&mut writer, "counted"));
+    drop(writer);
+    session.disable();
+    let trace = session.read();
+    let packets = trace.packets();
+    let accounts: Vec<_> = packets
+        .iter()
+        .filter_map(|packet| packet.sequence_accounts().unwrap())
+        .collect();
+    let last = accounts.last().expect("statistics at the end");
+    let sequences: Vec<_> = last.sequences().map(Result::unwrap).collect();
+    assert_eq!(sequences.len(), 1);
+    assert_eq!(sequences[0].begun().unwrap(), Some(3));
+    assert_eq!(sequences[0].read().unwrap(), Some(3));
+    assert_eq!(sequences[0].in_flight().unwrap(), Some(0));
+}

@@ -1,0 +1,69 @@
+//! What traces tell of sessions beside theirs.
+
+use tracezero::{BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig};
+use tracezero_core::protos::concurrent_session_event::State;
+use tracezero_core::protos::trace_packet::Data;
+
+use super::harness::{TestSession, World};
+
+fn config(name: &str) -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(128))
+        .data_source(DataSourceConfig::new("ds"))
+        .unique_session_name(name)
+}
+
+fn watching(name: &str) -> TraceConfig {
+    let builtin = BuiltinDataSources::new().with_concurrent_session_events();
+    config(name).builtin_data_sources(builtin)
+}
+
+/// Of each event in what is read now: the state, the name of the session, its user.
+fn others(session: &TestSession) -> Vec<(State, String, i32)> {
+    let trace = session.read();
+    let event = |data| match data {
+        Data::ConcurrentSessionEvent(event) => {
+            assert_eq!(event.num_data_sources().unwrap(), Some(1));
+            Some((
+                event.state().unwrap().unwrap(),
+                event.session_name().unwrap().unwrap().to_owned(),
+                event.consumer_uid().unwrap().unwrap(),
+            ))
+        }
+        _ => None,
+    };
+    trace.data().into_iter().filter_map(event).collect()
+}
+
+#[test]
+fn a_trace_tells_of_sessions_that_were_there_and_of_what_becomes_of_them() {
+    let world = World::new();
+    let event = |state, name: &str, uid| (state, name.to_owned(), uid);
+    let a = world.try_session(watching("a"), 1).unwrap();
+    let b = world.try_session(watching("b"), 2).unwrap();
+    assert_eq!(others(&b), [event(State::STARTED, "a", 1)]);
+    b.disable();
+    let c = world.try_session(watching("c"), 3).unwrap();
+    assert_eq!(
+        others(&c),
+        [
+            event(State::STARTED, "a", 1),
+            event(State::DISABLED, "b", 2)
+        ]
+    );
+    c.disable();
+    let life = |name, uid| {
+        [State::CONFIGURED, State::STARTED, State::DISABLED].map(|state| event(state, name, uid))
+    };
+    assert_eq!(others(&a), [life("b", 2), life("c", 3)].concat());
+    assert_eq!(others(&a), []);
+}
+
+#[test]
+fn a_trace_tells_nothing_of_others_unless_it_is_asked_to() {
+    let world = World::new();
+    let a = world.session(config("a"));
+    let b = world.session(config("b"));
+    b.disable();
+    assert_eq!(others(&a), []);
+}

@@ -1,0 +1,219 @@
+//! What owners of sessions, and traces, are told of the starts and ends of data sources.
+
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
+use tracezero_core::protos::trace_packet::Data;
+use tracezero_core::protos::tracing_service_event::EventType;
+
+use super::harness::{ReadTrace, TestProducer, TestSession, Told, World};
+
+fn config() -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(128))
+        .data_source(DataSourceConfig::new("ds"))
+        .data_source(DataSourceConfig::new("ds2"))
+}
+
+/// Offers a data source that says when it has started.
+fn register_slow(producer: &TestProducer, name: &str) {
+    producer.register_with(DataSourceDescriptor {
+        name: name.to_owned(),
+        notifies_start: true,
+        ..DataSourceDescriptor::default()
+    });
+}
+
+fn notify_started(producer: &TestProducer, name: &str) {
+    producer.endpoint.notify_started(producer.setup(name).0);
+}
+
+/// What the owner was told of data sources: `"+p.ds"` for one that records now, `"-p.ds"` for one
+/// that does not.
+fn changes(session: &TestSession) -> Vec<String> {
+    let change = |told| match told {
+        Told::DataSource {
+            producer,
+            data_source,
+            is_started,
+        } => {
+            let sign = if is_started { '+' } else { '-' };
+            Some(format!("{sign}{producer}.{data_source}"))
+        }
+        _ => None,
+    };
+    session.told().into_iter().filter_map(change).collect()
+}
+
+/// How often the owner was told that all have started.
+fn times_all_started(session: &TestSession) -> usize {
+    let told = session.told();
+    told.iter()
+        .filter(|told| **told == Told::AllDataSourcesStarted)
+        .count()
+}
+
+fn tells_that_all_started(trace: &ReadTrace) -> bool {
+    trace.events().contains(&"all_data_sources_started")
+}
+
+#[test]
+fn an_owner_learns_of_data_sources_that_start_and_stop() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let session = world.session(config());
+    assert_eq!(changes(&session), ["-p.ds", "+p.ds"]);
+    session.disable();
+    assert_eq!(changes(&session), ["-p.ds"]);
+
+    let deferred = world.session(config().deferred_start());
+    assert_eq!(changes(&deferred), ["-p.ds"]);
+    deferred.start();
+    assert_eq!(changes(&deferred), ["+p.ds"]);
+    assert_eq!(changes(&session), [] as [&str; 0]);
+}
+
+#[test]
+fn an_owner_learns_of_data_sources_that_go_away() {
+    let world = World::new();
+    let (p, q) = (world.producer("p"), world.producer("q"));
+    p.register("ds");
+    q.register("ds");
+    let session = world.session(config());
+    changes(&session);
+    p.endpoint.unregister_data_source("ds");
+    assert_eq!(changes(&session), ["-p.ds"]);
+    drop(q);
+    assert_eq!(changes(&session), ["-q.ds"]);
+    session.disable();
+    assert_eq!(changes(&session), [] as [&str; 0]);
+}
+
+#[test]
+fn all_have_started_once_the_last_one_says_so() {
+    let world = World::new();
+    let producer = world.producer("p");
+    register_slow(&producer, "ds");
+    register_slow(&producer, "ds2");
+    for _ in 0..3 {
+        let session = world.session(config());
+        notify_started(&producer, "ds");
+        assert_eq!(times_all_started(&session), 0);
+        let trace = session.read();
+        assert!(trace.events().contains(&"tracing_started"));
+        assert!(!tells_that_all_started(&trace));
+        notify_started(&producer, "ds2");
+        assert_eq!(times_all_started(&session), 1);
+        assert!(tells_that_all_started(&session.read()));
+        notify_started(&producer, "ds2");
+        producer.register("ds");
+        assert_eq!(times_all_started(&session), 0, "it is told once");
+        producer.endpoint.unregister_data_source("ds");
+        register_slow(&producer, "ds");
+    }
+}
+
+#[test]
+fn the_clocks_are_looked_at_when_all_have_started() {
+    let world = World::new();
+    let producer = world.producer("p");
+    register_slow(&producer, "ds");
+    let session = world.session(config());
+    let clock_snapshots = || {
+        let trace = session.read();
+        let data = trace.data().into_iter();
+        data.filter(|data| matches!(data, Data::ClockSnapshot(_)))
+            .count()
+    };
+    assert_eq!(clock_snapshots(), 1);
+    world.drift_ms(20);
+    assert_eq!(clock_snapshots(), 0);
+    notify_started(&producer, "ds");
+    assert_eq!(clock_snapshots(), 1);
+}
+
+#[test]
+fn all_have_started_if_there_are_none() {
+    let world = World::new();
+    let session = world.session(config());
+    assert_eq!(times_all_started(&session), 1);
+    assert!(tells_that_all_started(&session.read()));
+}
+
+#[test]
+fn only_data_sources_that_say_when_they_started_are_waited_for() {
+    let world = World::new();
+    let producer = world.producer("p");
+    register_slow(&producer, "ds");
+    producer.register("ds2");
+    let session = world.session(config());
+    assert_eq!(times_all_started(&session), 0);
+    notify_started(&producer, "ds");
+    assert_eq!(times_all_started(&session), 1);
+
+    producer.endpoint.unregister_data_source("ds");
+    producer.register("ds");
+    let nobody_answers = world.session(config().deferred_start());
+    assert_eq!(times_all_started(&nobody_answers), 0);
+    nobody_answers.start();
+    assert_eq!(times_all_started(&nobody_answers), 1);
+}
+
+#[test]
+fn nobody_waits_for_the_start_of_a_data_source_that_is_gone() {
+    let world = World::new();
+    let (p, q) = (world.producer("p"), world.producer("q"));
+    p.register("ds");
+    register_slow(&q, "ds");
+    let session = world.session(config());
+    assert_eq!(times_all_started(&session), 0);
+    drop(q);
+    assert_eq!(times_all_started(&session), 1);
+}
+
+#[test]
+fn a_data_source_that_comes_after_all_have_started_is_not_called_slow() {
+    let world = World::new();
+    let producer = world.producer("p");
+    let session = world.session(config());
+    world.advance_ms(19_999);
+    register_slow(&producer, "ds");
+    world.advance_ms(1);
+    let events = session.read().events();
+    assert!(!events.contains(&"slow_starting_data_sources"));
+}
+
+#[test]
+fn data_sources_that_have_not_started_after_20_seconds_are_named_in_the_trace() {
+    let world = World::new();
+    let (p, q) = (world.producer("p"), world.producer("q"));
+    register_slow(&p, "ds");
+    register_slow(&q, "ds");
+    p.register("ds2");
+    let session = world.session(config());
+    notify_started(&p, "ds");
+    world.advance_ms(19_999);
+    let slow = "slow_starting_data_sources";
+    assert!(!session.read().events().contains(&slow));
+    world.advance_ms(1);
+    let trace = session.read();
+    let packets = trace.packets();
+    let named = packets.iter().find_map(|packet| {
+        match packet.service_event().unwrap()?.event_type().unwrap()? {
+            EventType::SlowStartingDataSources(list) => Some(list),
+            _ => None,
+        }
+    });
+    let named: Vec<_> = named
+        .unwrap()
+        .data_source()
+        .map(|it| {
+            let it = it.unwrap();
+            let producer = it.producer_name().unwrap().unwrap().to_owned();
+            (producer, it.data_source_name().unwrap().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(named, [("q".to_owned(), "ds".to_owned())]);
+    world.advance_ms(60_000);
+    assert!(!session.read().events().contains(&slow), "it is told once");
+}

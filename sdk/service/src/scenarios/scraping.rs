@@ -1,0 +1,215 @@
+use std::sync::Arc;
+use std::thread;
+
+use protozero::HeapBuffered;
+
+use crate::trace_buffer::ClientIdentity;
+use crate::{FlushOutcome, ProducerEndpoint};
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
+use tracezero_core::commit::{ChunkToMove, CommitRequest, ServiceEndpoint};
+use tracezero_core::coordination::{
+    DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer, ServiceControl,
+};
+use tracezero_core::ids::{BufferId, ChunkId, FlushId, InstanceId, WriterId};
+use tracezero_core::protos;
+use tracezero_core::shm::{
+    ChunkFlags, ChunkPlace, Geometry, NewChunk, PageLayout, ProducerMemory, WritableChunk,
+    shared_memory,
+};
+
+use super::harness::{TestSession, World, write};
+
+fn config() -> TraceConfig {
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(4096))
+        .data_source(DataSourceConfig::new("ds"))
+}
+
+#[test]
+fn a_flush_takes_what_writers_hold_and_no_packet_twice() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let session = world.session(config());
+    let mut writer = producer.writer("ds");
+    for text in ["1", "2", "3"] {
+        write(&mut writer, text);
+    }
+    assert!(session.read().texts().is_empty());
+    session.flush(0);
+    assert_eq!(session.read().texts(), ["1", "2", "3"]);
+    write(&mut writer, "4");
+    write(&mut writer, "5");
+    producer.ignore_flushes(true);
+    let outcome = session.flush(100);
+    assert!(session.read().texts().is_empty());
+    world.advance_ms(100);
+    assert_eq!(*outcome.lock(), Some(FlushOutcome::Failed));
+    assert_eq!(session.read().texts(), ["4", "5"]);
+    writer.flush();
+    assert!(session.read().texts().is_empty());
+}
+
+#[test]
+fn scrapes_beside_a_writer_take_every_packet_once_and_in_order() {
+    const PACKETS: usize = 5000;
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let session = world.session(config());
+    let mut writer = producer.writer("ds");
+    let mut texts = Vec::new();
+    thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            for number in 0..PACKETS {
+                write(&mut writer, &number.to_string());
+            }
+        });
+        while !writing.is_finished() {
+            session.flush(0);
+            texts.extend(session.read().texts());
+        }
+    });
+    session.disable();
+    texts.extend(session.read().texts());
+    let expected: Vec<String> = (0..PACKETS).map(|number| number.to_string()).collect();
+    assert!(texts == expected, "{} packets", texts.len());
+}
+
+#[test]
+fn the_end_of_a_session_takes_what_writers_hold() {
+    let world = World::new();
+    let producer = world.producer("p");
+    producer.register("ds");
+    let session = world.session(config());
+    let mut writer = producer.writer("ds");
+    write(&mut writer, "held");
+    session.disable();
+    assert_eq!(session.read().texts(), ["held"]);
+}
+
+/// A producer that fills one chunk by hand, and the session that records it.
+struct ByHand {
+    session: TestSession,
+    endpoint: ProducerEndpoint,
+    memory: ProducerMemory,
+    target_buffer: BufferId,
+}
+
+/// A producer that hears nothing.
+struct Deaf;
+
+impl Producer for Deaf {
+    fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
+    fn start_data_source(&self, _: InstanceId) {}
+    fn stop_data_source(&self, _: InstanceId) {}
+    fn flush(&self, _: FlushId, _: &[InstanceId], _: FlushFlags) {}
+    fn clear_incremental_state(&self, _: &[InstanceId]) {}
+}
+
+impl ByHand {
+    const WRITER: WriterId = WriterId(1);
+
+    fn new(world: &World) -> Self {
+        let geometry = Geometry::new(64 * 1024, 4096).unwrap();
+        let (memory, service_memory) = shared_memory(geometry).unwrap();
+        let endpoint = world
+            .service
+            .connect_producer(
+                "by hand",
+                ClientIdentity::default(),
+                service_memory,
+                Arc::new(Deaf),
+            )
+            .unwrap();
+        let registered = endpoint.register_data_source(DataSourceDescriptor {
+            name: "ds".to_owned(),
+            needs_no_flush: true,
+            ..DataSourceDescriptor::default()
+        });
+        registered.unwrap();
+        let session = world.session(config());
+        let target_buffer = world.service.buffers(session.id)[0].id;
+        endpoint.register_writer(Self::WRITER, target_buffer, &Arc::default());
+        Self {
+            session,
+            endpoint,
+            memory,
+            target_buffer,
+        }
+    }
+
+    fn chunk(&self) -> WritableChunk {
+        let header = NewChunk {
+            writer_id: Self::WRITER,
+            chunk_id: ChunkId(0),
+            flags: ChunkFlags::NONE,
+        };
+        let page_index = 0;
+        self.memory
+            .acquire_for_writing(page_index, PageLayout::One, header)
+            .unwrap()
+    }
+
+    fn commit(&self, place: ChunkPlace) {
+        self.endpoint.commit(&CommitRequest {
+            chunks_to_move: vec![ChunkToMove {
+                page_index: place.page_index,
+                chunk_index: place.chunk_index,
+                target_buffer: self.target_buffer,
+            }],
+            chunks_to_patch: Vec::new(),
+        });
+    }
+
+    /// The texts that a flush brings to light.
+    fn flushed(&self) -> Vec<String> {
+        let outcome = self.session.flush(0);
+        assert_eq!(*outcome.lock(), Some(FlushOutcome::Succeeded));
+        self.session.read().texts()
+    }
+}
+
+fn packet(text: &str) -> Vec<u8> {
+    let mut buffer = HeapBuffered::<protos::TracePacket<'_>>::new();
+    buffer.message().for_testing(|event| {
+        event.set_str(text);
+    });
+    buffer.to_vec()
+}
+
+#[test]
+fn the_last_packet_that_is_counted_is_left_out_until_the_count_goes_ahead() {
+    let producer = ByHand::new(&World::new());
+    let mut chunk = producer.chunk();
+    chunk.append_packet(&packet("payload"));
+    assert!(producer.flushed().is_empty());
+    chunk.publish_finished();
+    assert_eq!(producer.flushed(), ["payload"]);
+    let place = chunk.complete();
+    assert!(producer.flushed().is_empty());
+    producer.commit(place);
+    assert!(producer.flushed().is_empty());
+}
+
+#[test]
+fn a_complete_chunk_is_taken_before_its_commit_and_not_again_with_it() {
+    let producer = ByHand::new(&World::new());
+    let mut chunk = producer.chunk();
+    chunk.append_packet(&packet("payload"));
+    let place = chunk.complete();
+    assert_eq!(producer.flushed(), ["payload"]);
+    producer.commit(place);
+    assert!(producer.flushed().is_empty());
+}
+
+#[test]
+fn what_a_producer_held_when_it_disconnected_is_taken() {
+    let producer = ByHand::new(&World::new());
+    let mut chunk = producer.chunk();
+    chunk.append_packet(&packet("finished"));
+    chunk.append_packet(&packet("not published"));
+    drop(producer.endpoint);
+    assert_eq!(producer.session.read().texts(), ["finished"]);
+    drop(chunk);
+}

@@ -1,0 +1,366 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Weak};
+use std::thread;
+
+use parking_lot::Mutex;
+
+use super::harness::recording;
+use crate::trace_buffer::ClientIdentity;
+use crate::{
+    CloneRequest, CloneSource, Limits, Machine, ProducerEndpoint, Service, SessionOwner,
+    SessionRequest,
+};
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
+use tracezero_core::commit::ServiceEndpoint;
+use tracezero_core::coordination::{
+    BufferExhaustedPolicy, DataSourceDescriptor, DataSourceSetup, FlushFlags, Producer,
+    ServiceControl,
+};
+use tracezero_core::ids::{FlushId, InstanceId, SessionId};
+use tracezero_core::protos::TraceDecoder;
+use tracezero_core::shm::{Geometry, shared_memory};
+use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
+
+use super::harness::write;
+
+const THREADS: u64 = 8;
+const STEPS: usize = 2000;
+
+/// Small and deterministic.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Promises of the service to tell how something went.
+#[derive(Default)]
+struct Promises {
+    given: AtomicU64,
+    kept: AtomicU64,
+}
+
+impl Promises {
+    fn count(count: &AtomicU64) {
+        // Relaxed: read after the threads were joined.
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn assert_all_kept(&self) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        assert!(load(&self.given) > 0);
+        assert_eq!(load(&self.given), load(&self.kept));
+    }
+}
+
+/// Calls back from inside of every call.
+struct CuriousOwner {
+    service: Weak<Service>,
+    id: Mutex<Option<SessionId>>,
+}
+
+impl CuriousOwner {
+    fn look(&self) {
+        let id = *self.id.lock();
+        if let (Some(service), Some(id)) = (self.service.upgrade(), id) {
+            let _ = service.state(id);
+            let _ = service.stats(id);
+        }
+    }
+}
+
+impl SessionOwner for CuriousOwner {
+    fn disabled(&self, _reason: Option<&str>) {
+        self.look();
+    }
+
+    fn all_data_sources_started(&self) {
+        self.look();
+    }
+
+    fn data_source_changed(&self, _producer: &str, _data_source: &str, _is_started: bool) {
+        self.look();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    SetUp,
+    Started,
+    Stopped,
+}
+
+/// Checks the order of its calls. Answers them from inside, but for one flush in eight.
+#[derive(Default)]
+struct StrictProducer {
+    endpoint: Mutex<Weak<ProducerEndpoint>>,
+    stages: Mutex<HashMap<InstanceId, Stage>>,
+}
+
+impl StrictProducer {
+    fn advance(&self, instance: InstanceId, from: &[Option<Stage>], to: Stage) {
+        let before = self.stages.lock().insert(instance, to);
+        assert!(from.contains(&before), "{instance:?}: {before:?} to {to:?}");
+    }
+
+    fn answer(&self, answer: impl FnOnce(&ProducerEndpoint)) {
+        let endpoint = self.endpoint.lock().upgrade();
+        if let Some(endpoint) = endpoint {
+            answer(&endpoint);
+        }
+    }
+}
+
+impl Producer for StrictProducer {
+    fn set_up_data_source(&self, instance: InstanceId, _setup: &DataSourceSetup) {
+        self.advance(instance, &[None], Stage::SetUp);
+    }
+
+    fn start_data_source(&self, instance: InstanceId) {
+        self.advance(instance, &[Some(Stage::SetUp)], Stage::Started);
+        self.answer(|endpoint| endpoint.notify_started(instance));
+    }
+
+    fn stop_data_source(&self, instance: InstanceId) {
+        let set_up = [Some(Stage::SetUp), Some(Stage::Started)];
+        self.advance(instance, &set_up, Stage::Stopped);
+        self.answer(|endpoint| endpoint.notify_stopped(instance));
+    }
+
+    fn flush(&self, flush: FlushId, _instances: &[InstanceId], _flags: FlushFlags) {
+        if !flush.0.is_multiple_of(8) {
+            self.answer(|endpoint| endpoint.acknowledge_flush(flush));
+        }
+    }
+
+    fn clear_incremental_state(&self, instances: &[InstanceId]) {
+        assert!(!instances.is_empty());
+    }
+}
+
+/// A producer that is connected, with its arbiter.
+struct Connection {
+    endpoint: Arc<ProducerEndpoint>,
+    arbiter: Arc<Arbiter>,
+}
+
+fn connect(service: &Arc<Service>, name: &str) -> Connection {
+    let geometry = Geometry::new(64 * 1024, 4096).unwrap();
+    let (producer_memory, service_memory) = shared_memory(geometry).unwrap();
+    let calls = Arc::new(StrictProducer::default());
+    let endpoint = service
+        .connect_producer(
+            name,
+            ClientIdentity::default(),
+            service_memory,
+            calls.clone(),
+        )
+        .map(Arc::new)
+        .unwrap();
+    *calls.endpoint.lock() = Arc::downgrade(&endpoint);
+    let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
+    Connection {
+        endpoint,
+        arbiter: Arbiter::new(producer_memory, commits, ArbiterConfig::default()),
+    }
+}
+
+fn descriptor(name: &str) -> DataSourceDescriptor {
+    DataSourceDescriptor {
+        name: name.to_owned(),
+        notifies_start: true,
+        notifies_stop: true,
+        clears_incremental_state: true,
+        ..DataSourceDescriptor::default()
+    }
+}
+
+/// What all threads work on.
+struct Arena {
+    service: Arc<Service>,
+    producer: Connection,
+    /// Sessions and clones that were not freed yet.
+    sessions: Mutex<Vec<SessionId>>,
+    promises: Promises,
+}
+
+impl Arena {
+    fn new() -> Self {
+        let limits = Limits {
+            sessions: 30,
+            sessions_per_uid: 30,
+        };
+        let service = Service::new(Arc::new(Machine), limits);
+        Self {
+            producer: connect(&service, "first"),
+            service,
+            sessions: Mutex::default(),
+            promises: Promises::default(),
+        }
+    }
+
+    fn step(self: &Arc<Self>, random: &mut Random) {
+        let what = random.below(14);
+        if what == 0 {
+            return self.begin_session(random);
+        }
+        if what == 1 {
+            return self.change_data_sources(random);
+        }
+        let Some(session) = self.any_session(random) else {
+            return self.begin_session(random);
+        };
+        match what {
+            2 => self.service.start(session),
+            3 => self.service.disable(session),
+            4 => self.service.flush_and_disable(session),
+            5 | 6 => self.flush(session),
+            7 => self.clone_session(session),
+            8 => self.free(session),
+            9 => self.read(session),
+            10 => self.producer.endpoint.activate_triggers(&["a", "b"]),
+            11 => drop(self.service.run_due_timers()),
+            _ => self.write(session, random),
+        }
+    }
+
+    fn any_session(&self, random: &mut Random) -> Option<SessionId> {
+        let sessions = self.sessions.lock();
+        let index = random.below(sessions.len().max(1) as u64);
+        sessions.get(index as usize).copied()
+    }
+
+    fn begin_session(&self, random: &mut Random) {
+        let mut config = TraceConfig::new()
+            .buffer(BufferConfig::ring(64))
+            .buffer(BufferConfig::ring(16).transfer_on_clone())
+            .data_source(DataSourceConfig::new("a").target_index(0))
+            .data_source(DataSourceConfig::new("b").target_index(1));
+        match random.below(4) {
+            0 => config = config.deferred_start(),
+            1 => config = config.duration_ms(1).flush_period_ms(1),
+            2 => config = config.incremental_state_clear_period_ms(1),
+            _ => {
+                let triggers = TriggerConfig::new(TriggerMode::Stop, 1000);
+                config = config.triggers(triggers.trigger(Trigger::new("a")));
+            }
+        }
+        let owner = Arc::new(CuriousOwner {
+            service: Arc::downgrade(&self.service),
+            id: Mutex::default(),
+        });
+        let begun = self.service.enable(SessionRequest {
+            recording: Arc::new(recording(&config).unwrap()),
+            uid: 0,
+            owner: owner.clone(),
+            writes_into_file: false,
+            wake: None,
+        });
+        if let Ok(id) = begun {
+            *owner.id.lock() = Some(id);
+            self.sessions.lock().push(id);
+        }
+    }
+
+    fn change_data_sources(&self, random: &mut Random) {
+        let name = ["a", "b"][random.below(2) as usize];
+        let endpoint = &self.producer.endpoint;
+        match random.below(3) {
+            0 => endpoint.unregister_data_source(name),
+            1 => endpoint.register_data_source(descriptor(name)).unwrap(),
+            _ => {
+                let passing = connect(&self.service, "passing");
+                let registered = passing.endpoint.register_data_source(descriptor(name));
+                registered.unwrap();
+            }
+        }
+    }
+
+    fn flush(self: &Arc<Self>, session: SessionId) {
+        Promises::count(&self.promises.given);
+        let arena = Arc::clone(self);
+        self.service
+            .flush(session, 1, FlushFlags::explicit(), move |_| {
+                Promises::count(&arena.promises.kept);
+            });
+    }
+
+    fn clone_session(self: &Arc<Self>, session: SessionId) {
+        if self.sessions.lock().len() > 50 {
+            return;
+        }
+        Promises::count(&self.promises.given);
+        let arena = Arc::clone(self);
+        self.service.clone_session(CloneRequest {
+            source: CloneSource::Id(session),
+            uid: 0,
+            owner: Arc::new(CuriousOwner {
+                service: Weak::new(),
+                id: Mutex::default(),
+            }),
+            output: None,
+            trigger: None,
+            done: Box::new(move |made| {
+                Promises::count(&arena.promises.kept);
+                arena.sessions.lock().extend(made);
+            }),
+        });
+    }
+
+    fn free(&self, session: SessionId) {
+        self.sessions.lock().retain(|other| *other != session);
+        self.service.free(session);
+        assert_eq!(self.service.state(session), None);
+    }
+
+    fn read(&self, session: SessionId) {
+        let mut trace = Vec::new();
+        self.service.read(session, &mut trace);
+        assert!(
+            TraceDecoder::new(&trace)
+                .packet()
+                .all(|packet| packet.is_ok())
+        );
+    }
+
+    fn write(&self, session: SessionId, random: &mut Random) {
+        let buffers = self.service.buffers(session);
+        if let Some(buffer) = buffers.get(random.below(2) as usize) {
+            let arbiter = &self.producer.arbiter;
+            let mut writer = TraceWriter::new(arbiter, buffer.id, BufferExhaustedPolicy::Drop);
+            let text = "x".repeat(random.below(6000) as usize);
+            (0..10).for_each(|_| write(&mut writer, &text));
+        }
+    }
+}
+
+#[test]
+fn whatever_threads_do_at_once_everybody_is_answered_and_nothing_is_left() {
+    let arena = Arc::new(Arena::new());
+    let begin = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for seed in 1..=THREADS {
+            let (arena, begin) = (&arena, &begin);
+            scope.spawn(move || {
+                let mut random = Random(seed * 0x9e37_79b9);
+                begin.wait();
+                (0..STEPS).for_each(|_| arena.step(&mut random));
+            });
+        }
+    });
+    // The end of the last sessions answers flushes and clones that still wait.
+    loop {
+        let Some(session) = arena.sessions.lock().pop() else {
+            break;
+        };
+        arena.free(session);
+    }
+    arena.promises.assert_all_kept();
+    assert_eq!(arena.service.run_due_timers(), None);
+}

@@ -1,0 +1,350 @@
+use crate::{CloneSource, ReceivedTrigger, State};
+use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
+use tracezero_core::coordination::ServiceControl;
+use tracezero_core::protos::trace_packet::Data;
+
+use super::harness::{BEGIN_MS, ReadTrace, TestProducer, TestSession, Told, World, calls, write};
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+const TIMEOUT_MS: u32 = 8 * HOUR_MS as u32;
+
+fn config(mode: TriggerMode, triggers: impl IntoIterator<Item = Trigger>) -> TraceConfig {
+    let triggers = triggers
+        .into_iter()
+        .fold(TriggerConfig::new(mode, TIMEOUT_MS), TriggerConfig::trigger);
+    TraceConfig::new()
+        .buffer(BufferConfig::ring(128))
+        .data_source(DataSourceConfig::new("ds"))
+        .triggers(triggers)
+}
+
+fn producer(world: &World, name: &str) -> TestProducer {
+    let producer = world.producer(name);
+    producer.register("ds");
+    producer
+}
+
+fn is_started(session: &TestSession) -> bool {
+    session.state() == Some(State::Started)
+}
+
+/// Triggers in a trace: name, producer and delay.
+fn triggers_of(trace: &ReadTrace) -> Vec<(String, String, u64)> {
+    let read = |data: &Data<'_>| match data {
+        Data::Trigger(trigger) => Some((
+            trigger.trigger_name().unwrap().unwrap().to_owned(),
+            trigger.producer_name().unwrap().unwrap().to_owned(),
+            trigger.stop_delay_ms().unwrap().unwrap(),
+        )),
+        _ => None,
+    };
+    trace.data().iter().filter_map(read).collect()
+}
+
+fn hit_by_p(name: &str, delay_ms: u64) -> (String, String, u64) {
+    (name.to_owned(), "p".to_owned(), delay_ms)
+}
+
+fn clone_triggers(session: &TestSession) -> Vec<ReceivedTrigger> {
+    let told = session.told().into_iter();
+    told.filter_map(|told| match told {
+        Told::CloneTriggered(trigger) => Some(trigger),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn a_session_that_waits_for_a_trigger_starts_when_it_is_hit_and_ends_after_its_delay() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let session = world.session(config(
+        TriggerMode::Start,
+        [Trigger::new("go").stop_delay_ms(100)],
+    ));
+    assert_eq!(session.state(), Some(State::Configured));
+    assert_eq!(producer.calls(), calls(&["set_up ds"]));
+    producer.endpoint.activate_triggers(&["go"]);
+    assert_eq!(producer.calls(), calls(&["start ds"]));
+    write(&mut producer.writer("ds"), "after the trigger");
+    world.advance_ms(99);
+    assert!(is_started(&session));
+    world.advance_ms(1);
+    assert_eq!(session.state(), Some(State::Disabled));
+    let trace = session.read();
+    assert_eq!(triggers_of(&trace), [hit_by_p("go", 100)]);
+    assert_eq!(trace.texts(), ["after the trigger"]);
+}
+
+#[test]
+fn a_session_that_waits_for_a_trigger_in_vain_ends_empty() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let session = world.session(config(TriggerMode::Start, [Trigger::new("go")]));
+    world.advance_ms(u64::from(TIMEOUT_MS));
+    assert_eq!(session.state(), Some(State::Disabled));
+    assert!(session.told().contains(&Told::Disabled(None)));
+    assert_eq!(producer.calls(), calls(&["set_up ds", "stop ds"]));
+    assert!(session.read().is_empty());
+}
+
+#[test]
+fn a_trigger_mode_that_nobody_knows_is_refused() {
+    // trigger_config { trigger_mode: 5 trigger_timeout_ms: 1 }
+    let bytes = [0x8a, 0x01, 4, 0x08, 5, 0x18, 1];
+    let error = TraceConfig::decode(&bytes).unwrap_err().to_string();
+    assert!(error.contains("trigger_mode"), "{error}");
+}
+
+#[test]
+fn a_trigger_counts_only_from_the_producers_that_its_pattern_names_whole() {
+    let world = World::new();
+    let start = |pattern: &str| {
+        let trigger = Trigger::new("go").producer_name_regex(pattern);
+        world.session(config(TriggerMode::Start, [trigger]))
+    };
+    let (other, part, whole) = (
+        start("other"),
+        start("mock_produc"),
+        start("mock_produc[e-r]+"),
+    );
+    let producer = producer(&world, "mock_producer");
+    producer.endpoint.activate_triggers(&["go"]);
+    assert!(!is_started(&other));
+    assert!(!is_started(&part));
+    assert!(is_started(&whole));
+}
+
+#[test]
+fn a_trigger_of_another_name_starts_nothing() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let session = world.session(config(TriggerMode::Start, [Trigger::new("go")]));
+    producer.endpoint.activate_triggers(&["go on"]);
+    assert!(!is_started(&session));
+}
+
+#[test]
+fn one_trigger_of_several_is_enough_to_start() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let triggers = [Trigger::new("one"), Trigger::new("two")];
+    let session = world.session(config(TriggerMode::Start, triggers));
+    producer.endpoint.activate_triggers(&["three", "two"]);
+    assert!(is_started(&session));
+}
+
+#[test]
+fn each_session_gets_the_triggers_that_it_names() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let first = world.session(config(TriggerMode::Start, [Trigger::new("a")]));
+    let triggers = [Trigger::new("a"), Trigger::new("b")];
+    let second = world.session(config(TriggerMode::Start, triggers));
+    producer.endpoint.activate_triggers(&["b"]);
+    assert!(!is_started(&first));
+    assert!(is_started(&second));
+    producer.endpoint.activate_triggers(&["a"]);
+    assert!(is_started(&first));
+    assert_eq!(first.read().triggers(), ["a"]);
+    assert_eq!(second.read().triggers(), ["b", "a"]);
+}
+
+#[test]
+fn triggers_that_the_configuration_does_not_name_are_not_in_the_trace() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let session = world.session(config(TriggerMode::Start, [Trigger::new("go")]));
+    producer
+        .endpoint
+        .activate_triggers(&["before", "go", "after"]);
+    assert_eq!(session.read().triggers(), ["go"]);
+}
+
+#[test]
+fn a_trace_tells_each_trigger_with_its_own_delay() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let triggers = [
+        Trigger::new("a").stop_delay_ms(10),
+        Trigger::new("b").stop_delay_ms(20),
+    ];
+    let session = world.session(config(TriggerMode::Stop, triggers));
+    producer.endpoint.activate_triggers(&["a", "b"]);
+    let expected = [hit_by_p("a", 10), hit_by_p("b", 20)];
+    assert_eq!(triggers_of(&session.read()), expected);
+}
+
+#[test]
+fn a_trigger_that_was_read_is_not_read_again() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let triggers = [Trigger::new("a"), Trigger::new("b")];
+    let session = world.session(config(TriggerMode::Start, triggers));
+    producer.endpoint.activate_triggers(&["a"]);
+    assert_eq!(session.read().triggers(), ["a"]);
+    producer.endpoint.activate_triggers(&["b"]);
+    assert_eq!(session.read().triggers(), ["b"]);
+    assert!(session.read().triggers().is_empty());
+}
+
+#[test]
+fn a_session_that_no_trigger_stopped_in_time_ends_unreadable() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let session = world.session(config(TriggerMode::Stop, [Trigger::new("stop")]));
+    write(&mut producer.writer("ds"), "in vain");
+    assert!(session.read().is_empty());
+    world.advance_ms(u64::from(TIMEOUT_MS));
+    assert_eq!(session.state(), Some(State::Disabled));
+    assert!(session.read().is_empty());
+}
+
+#[test]
+fn a_ring_holds_what_came_around_the_trigger_that_stopped_the_session() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let trigger = Trigger::new("stop").stop_delay_ms(100);
+    let session = world.session(config(TriggerMode::Stop, [trigger]));
+    let mut writer = producer.writer("ds");
+    let almost_all = 127 * 1024;
+    write(&mut writer, &"x".repeat(almost_all));
+    let small: Vec<String> = (0..10).map(|number| format!("{number:0200}")).collect();
+    for (number, text) in small.iter().enumerate() {
+        if number == 5 {
+            producer.endpoint.activate_triggers(&["stop"]);
+        }
+        write(&mut writer, text);
+        writer.flush();
+    }
+    world.advance_ms(100);
+    assert_eq!(session.state(), Some(State::Disabled));
+    let texts = session.read().texts();
+    assert!(texts == small, "{} packets", texts.len());
+}
+
+#[test]
+fn the_first_of_several_triggers_decides_when_a_session_stops() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let triggers = [
+        Trigger::new("slow").stop_delay_ms(200),
+        Trigger::new("fast").stop_delay_ms(10),
+    ];
+    let session = world.session(config(TriggerMode::Stop, triggers));
+    producer.endpoint.activate_triggers(&["slow"]);
+    producer.endpoint.activate_triggers(&["fast"]);
+    world.advance_ms(199);
+    assert!(is_started(&session));
+    world.advance_ms(1);
+    assert_eq!(session.state(), Some(State::Disabled));
+    assert_eq!(session.read().triggers(), ["slow", "fast"]);
+}
+
+#[test]
+fn a_trigger_is_taken_only_so_often_in_24_hours_over_all_sessions() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let start = || {
+        let trigger = Trigger::new("go").max_per_24_h(1);
+        world.session(config(TriggerMode::Start, [trigger]))
+    };
+    let hits = |session: &TestSession| {
+        producer.endpoint.activate_triggers(&["go"]);
+        is_started(session)
+    };
+    assert!(hits(&start()));
+    world.advance_ms(23 * HOUR_MS);
+    let late = start();
+    assert!(!hits(&late));
+    world.advance_ms(HOUR_MS);
+    assert!(hits(&late));
+}
+
+#[test]
+fn a_trigger_is_skipped_as_often_as_its_probability_says() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let trigger = Trigger::new("go").skip_probability(0.15);
+    let session = world.session(config(TriggerMode::Start, [trigger]));
+    world.set_chance(&[0.14, 0.16]);
+    producer.endpoint.activate_triggers(&["go"]);
+    assert!(!is_started(&session));
+    producer.endpoint.activate_triggers(&["go"]);
+    assert!(is_started(&session));
+}
+
+#[test]
+fn each_clone_that_a_trigger_asks_for_tells_of_that_trigger_alone() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let names = ["first", "second", "third"];
+    let triggers = names.map(|name| Trigger::new(name).stop_delay_ms(10));
+    let session = world.session(config(TriggerMode::CloneSnapshot, triggers));
+    let mut writer = producer.writer("ds");
+    for name in names {
+        write(&mut writer, name);
+        producer.endpoint.activate_triggers(&[name]);
+        assert!(session.read().is_empty());
+        assert!(clone_triggers(&session).is_empty());
+        world.advance_ms(10);
+        let [asked] = &clone_triggers(&session)[..] else {
+            panic!("{name} asked for one clone");
+        };
+        let clone = world
+            .begin_clone_into(CloneSource::Id(session.id), 0, Some(asked.clone()), None)
+            .finish()
+            .unwrap();
+        let trace = clone.read();
+        assert_eq!(trace.triggers(), [name]);
+        assert_eq!(trace.texts().last().unwrap(), name);
+    }
+    assert!(is_started(&session));
+}
+
+#[test]
+fn a_trigger_tells_the_owner_by_whom_and_when_it_was_hit() {
+    let world = World::new();
+    let producer = world.producer_of("p", 77);
+    producer.register("ds");
+    let trigger = Trigger::new("snap").stop_delay_ms(3);
+    let session = world.session(config(TriggerMode::CloneSnapshot, [trigger]));
+    world.advance_ms(5);
+    producer.endpoint.activate_triggers(&["snap"]);
+    world.advance_ms(3);
+    let expected = ReceivedTrigger {
+        timestamp_ns: (BEGIN_MS + 5) * 1_000_000,
+        name: "snap".to_owned(),
+        producer_name: "p".to_owned(),
+        producer_uid: Some(77),
+        stop_delay_ms: 3,
+    };
+    assert_eq!(clone_triggers(&session), [expected]);
+}
+
+#[test]
+fn a_clone_names_the_trigger_that_asked_for_it_once() {
+    let world = World::new();
+    let producer = producer(&world, "p");
+    let trigger = Trigger::new("snap").stop_delay_ms(3);
+    let session = world.session(config(TriggerMode::CloneSnapshot, [trigger]));
+    producer.endpoint.activate_triggers(&["snap"]);
+    world.advance_ms(3);
+    let asked = clone_triggers(&session).pop();
+    let source = CloneSource::Id(session.id);
+    let clone = world
+        .begin_clone_into(source, 0, asked, None)
+        .finish()
+        .unwrap();
+    let names = |trace: &ReadTrace| -> Vec<String> {
+        let name = |data: &Data<'_>| match data {
+            Data::CloneSnapshotTrigger(trigger) => {
+                Some(trigger.trigger_name().unwrap().unwrap().to_owned())
+            }
+            _ => None,
+        };
+        trace.data().iter().filter_map(name).collect()
+    };
+    assert_eq!(names(&clone.read()), ["snap"]);
+    assert!(names(&clone.read()).is_empty());
+}

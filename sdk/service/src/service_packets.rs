@@ -1,0 +1,197 @@
+//! The packets that the service itself writes: where a trace comes from, how to read its clocks,
+//! and what happened to the session.
+
+use super::lifecycle_events::Event;
+use super::packet_framer::SERVICE_SEQUENCE_ID;
+use super::trace_stats::TraceStats;
+use super::tracing_session::{ClockSnapshot, ConcurrentSessionEvent, State};
+use super::trigger_history::ReceivedTrigger;
+use protozero::OwnedMessage as _;
+use tracezero_core::clock;
+use tracezero_core::ids::ProducerId;
+use tracezero_core::protos;
+use tracezero_core::protos::owned;
+use tracezero_core::protos::sequences::TracePacketExt as _;
+use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
+
+/// Where the stream of a trace can be picked up from the middle: these bytes are at the end of a
+/// packet, and nowhere else.
+pub const SYNC_MARKER: [u8; 16] = [
+    0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba, 0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79,
+];
+
+/// Writes the service's packets, one after the other.
+pub(crate) struct ServicePackets<'t, 'w> {
+    pub(crate) trace: &'t mut protos::Trace<'w>,
+    /// User id of the service.
+    pub(crate) uid: u32,
+    pub(crate) now_ns: u64,
+}
+
+impl ServicePackets<'_, '_> {
+    pub(super) fn clock_snapshot(&mut self, snapshot: &ClockSnapshot, primary_clock: u32) {
+        self.packet(snapshot.timestamp_ns, |packet| {
+            packet.clock_snapshot(|out| {
+                for &(id, timestamp_ns) in &snapshot.clocks {
+                    out.add_clocks(|clock| {
+                        clock.set_clock_id(id);
+                        clock.set_timestamp(timestamp_ns);
+                    });
+                }
+                out.set_primary_trace_clock(protos::BuiltinClock(primary_clock as i32));
+            });
+        });
+    }
+
+    /// Its fields have a fixed order, and nothing comes behind the marker.
+    pub(super) fn sync_marker(&mut self) {
+        let uid = self.uid;
+        self.trace.add_packet(|packet| {
+            packet.set_trusted_uid(uid as i32);
+            packet.set_trusted_packet_sequence_id(SERVICE_SEQUENCE_ID);
+            packet.set_synchronization_marker(&SYNC_MARKER);
+        });
+    }
+
+    pub(super) fn trace_config(&mut self, config: &owned::TraceConfig) {
+        self.packet_now(|packet| packet.trace_config(|out| config.encode(out)));
+    }
+
+    pub(super) fn trace_uuid(&mut self, (msb, lsb): (i64, i64)) {
+        self.packet_now(|packet| {
+            packet.trace_uuid(|out| {
+                out.set_msb(msb);
+                out.set_lsb(lsb);
+            });
+        });
+    }
+
+    pub(super) fn recording_boundary(&mut self, recording_id: u64, kind: BoundaryKind) {
+        self.packet_now(|packet| {
+            packet.recording_boundary(|out| {
+                out.set_recording_id(recording_id);
+                out.set_kind(kind);
+            });
+        });
+    }
+
+    /// The schema of a data source, a serialized `FileDescriptorSet`.
+    pub(super) fn extension_descriptor(&mut self, descriptors: &[u8]) {
+        self.packet_now(|packet| {
+            packet.extension_descriptor(|out| {
+                out.extension_set(|out| {
+                    out.as_message_mut().append_raw(descriptors);
+                });
+            });
+        });
+    }
+
+    /// Which sequences of which producers are in which buffer, as far as they are known.
+    pub(super) fn trace_provenance(&mut self, buffers: &[Vec<(u32, ProducerId)>]) {
+        self.packet_now(|packet| {
+            packet.trace_provenance(|out| {
+                for sequences in buffers {
+                    out.add_buffers(|out| {
+                        for &(id, producer) in sequences {
+                            out.add_sequences(|out| {
+                                out.set_id(id);
+                                out.set_producer_id(i32::from(producer.0));
+                            });
+                        }
+                    });
+                }
+            });
+        });
+    }
+
+    pub(super) fn system_info(&mut self) {
+        self.packet_now(|packet| packet.system_info(system_info));
+    }
+
+    pub(super) fn trigger(&mut self, trigger: &ReceivedTrigger) {
+        self.packet(trigger.timestamp_ns, |packet| {
+            packet.trigger(|out| write_trigger(trigger, out));
+        });
+    }
+
+    pub(super) fn clone_trigger(&mut self, trigger: &ReceivedTrigger) {
+        self.packet(trigger.timestamp_ns, |packet| {
+            packet.clone_snapshot_trigger(|out| write_trigger(trigger, out));
+        });
+    }
+
+    pub(super) fn event(&mut self, timestamp_ns: u64, event: &Event) {
+        self.packet(timestamp_ns, |packet| {
+            packet.service_event(|out| event.write(out));
+        });
+    }
+
+    pub(super) fn concurrent_session_event(&mut self, event: &ConcurrentSessionEvent) {
+        use protos::concurrent_session_event::State as Wire;
+        self.packet(event.timestamp_ns, |packet| {
+            packet.concurrent_session_event(|out| {
+                out.set_state(match event.state {
+                    State::Configured => Wire::CONFIGURED,
+                    State::Started => Wire::STARTED,
+                    State::Stopping => Wire::DISABLING_WAITING_STOP_ACKS,
+                    State::Disabled => Wire::DISABLED,
+                    State::ClonedReadOnly => Wire::CLONED_READ_ONLY,
+                });
+                out.set_session_name(&event.session_name);
+                out.set_session_id(event.session.0);
+                out.set_consumer_uid(event.uid as i32);
+                out.set_num_data_sources(event.data_source_count);
+            });
+        });
+    }
+
+    pub(super) fn trace_stats(&mut self, stats: &TraceStats) {
+        self.packet_now(|packet| {
+            packet.trace_stats(|out| stats.write(out));
+            packet.sequence_accounts(|out| {
+                for account in &stats.sequences {
+                    out.add_sequences(|out| account.write(out));
+                }
+            });
+        });
+    }
+
+    fn packet_now(&mut self, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+        self.packet(self.now_ns, write);
+    }
+
+    fn packet(&mut self, timestamp_ns: u64, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+        let uid = self.uid;
+        self.trace.add_packet(|packet| {
+            packet.set_trusted_uid(uid as i32);
+            packet.set_trusted_packet_sequence_id(SERVICE_SEQUENCE_ID);
+            packet.set_timestamp(timestamp_ns);
+            packet.set_timestamp_clock_id(clock::BUILTIN_CLOCK_BOOTTIME);
+            write(packet);
+        });
+    }
+}
+
+fn write_trigger(trigger: &ReceivedTrigger, out: &mut protos::Trigger<'_>) {
+    out.set_trigger_name(&trigger.name);
+    out.set_producer_name(&trigger.producer_name);
+    if let Some(uid) = trigger.producer_uid {
+        out.set_trusted_producer_uid(uid as i32);
+    }
+    out.set_stop_delay_ms(u64::from(trigger.stop_delay_ms));
+}
+
+fn system_info(out: &mut protos::SystemInfo<'_>) {
+    let uname = rustix::system::uname();
+    out.utsname(|out| {
+        out.set_sysname(&uname.sysname().to_string_lossy());
+        out.set_version(&uname.version().to_string_lossy());
+        out.set_release(&uname.release().to_string_lossy());
+        out.set_machine(&uname.machine().to_string_lossy());
+    });
+    out.set_tracing_service_version(concat!("tracezero ", env!("CARGO_PKG_VERSION")));
+    out.set_page_size(rustix::param::page_size() as u32);
+    if let Ok(cpus) = std::thread::available_parallelism() {
+        out.set_num_cpus(cpus.get() as u32);
+    }
+}

@@ -1,0 +1,138 @@
+//! What there is in the service, for whoever wants to look.
+
+use super::control::{ConnectedProducer, Control};
+use super::tracing_session::State;
+use tracezero_core::coordination::DataSourceDescriptor;
+use tracezero_core::ids::{ProducerId, SessionId};
+
+/// The producers and sessions of a service at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceState {
+    /// In the order in which they connected.
+    pub producers: Vec<ProducerState>,
+    /// Those that the asking user may take snapshots of, in the order in which they began.
+    pub sessions: Vec<SessionSummary>,
+    /// Sessions of all users that are not freed, snapshots included.
+    pub session_count: usize,
+    /// Those of them that record.
+    pub started_session_count: usize,
+}
+
+/// A producer that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProducerState {
+    /// How the service numbers it.
+    pub id: ProducerId,
+    /// The name that configurations know it by.
+    pub name: String,
+    /// The user that it runs as; `None` if unknown.
+    pub uid: Option<u32>,
+    /// Its process; `None` if unknown.
+    pub pid: Option<u32>,
+    /// What it offers, in the order in which it was registered.
+    pub data_sources: Vec<DataSourceDescriptor>,
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// It waits for `SessionControl::start`, or for a trigger.
+    Configured,
+    /// It records.
+    Started,
+    /// Its data sources finish.
+    Stopping,
+    /// It is over: it was stopped, its time is up, its file is full, or writing failed.
+    Ended,
+}
+
+impl From<State> for SessionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Configured => Self::Configured,
+            State::Started => Self::Started,
+            State::Stopping => Self::Stopping,
+            State::Disabled | State::ClonedReadOnly => Self::Ended,
+        }
+    }
+}
+
+/// A session that is not freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSummary {
+    /// How the service numbers it.
+    pub id: SessionId,
+    /// Its unique name, if it has one.
+    pub name: Option<String>,
+    /// The user that it belongs to.
+    pub uid: u32,
+    /// Where it is in its life.
+    pub state: SessionState,
+    /// Whether it is a snapshot of another session.
+    pub is_snapshot: bool,
+    /// Sizes of its buffers in KiB.
+    pub buffer_sizes_kb: Vec<u32>,
+    /// After how many milliseconds it ends; 0 if it does not end by itself.
+    pub duration_ms: u32,
+    /// Data sources that its configuration lists.
+    pub data_source_count: usize,
+    /// Instances of data sources that it has now.
+    pub instance_count: usize,
+}
+
+impl Control {
+    /// What a user may see of the service.
+    pub(super) fn service_state(&self, uid: u32) -> ServiceState {
+        ServiceState {
+            producers: self.producer_states(),
+            sessions: self.session_summaries(uid),
+            session_count: self.sessions.len(),
+            started_session_count: self
+                .sessions
+                .values()
+                .filter(|session| session.state == State::Started)
+                .count(),
+        }
+    }
+
+    fn producer_states(&self) -> Vec<ProducerState> {
+        let state = |(&id, producer): (&ProducerId, &ConnectedProducer)| {
+            let client = producer.link.client();
+            let data_sources = producer.data_sources.iter();
+            ProducerState {
+                id,
+                name: producer.name.clone(),
+                uid: client.uid,
+                pid: client.pid,
+                data_sources: data_sources
+                    .map(|data_source| data_source.descriptor.clone())
+                    .collect(),
+            }
+        };
+        self.producers.iter().map(state).collect()
+    }
+
+    fn session_summaries(&self, uid: u32) -> Vec<SessionSummary> {
+        self.sessions
+            .iter()
+            .filter(|(_, session)| session.is_visible_to(uid))
+            .map(|(&id, session)| {
+                let config = &session.recording.config;
+                SessionSummary {
+                    id,
+                    name: session.recording.unique_name().map(str::to_owned),
+                    uid: session.uid,
+                    state: session.state.into(),
+                    is_snapshot: session.state == State::ClonedReadOnly,
+                    buffer_sizes_kb: config.buffers.iter().map(|buffer| buffer.size_kb).collect(),
+                    duration_ms: config.duration_ms,
+                    data_source_count: config.data_sources.len(),
+                    instance_count: session.instances.len(),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,299 @@
+//! Snapshots: a session's buffers are copied, or handed over, into a new session that can only be
+//! read, while the source goes on.
+//!
+//! The clone of a session that writes into a file goes into a file as well, which begins with what
+//! the source has written. Its buffers and the length of the source's file have to be of the same
+//! moment, so they are taken at the end of a pass, by the thread that writes the source's file and
+//! has its reader locked. The file is copied later, by whoever asked for the clone: what was written
+//! stays as it is.
+
+use std::sync::Arc;
+
+use super::central_buffer::{CentralBuffer, TakenBuffer};
+use super::control::Control;
+use super::error::{Refusal, SessionError};
+use super::lifecycle::random_uuid;
+use super::lifecycle_events::{Event, LifecycleEvents};
+use super::packet_framer::PacketFramer;
+use super::pending_clone::{CloneRequest, CloneSource, PendingClone};
+use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
+use super::trace_buffer::TraceBuffer;
+use super::trace_output::TraceOutput;
+use super::trace_reader::TraceReader;
+use super::tracing_session::{State, TracingSession};
+use tracezero_core::coordination::{FlushFlags, FlushReason};
+use tracezero_core::ids::SessionId;
+
+const FILE_IS_CLOSED: &str = "its file is complete; copy that";
+const NEEDS_A_FILE: &str = "it is written into a file, so its snapshot needs a file, too";
+
+impl Control {
+    /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
+    pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
+        let found = self
+            .sessions
+            .iter()
+            .find(|(id, session)| match &request.source {
+                CloneSource::Id(wanted) => *id == wanted,
+                CloneSource::Name(name) => {
+                    session.state != State::ClonedReadOnly
+                        && session.recording.config.unique_session_name.as_ref() == Some(name)
+                }
+            });
+        let Some((&source, session)) = found else {
+            return self.refuse_clone(request, Refusal::NoSuchSession);
+        };
+        if !session.is_visible_to(request.uid) {
+            return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
+        }
+        let is_of_file = session.writes_into_file;
+        if is_of_file && session.file_is_closed {
+            return self.refuse_clone(request, clone_failed(&FILE_IS_CLOSED));
+        }
+        match (is_of_file, &request.output) {
+            (true, None) => return self.refuse_clone(request, clone_failed(&NEEDS_A_FILE)),
+            (false, _) => request.output = None,
+            (true, Some(_)) => {}
+        }
+        let configs = &session.recording.config.buffers;
+        let cleared = session
+            .buffers
+            .iter()
+            .zip(configs)
+            .filter(|(buffer, config)| {
+                config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
+            });
+        match successors_of(cleared.map(|(buffer, _)| buffer)) {
+            Ok(cleared) => {
+                for (buffer, successor) in cleared {
+                    buffer.take(successor);
+                }
+            }
+            Err(refusal) => return self.refuse_clone(request, refusal),
+        }
+        let of_kind = |transferred: bool| -> Vec<usize> {
+            (0..configs.len())
+                .filter(|&index| configs[index].transfer_on_clone == transferred)
+                .collect()
+        };
+        let groups: Vec<Vec<usize>> = [of_kind(true), of_kind(false)]
+            .into_iter()
+            .filter(|group| !group.is_empty())
+            .collect();
+        self.last_clone += 1;
+        let id = CloneId(self.last_clone);
+        let pending = PendingClone {
+            source,
+            request,
+            started_ns: self.environment.now_ns(),
+            buffers: configs.iter().map(|_| None).collect(),
+            groups: groups.clone(),
+            is_of_file,
+            events: LifecycleEvents::default(),
+            outcome: FlushOutcome::Succeeded,
+        };
+        self.clones.insert(id, pending);
+        if groups.is_empty() {
+            return self.clone_is_flushed(id);
+        }
+        let flags = FlushFlags::by_service(FlushReason::TraceClone);
+        for group in groups {
+            self.flush(
+                source,
+                0,
+                flags,
+                Some(&group),
+                FlushThen::Clone(id, group.clone()),
+            );
+        }
+    }
+
+    fn refuse_clone(&mut self, request: CloneRequest, refusal: Refusal) {
+        self.calls.note(move || request.finish(Err(refusal.into())));
+    }
+
+    /// A group of buffers was flushed, as well as it went: they are taken as they are now, unless
+    /// their session writes into a file.
+    pub(super) fn clone_flushed(&mut self, id: CloneId, group: &[usize], outcome: FlushOutcome) {
+        let Some(mut pending) = self.clones.remove(&id) else {
+            return;
+        };
+        if outcome == FlushOutcome::Failed {
+            pending.outcome = outcome;
+        }
+        if !pending.is_of_file
+            && let Err(refusal) = self.take_buffers(&mut pending, group)
+        {
+            return self.refuse_clone(pending.request, refusal);
+        }
+        pending.groups.retain(|waiting| waiting != group);
+        let is_complete = pending.groups.is_empty();
+        self.clones.insert(id, pending);
+        if is_complete {
+            self.clone_is_flushed(id);
+        }
+    }
+
+    /// Copies the buffers of a group, or takes them. If a copy or an empty buffer finds no memory, no
+    /// buffer of the group is taken; a group that was taken before stays taken.
+    fn take_buffers(&self, pending: &mut PendingClone, group: &[usize]) -> Result<(), Refusal> {
+        let session = self
+            .sessions
+            .get(&pending.source)
+            .ok_or(Refusal::SessionEnded)?;
+        let is_moved = |index: &&usize| session.recording.config.buffers[**index].transfer_on_clone;
+        let (moved, copied): (Vec<usize>, Vec<usize>) = group.iter().partition(is_moved);
+        let mut put = |index: usize, taken: TakenBuffer| {
+            // Writers after their buffer: see `SequenceAccount`.
+            let writers = self.writers_of(&session.buffers[index]);
+            pending.buffers[index] = Some((taken, writers));
+            let event = Event::BufferCloned(index as u32);
+            pending.events.note(self.environment.now_ns(), event);
+        };
+        let successors = successors_of(moved.iter().map(|&index| &session.buffers[index]))?;
+        for index in copied {
+            let copy = session.buffers[index].copy();
+            put(index, copy.map_err(|error| clone_failed(&error))?);
+        }
+        for (index, (buffer, successor)) in moved.into_iter().zip(successors) {
+            put(index, buffer.take(successor));
+        }
+        Ok(())
+    }
+
+    /// Nothing is left to be flushed.
+    fn clone_is_flushed(&mut self, id: CloneId) {
+        let Some(pending) = self.clones.remove(&id) else {
+            return;
+        };
+        if !pending.is_of_file {
+            return self.finish_clone(pending, PacketFramer::new());
+        }
+        let source = pending.source;
+        match self.sessions.get(&source) {
+            Some(session) if session.file_is_closed => {
+                self.refuse_clone(pending.request, clone_failed(&FILE_IS_CLOSED));
+            }
+            Some(_) => {
+                self.clones.insert(id, pending);
+                self.ask_to_write(source);
+            }
+            None => self.refuse_clone(pending.request, Refusal::SessionEnded),
+        }
+    }
+
+    /// Makes the clones that wait for the file of `source`. What came into its buffers up to now is
+    /// in its `output`, or still there.
+    pub(super) fn clone_with_file(
+        &mut self,
+        source: SessionId,
+        reader: &TraceReader,
+        output: &TraceOutput,
+    ) {
+        for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
+            let all: Vec<usize> = (0..pending.buffers.len()).collect();
+            // First: if it fails, no buffer has been emptied.
+            let part = output.written_part().map_err(|error| clone_failed(&error));
+            match part.and_then(|part| self.take_buffers(&mut pending, &all).map(|()| part)) {
+                Ok(part) => {
+                    let output = pending.request.output.take();
+                    pending.request.output = output.map(|output| output.starting_with(part));
+                    // The file goes on where the source's is: with its numbers of sequences.
+                    self.finish_clone(pending, reader.framer.fork());
+                }
+                Err(refusal) => self.refuse_clone(pending.request, refusal),
+            }
+        }
+    }
+
+    /// Makes the session that holds the snapshot.
+    fn finish_clone(&mut self, pending: PendingClone, mut framer: PacketFramer) {
+        let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
+        for (taken, writers) in pending.buffers.into_iter().flatten() {
+            let Some(id) = self.next_buffer_id(&buffers) else {
+                let request = pending.request;
+                return self
+                    .calls
+                    .note(move || request.finish(Err(SessionError::TooManyBuffers)));
+            };
+            buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
+        }
+        let now_ns = self.environment.now_ns();
+        let (new_msb, _) = random_uuid(|| self.environment.random_bits());
+        self.last_session.0 += 1;
+        let clone_id = self.last_session;
+        let Some(source) = self.sessions.get_mut(&pending.source) else {
+            return self.refuse_clone(pending.request, Refusal::SessionEnded);
+        };
+        let request = pending.request;
+        framer.counts.invalid_packets = source.invalid_packets;
+        let config = &source.recording.config;
+        let reader = TraceReader::of_clone(buffers.clone(), config, framer, request.output);
+        let mut clone = TracingSession::new(
+            request.uid,
+            Arc::clone(&source.recording),
+            request.owner,
+            buffers,
+            // Snapshots of one session share the lower half.
+            (new_msb, source.uuid.1),
+            reader,
+        );
+        clone.state = State::ClonedReadOnly;
+        clone.copy_history(source);
+        clone.received_triggers = std::mem::take(&mut source.received_triggers);
+        clone.was_triggered = true;
+        clone.clone_trigger = request.trigger;
+        clone.final_flush = Some(pending.outcome);
+        clone.stats_are_due = true;
+        clone.events.note(pending.started_ns, Event::CloneStarted);
+        clone.events.append(pending.events);
+        clone.events.note(now_ns, Event::TracingDisabled);
+        self.sessions.insert(clone_id, clone);
+        let done = request.done;
+        self.calls.note(move || done(Ok(clone_id)));
+    }
+
+    /// The session that clones are being made of is freed.
+    pub(super) fn fail_clones_of(&mut self, source: SessionId) {
+        for clone in self.take_clones(|clone| clone.source == source) {
+            self.refuse_clone(clone.request, Refusal::SessionEnded);
+        }
+    }
+
+    /// The file that clones are to begin with is closed.
+    pub(super) fn fail_clones_that_wait_for_file(&mut self, source: SessionId) {
+        for clone in self.take_clones(|clone| clone.waits_for_file_of(source)) {
+            self.refuse_clone(clone.request, clone_failed(&FILE_IS_CLOSED));
+        }
+    }
+
+    fn take_clones(&mut self, is_taken: impl Fn(&PendingClone) -> bool) -> Vec<PendingClone> {
+        self.clones
+            .extract_if(.., |_, clone| is_taken(clone))
+            .map(|(_, clone)| clone)
+            .collect()
+    }
+}
+
+impl PendingClone {
+    fn waits_for_file_of(&self, source: SessionId) -> bool {
+        self.source == source && self.is_of_file && self.groups.is_empty()
+    }
+}
+
+/// Creates an empty successor for each buffer, before the first of them is emptied.
+fn successors_of<'a>(
+    buffers: impl Iterator<Item = &'a Arc<CentralBuffer>>,
+) -> Result<Vec<(&'a CentralBuffer, TraceBuffer)>, Refusal> {
+    let with_successor = |buffer: &'a Arc<CentralBuffer>| match buffer.empty_copy() {
+        Ok(successor) => Ok((&**buffer, successor)),
+        Err(error) => Err(clone_failed(&error)),
+    };
+    buffers.map(with_successor).collect()
+}
+
+fn clone_failed(error: &impl ToString) -> Refusal {
+    Refusal::CloneFailed {
+        reason: error.to_string(),
+    }
+}

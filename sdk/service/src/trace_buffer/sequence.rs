@@ -1,0 +1,379 @@
+//! One sequence: its chunks in the order of their ids, what precedes them, and its losses.
+//!
+//! Each loss is reported once, with the first packet behind it. Perfetto's own buffer has four defects here:
+//! it does not report gaps that are crossed inside one read, an old gap can destroy a good packet, a read
+//! that is resumed reports a gap again, and aborts and overwrites can be reported before their place. Where a
+//! conformance scenario records such a defect, an `ideal` twin of the same name takes its place.
+
+use std::num::NonZeroU32;
+
+use tracezero_core::ids::ChunkId;
+
+use super::chunk_queue::{ChunkQueue, QueuedChunk};
+use super::loss::LossMask;
+
+/// Place of a sequence in the table of sequences; never reused for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SequenceIndex(NonZeroU32);
+
+impl SequenceIndex {
+    /// `position` counts from 0 and is less than 2^32 - 1: there are at most 2^32 keys, and no
+    /// memory for so many sequences.
+    pub(super) fn new(position: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(position as u32))
+    }
+
+    #[inline]
+    pub(super) fn position(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Whether `a` is newer than `b`, for ids that wrap at 2^32.
+#[inline]
+pub(super) fn is_newer(a: ChunkId, b: ChunkId) -> bool {
+    a != b && a.0.wrapping_sub(b.0) < 1 << 31
+}
+
+/// The newest chunk that left the sequence, read or evicted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConsumedChunk {
+    pub(super) id: ChunkId,
+    pub(super) payload_bytes: u16,
+    pub(super) was_incomplete: bool,
+}
+
+impl ConsumedChunk {
+    /// The one that is further on: newer or, of the same chunk, finished or longer.
+    pub(super) fn further(self, other: Self) -> Self {
+        let reach = |chunk: &Self| (!chunk.was_incomplete, chunk.payload_bytes);
+        if is_newer(other.id, self.id) || other.id == self.id && reach(&other) > reach(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// How many of the oldest and the newest chunk there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ends {
+    #[default]
+    None,
+    /// One chunk is both.
+    Same,
+    Two,
+}
+
+/// Neighbours of a sequence without chunks in the list of those.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Links {
+    pub(super) older: Option<SequenceIndex>,
+    pub(super) newer: Option<SequenceIndex>,
+}
+
+/// What one writer wrote, as far as the order of it is concerned.
+///
+/// With thousands of writers, what storing and evicting a chunk costs is the cache lines of its
+/// sequence that they touch. This is one; with at most two chunks there is nothing else.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Sequence {
+    ends: Ends,
+    /// Whether the order of its ids is known, that is: it had a chunk since it was forgotten.
+    pub(super) is_remembered: bool,
+    /// Losses that the next packet reports.
+    pending: LossMask,
+    /// Losses behind a chunk that is yet to be stored or read, the next packet after which reports
+    /// them. There are none unless a chunk older than `last_consumed` is in the buffer or coming.
+    pending_behind: LossMask,
+    /// The chunks in the buffer with the oldest and the newest id, as far as `ends` says so.
+    oldest: QueuedChunk,
+    newest: QueuedChunk,
+    /// The chunks between them, once there were any; empty unless there are two ends.
+    between: Option<Box<ChunkQueue>>,
+    /// Never moves back, even if a chunk older than it is read later.
+    pub(super) last_consumed: Option<ConsumedChunk>,
+    /// While room is made for an older chunk of this very sequence: its id.
+    incoming: Option<ChunkId>,
+    /// The read cycle in which the sequence cannot go on.
+    pub(super) stalled_in_cycle: u64,
+    pub(super) links: Links,
+}
+
+impl Sequence {
+    /// Drops what is known about the order of the sequence, but for a chunk that is to come again:
+    /// of that one only the rest is news.
+    pub(super) fn forget(&mut self) {
+        debug_assert_eq!(self.ends, Ends::None);
+        *self = Self {
+            last_consumed: self.last_consumed.filter(|last| last.was_incomplete),
+            ..Self::default()
+        };
+    }
+
+    #[inline]
+    pub(super) fn front(&self) -> Option<QueuedChunk> {
+        (self.ends != Ends::None).then_some(self.oldest)
+    }
+
+    #[inline]
+    pub(super) fn back(&self) -> Option<QueuedChunk> {
+        (self.ends != Ends::None).then_some(self.newest)
+    }
+
+    /// All chunks, oldest first.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = QueuedChunk> {
+        let between = self.between.iter().flat_map(|between| between.iter());
+        let newest = (self.ends == Ends::Two).then_some(self.newest);
+        self.front().into_iter().chain(between).chain(newest)
+    }
+
+    /// The chunk with this id.
+    pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
+        let (oldest, newest) = (self.front()?, self.back()?);
+        if newest.id == id {
+            return Some(newest);
+        }
+        if oldest.id == id {
+            return Some(oldest);
+        }
+        if is_newer(oldest.id, id) || is_newer(id, newest.id) {
+            return None;
+        }
+        self.between.as_ref()?.find(id)
+    }
+
+    /// Puts a chunk in its place; returns whether newer ones are there already.
+    #[inline]
+    pub(super) fn insert(&mut self, chunk: QueuedChunk) -> bool {
+        match self.ends {
+            Ends::None => {
+                (self.oldest, self.newest) = (chunk, chunk);
+                self.ends = Ends::Same;
+                return false;
+            }
+            _ if !is_newer(chunk.id, self.newest.id) => {
+                self.insert_out_of_order(chunk);
+                return true;
+            }
+            Ends::Same => {}
+            Ends::Two => {
+                let between = self.between.get_or_insert_default();
+                between.push_newest(self.newest);
+            }
+        }
+        self.newest = chunk;
+        self.ends = Ends::Two;
+        false
+    }
+
+    fn insert_out_of_order(&mut self, chunk: QueuedChunk) {
+        if is_newer(chunk.id, self.oldest.id) {
+            self.between.get_or_insert_default().insert(chunk);
+            return;
+        }
+        if self.ends == Ends::Two {
+            let between = self.between.get_or_insert_default();
+            between.push_oldest(self.oldest);
+        }
+        self.oldest = chunk;
+        self.ends = Ends::Two;
+    }
+
+    /// Removes the oldest chunk and makes it the one that precedes the rest.
+    #[inline]
+    pub(super) fn pop_front(&mut self, consumed: ConsumedChunk) {
+        self.remove_oldest();
+        if let Some(last) = self.last_consumed {
+            if is_newer(last.id, consumed.id) {
+                // Evicted before an older one arrived, it stays ahead of that. Whatever comes next
+                // is behind it, unless there is another older one.
+                if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
+                    self.pending |= std::mem::take(&mut self.pending_behind);
+                }
+                return;
+            }
+            if let Some(incoming) = self.incoming
+                && is_newer(consumed.id, incoming)
+                && is_newer(incoming, last.id.next())
+            {
+                // The last moment at which what precedes the chunk to come is known.
+                self.add_loss(incoming, LossMask::READ_GAP);
+            }
+        }
+        self.last_consumed = Some(consumed);
+    }
+
+    #[inline]
+    fn remove_oldest(&mut self) {
+        if self.ends != Ends::Two {
+            self.ends = Ends::None;
+        } else if let Some(between) = &mut self.between
+            && let Some(next) = between.pop_oldest()
+        {
+            self.oldest = next;
+        } else {
+            self.oldest = self.newest;
+            self.ends = Ends::Same;
+        }
+    }
+
+    /// Looks at what precedes the oldest chunk, which starts to be consumed now. Each chunk needs
+    /// this once.
+    #[inline]
+    pub(super) fn check_gap(&mut self, id: ChunkId) {
+        let last = self.last_consumed.map(|last| last.id);
+        // The chunk that is about to be stored may belong between.
+        let incoming = self.incoming.filter(|&incoming| {
+            is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
+        });
+        let Some(predecessor) = incoming.or(last) else {
+            return;
+        };
+        // An older id is no gap: a chunk that was consumed while it was incomplete comes back, or
+        // newer ones were evicted before it arrived.
+        if is_newer(id, predecessor.next()) {
+            self.add_loss(id, LossMask::READ_GAP);
+        }
+    }
+
+    /// Whether losses behind older chunks precede the chunk `id`, the oldest one.
+    fn is_behind_losses(&self, id: ChunkId) -> bool {
+        self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
+    }
+
+    /// Notes a loss at or directly before the chunk `at`.
+    pub(super) fn add_loss(&mut self, at: ChunkId, cause: LossMask) {
+        let next_to_read = self.incoming.or(self.front().map(|front| front.id));
+        match next_to_read {
+            Some(next) if is_newer(at, next) => self.pending_behind |= cause,
+            _ => self.pending |= cause,
+        }
+    }
+
+    /// The losses that precede a packet of the chunk `id`, the oldest one, which goes now.
+    pub(super) fn losses_before(&self, id: ChunkId) -> LossMask {
+        if self.is_behind_losses(id) {
+            self.pending | self.pending_behind
+        } else {
+            self.pending
+        }
+    }
+
+    /// The losses that no packet in the buffer is behind.
+    pub(super) fn untold_losses(&self) -> LossMask {
+        match self.front() {
+            Some(_) => LossMask::NONE,
+            None => self.pending | self.pending_behind,
+        }
+    }
+
+    /// The losses that precede the packet that is delivered now. They are reported with it.
+    #[inline]
+    pub(super) fn take_losses(&mut self) -> LossMask {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Announces the chunk that room is made for, if newer ones may have to go for it.
+    #[inline]
+    pub(super) fn expect(&mut self, id: ChunkId) {
+        self.incoming = self
+            .back()
+            .filter(|newest| is_newer(newest.id, id))
+            .map(|_| id);
+    }
+
+    /// Ends [`Sequence::expect`].
+    #[inline]
+    pub(super) fn expect_none(&mut self) {
+        self.incoming = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_buffer::slot::SlotId;
+
+    fn sequence(ids: &[u32]) -> Sequence {
+        let mut sequence = Sequence::default();
+        for &id in ids {
+            sequence.insert(QueuedChunk {
+                id: ChunkId(id),
+                slot: SlotId::default(),
+            });
+        }
+        sequence
+    }
+
+    fn ids(sequence: &Sequence) -> Vec<u32> {
+        sequence.chunks().map(|chunk| chunk.id.0).collect()
+    }
+
+    #[test]
+    fn what_every_commit_needs_fills_one_cache_line() {
+        assert_eq!(size_of::<Sequence>(), 64);
+    }
+
+    #[test]
+    fn newer_means_less_than_half_the_id_space_ahead() {
+        assert!(is_newer(ChunkId(1), ChunkId(0)));
+        assert!(is_newer(ChunkId(0), ChunkId(u32::MAX)));
+        assert!(!is_newer(ChunkId(0), ChunkId(0)));
+        assert!(!is_newer(ChunkId(0), ChunkId(1)));
+        assert!(is_newer(ChunkId((1 << 31) - 1), ChunkId(0)));
+        assert!(!is_newer(ChunkId(1 << 31), ChunkId(0)));
+    }
+
+    #[test]
+    fn chunks_are_kept_in_the_order_of_ids_that_wrap() {
+        let max = u32::MAX;
+        assert_eq!(ids(&sequence(&[max - 1, 1, 0, max])), [max - 1, max, 0, 1]);
+    }
+
+    #[test]
+    fn chunks_leave_from_the_oldest_on_and_may_come_again() {
+        let mut sequence = sequence(&[5, 3, 4, 1]);
+        for left in [[3, 4, 5].as_slice(), &[4, 5], &[5], &[]] {
+            sequence.remove_oldest();
+            assert_eq!(ids(&sequence), left);
+            let ends = [sequence.front(), sequence.back()].map(|end| end.map(|chunk| chunk.id.0));
+            assert_eq!(ends, [left.first().copied(), left.last().copied()]);
+        }
+        for id in [7, 6, 8] {
+            sequence.insert(QueuedChunk {
+                id: ChunkId(id),
+                slot: SlotId::default(),
+            });
+        }
+        assert_eq!(ids(&sequence), [6, 7, 8]);
+    }
+
+    #[test]
+    fn chunks_are_found_with_and_without_missing_ids() {
+        let sequence = sequence(&[u32::MAX, 0, 1, 4, 9]);
+        for id in [u32::MAX, 0, 1, 4, 9] {
+            assert_eq!(
+                sequence.find(ChunkId(id)).map(|chunk| chunk.id),
+                Some(ChunkId(id))
+            );
+        }
+        for id in [u32::MAX - 1, 2, 3, 5, 8, 10, 1 << 31] {
+            assert!(sequence.find(ChunkId(id)).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_chunk_that_is_about_to_be_stored_fills_its_gap() {
+        for (evicted, lost_behind) in [(3, LossMask::NONE), (4, LossMask::READ_GAP)] {
+            let mut sequence = sequence(&[evicted]);
+            sequence.expect(ChunkId(2));
+            sequence.check_gap(ChunkId(evicted));
+            assert_eq!(
+                (sequence.pending, sequence.pending_behind),
+                (LossMask::NONE, lost_behind)
+            );
+        }
+    }
+}

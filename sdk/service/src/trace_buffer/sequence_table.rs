@@ -1,0 +1,281 @@
+//! All sequences of a buffer: from producer and writer to sequence, and which of those that hold
+//! nothing are still remembered.
+
+use std::ops::{Index, IndexMut};
+
+use super::account::{Account, HotAccount};
+use super::chunk::ClientIdentity;
+use super::chunk_queue::QueuedChunk;
+use super::key_map::{KeyMap, SequenceKey};
+use super::loss::LossMask;
+use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
+
+/// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
+const EMPTY_SEQUENCES_KEPT: u32 = 1024;
+
+/// From more than this many on, sequences without a chunk are forgotten.
+const EMPTY_SEQUENCES_MAX: u32 = 1152;
+
+/// The sequences, by index and by key.
+///
+/// A sequence gets its index with its first chunk and keeps it: what was counted must outlive the
+/// chunks. What is forgotten is the order of its ids, hence the detection of gaps and duplicates.
+#[derive(Clone, Debug)]
+pub(super) struct SequenceTable {
+    sequences: Vec<Sequence>,
+    /// One for each sequence, at its position.
+    accounts: Vec<Account>,
+    indexes: KeyMap,
+    /// The sequence that was looked up last; chunks of one writer often come in a row.
+    latest: Option<(SequenceKey, SequenceIndex)>,
+    /// Remembered sequences without chunks, in the order in which they became empty.
+    empty: EmptyList,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct EmptyList {
+    oldest: Option<SequenceIndex>,
+    newest: Option<SequenceIndex>,
+    len: u32,
+}
+
+impl SequenceTable {
+    pub(super) fn new() -> Self {
+        Self {
+            sequences: Vec::new(),
+            accounts: Vec::new(),
+            indexes: KeyMap::default(),
+            latest: None,
+            empty: EmptyList::default(),
+        }
+    }
+
+    /// The sequence of a writer, if any chunk of it was ever seen.
+    pub(super) fn find(&self, key: SequenceKey) -> Option<SequenceIndex> {
+        match self.latest {
+            Some((latest, index)) if latest == key => Some(index),
+            _ => self.indexes.get(key),
+        }
+    }
+
+    /// The sequence of a writer, new if need be.
+    #[inline]
+    pub(super) fn find_or_add(&mut self, key: SequenceKey) -> SequenceIndex {
+        if let Some((latest, index)) = self.latest
+            && latest == key
+        {
+            return index;
+        }
+        let index = self.indexes.get(key).unwrap_or_else(|| self.add(key));
+        self.latest = Some((key, index));
+        index
+    }
+
+    #[cold]
+    fn add(&mut self, key: SequenceKey) -> SequenceIndex {
+        let index = SequenceIndex::new(self.sequences.len());
+        self.sequences.push(Sequence::default());
+        self.accounts
+            .push(Account::new(key.producer_id(), key.writer_id()));
+        self.indexes.insert(key, index);
+        index
+    }
+
+    /// Starts to remember the order of a sequence, unless that is so already.
+    #[inline]
+    pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
+        if !self[index].is_remembered {
+            self[index].is_remembered = true;
+            self.account_mut(index).hot.client = *client;
+            self.append_to_empty(index);
+        }
+    }
+
+    /// Puts a chunk into its sequence; returns whether newer ones are there already.
+    #[inline]
+    pub(super) fn insert(&mut self, index: SequenceIndex, chunk: QueuedChunk) -> bool {
+        if self[index].front().is_none() {
+            self.remove_from_empty(index);
+        }
+        self[index].insert(chunk)
+    }
+
+    /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
+    #[inline]
+    pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
+        self.account_mut(index).hot.accounted.note(
+            consumed.id,
+            consumed.payload_bytes,
+            !consumed.was_incomplete,
+        );
+        self[index].pop_front(consumed);
+        if self[index].front().is_none() {
+            self.append_to_empty(index);
+        }
+    }
+
+    /// Adds a sequence that another table has as well and that came as far as `reached` there; the
+    /// losses that it did not tell of are `untold`.
+    pub(super) fn continue_after(
+        &mut self,
+        account: &Account,
+        reached: ConsumedChunk,
+        untold: LossMask,
+    ) {
+        let HotAccount {
+            producer_id,
+            writer_id,
+            client,
+            ..
+        } = &account.hot;
+        let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
+        self.remember(index, client);
+        self[index].last_consumed = Some(reached);
+        self[index].add_loss(reached.id, untold);
+        let hot = &mut self.account_mut(index).hot;
+        hot.accounted = account.hot.accounted;
+        hot.accounted
+            .note(reached.id, reached.payload_bytes, !reached.was_incomplete);
+        if account.counts.discarded > 0 {
+            // The predecessor was full. It has no later packet to say so with.
+            self[index].add_loss(reached.id, LossMask::READ_GAP);
+        }
+    }
+
+    /// Forgets the sequences that are empty for longest, if there are too many.
+    #[inline]
+    pub(super) fn forget_stale(&mut self) {
+        if self.empty.len > EMPTY_SEQUENCES_MAX {
+            self.forget_all_but(EMPTY_SEQUENCES_KEPT);
+        }
+    }
+
+    #[cold]
+    fn forget_all_but(&mut self, kept: u32) {
+        while self.empty.len > kept
+            && let Some(index) = self.empty.oldest
+        {
+            self.remove_from_empty(index);
+            self[index].forget();
+        }
+    }
+
+    #[inline]
+    pub(super) fn account(&self, index: SequenceIndex) -> &Account {
+        &self.accounts[index.position()]
+    }
+
+    #[inline]
+    pub(super) fn account_mut(&mut self, index: SequenceIndex) -> &mut Account {
+        &mut self.accounts[index.position()]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Sequence, &Account)> {
+        self.sequences.iter().zip(&self.accounts)
+    }
+
+    fn append_to_empty(&mut self, index: SequenceIndex) {
+        let older = self.empty.newest.replace(index);
+        self[index].links = Links { older, newer: None };
+        match older {
+            Some(older) => self[older].links.newer = Some(index),
+            None => self.empty.oldest = Some(index),
+        }
+        self.empty.len += 1;
+    }
+
+    fn remove_from_empty(&mut self, index: SequenceIndex) {
+        let Links { older, newer } = std::mem::take(&mut self[index].links);
+        match older {
+            Some(older) => self[older].links.newer = newer,
+            None => self.empty.oldest = newer,
+        }
+        match newer {
+            Some(newer) => self[newer].links.older = older,
+            None => self.empty.newest = older,
+        }
+        self.empty.len -= 1;
+    }
+}
+
+impl Index<SequenceIndex> for SequenceTable {
+    type Output = Sequence;
+
+    #[inline]
+    fn index(&self, index: SequenceIndex) -> &Sequence {
+        &self.sequences[index.position()]
+    }
+}
+
+impl IndexMut<SequenceIndex> for SequenceTable {
+    #[inline]
+    fn index_mut(&mut self, index: SequenceIndex) -> &mut Sequence {
+        &mut self.sequences[index.position()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_buffer::slot::SlotId;
+    use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
+
+    fn use_once(table: &mut SequenceTable, writer: u16) {
+        let index = table.find_or_add(SequenceKey::new(ProducerId(1), WriterId(writer)));
+        table.remember(index, &ClientIdentity::default());
+        let id = ChunkId(0);
+        table.insert(
+            index,
+            QueuedChunk {
+                id,
+                slot: SlotId::default(),
+            },
+        );
+        table.pop_front(
+            index,
+            ConsumedChunk {
+                id,
+                payload_bytes: 0,
+                was_incomplete: false,
+            },
+        );
+    }
+
+    #[test]
+    fn the_sequences_that_are_empty_for_longest_are_forgotten() {
+        let mut table = SequenceTable::new();
+        for writer in 1..=1152 {
+            use_once(&mut table, writer);
+        }
+        use_once(&mut table, 1);
+        table.forget_stale();
+        assert!(
+            table
+                .iter()
+                .all(|(sequence, _)| sequence.last_consumed.is_some())
+        );
+        use_once(&mut table, 1153);
+        table.forget_stale();
+        let forgotten: Vec<u16> = table
+            .iter()
+            .filter(|(sequence, _)| sequence.last_consumed.is_none())
+            .map(|(_, account)| account.hot.writer_id.0)
+            .collect();
+        assert_eq!(forgotten, (2..=130).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_sequence_keeps_its_index() {
+        let mut table = SequenceTable::new();
+        let key = |i| SequenceKey::new(ProducerId(i), WriterId(7));
+        let indexes: Vec<_> = (0..100).map(|i| table.find_or_add(key(i))).collect();
+        for (i, &index) in (0..).zip(&indexes) {
+            assert_eq!(table.find(key(i)), Some(index));
+            assert_eq!(table.find_or_add(key(i)), index);
+        }
+        assert_eq!(
+            table.find(SequenceKey::new(ProducerId(7), WriterId(8))),
+            None
+        );
+    }
+}

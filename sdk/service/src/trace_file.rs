@@ -1,0 +1,158 @@
+//! Trace files as they are begun: one writer has a file to itself, in this process and all others.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A file that nobody else writes a trace into until this is dropped. Devices and pipes are shared
+/// by whoever names them, and so are files where there are no locks.
+#[derive(Debug)]
+pub struct TraceFile(File);
+
+impl TraceFile {
+    /// Begins the file at `path`, which is created, or emptied if it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`TryLockError::WouldBlock`] if somebody writes a trace into it, who is not disturbed.
+    pub fn create(path: &Path) -> Result<Self, TryLockError> {
+        // Emptied only when it is ours.
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false);
+        let file = Self::of(options.open(path).map_err(TryLockError::Error)?, path)?;
+        if is_regular(&file)? {
+            file.set_len(0).map_err(TryLockError::Error)?;
+        }
+        Ok(file)
+    }
+
+    /// Begins the file at `path`, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceFile::create`].
+    pub fn create_new(path: &Path) -> Result<Self, TryLockError> {
+        Self::of(File::create_new(path).map_err(TryLockError::Error)?, path)
+    }
+
+    /// Keeps the file at `path` from others until it is replaced; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`TryLockError::WouldBlock`] if somebody writes a trace into it.
+    pub fn to_replace(path: &Path) -> Result<Option<Self>, TryLockError> {
+        match File::open(path) {
+            Ok(file) => Self::of(file, path).map(Some),
+            // Who may not read it may replace it all the same.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Takes the file that was opened at `path`.
+    fn of(file: File, path: &Path) -> Result<Self, TryLockError> {
+        if !is_regular(&file)? {
+            return Ok(Self(file));
+        }
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let file = Self(file);
+        // Who had it until now may have finished it and given it its name.
+        match is_at(&file, path) {
+            true => Ok(file),
+            false => Err(TryLockError::WouldBlock),
+        }
+    }
+}
+
+fn is_regular(file: &File) -> Result<bool, TryLockError> {
+    let metadata = file.metadata().map_err(TryLockError::Error)?;
+    Ok(metadata.is_file())
+}
+
+/// Whether `path` leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(own), Ok(there)) => id(own) == id(there),
+        _ => false,
+    }
+}
+
+impl Deref for TraceFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Write for TraceFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that was forked meanwhile has the file open as well. That
+        // it was not locked changes nothing.
+        let _ = self.0.unlock();
+    }
+}
+
+/// A file that was opened otherwise.
+#[cfg(test)]
+impl From<File> for TraceFile {
+    fn from(file: File) -> Self {
+        Self(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path where nothing is; what comes there is removed by the test.
+    fn path(name: &str) -> std::path::PathBuf {
+        let name = format!("tracezero-trace-file-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    #[test]
+    fn a_file_is_free_again_although_a_forked_child_has_it_open() {
+        let path = path("forked");
+        let file = TraceFile::create(&path).expect("a file");
+        // What a child inherits: the same open file.
+        let of_child = file.try_clone().expect("a copy");
+        assert!(matches!(
+            TraceFile::create(&path),
+            Err(TryLockError::WouldBlock)
+        ));
+        drop(file);
+        TraceFile::create(&path).expect("nobody writes it");
+        drop(of_child);
+        fs::remove_file(&path).expect("removed");
+    }
+
+    #[test]
+    fn a_file_that_got_another_name_meanwhile_is_left_alone() {
+        let (path, complete) = (path("partial"), path("complete"));
+        fs::write(&path, "of somebody else").expect("written");
+        let opened = File::options().write(true).open(&path).expect("a file");
+        fs::rename(&path, &complete).expect("renamed");
+        assert!(matches!(
+            TraceFile::of(opened, &path),
+            Err(TryLockError::WouldBlock)
+        ));
+        fs::remove_file(&complete).expect("removed");
+    }
+}

@@ -1,0 +1,249 @@
+//! Reads a session's buffers as a trace.
+//!
+//! A reader locks a buffer for about 64 KiB of packets at a time (`READ_BATCH_BYTES` in `packet_framer.rs`),
+//! and does no I/O while the buffer is locked.
+
+use std::sync::Arc;
+
+use super::central_buffer::CentralBuffer;
+use super::compression::append_packed;
+use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
+use super::trace_output::{END_MAX_BYTES, TraceOutput};
+use tracezero_config::{Compression, SessionConfig};
+
+/// Bytes that are compressed together, more or less. More would hardly make them smaller.
+const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
+
+/// How far a reading goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Until nothing is left, also of what comes meanwhile.
+    Everything,
+    /// Until what was there at first has been read; so it ends, however fast writers are.
+    WhatIsThere,
+}
+
+/// Why a file ends before its trace does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileEnd {
+    /// It is as large as it may be.
+    Full,
+    /// It could not be written any further.
+    Failed,
+}
+
+/// What the reading of one session goes on from.
+pub(crate) struct TraceReader {
+    /// In the order of the configuration.
+    buffers: Vec<Arc<CentralBuffer>>,
+    pub(super) framer: PacketFramer,
+    /// Framed packets of the batch that is being put together, or that was refused.
+    pub(super) packets: Vec<u8>,
+    compression: Compression,
+    /// The batch, compressed.
+    compressed: Vec<u8>,
+    pub(super) output: Option<TraceOutput>,
+    max_file_size_bytes: u64,
+    /// Whether each pass goes on to the disk at once.
+    syncs: bool,
+    /// Bytes in the file so far.
+    pub(super) written_bytes: u64,
+    /// Why the file ends before the trace does, if it does.
+    pub(super) file_end: Option<FileEnd>,
+}
+
+impl TraceReader {
+    pub(super) fn new(buffers: Vec<Arc<CentralBuffer>>, config: &SessionConfig) -> Self {
+        Self {
+            buffers,
+            framer: PacketFramer::new(),
+            packets: Vec::new(),
+            compression: config.compression,
+            compressed: Vec::new(),
+            output: None,
+            max_file_size_bytes: config.max_file_size_bytes,
+            syncs: config.fflush_post_write,
+            written_bytes: 0,
+            file_end: None,
+        }
+    }
+
+    /// A reader of a clone: all that is left goes into `output`, of whatever size.
+    pub(super) fn of_clone(
+        buffers: Vec<Arc<CentralBuffer>>,
+        config: &SessionConfig,
+        framer: PacketFramer,
+        output: Option<TraceOutput>,
+    ) -> Self {
+        Self {
+            framer,
+            output,
+            ..Self::new(buffers, config)
+        }
+    }
+
+    pub(super) fn attach_output(&mut self, output: TraceOutput) {
+        let limit_bytes = match self.max_file_size_bytes {
+            0 => 0,
+            // The last word has room in any case.
+            limit => limit.saturating_sub(END_MAX_BYTES as u64).max(1),
+        };
+        self.output = Some(output.with_limits(limit_bytes, self.syncs));
+    }
+
+    pub(super) fn buffers(&self) -> &[Arc<CentralBuffer>] {
+        &self.buffers
+    }
+
+    /// Begins a reading: what comes first is put into `packets` next.
+    pub(super) fn begin_reading(&mut self) {
+        self.packets.clear();
+        self.framer.begin_batch();
+    }
+
+    /// Reads packets of writers that can be read now. `take` gets them in batches of framed packets; the
+    /// last one is left for what comes behind them.
+    pub(super) fn read_buffers<E>(
+        &mut self,
+        extent: Extent,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let batch_bytes = match self.compression {
+            Compression::None => READ_BATCH_BYTES,
+            Compression::Deflate | Compression::Zstd { .. } => COMPRESSED_BATCH_BYTES,
+        };
+        for index in 0..self.buffers.len() {
+            let end = match extent {
+                Extent::Everything => None,
+                Extent::WhatIsThere => Some(self.buffers[index].with(|buffer| buffer.mark())),
+            };
+            loop {
+                let buffer = &self.buffers[index];
+                let goes_on = buffer.read(end, |buffer| self.framer.take_batch(buffer));
+                self.framer.append_to(&mut self.packets);
+                for writer in self.framer.take_losing_writers() {
+                    buffer.note_loss(writer);
+                }
+                if self.packets.len() >= batch_bytes {
+                    self.hand_out(&mut take)?;
+                }
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out the batch. It stays in `packets` if it is refused.
+    pub(super) fn hand_out<E>(
+        &mut self,
+        take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.packets.is_empty() {
+            return Ok(());
+        }
+        if self.compression == Compression::None {
+            take(&self.packets)?;
+        } else {
+            self.compressed.clear();
+            append_packed(self.compression, &self.packets, &mut self.compressed);
+            take(&self.compressed)?;
+        }
+        self.packets.clear();
+        self.framer.begin_batch();
+        Ok(())
+    }
+
+    /// The file ends before the trace, behind the first `written` bytes of the last batch.
+    pub(super) fn file_ended_early(&mut self, end: FileEnd, written: usize) {
+        self.file_end = Some(end);
+        // A compressed batch is one packet: it is there or not.
+        let refused = match self.compression {
+            Compression::None => &self.packets[written..],
+            Compression::Deflate | Compression::Zstd { .. } => &self.packets,
+        };
+        self.framer.take_back(refused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use protozero::HeapBuffered;
+
+    use super::*;
+    use crate::central_buffer::Reader;
+    use crate::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
+    use tracezero_config::LocalChoices;
+    use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
+    use tracezero_core::protos::{TraceDecoder, TracePacket};
+    use tracezero_core::shm::ChunkFlags;
+
+    /// Commits a chunk with one fragment.
+    fn commit(buffer: &CentralBuffer, writer: u16, chunk: u32, flags: ChunkFlags, fragment: &[u8]) {
+        let mut payload = vec![0x80; 4];
+        for (index, byte) in payload.iter_mut().enumerate() {
+            *byte |= (fragment.len() >> (7 * index)) as u8 & 0x7f;
+        }
+        payload[3] &= 0x7f;
+        payload.extend(fragment);
+        buffer.commit(&UntrustedChunk {
+            producer_id: ProducerId(1),
+            client: ClientIdentity::default(),
+            writer_id: WriterId(writer),
+            chunk_id: ChunkId(chunk),
+            fragment_count: 1,
+            flags,
+            complete: true,
+            payload: &payload,
+        });
+    }
+
+    fn packet(text: &str) -> Vec<u8> {
+        let mut buffer = HeapBuffered::<TracePacket<'_>>::new();
+        buffer.message().for_testing(|event| {
+            event.set_str(text);
+        });
+        buffer.to_vec()
+    }
+
+    #[test]
+    fn a_long_packet_that_ends_meanwhile_does_not_end_the_reading_of_what_was_there() {
+        let ring = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
+        let buffer = CentralBuffer::new(BufferId(1), ring, Reader::ReadsWhatIsLeft);
+        let buffer = Arc::new(buffer);
+        let long = packet(&"x".repeat(100_000));
+        let (begin, end) = long.split_at(50_000);
+        commit(&buffer, 1, 0, ChunkFlags::LAST_PACKET_CONTINUES, begin);
+        for chunk in 0..2 {
+            commit(
+                &buffer,
+                2,
+                chunk,
+                ChunkFlags::NONE,
+                &packet(&"y".repeat(40_000)),
+            );
+        }
+        commit(&buffer, 3, 0, ChunkFlags::NONE, &packet("was there"));
+
+        let config = SessionConfig::new(&Default::default(), &LocalChoices::default()).unwrap();
+        let mut reader = TraceReader::new(vec![Arc::clone(&buffer)], &config);
+        let mut lengths = Vec::new();
+        let mut take = |batch: &[u8]| {
+            if lengths.is_empty() {
+                commit(&buffer, 1, 1, ChunkFlags::FIRST_PACKET_CONTINUES, end);
+            }
+            for packet in TraceDecoder::new(batch).packet() {
+                let text = packet.unwrap().for_testing().unwrap();
+                lengths.push(text.unwrap().str().unwrap().unwrap_or_default().len());
+            }
+            Ok::<(), Infallible>(())
+        };
+        reader.begin_reading();
+        let Ok(()) = reader.read_buffers(Extent::WhatIsThere, &mut take);
+        let Ok(()) = reader.hand_out(&mut take);
+        assert_eq!(lengths, [40_000, 40_000, 100_000, "was there".len()]);
+    }
+}

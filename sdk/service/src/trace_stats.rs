@@ -1,0 +1,223 @@
+//! The statistics of a session: what its trace carries, and what [`Session::stats`] returns.
+//!
+//! [`Session::stats`]: crate::Session::stats
+
+use super::control::Control;
+use super::pending_flush::FlushOutcome;
+use super::sequence_account::SequenceAccount;
+use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
+use super::trace_reader::TraceReader;
+use super::tracing_session::State;
+use tracezero_core::ids::SessionId;
+use tracezero_core::protos::{self, trace_stats};
+
+/// Statistics of a session and of the service around it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TraceStats {
+    /// By buffer, in the order of the configuration.
+    pub buffers: Vec<BufferStats>,
+    /// By sequence and buffer.
+    pub writers: Vec<WriterStats>,
+    /// What became of every packet, by sequence and buffer.
+    pub sequences: Vec<SequenceAccount>,
+    /// Producers that are connected to the service.
+    pub producers_connected: u32,
+    /// Producers that ever were.
+    pub producers_seen: u64,
+    /// Data sources that producers offer.
+    pub data_sources_registered: u32,
+    /// Instances of data sources that this session ever had.
+    pub data_sources_seen: u64,
+    /// Sessions of the service.
+    pub tracing_sessions: u32,
+    /// Buffers of all sessions.
+    pub total_buffers: u32,
+    /// Chunks that producers committed to buffers that are not theirs, over all sessions.
+    pub chunks_discarded: u64,
+    /// Patches likewise.
+    pub patches_discarded: u64,
+    /// Packets that were left out of the trace, because they are malformed or claim to be the
+    /// service's.
+    pub invalid_packets: u64,
+    /// Flushes so far.
+    pub flushes_requested: u64,
+    /// Those of them that all data sources answered.
+    pub flushes_succeeded: u64,
+    /// Those of them that not all did.
+    pub flushes_failed: u64,
+    /// Whether the flush at the end succeeded; `None` if there was none.
+    pub final_flush_succeeded: Option<bool>,
+}
+
+/// What one writer committed to one buffer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WriterStats {
+    /// The sequence's id in the trace.
+    pub sequence_id: u32,
+    /// Position of the buffer in the configuration.
+    pub buffer: usize,
+    /// Sizes of its chunks.
+    pub chunk_payloads: ChunkPayloadHistogram,
+}
+
+impl Control {
+    /// `None` if there is no such session.
+    pub(super) fn trace_stats(
+        &self,
+        id: SessionId,
+        reader: &mut TraceReader,
+    ) -> Option<TraceStats> {
+        let session = self.sessions.get(&id)?;
+        let (chunks_discarded, patches_discarded) = self.refused.counts();
+        let builtin = &session.recording.config.builtin_data_sources;
+        Some(TraceStats {
+            buffers: session
+                .buffers
+                .iter()
+                .map(|buffer| buffer.with(|buffer| *buffer.stats()))
+                .collect(),
+            writers: if builtin.disable_chunk_usage_histograms {
+                Vec::new()
+            } else {
+                reader.writer_stats()
+            },
+            sequences: self.sequence_accounts(reader),
+            producers_connected: self.producers.len() as u32,
+            producers_seen: u64::from(self.last_producer.0),
+            data_sources_registered: self
+                .producers
+                .values()
+                .map(|producer| producer.data_sources.len() as u32)
+                .sum(),
+            data_sources_seen: session.instances_ever,
+            tracing_sessions: self.sessions.len() as u32,
+            total_buffers: self
+                .sessions
+                .values()
+                .filter(|session| session.state != State::ClonedReadOnly)
+                .map(|session| session.buffers.len() as u32)
+                .sum(),
+            chunks_discarded,
+            patches_discarded,
+            invalid_packets: reader.framer.counts.invalid_packets,
+            flushes_requested: session.flush_counts.requested,
+            flushes_succeeded: session.flush_counts.succeeded,
+            flushes_failed: session.flush_counts.failed,
+            final_flush_succeeded: session
+                .final_flush
+                .map(|outcome| outcome == FlushOutcome::Succeeded),
+        })
+    }
+}
+
+impl TraceReader {
+    /// By buffer: the sequences that are known, each with its producer.
+    pub(super) fn provenance(&mut self) -> Vec<Vec<(u32, tracezero_core::ids::ProducerId)>> {
+        let mut buffers = Vec::new();
+        for index in 0..self.buffers().len() {
+            let writers = self.buffers()[index].with(|buffer| {
+                let counts = buffer.all_packet_counts();
+                counts
+                    .map(|(producer, writer, _)| (producer, writer))
+                    .collect::<Vec<_>>()
+            });
+            let sequences = writers
+                .into_iter()
+                .map(|writer| (self.framer.sequence_id(writer), writer.0));
+            buffers.push(sequences.collect());
+        }
+        buffers
+    }
+
+    fn writer_stats(&mut self) -> Vec<WriterStats> {
+        let mut stats = Vec::new();
+        for index in 0..self.buffers().len() {
+            let histograms = self.buffers()[index].with(|buffer| {
+                let writers = buffer.all_packet_counts();
+                writers
+                    .filter_map(|(producer, writer, _)| {
+                        let histogram = buffer.writer_histogram(producer, writer)?;
+                        Some(((producer, writer), histogram.clone()))
+                    })
+                    .collect::<Vec<_>>()
+            });
+            for (writer, chunk_payloads) in histograms {
+                stats.push(WriterStats {
+                    sequence_id: self.framer.sequence_id(writer),
+                    buffer: index,
+                    chunk_payloads,
+                });
+            }
+        }
+        stats
+    }
+}
+
+impl TraceStats {
+    /// Writes the statistics as a trace carries them.
+    pub(super) fn write(&self, out: &mut protos::TraceStats<'_>) {
+        for buffer in &self.buffers {
+            out.add_buffer_stats(|out| write_buffer_stats(buffer, out));
+        }
+        out.set_producers_connected(self.producers_connected);
+        out.set_producers_seen(self.producers_seen);
+        out.set_data_sources_registered(self.data_sources_registered);
+        out.set_data_sources_seen(self.data_sources_seen);
+        out.set_tracing_sessions(self.tracing_sessions);
+        out.set_total_buffers(self.total_buffers);
+        out.set_chunks_discarded(self.chunks_discarded);
+        out.set_patches_discarded(self.patches_discarded);
+        out.set_invalid_packets(self.invalid_packets);
+        out.set_flushes_requested(self.flushes_requested);
+        out.set_flushes_succeeded(self.flushes_succeeded);
+        out.set_flushes_failed(self.flushes_failed);
+        if let Some(succeeded) = self.final_flush_succeeded {
+            use trace_stats::FinalFlushOutcome as Outcome;
+            out.set_final_flush_outcome(if succeeded {
+                Outcome::FINAL_FLUSH_SUCCEEDED
+            } else {
+                Outcome::FINAL_FLUSH_FAILED
+            });
+        }
+        if self.writers.is_empty() {
+            return;
+        }
+        for bound_bytes in ChunkPayloadHistogram::BOUNDS_BYTES {
+            out.add_chunk_payload_histogram_def(i64::from(bound_bytes));
+        }
+        for writer in &self.writers {
+            out.add_writer_stats(|out| {
+                out.set_sequence_id(u64::from(writer.sequence_id));
+                out.set_buffer(writer.buffer as u32);
+                out.set_chunk_payload_histogram_counts(writer.chunk_payloads.counts());
+                let sums = writer.chunk_payloads.sums_bytes();
+                out.set_chunk_payload_histogram_sum(sums.map(|sum| sum as i64));
+            });
+        }
+    }
+}
+
+fn write_buffer_stats(stats: &BufferStats, out: &mut trace_stats::BufferStats<'_>) {
+    out.set_buffer_size(stats.buffer_size);
+    out.set_bytes_written(stats.bytes_written);
+    out.set_bytes_overwritten(stats.bytes_overwritten);
+    out.set_bytes_read(stats.bytes_read);
+    out.set_padding_bytes_written(stats.padding_bytes_written);
+    out.set_padding_bytes_cleared(stats.padding_bytes_cleared);
+    out.set_chunks_written(stats.chunks_written);
+    out.set_chunks_rewritten(stats.chunks_rewritten);
+    out.set_chunks_relocated(stats.chunks_relocated);
+    out.set_chunks_overwritten(stats.chunks_overwritten);
+    out.set_chunks_discarded(stats.chunks_discarded);
+    out.set_chunks_read(stats.chunks_read);
+    out.set_chunks_committed_out_of_order(stats.chunks_committed_out_of_order);
+    out.set_write_wrap_count(stats.write_wrap_count);
+    out.set_patches_succeeded(stats.patches_succeeded);
+    out.set_patches_failed(stats.patches_failed);
+    out.set_readaheads_succeeded(stats.readaheads_succeeded);
+    out.set_readaheads_failed(stats.readaheads_failed);
+    out.set_abi_violations(stats.abi_violations);
+    out.set_trace_writer_packet_loss(stats.trace_writer_packet_loss);
+}

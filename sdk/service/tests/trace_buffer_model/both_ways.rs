@@ -1,0 +1,73 @@
+//! The two ways to read a buffer, packet by packet and in runs, give the same packets and accounts.
+
+use tracezero_service::trace_buffer::{LossMask, Packets, TraceBuffer, split_first_packet};
+
+/// Who wrote a packet, what was lost before it, and its bytes.
+#[derive(Debug, PartialEq)]
+struct Read {
+    producer: u16,
+    writer: u16,
+    loss: LossMask,
+    bytes: Vec<u8>,
+}
+
+/// Reads what is unread in `buffer` in both ways, out of copies, and compares.
+///
+/// # Panics
+///
+/// If a packet or an account is another one.
+pub fn assert_same_both_ways(buffer: &TraceBuffer) {
+    let copy = || buffer.clone_read_only().expect("memory for a copy");
+    let (mut one_by_one, mut in_runs) = (copy(), copy());
+    assert_eq!(read_in_runs(&mut in_runs), read_one_by_one(&mut one_by_one));
+    assert_eq!(in_runs.stats(), one_by_one.stats());
+    assert!(
+        in_runs
+            .all_packet_counts()
+            .eq(one_by_one.all_packet_counts())
+    );
+    assert!(in_runs.storage_balance().is_even());
+}
+
+fn read_one_by_one(buffer: &mut TraceBuffer) -> Vec<Read> {
+    let mut read = Vec::new();
+    buffer.begin_read();
+    while let Some(packet) = buffer.read_packet() {
+        read.push(Read {
+            producer: packet.origin().producer_id.0,
+            writer: packet.origin().writer_id.0,
+            loss: packet.loss(),
+            bytes: packet.slices().collect::<Vec<_>>().concat(),
+        });
+    }
+    read
+}
+
+fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<Read> {
+    let mut read = Vec::new();
+    buffer.begin_read();
+    while let Some(packets) = buffer.read_packets() {
+        match packets {
+            Packets::One(packet) => read.push(Read {
+                producer: packet.origin().producer_id.0,
+                writer: packet.origin().writer_id.0,
+                loss: packet.loss(),
+                bytes: packet.slices().collect::<Vec<_>>().concat(),
+            }),
+            Packets::Run(run) => {
+                let mut loss = run.loss();
+                let mut rest = run.bytes();
+                while let Some((bytes, behind)) = split_first_packet(rest) {
+                    rest = behind;
+                    read.push(Read {
+                        producer: run.origin().producer_id.0,
+                        writer: run.origin().writer_id.0,
+                        loss: std::mem::take(&mut loss),
+                        bytes: bytes.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    read
+}
