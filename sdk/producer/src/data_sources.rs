@@ -26,8 +26,9 @@ use tracezero_core::process_hooks;
 
 /// How long whoever reaches a data source first waits for other threads that are starting data
 /// sources. There is an end to it, because one of these may be waiting for this very thread; what
-/// it starts then records a little later.
-const START_WAIT_LIMIT: Duration = Duration::from_millis(100);
+/// it starts then records a little later. A machine with several threads per core keeps a thread from
+/// running for more than 100 ms now and then: a packet that is written meanwhile is in no trace.
+const START_WAIT_LIMIT: Duration = Duration::from_secs(1);
 
 impl DataSourceState {
     /// The slots that record this data source.

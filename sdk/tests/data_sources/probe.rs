@@ -43,7 +43,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// How long at most whoever reaches a data source first waits for other threads that start it. What it
 /// traces after that may be in no session yet.
-pub const START_PATIENCE: Duration = Duration::from_millis(100);
+pub const START_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sessions are of the whole process, and so is the plan.
 pub fn alone() -> MutexGuard<'static, ()> {
