@@ -5,30 +5,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::active_slots;
-#[cfg(feature = "testing")]
-use crate::active_slots::advance_generation;
-#[cfg(feature = "testing")]
-use crate::application::call_application;
 use crate::arbiter::Arbiter;
 use crate::data_source_state::{DataSourceState, ENABLED};
 use crate::pending_flushes::PendingFlushes;
 use crate::realm::Realm;
-#[cfg(feature = "testing")]
-use crate::registry::RegisteredInstance;
 use crate::registry::{ConnectedRealm, REGISTRY, offer, service};
 use crate::switches::Recording;
 use crate::thread_writers;
 use tracezero_core::coordination::ServiceControl;
 use tracezero_core::forked_child;
-#[cfg(feature = "testing")]
-use tracezero_core::ids::InstanceId;
 use tracezero_core::process_hooks;
 
 /// How long whoever reaches a data source first waits for other threads that are starting data
 /// sources. There is an end to it, because one of these may be waiting for this very thread; what
 /// it starts then records a little later. A machine with several threads per core keeps a thread from
 /// running for more than 100 ms now and then: a packet that is written meanwhile is in no trace.
-const START_WAIT_LIMIT: Duration = Duration::from_secs(1);
+pub(super) const START_WAIT_LIMIT: Duration = Duration::from_secs(1);
 
 impl DataSourceState {
     /// The slots that record this data source.
@@ -128,7 +120,6 @@ pub fn connect(
             service: Arc::clone(service),
             arbiter: Arc::clone(arbiter),
             flushes: PendingFlushes::new(),
-            #[cfg(feature = "testing")]
             reached: Vec::new(),
         };
         registry.realms.insert(realm, connected);
@@ -143,50 +134,6 @@ pub fn connect(
         }
     }
     publish_declarations(&**service, first);
-}
-
-/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
-/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
-/// those that happen to be known because of others.
-#[cfg(feature = "testing")]
-#[cold]
-pub fn reach_in_capture(data_source: &'static DataSourceState) {
-    let Some(realm) = thread_writers::capture_without_instance(data_source) else {
-        return;
-    };
-    let Some(_inside) = forked_child::enter() else {
-        return;
-    };
-    let service = {
-        let mut registry = REGISTRY.lock();
-        let Some(connected) = registry.realms.get_mut(&realm) else {
-            return;
-        };
-        let mut reached = connected.reached.iter();
-        if !reached.any(|reached| std::ptr::eq(*reached, data_source)) {
-            connected.reached.push(data_source);
-            offer(&*connected.service, data_source);
-        }
-        Arc::clone(&connected.service)
-    };
-    // Also if another thread offered it.
-    service.make_calls(START_WAIT_LIMIT);
-}
-
-/// Forgets a realm and what is left of its instances: trace points no longer reach them.
-#[cfg(feature = "testing")]
-pub fn disconnect(realm: Realm) {
-    let removed = {
-        let mut registry = REGISTRY.lock();
-        let connected = registry.realms.remove(&realm);
-        let left = |&(other, _): &(Realm, InstanceId), _: &mut RegisteredInstance| other == realm;
-        let instances: Vec<_> = registry.instances.extract_if(.., left).collect();
-        advance_generation();
-        registry.update_masks();
-        (connected, instances)
-    };
-    // With nothing locked: instances are the application's.
-    call_application(|| drop(removed));
 }
 
 /// The data source that all services know.

@@ -33,6 +33,8 @@ mod registry; // which there are, and which sessions record them
 mod application; // calls of it, whose panics end there
 mod thread_writers; // the writers of each thread
 mod data_sources; // data sources, call sites and services come and go
+#[cfg_attr(not(feature = "testing"), path = "no_captures.rs")]
+mod captures; // data sources in captures of tests
 mod process_producer; // what the service asks of data sources
 mod data_source; // packets with a schema of one's own
 mod own_data_source; // data sources of the SDK itself
@@ -45,10 +47,10 @@ mod tests; // the whole journey, with many threads
 pub use active_slots::{ActiveSlots, generation};
 pub use answers::{Flushing, Starting, Stopping};
 pub use arbiter::{Arbiter, ArbiterConfig};
+#[cfg(feature = "testing")]
+pub use captures::disconnect;
 pub use data_source::{DataSource, TraceContext};
 pub use data_source_state::{DataSourceState, ENABLED};
-#[cfg(feature = "testing")]
-pub use data_sources::disconnect;
 pub use data_sources::{activate_triggers, connect, declarations_changed, with_recording};
 pub use instance::Instance;
 pub use own_data_source::{OwnDataSource, OwnInstance};
@@ -57,12 +59,9 @@ pub use realm::Realm;
 pub use setup::Setup;
 pub use state_start::StateStart;
 pub use switches::{Recording, Switches};
-#[cfg(all(feature = "testing", not(feature = "off")))]
-pub use thread_writers::current_capture;
-#[cfg(feature = "testing")]
 pub use thread_writers::{
-    Attached, attach, captured_in, is_capture, is_in_other_capture, unattached_count,
+    Attached, CAPTURES, attach, captured_in, current_capture, is_capture, is_in_other_capture,
+    is_nested, nested_count, unattached_count,
 };
-pub use thread_writers::{is_nested, nested_count};
 pub use trace_writer::{Packet, TraceWriter};
 pub use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts, WriterTotals};

@@ -146,7 +146,6 @@ impl Producer for ProcessProducer {
 impl ProcessProducer {
     /// Calls the application.
     fn call<R>(&self, callback: impl FnOnce() -> R) -> R {
-        #[cfg(feature = "testing")]
         let _attached = thread_writers::attach(self.realm);
         callback()
     }

@@ -12,7 +12,6 @@ impl Realm {
     pub const PROCESS: Self = Self(0);
 
     /// That of a capture; each has another number, from 1 on.
-    #[cfg(feature = "testing")]
     pub fn of_new_capture() -> Self {
         use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,14 +21,12 @@ impl Realm {
     }
 
     /// The number of the capture; 0 for the realm of the process.
-    #[cfg(feature = "testing")]
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
     /// The realm with this [`number`](Self::number).
-    #[cfg(feature = "testing")]
     #[must_use]
     pub const fn of_number(number: u32) -> Self {
         Self(number)

@@ -44,7 +44,10 @@ pub(super) struct ConnectedRealm {
     pub(super) arbiter: Arc<Arbiter>,
     pub(super) flushes: PendingFlushes,
     /// For captures: data sources that were offered because its threads reached them.
-    #[cfg(feature = "testing")]
+    #[cfg_attr(
+        not(feature = "testing"),
+        expect(dead_code, reason = "nobody captures")
+    )]
     pub(super) reached: Vec<&'static DataSourceState>,
 }
 
@@ -242,12 +245,6 @@ pub(crate) fn is_current(generation: u64) -> bool {
     let registry = REGISTRY.lock();
     let mut instances = registry.instances.values();
     instances.any(|instance| instance.generation == Some(generation))
-}
-
-/// Whether there is such a realm, or still is.
-#[cfg(feature = "testing")]
-pub(super) fn is_connected(realm: Realm) -> bool {
-    REGISTRY.lock().realms.contains_key(&realm)
 }
 
 /// The service of a realm, if there is one, or still is.

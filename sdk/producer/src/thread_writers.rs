@@ -1,19 +1,17 @@
 //! The writers of each thread: one for every data source and session that records it.
 
-#[cfg(feature = "testing")]
+#[cfg_attr(not(feature = "testing"), path = "thread_writers/no_attachments.rs")]
 mod attachments; // which capture the thread writes to
 
 use std::cell::RefCell;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(feature = "testing")]
 use self::attachments::Attachments;
 #[cfg(feature = "testing")]
 pub(super) use self::attachments::capture_without_instance;
-#[cfg(feature = "testing")]
 pub use self::attachments::{
-    Attached, attach, captured_in, current_capture, is_capture, is_in_other_capture,
+    Attached, CAPTURES, attach, captured_in, current_capture, is_capture, is_in_other_capture,
     unattached_count,
 };
 use crate::active_slots::{CAPTURE_SLOT, generation};
@@ -37,7 +35,6 @@ struct ThreadWriters {
     generation: u64,
     /// By [`DataSourceState::instance_index`]: each was made for the data source whose place it has.
     instances: Vec<Option<Box<Instance>>>,
-    #[cfg(feature = "testing")]
     attachments: Attachments,
 }
 
@@ -77,12 +74,6 @@ pub fn with_instances(
     if !matches!(traced, Ok(true)) {
         note_nested();
     }
-}
-
-/// The capture that this thread writes to.
-#[cfg(not(feature = "testing"))]
-fn current_capture() -> Option<Realm> {
-    None
 }
 
 /// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
@@ -125,7 +116,6 @@ impl ThreadWriters {
         Self {
             generation: 0,
             instances: Vec::new(),
-            #[cfg(feature = "testing")]
             attachments: Attachments::new(),
         }
     }
@@ -151,7 +141,6 @@ impl ThreadWriters {
         } else {
             Some(Realm::PROCESS)
         };
-        #[cfg(feature = "testing")]
         if realm.is_none() {
             attachments::note_unattached();
         }
@@ -181,7 +170,6 @@ impl ThreadWriters {
                 contain(|| *instance = None);
             }
         }
-        #[cfg(feature = "testing")]
         self.leave_ended_captures();
         self.generation = generation;
     }
@@ -190,8 +178,7 @@ impl ThreadWriters {
     fn leave_to_parent(&mut self) {
         if forked_child::is_quiet() {
             mem::forget(mem::take(&mut self.instances));
-            #[cfg(feature = "testing")]
-            mem::forget(mem::take(&mut self.attachments));
+            self.attachments.leave_to_parent();
         }
     }
 }
@@ -203,7 +190,6 @@ impl Drop for ThreadWriters {
         for instance in &mut self.instances {
             contain(|| *instance = None);
         }
-        #[cfg(feature = "testing")]
         self.attachments.drop_all();
     }
 }

@@ -13,7 +13,6 @@ use std::num::{NonZeroU32, NonZeroU64};
 use crate::data_source::TRACK_EVENT;
 use crate::instance::EventThread;
 use tracezero_producer as producer;
-#[cfg(feature = "testing")]
 use tracezero_producer::Realm;
 
 /// The sessions that have seen the begin of a slice.
@@ -43,10 +42,7 @@ impl Begun {
 
     #[inline(always)]
     fn new(slots: NonZeroU32, generation: u64) -> Self {
-        #[cfg(feature = "testing")]
         let realm = producer::captured_in(slots.get()).number();
-        #[cfg(not(feature = "testing"))]
-        let realm = 0_u32;
         Self {
             slots_and_realm: NonZeroU64::from(slots) | u64::from(realm) << u32::BITS,
             generation,
@@ -78,7 +74,6 @@ impl Begun {
     }
 
     /// That of the process if there is no capture among them.
-    #[cfg(feature = "testing")]
     #[inline(always)]
     const fn capture(self) -> Realm {
         Realm::of_number((self.slots_and_realm.get() >> u32::BITS) as u32)
@@ -145,8 +140,7 @@ impl Begun {
     #[inline]
     #[must_use]
     pub fn includes(self, instance: &EventThread) -> bool {
-        #[cfg(feature = "testing")]
-        if producer::is_in_other_capture(1 << instance.slot, self.capture()) {
+        if producer::CAPTURES && producer::is_in_other_capture(1 << instance.slot, self.capture()) {
             return false;
         }
         self.slots() & 1 << instance.slot != 0 && instance.generation <= self.generation
@@ -156,8 +150,8 @@ impl Begun {
     /// capture while another one that has seen the begin goes on. A slice is in one capture.
     #[must_use]
     pub fn is_known_to(self, instance: &EventThread) -> bool {
-        #[cfg(feature = "testing")]
-        if producer::is_in_other_capture(1 << instance.slot, self.capture())
+        if producer::CAPTURES
+            && producer::is_in_other_capture(1 << instance.slot, self.capture())
             && producer::is_capture(self.capture())
         {
             return true;
@@ -169,25 +163,16 @@ impl Begun {
     #[inline(always)]
     #[must_use]
     pub fn is_captured(self) -> bool {
-        #[cfg(feature = "testing")]
-        return self.capture() != Realm::PROCESS;
-        #[cfg(not(feature = "testing"))]
-        false
+        producer::CAPTURES && self.capture() != Realm::PROCESS
     }
 
     /// Whether a capture is among them, and no capture among the `earlier` ones, unless that is over.
     #[inline(always)]
     #[must_use]
     pub fn is_new_to_capture(self, earlier: Self) -> bool {
-        #[cfg(feature = "testing")]
-        return self.is_captured()
+        self.is_captured()
             && self.capture() != earlier.capture()
-            && !producer::is_capture(earlier.capture());
-        #[cfg(not(feature = "testing"))]
-        {
-            let _ = earlier;
-            false
-        }
+            && !producer::is_capture(earlier.capture())
     }
 
     /// The slots in which some of them may still record.
@@ -210,10 +195,8 @@ impl Begun {
         active_slots: u32,
         write: impl FnMut(&mut EventThread),
     ) {
-        let [_, generation] = words;
-        #[cfg(feature = "testing")]
-        {
-            let [slots_and_realm, _] = words;
+        let [slots_and_realm, generation] = words;
+        if producer::CAPTURES {
             let capture = Realm::of_number((slots_and_realm >> u32::BITS) as u32);
             if producer::is_in_other_capture(active_slots, capture) {
                 return Self::each_in_capture(capture, generation, active_slots, write);
@@ -223,7 +206,6 @@ impl Begun {
     }
 
     /// Calls `write` where this thread writes to another capture by now, or to none.
-    #[cfg(feature = "testing")]
     #[cold]
     #[inline(never)]
     fn each_in_capture(

@@ -10,12 +10,9 @@ mod instance; // instances of any type
 
 pub use context::TraceContext;
 
-#[cfg(feature = "testing")]
-use crate::active_slots::CAPTURE_SLOT;
 use crate::answers::{Flushing, Starting, Stopping};
+use crate::captures;
 use crate::data_source_state::DataSourceState;
-#[cfg(feature = "testing")]
-use crate::data_sources::reach_in_capture;
 use crate::setup::Setup;
 use crate::thread_writers::with_instances;
 use local::LocalState;
@@ -129,8 +126,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     /// start it even if none is reached.
     fn register() {
         Self::state().active_slots();
-        #[cfg(feature = "testing")]
-        reach_in_capture(Self::state());
+        captures::registered(Self::state());
     }
 
     /// Whether a session records this data source now: one relaxed load.
@@ -146,10 +142,7 @@ pub trait DataSource: Sized + Send + Sync + 'static {
     fn trace(mut trace: impl FnMut(&mut TraceContext<'_, Self>)) {
         let mask = Self::state().active_slots();
         if mask != 0 {
-            #[cfg(feature = "testing")]
-            if mask & 1 << CAPTURE_SLOT != 0 {
-                reach_in_capture(Self::state());
-            }
+            captures::reached(Self::state(), mask);
             with_instances(Self::state(), mask, |instance| {
                 trace(&mut TraceContext::new(instance));
             });

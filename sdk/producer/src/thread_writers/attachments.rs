@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,13 +19,16 @@ use crate::application::contain;
 use crate::data_source_state::DataSourceState;
 use crate::instance::Instance;
 use crate::realm::Realm;
-use crate::registry;
+use crate::registry::{self, REGISTRY};
 use tracezero_core::forked_child;
 
 thread_local! {
     /// The realm of the newest guard: that of the process stands for no capture.
     static CURRENT: Cell<Realm> = const { Cell::new(Realm::PROCESS) };
 }
+
+/// Whether there can be captures.
+pub const CAPTURES: bool = true;
 
 /// Events that belong to no capture, while there was one.
 static UNATTACHED: AtomicU64 = AtomicU64::new(0);
@@ -97,11 +101,17 @@ pub(crate) fn capture_without_instance(data_source: &'static DataSourceState) ->
     is_missing.ok()??.then_some(realm)
 }
 
+/// Whether one of these slots is that of captures.
+#[inline(always)]
+const fn has_capture(slots: u32) -> bool {
+    slots & 1 << CAPTURE_SLOT != 0
+}
+
 /// The capture that a slice begins in, if `slots` say that there may be one.
 #[inline(always)]
 #[must_use]
 pub fn captured_in(slots: u32) -> Realm {
-    if slots & 1 << CAPTURE_SLOT == 0 {
+    if !has_capture(slots) {
         return Realm::PROCESS;
     }
     CURRENT.get()
@@ -112,7 +122,7 @@ pub fn captured_in(slots: u32) -> Realm {
 #[inline(always)]
 #[must_use]
 pub fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
-    slots & 1 << CAPTURE_SLOT != 0 && CURRENT.get() != capture
+    has_capture(slots) && CURRENT.get() != capture
 }
 
 /// Counts what a thread traces, while anybody captures, that is attached to no capture.
@@ -132,7 +142,9 @@ pub fn unattached_count() -> u64 {
 #[must_use]
 pub fn is_capture(realm: Realm) -> bool {
     // A forked child may not ask: the capture is its parent's.
-    realm != Realm::PROCESS && !forked_child::is_quiet() && registry::is_connected(realm)
+    realm != Realm::PROCESS
+        && !forked_child::is_quiet()
+        && REGISTRY.lock().realms.contains_key(&realm)
 }
 
 impl Drop for Attached {
@@ -164,6 +176,11 @@ impl Attachments {
         let id = self.last_guard;
         self.guards.push(Guard { id, realm });
         id
+    }
+
+    /// In a forked child, leaves all as it is.
+    pub(super) fn leave_to_parent(&mut self) {
+        mem::forget(mem::take(self));
     }
 
     /// Lets go of what there is for any capture.

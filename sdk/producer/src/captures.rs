@@ -1,0 +1,63 @@
+//! Data sources in captures of tests, which are realms of their own.
+
+use std::sync::Arc;
+
+use crate::active_slots::{CAPTURE_SLOT, advance_generation};
+use crate::application::call_application;
+use crate::data_source_state::DataSourceState;
+use crate::data_sources::START_WAIT_LIMIT;
+use crate::realm::Realm;
+use crate::registry::{REGISTRY, RegisteredInstance, offer};
+use crate::thread_writers;
+use tracezero_core::forked_child;
+use tracezero_core::ids::InstanceId;
+
+/// A trace point of a data source was reached, which these slots record.
+#[inline(always)]
+pub(crate) fn reached(data_source: &'static DataSourceState, slots: u32) {
+    if slots & 1 << CAPTURE_SLOT != 0 {
+        registered(data_source);
+    }
+}
+
+/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
+/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
+/// those that happen to be known because of others.
+#[cold]
+pub(crate) fn registered(data_source: &'static DataSourceState) {
+    let Some(realm) = thread_writers::capture_without_instance(data_source) else {
+        return;
+    };
+    let Some(_inside) = forked_child::enter() else {
+        return;
+    };
+    let service = {
+        let mut registry = REGISTRY.lock();
+        let Some(connected) = registry.realms.get_mut(&realm) else {
+            return;
+        };
+        let mut reached = connected.reached.iter();
+        if !reached.any(|reached| std::ptr::eq(*reached, data_source)) {
+            connected.reached.push(data_source);
+            offer(&*connected.service, data_source);
+        }
+        Arc::clone(&connected.service)
+    };
+    // Also if another thread offered it.
+    service.make_calls(START_WAIT_LIMIT);
+}
+
+/// Forgets a realm and what is left of its instances: trace points no longer reach them.
+pub fn disconnect(realm: Realm) {
+    let removed = {
+        let mut registry = REGISTRY.lock();
+        let connected = registry.realms.remove(&realm);
+        let left = |&(other, _): &(Realm, InstanceId), _: &mut RegisteredInstance| other == realm;
+        let instances: Vec<_> = registry.instances.extract_if(.., left).collect();
+        advance_generation();
+        registry.update_masks();
+        (connected, instances)
+    };
+    // With nothing locked: instances are the application's.
+    call_application(|| drop(removed));
+}

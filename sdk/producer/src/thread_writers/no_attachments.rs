@@ -1,0 +1,71 @@
+//! What `attachments.rs` comes to where nobody captures: constants, for the compiler to leave out what depends
+//! on them. The checks that captures need would cost a span 20 instructions.
+
+use super::ThreadWriters;
+use crate::realm::Realm;
+
+/// Whether there can be captures.
+pub const CAPTURES: bool = false;
+
+pub(super) struct Attachments;
+
+/// What an attached thread would hold.
+#[derive(Debug)]
+#[must_use]
+pub struct Attached;
+
+/// Attaches nothing.
+#[inline(always)]
+pub const fn attach(_: Realm) -> Attached {
+    Attached
+}
+
+/// None.
+#[inline(always)]
+#[must_use]
+pub const fn current_capture() -> Option<Realm> {
+    None
+}
+
+/// The realm of the process.
+#[inline(always)]
+#[must_use]
+pub const fn captured_in(_: u32) -> Realm {
+    Realm::PROCESS
+}
+
+/// No.
+#[inline(always)]
+#[must_use]
+pub const fn is_in_other_capture(_: u32, _: Realm) -> bool {
+    false
+}
+
+/// No.
+#[inline(always)]
+#[must_use]
+pub const fn is_capture(_: Realm) -> bool {
+    false
+}
+
+pub(super) const fn note_unattached() {}
+
+/// 0.
+#[must_use]
+pub const fn unattached_count() -> u64 {
+    0
+}
+
+impl Attachments {
+    pub(super) const fn new() -> Self {
+        Self
+    }
+
+    pub(super) const fn leave_to_parent(&mut self) {}
+
+    pub(super) const fn drop_all(&mut self) {}
+}
+
+impl ThreadWriters {
+    pub(super) const fn leave_ended_captures(&mut self) {}
+}
