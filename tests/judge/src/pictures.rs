@@ -118,19 +118,28 @@ pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
     let (lives, polls): (Vec<_>, Vec<_>) = slices_named(verdict, name)
         .into_iter()
         .partition(|slice| slice.begin.thread_name.is_none());
+    // Threads begin lives at the same nanosecond now and then: each of these has one first poll.
+    let mut is_first_of_other = vec![false; polls.len()];
     let pictures: Vec<Picture> = lives
         .into_iter()
         .map(|life| {
             assert_eq!(life.begin.track_name.as_deref(), Some(name));
             let flow = *life.begin.flow_ids.last().expect("a flow begins");
-            let polls = polls.iter().filter(|poll| {
-                poll.begin.flow_ids.contains(&flow) || is_unknown_first(poll, &life)
+            let is_first = |index: &usize| {
+                is_unknown_first(&polls[*index], &life) && !is_first_of_other[*index]
+            };
+            let first = (0..polls.len()).find(is_first);
+            if let Some(first) = first {
+                is_first_of_other[first] = true;
+            }
+            let polls = polls.iter().enumerate().filter(|(index, poll)| {
+                poll.begin.flow_ids.contains(&flow) || first == Some(*index)
             });
             if let Some(end) = &life.end {
                 assert_eq!(end.terminating_flow_ids, [flow]);
             }
             Picture {
-                polls: polls.cloned().collect(),
+                polls: polls.map(|(_, poll)| poll.clone()).collect(),
                 life,
             }
         })
@@ -151,7 +160,9 @@ pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
 
 /// Whether this is the poll that a life begins with, written when nobody knew that there would be more.
 fn is_unknown_first(poll: &Slice, life: &Slice) -> bool {
-    poll.begin.flow_ids.is_empty() && poll.begin.timestamp_ns == life.begin.timestamp_ns + 1
+    poll.begin.flow_ids.is_empty()
+        && poll.begin.timestamp_ns == life.begin.timestamp_ns + 1
+        && poll.begin.args == life.begin.args
 }
 
 /// The only asynchronous span called `name`.
