@@ -152,7 +152,7 @@ fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
         if is_test
             .iter()
             .any(|part| path[module.len()..].contains(part))
-            || module.ends_with("_scenarios")
+            || module == "scenarios"
             || path == "lib.rs"
         {
             continue;

@@ -107,9 +107,14 @@ pub use tracezero_producer::{
 #[doc(inline)]
 pub use tracezero_reader as reader;
 #[doc(inline)]
-pub use tracezero_service::trace_buffer::BufferError;
+pub use tracezero_service::trace_buffer::{
+    BufferError, BufferStats, ChunkAmount, ChunkPayloadHistogram,
+};
 #[doc(inline)]
-pub use tracezero_service::{Refusal, SequenceAccount, SessionError, SessionState, TraceStats};
+pub use tracezero_service::{
+    ProducerState, Refusal, SequenceAccount, ServiceState, SessionError, SessionState,
+    SessionSummary, TraceStats, WriterStats,
+};
 #[doc(hidden)]
 pub use tracezero_track_event::__private;
 #[doc(inline)]

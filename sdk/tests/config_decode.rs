@@ -75,6 +75,17 @@ fn a_message_in_several_pieces_is_read_as_one() {
 }
 
 #[test]
+fn zero_means_the_same_as_no_value() {
+    let triggers = encoded(|out| {
+        out.append_bytes::<17>(&encoded(|out| {
+            out.append_uint32::<3>(0);
+            out.append_bool::<5>(false);
+        }));
+    });
+    assert_eq!(TraceConfig::decode(&triggers), Ok(TraceConfig::new()));
+}
+
+#[test]
 fn messages_of_schemas_that_are_not_known_are_handed_to_the_data_source_as_they_are() {
     let unknown = encoded(|out| {
         out.append_bytes::<100>(b"not even a message");

@@ -311,10 +311,9 @@ fn triggers(
         2 => TriggerMode::Stop,
         4 => TriggerMode::CloneSnapshot,
         _ => {
-            let says_nothing = message::TriggerConfig {
-                trigger_mode: None,
-                ..message
-            } == message::TriggerConfig::default();
+            let says_nothing = message.triggers.is_empty()
+                && message.trigger_timeout_ms.unwrap_or(0) == 0
+                && !message.use_clone_snapshot_if_available.unwrap_or(false);
             return match says_nothing {
                 true => Ok(None),
                 false => Err(at.field("trigger_mode").invalid(

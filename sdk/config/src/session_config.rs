@@ -70,9 +70,9 @@ pub struct SessionConfig {
     pub compression: Compression,
     /// Most and least significant half; both 0: random.
     pub trace_uuid: (i64, i64),
-    /// Keys with values that the trace carries along.
+    /// Keys with values, which the message carries into the trace: they tell configurations apart.
     pub trace_attributes: Vec<protos::owned::trace_attributes::Attribute>,
-    /// For Android's bug reports, as the name below.
+    /// For Android's bug reports, as the name below; both are carried likewise.
     pub bugreport_score: i32,
     /// The file name in a bug report.
     pub bugreport_filename: Option<String>,

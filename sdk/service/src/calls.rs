@@ -54,8 +54,8 @@ impl Calls {
     }
 }
 
-/// Makes the calls that were noted so far, of which `calls_of` finds the list under the lock. While another thread makes some, either waits or leaves
-/// all to that thread. `changed` is notified after each call.
+/// Makes the calls that were noted so far; `calls_of` finds them in what is locked. While another thread
+/// makes some, either waits or leaves all to that thread. `changed` is notified after each call.
 pub(super) fn make_calls<T>(
     mut locked: MutexGuard<'_, T>,
     calls_of: impl Fn(&mut T) -> &mut Calls,

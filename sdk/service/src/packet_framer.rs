@@ -50,9 +50,9 @@ pub(super) struct PacketFramer {
     pub(super) counts: ReadCounts,
 }
 
-/// The id of the first sequence that is not the service's.
 /// The sequence that the service writes to; writers count from the next number.
 pub const SERVICE_SEQUENCE_ID: u32 = 1;
+/// The id of the first sequence that is not the service's.
 const FIRST_SEQUENCE_ID: u32 = SERVICE_SEQUENCE_ID + 1;
 
 /// What came of the packets of writers that were read.

@@ -14,7 +14,7 @@ pub(super) struct CloneId(pub(super) u64);
 pub enum FlushOutcome {
     /// All have.
     Succeeded,
-    /// Some have not, or there was nothing to flush.
+    /// Some have not, or the session does not record, or too many flushes are under way.
     Failed,
 }
 

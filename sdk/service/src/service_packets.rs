@@ -16,7 +16,7 @@ use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 /// Where the stream of a trace can be picked up from the middle: these bytes are at the end of a
 /// packet, and nowhere else.
-pub const SYNC_MARKER: [u8; 16] = [
+pub(crate) const SYNC_MARKER: [u8; 16] = [
     0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba, 0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79,
 ];
 

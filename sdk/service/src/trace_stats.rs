@@ -1,6 +1,4 @@
-//! The statistics of a session: what its trace carries, and what [`Session::stats`] returns.
-//!
-//! [`Session::stats`]: crate::Session::stats
+//! The statistics of a session: what its trace carries, and what [`Service::stats`](crate::Service::stats) returns.
 
 use super::control::Control;
 use super::pending_flush::FlushOutcome;

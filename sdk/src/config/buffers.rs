@@ -46,7 +46,8 @@ impl BufferConfig {
         self
     }
 
-    /// Gives the buffer a name that data sources can target; unique in its configuration.
+    /// Gives the buffer a name that data sources can target; unique in its configuration. An empty one is
+    /// none.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.message.name = Some(name.into());

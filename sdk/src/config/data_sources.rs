@@ -44,7 +44,7 @@ impl DataSourceConfig {
         self
     }
 
-    /// Targets the buffer with this name.
+    /// Targets the buffer with this name; an empty one is none.
     #[must_use]
     pub fn target_name(mut self, name: impl Into<String>) -> Self {
         self.config().target_buffer_name = Some(name.into());

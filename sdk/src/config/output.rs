@@ -37,7 +37,7 @@ impl TraceConfig {
         self
     }
 
-    /// The file to stream into, which must not exist yet. Goes with
+    /// The file to stream into, which must not exist yet; an empty path is none. Goes with
     /// [`write_into_file`](Self::write_into_file).
     #[must_use]
     pub fn output_path(mut self, path: impl Into<String>) -> Self {

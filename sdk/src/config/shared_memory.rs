@@ -18,7 +18,7 @@ impl TraceConfig {
         self.add_shared_memory(None, size_kb, page_size_kb)
     }
 
-    /// Chooses the memory of the producer with this name, likewise. Only the first session that
+    /// Chooses the memory of the producer with this name, likewise; that of this process if it is empty. Only the first session that
     /// the producer takes part in can choose.
     #[must_use]
     pub fn shared_memory_of(
@@ -38,7 +38,10 @@ impl TraceConfig {
         page_size_kb: u32,
     ) -> Self {
         let producers = &mut self.message.producers;
-        producers.retain(|other| other.producer_name != producer_name);
+        // An empty name is none.
+        let producer_name = producer_name.filter(|name| !name.is_empty());
+        let name = producer_name.as_deref().unwrap_or_default();
+        producers.retain(|other| other.producer_name.as_deref().unwrap_or_default() != name);
         producers.push(ProducerConfig {
             producer_name,
             shm_size_kb: Some(size_kb),

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::{BufferConfig, ConfigError, DataSourceConfig, TraceConfig};
 
 fn two_buffers() -> TraceConfig {
@@ -89,6 +91,28 @@ fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
         let carried = config.encode();
         assert_eq!(TraceConfig::decode(&carried), Ok(config));
     }
+}
+
+#[test]
+fn waiting_is_limited_by_data_source_or_for_all() {
+    let limit = Duration::from_millis(7);
+    let config = two_buffers()
+        .wait_limit(Duration::from_secs(3))
+        .data_source(DataSourceConfig::new("x"))
+        .data_source(DataSourceConfig::new("y").stall_limit(limit));
+    let config = config.session_config().expect("valid");
+    let limits = config.data_sources.iter().map(|source| source.stall_limit);
+    assert_eq!(limits.collect::<Vec<_>>(), [None, Some(limit)]);
+    assert_eq!(config.wait_limit, Duration::from_secs(3));
+}
+
+#[test]
+fn the_last_choice_of_shared_memory_counts() {
+    let config = two_buffers()
+        .shared_memory_of("", 256, 4)
+        .shared_memory(512, 4);
+    assert_eq!(config.message.producers.len(), 1);
+    assert_eq!(config.check(), Ok(()));
 }
 
 #[test]

@@ -17,9 +17,8 @@ use crate::report::{BufferMemory, Report, warnings};
 use crate::runtime::Runtime;
 use tracezero_core::ids::SessionId;
 use tracezero_producer as producer;
-use tracezero_service::TraceFile;
 use tracezero_service::{
-    CentralBuffer, FileEnd, ReceivedTrigger, SessionOwner, SessionRequest, TraceOutput,
+    CentralBuffer, FileEnd, ReceivedTrigger, SessionOwner, SessionRequest, TraceFile, TraceOutput,
 };
 use tracezero_track_event::AlteredCounts;
 

@@ -9,9 +9,8 @@ use std::sync::mpsc;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use tracezero_core::ids::SessionId;
-use tracezero_service::TraceFile;
 use tracezero_service::{
-    CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceOutput,
+    CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceFile, TraceOutput,
 };
 
 /// What was in the buffers of a session at one moment, as a trace of its own.

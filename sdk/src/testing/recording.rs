@@ -34,9 +34,8 @@ pub(super) struct CaptureSession {
 impl CaptureSession {
     /// Has everything recorded that threads do which are attached to its realm.
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
-        let recording = config.recording()?;
-        check(&recording.config)?;
-        let recording = Arc::new(recording);
+        check(&config.session_config()?)?;
+        let recording = Arc::new(config.recording()?);
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();

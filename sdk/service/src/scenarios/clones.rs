@@ -2,8 +2,7 @@ use std::fs::{self, File};
 
 use super::harness::StartError;
 use crate::trace_buffer::memory_refusal;
-use crate::{CloneSource, State, TraceOutput};
-use crate::{Refusal, SessionError};
+use crate::{CloneSource, Refusal, SessionError, State, TraceOutput};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{FlushFlags, FlushReason, ServiceControl};
 use tracezero_core::ids::{FlushId, SessionId};

@@ -267,7 +267,7 @@ impl World {
 pub(super) struct PendingClone {
     service: Arc<Service>,
     owner: Arc<OwnerCalls>,
-    pub(super) outcome: Arc<Mutex<Option<Result<SessionId, SessionError>>>>,
+    outcome: Arc<Mutex<Option<Result<SessionId, SessionError>>>>,
 }
 
 impl PendingClone {

@@ -1,8 +1,7 @@
 //! What a session may not do because of the others, and how many there may be.
 
 use super::harness::StartError;
-use crate::{Limits, State};
-use crate::{Refusal, SessionError};
+use crate::{Limits, Refusal, SessionError, State};
 use tracezero::{BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig};
 
 use super::harness::{SERVICE_UID, TestSession, Told, World, calls};
