@@ -16,7 +16,7 @@ fi
 count() { # count <package>
     # Tests are files of their own, or the module at the end of a file.
     find "$tree/$1/src" -name '*.rs' \
-        ! -name tests.rs ! -path '*/producer/testing.rs' ! -path '*/producer/src/testing.rs' ! -path '*/tests/*' ! -path '*/scenarios/*' ! -name loom_models.rs \
+        ! -name tests.rs ! -path '*/producer/testing.rs' ! -path '*/producer/src/testing.rs' ! -path '*/tests/*' ! -path '*scenarios/*' ! -name loom_models.rs \
         -exec awk '
             FNR == 1 { is_test = 0 }
             /^mod tests \{/ { is_test = 1 }
