@@ -7,8 +7,8 @@
 //! A configuration means what it means to the tracing service that this one is compatible with. The rules for
 //! target buffers differ in one point: index 0 given together with a name is checked like any other index.
 //!
-//! A configuration is taken at its word. A field that is unknown or not supported is refused by its name;
-//! Perfetto's own service ignores it, and does something else than was asked for. A 32-bit value that does
+//! A configuration is taken at its word. A field that is not supported is refused by its name, and one that is unknown by the
+//! name of its message and its number; Perfetto's own service ignores them, and does something else than was asked for. A 32-bit value that does
 //! not fit is refused as well, and so are triggers without a mode and an `output_path` without
 //! `write_into_file`.
 
