@@ -9,7 +9,7 @@ pub enum FillPolicy {
     Discard,
 }
 
-/// Whose producers the service accepts. It holds for the whole service, also after the session.
+/// The producers that the service accepts. The choice holds for the whole service, also after the session.
 /// The numbers are those of `LockdownModeOperation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -23,7 +23,7 @@ pub enum LockdownMode {
     Set = 2,
 }
 
-/// What triggers do to a session. The numbers are those of the enum of the same name in the
+/// The effect of triggers on a session. The numbers are those of the enum of the same name in the
 /// schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -36,7 +36,7 @@ pub enum TriggerMode {
     CloneSnapshot = 4,
 }
 
-/// Whether data sources are asked to flush before the file is written. The numbers are those of
+/// The writes into the file before which data sources flush. The numbers are those of
 /// the enum of the same name in the schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -68,7 +68,7 @@ pub enum PrimaryTraceClock {
     Boottime = 6,
 }
 
-/// How the packets of a trace are compressed. A configuration is refused if this build cannot do
+/// The compression of a trace's packets. A configuration is refused if this build cannot do
 /// it; no packet is left plain silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -85,7 +85,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What to do about it if this build cannot compress like this.
+    /// Returns the remedy if this build cannot compress like this.
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         match self {
             Self::Deflate if !cfg!(feature = "deflate") => {

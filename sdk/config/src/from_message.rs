@@ -1,4 +1,4 @@
-//! The message, field by field, as a service understands it.
+//! Converts the message, field by field, into what a service carries out.
 
 use protozero::OwnedMessage as _;
 use tracezero_core::coordination::BufferExhaustedPolicy;
@@ -64,8 +64,8 @@ fn decode_known_fields(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
 }
 
 impl SessionConfig {
-    /// What a message asks for, with what it has no fields for. Nothing is checked beyond the message
-    /// itself; [`resolve`](Self::resolve) does so.
+    /// Converts a message, and the choices that it has no fields for. Each field is checked alone;
+    /// [`resolve`](Self::resolve) checks them beside each other.
     ///
     /// # Errors
     ///
@@ -79,12 +79,12 @@ impl SessionConfig {
                 known_fields::check_source_specific(fields, &at.field("config"))?;
             }
         }
-        // Fields that were handed in encoded find their members.
+        // Decoding again moves fields that were handed in encoded into their members.
         session_config(decode_known_fields(&message.encode_to_vec())?, local)
     }
 }
 
-/// `message` has no field that the schema does not have.
+/// Converts a message whose fields are all in the schema.
 fn session_config(
     message: TraceConfig,
     local: &LocalChoices,
@@ -223,7 +223,7 @@ fn data_source(message: message::DataSource, at: &Place<'_>) -> Result<DataSourc
         stall_limit: None,
         producer_name_filter: message.producer_name_filter,
         producer_name_regex_filter: message.producer_name_regex_filter,
-        // What is left out is the service's own to say.
+        // The service sets the other fields itself.
         source_specific: DataSourceConfig {
             track_event_config: config.track_event_config,
             legacy_config: config.legacy_config,
@@ -233,7 +233,7 @@ fn data_source(message: message::DataSource, at: &Place<'_>) -> Result<DataSourc
     })
 }
 
-/// Each pattern is a name, or the beginning of names with a `*` behind it.
+/// Checks that each pattern is a name, or the beginning of names with a `*` behind it.
 fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), ConfigError> {
     let lists = [
         ("disabled_categories", &config.disabled_categories),
@@ -301,7 +301,7 @@ fn shared_memory(messages: Vec<message::ProducerConfig>) -> Result<Vec<SharedMem
     Ok(chosen)
 }
 
-/// `None` if the message says nothing.
+/// Converts a message about triggers; `None` if it says nothing.
 fn triggers(
     message: message::TriggerConfig,
     at: &Place<'_>,
@@ -338,7 +338,7 @@ fn triggers(
     }))
 }
 
-/// The best way that the message names and this build knows; if it knows none of them, the best.
+/// Returns the best way that the message names and this build knows; if it knows none of them, the best.
 /// Readers of the trace can do with any of them.
 fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
     let zstd = message.zstd.map(|zstd| Compression::Zstd {
@@ -358,7 +358,7 @@ fn not_zero(value: Option<u32>) -> Option<u32> {
     value.filter(|&value| value != 0)
 }
 
-/// An empty string means the same as none.
+/// Returns `None` for an empty string, which means no string.
 fn not_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Every field of an encoded configuration is one that the schema has, with a value that it allows.
+//! Checks that the schema has each field of an encoded configuration, and allows its value.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::unsupported::unsupported_number;
 const GROUP_START: u8 = 3;
 /// Fields of a `DataSourceConfig` from this number on are for the data source alone.
 const SOURCE_SPECIFIC_FROM: u32 = 100;
-/// All but this one.
+/// The one field among them that is for the service.
 const PREFER_SUSPEND_CLOCK: u32 = DataSourceConfig::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER;
 
 /// Checks an encoded `TraceConfig`.
@@ -119,7 +119,7 @@ fn check_value(
     value.map_err(|error| at.malformed(error))
 }
 
-/// The field is not supported, or not even known.
+/// Returns the error for a field that is not supported, or not even known.
 fn refused(message_type: &MessageType, number: u32, at: &Place<'_>) -> ConfigError {
     match unsupported_number(message_type.name, number) {
         Some(field) => at.field(field.name).unsupported(field.remedy),

@@ -41,7 +41,7 @@ impl Place<'_> {
         }
     }
 
-    /// What is here is wrong.
+    /// Returns the error for a wrong value here.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError::Invalid {
             field: self.to_string(),
@@ -49,7 +49,7 @@ impl Place<'_> {
         }
     }
 
-    /// What is here asks for something that is not done here.
+    /// Returns the error for a field that asks for something unsupported.
     pub(crate) fn unsupported(&self, remedy: &'static str) -> ConfigError {
         ConfigError::Unsupported {
             field: self.to_string(),
@@ -57,12 +57,12 @@ impl Place<'_> {
         }
     }
 
-    /// The enum that is here has a value that is not known, or not supported.
+    /// Returns the error for a value of an enum that is not known, or not supported.
     pub(crate) fn unsupported_value(&self, number: i32) -> ConfigError {
         self.invalid(format!("the value {number} is not supported"))
     }
 
-    /// The bytes of what is here are not what the schema says.
+    /// Returns the error for bytes that do not have the form of the schema.
     pub(crate) fn malformed(&self, error: impl fmt::Display) -> ConfigError {
         ConfigError::Malformed {
             field: self.to_string(),

@@ -1,4 +1,4 @@
-//! Which fields a configuration can have: a table that the build script makes of the schema.
+//! The fields of a configuration: a table that the build script makes of the schema.
 
 /// A message.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct FieldType {
     pub(crate) oneof: Option<i32>,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Bool,
@@ -45,7 +45,7 @@ impl MessageType {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The field with this number.
+    /// Returns the field with this number.
     pub(crate) fn numbered(&self, number: u32) -> Option<&'static FieldType> {
         self.fields.iter().find(|field| field.number == number)
     }
@@ -53,7 +53,7 @@ impl MessageType {
 
 /// The whole configuration.
 pub(crate) static ROOT: &MessageType = &PERFETTO__PROTOS__TRACECONFIG;
-/// That of a data source.
+/// The configuration of a data source.
 pub(crate) static DATA_SOURCE_CONFIG: &MessageType = &PERFETTO__PROTOS__DATASOURCECONFIG;
 
 include!(concat!(env!("OUT_DIR"), "/schema.rs"));

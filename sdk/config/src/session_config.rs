@@ -9,14 +9,14 @@ use crate::choices::{
     Compression, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode, WriteFlushMode,
 };
 
-/// What a session does.
+/// A session, as a service carries it out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
     /// Where packets are kept until they are read.
     pub buffers: Vec<Buffer>,
-    /// What is recorded.
+    /// Data sources to record.
     pub data_sources: Vec<DataSource>,
-    /// Every data source that is not listed goes to buffer 0.
+    /// Records data sources that are not listed, too, into buffer 0.
     pub records_all: bool,
     /// Packets of the service itself.
     pub builtin_data_sources: BuiltinDataSources,
@@ -24,7 +24,7 @@ pub struct SessionConfig {
     pub shared_memory: Vec<SharedMemory>,
     /// 0: the incremental state is never cleared.
     pub incremental_state_clear_period_ms: u32,
-    /// How long writers wait that are to wait, unless their data source says.
+    /// The longest wait of writers for a file that lags behind, unless their data source says.
     pub wait_limit: Duration,
 
     /// The session waits for its start.
@@ -33,7 +33,7 @@ pub struct SessionConfig {
     pub duration_ms: u32,
     /// The duration counts time that the machine is suspended.
     pub prefer_suspend_clock_for_duration: bool,
-    /// How long data sources may take to stop.
+    /// The longest time for data sources to stop.
     pub data_source_stop_timeout_ms: u32,
     /// Events that start, end or clone the session.
     pub triggers: Option<Triggers>,
@@ -41,11 +41,11 @@ pub struct SessionConfig {
     pub enable_extra_guardrails: bool,
     /// 0: no override.
     pub guardrail_max_tracing_buffer_size_kb: u32,
-    /// Whose producers the service accepts from now on.
+    /// The producers that the service accepts from now on.
     pub lockdown_mode: LockdownMode,
     /// A name that no other session has meanwhile.
     pub unique_session_name: Option<String>,
-    /// How many sessions may run at once.
+    /// Limits on sessions that run at once.
     pub session_semaphores: Vec<SemaphoreLimit>,
     /// 0: the session shares the service with others.
     pub exclusive_prio: u32,
@@ -54,19 +54,19 @@ pub struct SessionConfig {
     pub write_into_file: bool,
     /// The file, if the service opens it.
     pub output_path: Option<String>,
-    /// How often the file is written.
+    /// The time between two writes into the file.
     pub file_write_period_ms: u32,
     /// 0: no limit.
     pub max_file_size_bytes: u64,
     /// 0: no periodic flush.
     pub flush_period_ms: u32,
-    /// How long data sources may take to flush, where a flush does not say.
+    /// The longest time for data sources to flush, unless a flush says.
     pub flush_timeout_ms: u32,
-    /// Whether data sources are flushed before the file is written.
+    /// The writes into the file before which data sources flush.
     pub write_flush_mode: WriteFlushMode,
     /// Each write into the file reaches the disk before the next.
     pub fflush_post_write: bool,
-    /// How packets are compressed.
+    /// The compression of packets.
     pub compression: Compression,
     /// Most and least significant half; both 0: random.
     pub trace_uuid: (i64, i64),
@@ -85,9 +85,9 @@ pub struct Buffer {
     pub size_kb: u32,
     /// The size to which a ring grows that is streamed into a file; `None` for one of fixed size.
     pub limit_kb: Option<u32>,
-    /// Which packets it loses when it is full.
+    /// The packets that it loses when it is full.
     pub fill_policy: FillPolicy,
-    /// What data sources can target it by.
+    /// The name that data sources can target.
     pub name: Option<String>,
     /// A clone of the session takes the content, in place of a copy.
     pub transfer_on_clone: bool,
@@ -106,7 +106,7 @@ pub struct DataSource {
     pub target_name: Option<String>,
     /// `None`: writers wait if the buffer is streamed into a file, and drop if it is not.
     pub exhausted_policy: Option<BufferExhaustedPolicy>,
-    /// How long its writers wait.
+    /// The longest wait of its writers.
     pub stall_limit: Option<Duration>,
     /// Producers by name. With `producer_name_regex_filter` also empty: all of them.
     pub producer_name_filter: Vec<String>,
@@ -162,18 +162,18 @@ pub struct SemaphoreLimit {
 /// The triggers of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Triggers {
-    /// What they do, where the service cannot clone.
+    /// Their effect, where the service cannot clone.
     pub mode: TriggerMode,
     /// Names and limits.
     pub triggers: Vec<Trigger>,
-    /// When the session ends without a trigger.
+    /// The time after which the session ends without a trigger.
     pub trigger_timeout_ms: u32,
     /// Turns [`TriggerMode::Stop`] into [`TriggerMode::CloneSnapshot`].
     pub use_clone_snapshot_if_available: bool,
 }
 
 impl Triggers {
-    /// What triggers do: this service can clone.
+    /// Returns their effect: this service can clone.
     #[must_use]
     pub const fn effective_mode(&self) -> TriggerMode {
         match self.mode {
