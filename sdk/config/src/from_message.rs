@@ -1,5 +1,7 @@
 //! Converts the message, field by field, into what a service carries out.
 
+use std::time::Duration;
+
 use protozero::OwnedMessage as _;
 use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::protos;
@@ -99,11 +101,7 @@ fn session_config(
         data_sources: sources
             .map(|(index, message)| {
                 let stall_limit = local.stall_limits.get(&index).copied();
-                let source = data_source(message, &root.item("data_sources", index))?;
-                Ok(DataSource {
-                    stall_limit,
-                    ..source
-                })
+                data_source(message, stall_limit, &root.item("data_sources", index))
             })
             .collect::<Result<_, _>>()?,
         records_all: local.records_all,
@@ -194,7 +192,11 @@ fn buffer(message: message::BufferConfig, limit_kb: Option<u32>) -> Buffer {
     }
 }
 
-fn data_source(message: message::DataSource, at: &Place<'_>) -> Result<DataSource, ConfigError> {
+fn data_source(
+    message: message::DataSource,
+    stall_limit: Option<Duration>,
+    at: &Place<'_>,
+) -> Result<DataSource, ConfigError> {
     use protos::data_source_config::BufferExhaustedPolicy as Policy;
     for (index, machine) in message.machine_name_filter.iter().enumerate() {
         if machine != HOST {
@@ -220,7 +222,7 @@ fn data_source(message: message::DataSource, at: &Place<'_>) -> Result<DataSourc
             }
             _ => None,
         },
-        stall_limit: None,
+        stall_limit,
         producer_name_filter: message.producer_name_filter,
         producer_name_regex_filter: message.producer_name_regex_filter,
         // The service sets the other fields itself.

@@ -12,7 +12,7 @@ use crate::thread_writers;
 use tracezero_core::forked_child;
 use tracezero_core::ids::InstanceId;
 
-/// A trace point of a data source was reached, which these slots record.
+/// Adds a data source, whose trace point was reached and which these slots record, to the thread's capture.
 #[inline(always)]
 pub(crate) fn reached(data_source: &'static DataSourceState, slots: u32) {
     if slots & 1 << CAPTURE_SLOT != 0 {
@@ -20,9 +20,9 @@ pub(crate) fn reached(data_source: &'static DataSourceState, slots: u32) {
     }
 }
 
-/// Has a data source take part in the capture that this thread writes to, if it does not yet: its
-/// trace point was reached, or it was registered. So a capture has those that its test uses, and not
-/// those that happen to be known because of others.
+/// Adds a data source, whose trace point was reached or which was registered, to the capture that this
+/// thread writes to. So a capture has the data sources that its test uses, and not those that happen to
+/// be known because of other tests.
 #[cold]
 pub(crate) fn registered(data_source: &'static DataSourceState) {
     let Some(realm) = thread_writers::capture_without_instance(data_source) else {

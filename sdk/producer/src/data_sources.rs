@@ -16,7 +16,7 @@ use tracezero_core::coordination::ServiceControl;
 use tracezero_core::forked_child;
 use tracezero_core::process_hooks;
 
-/// How long whoever reaches a data source first waits for other threads that are starting data
+/// The longest wait, at the first trace point of a data source, for other threads that are starting data
 /// sources. There is an end to it, because one of these may be waiting for this very thread; what
 /// it starts then records a little later. A machine with several threads per core keeps a thread from
 /// running for more than 100 ms now and then: a packet that is written meanwhile is in no trace.

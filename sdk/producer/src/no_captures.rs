@@ -1,4 +1,4 @@
-//! What `captures.rs` comes to where nobody captures.
+//! The functions of `captures.rs` for builds without the feature `testing`, where nobody captures.
 
 use crate::data_source_state::DataSourceState;
 

@@ -29,7 +29,7 @@ const PART_TOLD_MIN_BYTES: u64 = 4096;
 
 /// A central buffer, shared by the session that reads it and the producers that write to it.
 pub struct CentralBuffer {
-    /// What producers call it by.
+    /// The name of the buffer in commits.
     pub id: BufferId,
     contents: Mutex<Contents>,
     /// Notified when there is room again for writers that wait for it.

@@ -23,11 +23,11 @@ const SLOW_START_MS: u64 = 20_000;
 
 /// What a session needs besides its configuration.
 pub struct SessionRequest {
-    /// What it records.
+    /// The configuration of the session.
     pub recording: Arc<Recording>,
     /// User id of who asks.
     pub uid: u32,
-    /// Who is told what becomes of it.
+    /// The owner of the session.
     pub owner: Arc<dyn SessionOwner>,
     /// Whether the trace is streamed into a file; [`Service::attach_output`] gives it.
     ///

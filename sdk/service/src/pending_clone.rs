@@ -12,13 +12,13 @@ use super::tracing_session::SessionOwner;
 use super::trigger_history::ReceivedTrigger;
 use tracezero_core::ids::SessionId;
 
-/// Who wants a snapshot of what.
+/// A request for a snapshot.
 pub struct CloneRequest {
-    /// The session.
+    /// The session to take a snapshot of.
     pub source: CloneSource,
     /// User id of who asks.
     pub uid: u32,
-    /// Who owns the new session.
+    /// The owner of the new session.
     pub owner: Arc<dyn SessionOwner>,
     /// Where the snapshot is written to, by [`Service::write_into_file`], if the source is written
     /// into a file; else the snapshot is to be read.
@@ -46,7 +46,7 @@ impl CloneRequest {
     }
 }
 
-/// What is called when a snapshot is there, or cannot be.
+/// A function that is called once the snapshot is there, or has failed.
 pub type CloneDone = Box<dyn FnOnce(Result<SessionId, SessionError>) + Send>;
 
 /// The session to take a snapshot of.

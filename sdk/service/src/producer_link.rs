@@ -1,4 +1,4 @@
-//! What the service shares with the endpoint of a producer: all that commits need.
+//! State that the service shares with the endpoint of a producer: all that commits need.
 
 use std::collections::HashMap;
 use std::sync::Arc;

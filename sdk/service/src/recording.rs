@@ -15,9 +15,9 @@ use tracezero_core::shm::Geometry;
 /// What a session records.
 #[derive(Debug)]
 pub struct Recording {
-    /// As the trace carries it.
+    /// The configuration, as the trace carries it.
     pub(crate) message: owned::TraceConfig,
-    /// As it is carried out.
+    /// The configuration, as the service carries it out.
     pub config: SessionConfig,
     /// The shared memory of this process, if the configuration says anything about it.
     pub shared_memory: Option<Geometry>,

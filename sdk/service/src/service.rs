@@ -1,4 +1,4 @@
-//! The outermost layer: everything that is asked of the service, with its books locked.
+//! Requests to the service: the outermost layer, which locks the state.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -39,7 +39,7 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// A service that nobody has connected to.
+    /// Creates a service without producers and sessions.
     pub fn new(environment: Arc<dyn Environment>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             control: Mutex::new(Control::new(environment, limits)),

@@ -56,7 +56,7 @@ impl From<io::Error> for Refused {
 }
 
 impl TraceOutput {
-    /// An output into `file`, which is empty.
+    /// Creates an output into `file`, which is empty.
     #[must_use]
     pub fn new(file: TraceFile) -> Self {
         Self {

@@ -8,7 +8,7 @@ const DAY_NS: u64 = 24 * 60 * 60 * 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedTrigger {
     pub(crate) timestamp_ns: u64,
-    /// What the producer hit.
+    /// The name of the trigger.
     pub name: String,
     pub(crate) producer_name: String,
     pub(crate) producer_uid: Option<u32>,

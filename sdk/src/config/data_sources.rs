@@ -32,7 +32,7 @@ impl DataSourceConfig {
         }
     }
 
-    /// What the data source itself is told.
+    /// Returns the part that the data source itself gets.
     pub(super) fn config(&mut self) -> &mut owned::DataSourceConfig {
         self.message.config.get_or_insert_default()
     }

@@ -79,7 +79,7 @@ impl PartialEq for TraceConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self.session_config(), other.session_config()) {
             (Ok(one), Ok(other)) => one == other,
-            // What nothing can be done by is equal if all of it is.
+            // Configurations that a service refuses are equal if they say the same.
             _ => self.message == other.message && self.local == other.local,
         }
     }
@@ -181,12 +181,12 @@ impl TraceConfig {
         self.session_config()?.resolve().map(drop)
     }
 
-    /// What a service carries out.
+    /// Converts the configuration into what a service carries out.
     pub(crate) fn recording(self) -> Result<Recording, ConfigError> {
         Recording::new(self.message, &self.local)
     }
 
-    /// What a service makes of it.
+    /// Converts the configuration into what sessions do, which is checked field by field alone.
     pub(crate) fn session_config(&self) -> Result<SessionConfig, ConfigError> {
         SessionConfig::new(&self.message, &self.local)
     }

@@ -27,7 +27,7 @@ thread_local! {
     static CURRENT: Cell<Realm> = const { Cell::new(Realm::PROCESS) };
 }
 
-/// Whether there can be captures.
+/// The build can capture.
 pub const CAPTURES: bool = true;
 
 /// Events that belong to no capture, while there was one.
@@ -101,7 +101,7 @@ pub(crate) fn capture_without_instance(data_source: &'static DataSourceState) ->
     is_missing.ok()??.then_some(realm)
 }
 
-/// Whether one of these slots is that of captures.
+/// Returns whether one of these slots is that of captures.
 #[inline(always)]
 const fn has_capture(slots: u32) -> bool {
     slots & 1 << CAPTURE_SLOT != 0

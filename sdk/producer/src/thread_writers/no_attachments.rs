@@ -1,15 +1,15 @@
-//! What `attachments.rs` comes to where nobody captures: constants, for the compiler to leave out what depends
-//! on them. The checks that captures need would cost a span 20 instructions.
+//! The functions of `attachments.rs` for builds without the feature `testing`, where nobody captures: constants,
+//! so that the compiler leaves out all that depends on them. The checks that captures need would cost a span 20 instructions.
 
 use super::ThreadWriters;
 use crate::realm::Realm;
 
-/// Whether there can be captures.
+/// The build can capture.
 pub const CAPTURES: bool = false;
 
 pub(super) struct Attachments;
 
-/// What an attached thread would hold.
+/// The guard of an attached thread.
 #[derive(Debug)]
 #[must_use]
 pub struct Attached;
@@ -20,28 +20,28 @@ pub const fn attach(_: Realm) -> Attached {
     Attached
 }
 
-/// None.
+/// Returns `None`: there are no captures.
 #[inline(always)]
 #[must_use]
 pub const fn current_capture() -> Option<Realm> {
     None
 }
 
-/// The realm of the process.
+/// Returns the realm of the process.
 #[inline(always)]
 #[must_use]
 pub const fn captured_in(_: u32) -> Realm {
     Realm::PROCESS
 }
 
-/// No.
+/// Returns `false`.
 #[inline(always)]
 #[must_use]
 pub const fn is_in_other_capture(_: u32, _: Realm) -> bool {
     false
 }
 
-/// No.
+/// Returns `false`.
 #[inline(always)]
 #[must_use]
 pub const fn is_capture(_: Realm) -> bool {
@@ -50,7 +50,7 @@ pub const fn is_capture(_: Realm) -> bool {
 
 pub(super) const fn note_unattached() {}
 
-/// 0.
+/// Returns 0.
 #[must_use]
 pub const fn unattached_count() -> u64 {
     0
