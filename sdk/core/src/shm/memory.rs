@@ -9,6 +9,7 @@
 #![allow(unsafe_code)] // Offsets become references here, under the invariants of `Mapping`.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(not(loom))]
@@ -144,7 +145,7 @@ impl Geometry {
     }
 
     /// Where a page starts; `None` past the last one.
-    fn page_offset_bytes(&self, page_index: u32) -> Option<usize> {
+    pub(super) fn page_offset_bytes(&self, page_index: u32) -> Option<usize> {
         (page_index < self.page_count).then(|| page_index as usize * self.page_size_bytes)
     }
 
@@ -157,6 +158,19 @@ impl Geometry {
             payload_size_bytes: layout.payload_size_bytes(self.page_size_bytes),
         })
     }
+}
+
+/// Distances from the start of a page to each place where a chunk of any layout may begin, in
+/// rising order.
+fn chunk_offsets(page_size_bytes: usize) -> Vec<usize> {
+    let offsets = PageLayout::ALL.into_iter().flat_map(|layout| {
+        let offset = move |index| layout.chunk_offset_bytes(page_size_bytes, index);
+        (0..layout.chunk_count()).map(offset)
+    });
+    let mut offsets: Vec<usize> = offsets.collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets
 }
 
 /// Where a chunk lies in its mapping.
@@ -179,6 +193,12 @@ impl ChunkExtent {
     pub(super) fn payload_offset_bytes(self) -> usize {
         self.offset_bytes + CHUNK_HEADER_SIZE_BYTES
     }
+
+    /// Distances of the payload's bytes from the start of the mapping.
+    fn payload_range_bytes(self) -> Range<usize> {
+        let start_bytes = self.payload_offset_bytes();
+        start_bytes..start_bytes + self.payload_size_bytes
+    }
 }
 
 /// The memory, for the chunk handles of both sides.
@@ -189,10 +209,15 @@ impl ChunkExtent {
 ///   in use: the [`WritableChunk`] of one that is BeingWritten, the [`ReadableChunk`] of one that
 ///   is BeingRead. Whoever made the move holds the only handle.
 /// - (M3) A chunk's payload is plain memory that only its owner writes.
+/// - (M4) In a Free chunk, the packets word is zero wherever a chunk of any layout may begin. So a
+///   scraper that finds a chunk BeingWritten before its writer has stored the header sees a chunk
+///   without packets, also where the page had another layout before.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) backing: Backing,
-    geometry: Geometry,
+    pub(super) geometry: Geometry,
+    /// Those of [`chunk_offsets`].
+    chunk_offsets: Vec<usize>,
     /// No page from this one on was ever lent, so nobody needs to look at it: a look at a page that
     /// was never written costs a page fault.
     lent_pages: AtomicU32,
@@ -216,6 +241,21 @@ impl Mapping {
         if self.lent_pages.load(Ordering::Relaxed) <= page_index {
             self.lent_pages.fetch_max(page_index + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Distances from the start of the mapping to the last four bytes (writer id, packets word) of
+    /// each header that another layout puts into the payload at `extent`, in a page that starts at
+    /// `page_offset_bytes`.
+    pub(super) fn headers_in_payload(
+        &self,
+        page_offset_bytes: usize,
+        extent: ChunkExtent,
+    ) -> impl Iterator<Item = usize> {
+        let payload = extent.payload_range_bytes();
+        let words = self.chunk_offsets.iter();
+        let words = words.map(move |offset| page_offset_bytes + offset + size_of::<u32>());
+        // A word is as well aligned as a chunk: it is inside of the payload, or outside.
+        words.filter(move |word| payload.contains(word))
     }
 
     /// The header of the chunk at `extent`.
@@ -253,6 +293,7 @@ pub fn shared_memory(geometry: Geometry) -> Result<(ProducerMemory, ServiceMemor
     let mapping = Arc::new(Mapping {
         backing,
         geometry,
+        chunk_offsets: chunk_offsets(geometry.page_size_bytes),
         lent_pages: AtomicU32::new(0),
     });
     let producer = ProducerMemory {

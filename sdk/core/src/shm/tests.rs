@@ -310,6 +310,42 @@ fn a_taken_chunk_still_holds_what_an_earlier_use_left_behind() {
     assert_eq!(chunk.payload()[..6], *b"\x05stale");
 }
 
+/// A page divided by `layout`, its chunks filled with what would be headers of chunks with packets,
+/// read and freed.
+fn fill_and_free(producer: &ProducerMemory, service: &ServiceMemory, layout: PageLayout) {
+    let chunks: Vec<_> = (0..layout.chunk_count())
+        .map(|_| {
+            let mut chunk = producer
+                .acquire_for_writing(0, layout, chunk_of(1, 0))
+                .unwrap();
+            chunk.append_packet(&vec![0x11; chunk.free_bytes() - FRAGMENT_SIZE_BYTES]);
+            chunk.complete()
+        })
+        .collect();
+    for place in chunks {
+        let chunk = service.acquire_for_reading(place).unwrap();
+        chunk.free().unwrap();
+    }
+}
+
+#[test]
+fn a_scraper_finds_no_packets_in_a_chunk_whose_writer_has_not_stored_its_header_yet() {
+    for page_size_bytes in PAGE_SIZES_BYTES {
+        for old_layout in PageLayout::ALL {
+            for layout in PageLayout::ALL {
+                let (producer, mut service) = memory(page_size_bytes, 1);
+                fill_and_free(&producer, &service, old_layout);
+                for _ in 0..layout.chunk_count() {
+                    let word = service.mapping.page_word(0).unwrap();
+                    let (_, chunk_index) = state::take_free_chunk(word, layout).unwrap();
+                    let found = service.scrape(place(0, chunk_index), &mut Vec::new());
+                    assert_eq!(found, None, "{old_layout:?}, {layout:?} {chunk_index}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn dropping_a_readable_chunk_frees_it() {
     let (producer, service) = memory(4096, 1);
