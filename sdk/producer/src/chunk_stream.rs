@@ -33,14 +33,15 @@ pub(super) struct ChunkStream {
     stream: StreamWriter<ChunkSource>,
 }
 
-/// Where a packet began that had no room in the last chunk.
+/// What became of a writer's last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketStart {
-    InChunk,
-    /// In the first chunk after packets were dropped.
-    InChunkAfterLoss,
-    /// There is no chunk: the packet is dropped.
-    Nowhere,
+pub(super) enum LastPacket {
+    /// There was none.
+    None,
+    /// It is in a chunk, or goes on there.
+    Written,
+    /// There was no chunk for it, or for all of it.
+    Dropped,
 }
 
 impl ChunkStream {
@@ -49,8 +50,7 @@ impl ChunkStream {
             port,
             chunk: None,
             range_offset_bytes: 0,
-            is_packet_elsewhere: false,
-            is_dropping: false,
+            last_packet: LastPacket::None,
             garbage: Vec::new(),
         });
         stream.reserve();
@@ -66,9 +66,8 @@ impl ChunkStream {
         &mut self.source_mut().port
     }
 
-    /// Returns whether the last attempt to get a chunk failed.
-    pub(super) fn is_dropping(&self) -> bool {
-        self.stream.source().is_dropping
+    pub(super) fn last_packet(&self) -> LastPacket {
+        self.stream.source().last_packet
     }
 
     #[inline(always)]
@@ -98,16 +97,16 @@ impl ChunkStream {
         is_begun
     }
 
-    /// Begins a packet in another chunk, or drops it if there is none.
-    pub(super) fn begin_packet_in_other_chunk(&mut self) -> PacketStart {
+    /// Begins a packet in another chunk, or drops it if there is none. Returns whether it began.
+    pub(super) fn begin_packet_in_other_chunk(&mut self) -> bool {
         self.stream.release_range();
-        let begun = self.source_mut().prepare_packet();
+        self.source_mut().replace_chunk();
         self.stream.next_range();
-        if !self.source_mut().begin_in_new_chunk() {
-            return PacketStart::Nowhere;
+        let is_begun = self.source_mut().begin_in_new_chunk();
+        if is_begun {
+            self.stream.append_slot();
         }
-        self.stream.append_slot();
-        begun
+        is_begun
     }
 
     /// Ends the open packet, if its size takes one byte and the chunk has room for another one behind
@@ -133,9 +132,7 @@ impl ChunkStream {
                 unsafe { source.end_in_chunk(fragment_bytes) };
                 false
             }
-            None => {
-                std::mem::take(&mut source.is_packet_elsewhere) && source.end_elsewhere(used_bytes)
-            }
+            None => source.end_elsewhere(used_bytes),
         };
         // If it is full, nothing could be counted ahead for scrapers, so the packet shows at once this
         // way.
@@ -212,11 +209,7 @@ struct ChunkSource {
     chunk: Option<WritableChunk>,
     /// Distance of the stream's range from the start of the chunk's payload.
     range_offset_bytes: usize,
-    /// True while a packet is open whose size is not in the stream's range: it goes on from an earlier
-    /// chunk, or is dropped.
-    is_packet_elsewhere: bool,
-    /// True if the last attempt to get a chunk failed.
-    is_dropping: bool,
+    last_packet: LastPacket,
     garbage: Vec<u8>,
 }
 
@@ -230,7 +223,6 @@ impl ChunkSource {
         if !is_begun {
             counters.packets_dropped.add_one();
             self.port.losses().add_one();
-            self.is_packet_elsewhere = true;
         }
         is_begun
     }
@@ -252,15 +244,18 @@ impl ChunkSource {
         })
     }
 
-    /// Ends a packet whose size is not in the stream's range. Returns whether the next packet has to
-    /// wait, which is done without a chunk.
+    /// Ends a packet, if one is open, whose size is not in the stream's range: it goes on from an earlier
+    /// chunk, or is dropped. Returns whether the next packet has to wait, which is done without a chunk.
     fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
-        if let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.continues_packet()) {
+        let chunk = self.chunk.as_mut().filter(|chunk| chunk.is_open());
+        let is_in_chunk = chunk.is_some();
+        if let Some(chunk) = chunk {
             chunk.end_continuation(used_bytes);
             chunk.publish_finished();
         }
+        // Also those of a packet that was dropped after its first chunks.
         self.port.send_patches();
-        self.chunk.is_some() && !self.port.has_room()
+        is_in_chunk && !self.port.has_room()
     }
 
     /// Whether the chunk is full to its last byte.
@@ -281,27 +276,28 @@ impl ChunkSource {
     /// The old chunk goes back first: a service that frees it at once may free the very chunk
     /// that is needed.
     #[cold]
-    fn prepare_packet(&mut self) -> PacketStart {
+    fn replace_chunk(&mut self) {
         if self.chunk.is_some() {
             self.port.note_full_chunk();
         }
         self.return_chunk();
-        let was_dropping = self.is_dropping;
-        self.chunk = if was_dropping {
-            self.port.acquire_chunk_again()
-        } else {
-            self.port.acquire_chunk()
+        self.chunk = match self.last_packet {
+            LastPacket::None | LastPacket::Written => self.port.acquire_chunk(),
+            LastPacket::Dropped => self.port.acquire_chunk_after_drop(),
         };
-        self.is_dropping = self.chunk.is_none();
-        match (was_dropping, self.is_dropping) {
-            (false, false) => PacketStart::InChunk,
-            (true, false) => PacketStart::InChunkAfterLoss,
-            (true, true) => PacketStart::Nowhere,
-            (false, true) => {
-                self.port.counters().drop_episodes.add_one();
-                self.port.losses().add_one();
-                PacketStart::Nowhere
-            }
+        if self.chunk.is_some() {
+            self.last_packet = LastPacket::Written;
+        } else {
+            self.begin_dropping();
+        }
+    }
+
+    /// Notes that there is no chunk.
+    fn begin_dropping(&mut self) {
+        if self.last_packet != LastPacket::Dropped {
+            self.last_packet = LastPacket::Dropped;
+            self.port.counters().drop_episodes.add_one();
+            self.port.losses().add_one();
         }
     }
 
@@ -309,18 +305,14 @@ impl ChunkSource {
     fn continue_packet(&mut self, mut chunk: WritableChunk, mut outgoing: Outgoing<'_>) -> Range {
         self.port.note_full_chunk();
         // Before the old chunk is touched: without a new one its fragment ends otherwise.
-        let next = self.port.acquire_next_chunk();
-        self.is_packet_elsewhere = true;
+        let next = self.port.acquire_chunk_to_continue();
         let range_offset_bytes = self.range_offset_bytes;
         let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
         let fragment_bytes = open_at - chunk.payload_size_bytes() - FRAGMENT_SIZE_BYTES;
         let Some(mut next) = next else {
-            self.is_dropping = true;
-            let counters = self.port.counters();
-            counters.drop_episodes.add_one();
-            self.port.losses().add_one();
+            self.begin_dropping();
             if !chunk.continues_packet() {
-                counters.packets_dropped.add_one();
+                self.port.counters().packets_dropped.add_one();
             }
             outgoing.redirect(|_| SlotTarget::Discard);
             chunk.abandon_fragment();

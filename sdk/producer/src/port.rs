@@ -109,7 +109,7 @@ impl WriterPort {
 
     /// A chunk for a packet that goes on, by the writer's policy. It does not wait for the reader of
     /// the buffer: that one may be waiting for this packet.
-    pub(super) fn acquire_next_chunk(&mut self) -> Option<WritableChunk> {
+    pub(super) fn acquire_chunk_to_continue(&mut self) -> Option<WritableChunk> {
         self.acquire_by(self.policy)
     }
 
@@ -132,7 +132,7 @@ impl WriterPort {
     /// the arbiter's lock for every packet dropped would slow down those that do have chunks.
     /// It asks now and then anyway: where there are many pages, a look at a few may miss the free one for long.
     /// Perfetto's own SDK goes on dropping until the memory that it writes dropped packets to is full.
-    pub(super) fn acquire_chunk_again(&mut self) -> Option<WritableChunk> {
+    pub(super) fn acquire_chunk_after_drop(&mut self) -> Option<WritableChunk> {
         if self.policy == BufferExhaustedPolicy::Stall {
             return self.acquire_chunk();
         }

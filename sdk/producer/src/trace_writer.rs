@@ -6,7 +6,7 @@ use std::time::Duration;
 use protozero::{CompactValue, DELIMITED_ROOM_BYTES, FixedSource, Message, Writer};
 
 use crate::arbiter::Arbiter;
-use crate::chunk_stream::{ChunkStream, PacketStart, is_compact};
+use crate::chunk_stream::{ChunkStream, LastPacket, is_compact};
 use crate::port::WriterPort;
 use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
 use tracezero_core::ids::{BufferId, WriterId};
@@ -37,8 +37,6 @@ const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
 #[derive(Debug)]
 pub struct TraceWriter {
     stream: ChunkStream,
-    /// Whether no packet was begun yet, lost or not.
-    is_first_packet: bool,
 }
 
 impl TraceWriter {
@@ -55,7 +53,6 @@ impl TraceWriter {
         let port = WriterPort::open(arbiter, target_buffer, policy);
         Self {
             stream: ChunkStream::new(port),
-            is_first_packet: true,
         }
     }
 
@@ -88,7 +85,7 @@ impl TraceWriter {
     /// Whether the last packet found no shared memory.
     #[must_use]
     pub fn is_dropping(&self) -> bool {
-        self.stream.is_dropping()
+        self.stream.last_packet() == LastPacket::Dropped
     }
 
     /// Returns a number that changes when packets of this writer are lost, here or in the service.
@@ -194,19 +191,19 @@ impl TraceWriter {
     }
 
     fn open_packet_in_other_chunk(&mut self) {
-        let begun = self.stream.begin_packet_in_other_chunk();
-        let is_first_packet = std::mem::replace(&mut self.is_first_packet, false);
-        if begun == PacketStart::Nowhere {
+        let last_packet = self.stream.last_packet();
+        if !self.stream.begin_packet_in_other_chunk() {
             return;
         }
         let mut message = self.stream.message();
-        if begun == PacketStart::InChunkAfterLoss {
-            message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
-        }
-        // Only if it really is the first: readers take the flag to mean that nothing was lost
-        // before.
-        if is_first_packet {
-            message.append_bool::<FIRST_PACKET_ON_SEQUENCE_FIELD>(true);
+        match last_packet {
+            // Only if it really is the first: readers take the flag to mean that nothing was lost
+            // before.
+            LastPacket::None => message.append_bool::<FIRST_PACKET_ON_SEQUENCE_FIELD>(true),
+            LastPacket::Written => {}
+            LastPacket::Dropped => {
+                message.append_uint32::<PREVIOUS_PACKET_DROPPED_FIELD>(LOST_SHARED_MEMORY_FULL);
+            }
         }
     }
 
