@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
-use crate::short_arg::{ShortArg, double, long_varint, text, varint};
-use protozero::CompactValue;
+use crate::scalar::Scalar;
 
 use tracezero_core::protos::{DebugAnnotation, TrackEvent};
+
+const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
 
 /// A value that an event can carry.
 ///
@@ -53,150 +54,109 @@ pub trait ArgValue {
     /// Sets the value of the annotation.
     fn write(&self, annotation: &mut DebugAnnotation<'_>);
 
-    /// Adds the annotation to an event, under an interned name. Some values know a shorter way.
-    #[doc(hidden)]
-    #[inline]
-    fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
-        event.add_debug_annotations(|annotation| {
-            annotation.set_name_iid(u64::from(name_iid));
-            with_budget(|| self.write(annotation));
-        });
-    }
-
-    /// The annotation under an interned name, if this is one of the values most of which fit into a
-    /// register, and it does.
+    /// The value, if one field of the annotation holds it. Events with such arguments alone are put
+    /// together without a message.
     #[doc(hidden)]
     #[inline(always)]
-    fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
-        let _ = name_iid;
+    fn scalar(&self) -> Option<Scalar<'_>> {
         None
     }
+}
 
-    /// Puts the annotation into an event that is put together. Returns whether it fits.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
-        let short = self.short(name_iid);
-        short.is_some_and(|short| short.put(event))
+/// Adds an annotation to an event, under an interned name.
+#[inline]
+pub(super) fn write_arg(
+    value: &(impl ArgValue + ?Sized),
+    name_iid: u32,
+    event: &mut TrackEvent<'_>,
+) {
+    match value.scalar() {
+        Some(scalar) => match scalar.short(name_iid) {
+            Some(short) => short.append_to(event),
+            None => write_long_scalar(value, name_iid, event),
+        },
+        None => write_annotation(value, name_iid, event),
     }
-
-    /// Whether [`put`](Self::put) may do so.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn is_short(&self) -> bool {
-        false
-    }
 }
 
-macro_rules! arg_value {
-    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr) => {
-        $(impl ArgValue for $type {
-            #[inline]
-            fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
-                let $value = self;
-                $write;
-            }
-        })+
-    };
-    // With the short form, if the value has one.
-    ($($type:ty)+ => |$value:ident, $annotation:ident| $write:expr, |$iid:ident| $short:expr) => {
-        $(impl ArgValue for $type {
-            #[inline]
-            fn write(&self, $annotation: &mut DebugAnnotation<'_>) {
-                let $value = self;
-                $write;
-            }
-
-            #[inline]
-            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
-                match self.short(name_iid) {
-                    Some(short) => short.append_to(event),
-                    None => write_long(self, name_iid, event),
-                }
-            }
-
-            #[inline(always)]
-            fn short(&self, $iid: u32) -> Option<ShortArg<'_>> {
-                let $value = self;
-                $short
-            }
-
-            #[inline(always)]
-            fn is_short(&self) -> bool {
-                true
-            }
-        })+
-    };
-}
-
-macro_rules! number_arg {
-    ($($type:ty)+ => $set_value:ident($Wide:ty), $FIELD:ident) => {
-        $(impl ArgValue for $type {
-            #[inline]
-            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
-                annotation.$set_value(*self as $Wide);
-            }
-
-            #[inline]
-            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
-                match self.short(name_iid) {
-                    Some(short) => short.append_to(event),
-                    None => write_long(self, name_iid, event),
-                }
-            }
-
-            #[inline(always)]
-            fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
-                varint::<$FIELD>(name_iid, *self as $Wide as u64)
-            }
-
-            #[inline(always)]
-            fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
-                match self.short(name_iid) {
-                    Some(short) => short.put(event),
-                    None => long_varint::<$FIELD>(name_iid, *self as $Wide as u64)
-                        .is_some_and(|long| long.put(event)),
-                }
-            }
-
-            #[inline(always)]
-            fn is_short(&self) -> bool {
-                true
-            }
-        })+
-    };
-}
-
+/// Not inlined: it would stand at every call site with a scalar, and most are short.
 #[cold]
 #[inline(never)]
-fn write_long(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
+fn write_long_scalar(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
+    write_annotation(value, name_iid, event);
+}
+
+#[inline]
+fn write_annotation(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
     event.add_debug_annotations(|annotation| {
         annotation.set_name_iid(u64::from(name_iid));
         with_budget(|| value.write(annotation));
     });
 }
 
-const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
-const BOOL: u32 = DebugAnnotation::BOOL_VALUE_FIELD_NUMBER;
-const INT: u32 = DebugAnnotation::INT_VALUE_FIELD_NUMBER;
-const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
+macro_rules! scalar_arg {
+    ($($type:ty)+ => |$value:ident| $scalar:expr) => {
+        $(impl ArgValue for $type {
+            #[inline]
+            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+                let $value = self;
+                write_scalar($scalar, annotation);
+            }
 
-// A negative number is a very large one: its varint has ten bytes.
-number_arg!(i8 i16 i32 i64 isize => set_int_value(i64), INT);
-number_arg!(u8 u16 u32 u64 usize => set_uint_value(u64), UINT);
+            #[inline(always)]
+            fn scalar(&self) -> Option<Scalar<'_>> {
+                let $value = self;
+                Some($scalar)
+            }
+        })+
+    };
+}
+
+macro_rules! number_arg {
+    ($($type:ty)+ => $Scalar:ident as $Wide:ty) => {
+        scalar_arg!($($type)+ => |value| Scalar::$Scalar(*value as $Wide));
+    };
+}
+
+number_arg!(i8 i16 i32 i64 isize => Int as i64);
+number_arg!(u8 u16 u32 u64 usize => Uint as u64);
+number_arg!(f32 f64 => Double as f64);
+scalar_arg!(bool => |value| Scalar::Bool(*value));
+scalar_arg!(str String Cow<'_, str> => |value| Scalar::Text(value));
+
+#[inline]
+fn write_scalar(value: Scalar<'_>, annotation: &mut DebugAnnotation<'_>) {
+    match value {
+        Scalar::Bool(value) => _ = annotation.set_bool_value(value),
+        Scalar::Int(value) => _ = annotation.set_int_value(value),
+        Scalar::Uint(value) => _ = annotation.set_uint_value(value),
+        Scalar::Double(value) => _ = annotation.set_double_value(value),
+        Scalar::Text(text) => write_str(annotation, text),
+    }
+}
+
+impl ArgValue for char {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        annotation.set_string_value(self.encode_utf8(&mut [0; 4]));
+    }
+}
+
+macro_rules! arg_by_display {
+    ($($type:ty)+ => |$value:ident| $display:expr) => {
+        $(impl ArgValue for $type {
+            fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+                let $value = self;
+                display($display).write(annotation);
+            }
+        })+
+    };
+}
+
 // No field is wide enough.
-arg_value!(i128 u128 => |value, annotation| display(value).write(annotation));
-arg_value!(f32 => |value, annotation| annotation.set_double_value(f64::from(*value)),
-    |iid| double(iid, f64::from(*value)));
-arg_value!(f64 => |value, annotation| annotation.set_double_value(*value),
-    |iid| double(iid, *value));
-arg_value!(bool => |value, annotation| annotation.set_bool_value(*value),
-    |iid| varint::<BOOL>(iid, u64::from(*value)));
-arg_value!(char => |value, annotation| annotation.set_string_value(value.encode_utf8(&mut [0; 4])));
-arg_value!(str String Cow<'_, str> => |value, annotation| write_str(annotation, value),
-    |iid| text(iid, value));
+arg_by_display!(i128 u128 => |value| value);
 // What is not Unicode is replaced.
-arg_value!(Path PathBuf => |value, annotation| display(&value.display()).write(annotation));
+arg_by_display!(Path PathBuf => |value| &value.display());
 
 /// An address.
 impl<T> ArgValue for *const T {
@@ -222,24 +182,9 @@ macro_rules! arg_by_reference {
                 (**self).write(annotation);
             }
 
-            #[inline]
-            fn write_named(&self, name_iid: u32, event: &mut TrackEvent<'_>) {
-                (**self).write_named(name_iid, event);
-            }
-
             #[inline(always)]
-            fn short(&self, name_iid: u32) -> Option<ShortArg<'_>> {
-                (**self).short(name_iid)
-            }
-
-            #[inline(always)]
-            fn put(&self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
-                (**self).put(name_iid, event)
-            }
-
-            #[inline(always)]
-            fn is_short(&self) -> bool {
-                (**self).is_short()
+            fn scalar(&self) -> Option<Scalar<'_>> {
+                (**self).scalar()
             }
         })+
     };

@@ -16,7 +16,7 @@ use std::task::Poll;
 
 use protozero::{Decoder, HeapBuffered};
 
-use crate::arg::ArgValue;
+use crate::arg::write_arg;
 use crate::begun::Begun;
 use crate::call_site::CallSite;
 use crate::event::{EndOf, EventPart, EventParts, EventWriter, Through};
@@ -373,8 +373,8 @@ impl EventPart for End {
         };
         match self {
             Self::Completed => {}
-            Self::Cancelled => true.write_named(*cancelled, event.event),
-            Self::Panicked => true.write_named(*panicked, event.event),
+            Self::Cancelled => write_arg(&true, *cancelled, event.event),
+            Self::Panicked => write_arg(&true, *panicked, event.event),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use protozero::HeapBuffered;
 
-use crate::arg::ArgValue;
+use crate::arg::{ArgValue, write_arg};
 use crate::begun::Begun;
 use crate::call_site::CallSite;
 use crate::data_source::TRACK_EVENT;
@@ -34,7 +34,7 @@ impl EncodedArgs {
     #[inline]
     pub fn add(&mut self, site: &CallSite, position: usize, value: &(impl ArgValue + ?Sized)) {
         if let Some(&name_iid) = site.names().ids().args.get(position) {
-            value.write_named(name_iid, &mut self.0.message());
+            write_arg(value, name_iid, &mut self.0.message());
         }
     }
 

@@ -1,11 +1,11 @@
 //! Events that consist of constants, but for the time: encoded once, and put together each time.
 //!
 //! An event that is put together is the same bytes as its writer writes. The tests below and those in
-//! `short_arg.rs` and `short_event.rs` check this.
+//! `scalar.rs` and `short_event.rs` check this.
 //!
 //! An event without arguments is the same each time, but for its time. So a call site encodes it once, and
 //! each event is a time stamp and one copy. Perfetto's own SDK writes each event field by field. Arguments
-//! follow the constants (`short_event.rs`, `short_arg.rs`).
+//! follow the constants (`short_event.rs`, `scalar.rs`).
 
 use protozero::HeapBuffered;
 

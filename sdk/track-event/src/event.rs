@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::arg::ArgValue;
+use crate::arg::{ArgValue, write_arg};
 use crate::flow::Flow;
 use crate::short_event::ShortEvent;
 use tracezero_core::protos::TrackEvent;
@@ -109,13 +109,13 @@ impl<T: ArgValue + ?Sized> EventPart for Arg<'_, T> {
     fn write(&self, event: &mut EventWriter<'_, '_>) {
         if let Some((name_iid, rest)) = event.name_iids.split_first() {
             event.name_iids = rest;
-            self.0.write_named(*name_iid, event.event);
+            write_arg(self.0, *name_iid, event.event);
         }
     }
 
     #[inline(always)]
     fn is_short(&self) -> bool {
-        self.0.is_short()
+        self.0.scalar().is_some()
     }
 
     #[inline(always)]

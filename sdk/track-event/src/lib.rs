@@ -24,7 +24,7 @@ mod placement; // name, time and track, where they are given
 mod call_site_names; // names of call sites, and their numbers
 mod interning; // names as numbers, and who has been told
 mod encoding; // events that are mostly constants
-mod short_arg; // arguments that fit into a register
+mod scalar; // values that one field of an annotation holds
 mod short_event; // arguments of an event that is put together in one go
 mod event_packet; // its packet
 mod unusual_form; // other timestamps, and thread times

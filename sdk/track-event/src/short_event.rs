@@ -28,7 +28,8 @@ impl<'e, 'r> ShortEvent<'e, 'r> {
             return true;
         };
         self.name_iids = rest;
-        value.put(*name_iid, self.packet)
+        let scalar = value.scalar();
+        scalar.is_some_and(|scalar| scalar.put(*name_iid, self.packet))
     }
 
     /// Puts arguments that were encoded before. Returns whether they fit.

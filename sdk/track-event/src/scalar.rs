@@ -1,5 +1,5 @@
-//! Arguments whose annotation fits into a register, which most do: they are put together there, and
-//! their length is known before it is written.
+//! Values of arguments that one field of an annotation holds. Most of these annotations fit into a
+//! register: they are put together there, and their length is known before it is written.
 
 use protozero::CompactValue;
 
@@ -28,11 +28,52 @@ fn head(len: u64, name_iid: u32) -> u64 {
     ANNOTATION | len << 8 | NAME << 16 | u64::from(name_iid) << 24
 }
 
-/// An annotation that fits into a register, but for the end of some: that of a text, and the value of
-/// a float.
+const BOOL: u32 = DebugAnnotation::BOOL_VALUE_FIELD_NUMBER;
+const INT: u32 = DebugAnnotation::INT_VALUE_FIELD_NUMBER;
+const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
+
+/// A value that one field of an annotation holds.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct ShortArg<'a> {
+pub enum Scalar<'a> {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Text(&'a str),
+}
+
+impl<'a> Scalar<'a> {
+    /// Its annotation, if that fits into a register.
+    #[inline(always)]
+    pub(super) fn short(self, name_iid: u32) -> Option<ShortArg<'a>> {
+        match self {
+            Self::Bool(value) => varint::<BOOL>(name_iid, u64::from(value)),
+            // A negative number is a very large one: its varint has ten bytes.
+            Self::Int(value) => varint::<INT>(name_iid, value as u64),
+            Self::Uint(value) => varint::<UINT>(name_iid, value),
+            Self::Double(value) => double(name_iid, value),
+            Self::Text(value) => text(name_iid, value),
+        }
+    }
+
+    /// Puts its annotation into an event that is put together. Returns whether it fits.
+    #[inline(always)]
+    pub(super) fn put(self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
+        match self {
+            Self::Bool(value) => put(varint::<BOOL>(name_iid, u64::from(value)), event),
+            Self::Int(value) => put_number::<INT>(name_iid, value as u64, event),
+            Self::Uint(value) => put_number::<UINT>(name_iid, value, event),
+            Self::Double(value) => put(double(name_iid, value), event),
+            Self::Text(value) => put(text(name_iid, value), event),
+        }
+    }
+}
+
+/// An annotation that fits into a register, but for the end of some: that of a text, and the value of
+/// a float.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShortArg<'a> {
     fields: u64,
     /// How many bytes of `fields` count.
     len: usize,
@@ -51,7 +92,7 @@ const LOW_BITS: u32 = 3 * 7;
 
 /// An annotation whose value is a varint in field `FIELD`, if it is short enough.
 #[inline(always)]
-pub(super) fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'static>> {
+fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX || value >= 1 << LOW_BITS {
         return None;
     }
@@ -73,7 +114,7 @@ pub(super) fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<Shor
 
 /// An annotation whose value is too long for [`varint`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LongVarint {
+struct LongVarint {
     /// All fields, and the first three bytes of the value.
     fields: [u8; 8],
     rest: [u8; 8],
@@ -87,7 +128,7 @@ pub(super) struct LongVarint {
 // event that is put together stays in registers.
 #[cold]
 #[inline(never)]
-pub(super) fn long_varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<LongVarint> {
+fn long_varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<LongVarint> {
     let high = value >> LOW_BITS;
     if name_iid > SHORT_IID_MAX || high == 0 {
         return None;
@@ -104,10 +145,23 @@ pub(super) fn long_varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option
     })
 }
 
+#[inline(always)]
+fn put(short: Option<ShortArg<'_>>, event: &mut CompactValue<'_>) -> bool {
+    short.is_some_and(|short| short.put(event))
+}
+
+#[inline(always)]
+fn put_number<const FIELD: u32>(name_iid: u32, value: u64, event: &mut CompactValue<'_>) -> bool {
+    match varint::<FIELD>(name_iid, value) {
+        Some(short) => short.put(event),
+        None => long_varint::<FIELD>(name_iid, value).is_some_and(|long| long.put(event)),
+    }
+}
+
 impl LongVarint {
     /// Puts it into an event that is put together. Returns whether there is room.
     #[inline(always)]
-    pub(super) fn put(self, event: &mut CompactValue<'_>) -> bool {
+    fn put(self, event: &mut CompactValue<'_>) -> bool {
         event.put_some(&self.fields, self.fields.len()) && event.put_some(&self.rest, self.rest_len)
     }
 }
@@ -125,7 +179,7 @@ fn spread(number: u64) -> u64 {
 
 /// An annotation whose value is a float, if it is short enough.
 #[inline(always)]
-pub(super) fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
+fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX {
         return None;
     }
@@ -139,7 +193,7 @@ pub(super) fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
 
 /// An annotation whose value is a text, if it is short enough.
 #[inline(always)]
-pub(super) fn text(name_iid: u32, text: &str) -> Option<ShortArg<'_>> {
+fn text(name_iid: u32, text: &str) -> Option<ShortArg<'_>> {
     if name_iid > SHORT_IID_MAX || text.len() > SHORT_TEXT_MAX_BYTES {
         return None;
     }
@@ -167,7 +221,7 @@ impl ShortArg<'_> {
 
     /// Puts it into an event that is put together. Returns whether there is room.
     #[inline(always)]
-    pub(super) fn put(self, event: &mut CompactValue<'_>) -> bool {
+    fn put(self, event: &mut CompactValue<'_>) -> bool {
         event.put_some(&self.fields.to_le_bytes(), self.len)
             && match self.rest {
                 Rest::None => true,
