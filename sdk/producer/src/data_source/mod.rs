@@ -75,8 +75,9 @@ use local::LocalState;
 ///
 /// They come one at a time, from whichever thread starts, flushes or stops a session, or reaches
 /// the first trace point of a data source. Callbacks may trace, and may wait for other threads, but
-/// not for what needs a session to start or end. A panic ends at the callback, which then
-/// counts as done; one in `on_setup` leaves the session without an instance.
+/// not for one that starts, flushes or ends a session: that thread waits for the callback, without a
+/// limit. A panic ends at the callback, which then counts as done; one in `on_setup` leaves the session
+/// without an instance.
 pub trait DataSource: Sized + Send + Sync + 'static {
     /// The name that a configuration knows this data source by, for instance `com.example.gpu`.
     const NAME: &'static str;
