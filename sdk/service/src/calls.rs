@@ -24,10 +24,13 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, MutexGuard};
 
+/// A call that is made later.
+pub(super) type Call = Box<dyn FnOnce() + Send>;
+
 /// The calls that are still to be made.
 #[derive(Default)]
 pub(super) struct Calls {
-    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+    waiting: VecDeque<Call>,
     /// Calls noted so far.
     noted: u64,
     /// Those of them that are over.
@@ -48,9 +51,9 @@ pub(super) enum Patience {
 }
 
 impl Calls {
-    pub(super) fn note(&mut self, call: impl FnOnce() + Send + 'static) {
+    pub(super) fn note(&mut self, call: Call) {
         self.noted += 1;
-        self.waiting.push_back(Box::new(call));
+        self.waiting.push_back(call);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What sessions are told of each other, if their configurations ask for it.
 
+use super::context::{Context, Effect};
 use super::control::Control;
 use super::tracing_session::{ConcurrentSessionEvent, State, TracingSession};
 use tracezero_core::ids::SessionId;
@@ -8,60 +9,55 @@ use tracezero_core::ids::SessionId;
 const QUEUED_MAX: usize = 4096;
 
 impl Control {
-    /// Takes a session on in its life, and tells the others.
-    pub(super) fn enter_state(&mut self, changed: SessionId, state: State) {
-        if let Some(session) = self.sessions.get_mut(&changed) {
-            session.state = state;
-        }
-        let timestamp_ns = self.environment.now_ns();
-        let Some(event) = self.describe(changed, timestamp_ns) else {
-            return;
-        };
+    /// Tells the others that a session changed its state.
+    pub(super) fn tell_others(&mut self, event: &ConcurrentSessionEvent) {
         for (&id, session) in &mut self.sessions {
-            if id != changed {
-                queue(session, &event);
+            if id != event.session {
+                session.queue(event);
             }
         }
     }
 
-    /// Tells a new session of those that are there.
-    pub(super) fn tell_of_others(&mut self, new: SessionId) {
+    /// Describes to a new session those that are there.
+    pub(super) fn describe_others(&self, new: SessionId) -> Vec<ConcurrentSessionEvent> {
         let timestamp_ns = self.environment.now_ns();
-        let others: Vec<ConcurrentSessionEvent> = self
-            .sessions
-            .keys()
-            .filter(|id| **id != new)
-            .filter_map(|&id| self.describe(id, timestamp_ns))
-            .collect();
-        if let Some(session) = self.sessions.get_mut(&new) {
-            for event in &others {
-                queue(session, event);
-            }
-        }
-    }
-
-    fn describe(&self, id: SessionId, timestamp_ns: u64) -> Option<ConcurrentSessionEvent> {
-        let session = self.sessions.get(&id)?;
-        let config = &session.recording.config;
-        // A snapshot is no session to those that record.
-        (session.state != State::ClonedReadOnly).then(|| ConcurrentSessionEvent {
-            timestamp_ns,
-            session: id,
-            session_name: config.unique_session_name.clone().unwrap_or_default(),
-            state: session.state,
-            uid: session.uid,
-            data_source_count: config.data_sources.len() as u32,
-        })
+        self.sessions
+            .iter()
+            // A snapshot is no session to those that record.
+            .filter(|(id, session)| **id != new && session.state != State::ClonedReadOnly)
+            .map(|(&id, session)| session.describe(id, timestamp_ns))
+            .collect()
     }
 }
 
-fn queue(session: &mut TracingSession, event: &ConcurrentSessionEvent) {
-    let wants = session
-        .recording
-        .config
-        .builtin_data_sources
-        .enable_concurrent_session_events;
-    if wants && session.is_live() && session.concurrent_events.len() < QUEUED_MAX {
-        session.concurrent_events.push_back(event.clone());
+impl TracingSession {
+    /// Takes the session on in its life; the others are told.
+    pub(super) fn enter_state(&mut self, context: &mut Context<'_>, state: State) {
+        self.state = state;
+        let event = self.describe(context.session, context.environment.now_ns());
+        context.effects.push(Effect::StateChanged(event));
+    }
+
+    fn describe(&self, session: SessionId, timestamp_ns: u64) -> ConcurrentSessionEvent {
+        let config = &self.recording.config;
+        ConcurrentSessionEvent {
+            timestamp_ns,
+            session,
+            session_name: config.unique_session_name.clone().unwrap_or_default(),
+            state: self.state,
+            uid: self.uid,
+            data_source_count: config.data_sources.len() as u32,
+        }
+    }
+
+    /// Keeps what another session did, if the trace is to tell it.
+    pub(super) fn queue(&mut self, event: &ConcurrentSessionEvent) {
+        let builtin = &self.recording.config.builtin_data_sources;
+        if builtin.enable_concurrent_session_events
+            && self.is_live()
+            && self.concurrent_events.len() < QUEUED_MAX
+        {
+            self.concurrent_events.push_back(event.clone());
+        }
     }
 }

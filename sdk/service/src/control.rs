@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::Calls;
+use super::context::{ConnectedProducer, Context, Effect, Lockdown};
 use super::environment::Environment;
-use super::instance::{RegisteredDataSource, Registration};
+use super::instance::Registration;
 use super::pending_clone::PendingClone;
 use super::pending_flush::CloneId;
-use super::producer_link::{ProducerLink, RefusedCommits};
-use super::timers::{Timer, Timers};
+use super::producer_link::RefusedCommits;
+use super::timers::Timers;
 use super::tracing_session::TracingSession;
 use super::trigger_history::TriggerHistory;
-use tracezero_core::coordination::Producer;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
 /// How many sessions there may be.
@@ -36,7 +36,8 @@ impl Default for Limits {
 }
 
 /// State that is read and changed under the service's lock. Methods are spread over the files of
-/// this folder, by subject.
+/// this folder, by subject: here are those on several sessions at once, and those on one session are
+/// methods of [`TracingSession`], which [`Control::with_session`] finds.
 pub(crate) struct Control {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) limits: Limits,
@@ -50,8 +51,7 @@ pub(crate) struct Control {
     /// When sessions with a name began, in nanoseconds on the trace clock.
     pub(super) name_starts: BTreeMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
-    /// Whether only producers of the service's own user take part.
-    pub(super) is_locked_down: bool,
+    pub(super) lockdown: Lockdown,
     pub(super) last_producer: ProducerId,
     pub(super) last_registration: Registration,
     pub(super) last_session: SessionId,
@@ -59,14 +59,6 @@ pub(crate) struct Control {
     pub(super) last_flush: FlushId,
     /// The buffer id that was given out last; 0 at first.
     pub(super) last_buffer: u16,
-}
-
-/// A producer, and what it offers.
-pub(super) struct ConnectedProducer {
-    pub(super) name: String,
-    pub(super) link: Arc<ProducerLink>,
-    pub(super) calls_to: Arc<dyn Producer>,
-    pub(super) data_sources: Vec<RegisteredDataSource>,
 }
 
 impl Control {
@@ -83,7 +75,7 @@ impl Control {
             last_clone: 0,
             name_starts: BTreeMap::new(),
             refused: Arc::default(),
-            is_locked_down: false,
+            lockdown: Lockdown(None),
             last_producer: ProducerId(0),
             last_registration: Registration(0),
             last_session: SessionId(0),
@@ -93,42 +85,75 @@ impl Control {
         }
     }
 
+    /// Calls `work` with a session, then applies the effects that it noted. Returns `None` if there is
+    /// no such session.
+    pub(super) fn with_session<R>(
+        &mut self,
+        id: SessionId,
+        work: impl FnOnce(&mut TracingSession, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let session = self.sessions.get_mut(&id)?;
+        let mut context = Context {
+            session: id,
+            environment: &*self.environment,
+            producers: &self.producers,
+            lockdown: self.lockdown,
+            timers: &mut self.timers,
+            last_instance: &mut self.last_instance,
+            last_flush: &mut self.last_flush,
+            effects: Vec::new(),
+        };
+        let result = work(session, &mut context);
+        for effect in context.effects {
+            match effect {
+                Effect::Call(call) => self.calls.note(call),
+                Effect::StateChanged(event) => self.tell_others(&event),
+                Effect::CloneFlushed(clone, group, outcome) => {
+                    self.clone_flushed(clone, &group, outcome);
+                }
+            }
+        }
+        Some(result)
+    }
+
+    pub(super) fn for_each_session(
+        &mut self,
+        mut work: impl FnMut(&mut TracingSession, &mut Context<'_>),
+    ) {
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.with_session(id, &mut work);
+        }
+    }
+
     /// Does what is due; returns when the next thing is, on the trace clock.
     pub(super) fn run_due_timers(&mut self) -> Option<u64> {
         let now_ns = self.environment.now_ns();
         while let Some((session, timer)) = self.timers.pop_due(now_ns) {
-            self.timer_is_due(session, timer);
+            self.with_session(session, |session, context| {
+                session.timer_is_due(context, timer);
+            });
         }
         self.timers.next_deadline_ns()
     }
 
-    fn timer_is_due(&mut self, session: SessionId, timer: Timer) {
-        match timer {
-            Timer::Duration | Timer::StopAfterTrigger => self.flush_and_disable(session),
-            Timer::StartTriggerTimeout => self.disable(session),
-            Timer::CloneAfterTrigger(trigger) => self.ask_for_clone(session, trigger),
-            Timer::StopTimeout => self.disable_now(session),
-            Timer::SlowStart => self.note_slow_starters(session),
-            Timer::FlushTimeout(flush) => self.flush_timed_out(session, flush),
-            Timer::PeriodicFlush => self.flush_periodically(session),
-            Timer::WriteIntoFile => self.write_periodically(session),
-            Timer::ClearIncrementalState => self.clear_incremental_state(session),
-            Timer::SnapshotClocks => self.snapshot_clocks_periodically(session),
-        }
+    /// A producer says that an instance of its has started, or has stopped, as it was asked to.
+    pub(super) fn instance_answered(
+        &mut self,
+        producer: ProducerId,
+        instance: InstanceId,
+        is_started: bool,
+    ) {
+        self.for_each_session(|session, context| {
+            session.instance_answered(context, producer, instance, is_started);
+        });
     }
 
-    /// Sets a timer `after_ms` milliseconds from now.
-    pub(super) fn set_timer(&mut self, session: SessionId, after_ms: u64, timer: Timer) {
-        let deadline_ns = self.environment.now_ns() + after_ms * 1_000_000;
-        self.timers.set(deadline_ns, session, timer);
-    }
-
-    /// Sets a timer for the next multiple of `period_ms` of the time of day, so that sessions with
-    /// the same period work together.
-    pub(super) fn set_aligned_timer(&mut self, session: SessionId, period_ms: u32, timer: Timer) {
-        let period_ms = u64::from(period_ms.max(1));
-        let after_ms = period_ms - self.environment.time_of_day_ms() % period_ms;
-        self.set_timer(session, after_ms, timer);
+    /// A producer has finished a flush and all before it, in whatever session.
+    pub(super) fn flush_acknowledged(&mut self, producer: ProducerId, acknowledged: FlushId) {
+        self.for_each_session(|session, context| {
+            session.flushes_answered(context, producer, ..=acknowledged);
+        });
     }
 
     /// The producer is gone: what it has finished in its chunks is kept, its instances end. What is
@@ -139,11 +164,11 @@ impl Control {
         for session in self.sessions.values() {
             producer.link.scrape(&session.buffers);
         }
-        self.remove_instances(|instance| instance.producer == id);
-        let flushing: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for session in flushing {
-            self.producer_will_not_flush(session, id);
-        }
+        self.for_each_session(|session, context| {
+            session.remove_instances(context, |instance| instance.producer == id);
+        });
+        // Nobody waits for it.
+        self.for_each_session(|session, context| session.flushes_answered(context, id, ..));
         Some(producer)
     }
 }

@@ -1,10 +1,11 @@
 //! What producers offer: the data sources that sessions make instances of.
 
+use super::context::Lockdown;
 use super::control::Control;
 use super::instance::RegisteredDataSource;
 use tracezero_config::LockdownMode;
 use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
-use tracezero_core::ids::{ProducerId, SessionId};
+use tracezero_core::ids::ProducerId;
 
 impl Control {
     /// Offers a data source to all sessions, those to come and those that are there.
@@ -26,10 +27,9 @@ impl Control {
             descriptor,
         };
         producer.data_sources.push(data_source.clone());
-        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for id in ids {
-            self.set_up_and_start(id, producer_id, &data_source);
-        }
+        self.for_each_session(|session, context| {
+            session.set_up_and_start(context, producer_id, &data_source);
+        });
         Ok(())
     }
 
@@ -66,8 +66,10 @@ impl Control {
         producer
             .data_sources
             .retain(|data_source| data_source.descriptor.name != name);
-        self.remove_instances(|instance| {
-            instance.producer == producer_id && instance.descriptor.name == name
+        self.for_each_session(|session, context| {
+            session.remove_instances(context, |instance| {
+                instance.producer == producer_id && instance.descriptor.name == name
+            });
         });
     }
 
@@ -75,13 +77,8 @@ impl Control {
     pub(super) fn set_lockdown(&mut self, mode: LockdownMode) {
         match mode {
             LockdownMode::Unchanged => {}
-            LockdownMode::Clear => self.is_locked_down = false,
-            LockdownMode::Set => self.is_locked_down = true,
+            LockdownMode::Clear => self.lockdown = Lockdown(None),
+            LockdownMode::Set => self.lockdown = Lockdown(Some(self.environment.uid())),
         }
-    }
-
-    /// Whether a producer of this user may take part.
-    pub(super) fn admits_user(&self, uid: Option<u32>) -> bool {
-        !self.is_locked_down || uid == Some(self.environment.uid())
     }
 }

@@ -48,6 +48,7 @@ mod pending_flush; // a flush that is under way
 mod calls; // what producers and owners are to be told
 mod timers; // what is done later
 mod tracing_session; // what is kept of one session
+mod context; // what a session works with, and its effects beyond itself
 mod pending_clone; // a snapshot that is under way
 mod control; // all of it, under one lock
 // What changes the books, each by one subject.

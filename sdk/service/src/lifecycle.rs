@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::central_buffer::{CentralBuffer, Reader};
+use super::context::Context;
 use super::control::Control;
 use super::error::SessionError;
 use super::instance::InstanceState;
 use super::lifecycle_events::Event;
-use super::pending_flush::{FlushOutcome, FlushThen};
+use super::pending_flush::FlushThen;
 use super::recording::Recording;
 use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
@@ -61,29 +62,27 @@ impl Control {
             (0, 0) => random_uuid(|| self.environment.random_bits()),
             given => given,
         };
-        let reader = TraceReader::new(buffers.clone(), config);
-        let mut session = TracingSession::new(
-            request.uid,
-            Arc::clone(&recording),
-            Arc::clone(&request.owner),
-            buffers,
-            uuid,
-            reader,
-        );
+        let reader = TraceReader::new(buffers, config);
+        let owner = Arc::clone(&request.owner);
+        let mut session =
+            TracingSession::new(request.uid, Arc::clone(&recording), owner, uuid, reader);
         session.writes_into_file = request.writes_into_file;
         self.sessions.insert(id, session);
         self.abort_for_priority(id, config.exclusive_prio);
-        self.enter_state(id, State::Configured);
-        self.tell_of_others(id);
-        self.set_up_all(id);
-        match &config.triggers {
-            Some(triggers) if triggers.effective_mode() == TriggerMode::Start => {
-                let timeout_ms = u64::from(triggers.trigger_timeout_ms);
-                self.set_timer(id, timeout_ms, Timer::StartTriggerTimeout);
+        let others = self.describe_others(id);
+        self.with_session(id, |session, context| {
+            session.enter_state(context, State::Configured);
+            others.iter().for_each(|other| session.queue(other));
+            session.set_up_all(context);
+            match &config.triggers {
+                Some(triggers) if triggers.effective_mode() == TriggerMode::Start => {
+                    let timeout_ms = u64::from(triggers.trigger_timeout_ms);
+                    context.set_timer(timeout_ms, Timer::StartTriggerTimeout);
+                }
+                _ if config.deferred_start => {}
+                _ => session.start(context),
             }
-            _ if config.deferred_start => {}
-            _ => self.start(id),
-        }
+        });
         Ok(id)
     }
 
@@ -143,158 +142,15 @@ impl Control {
         None
     }
 
-    /// Starts a session that is set up; does nothing to others.
-    pub(super) fn start(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        if session.state != State::Configured {
-            return;
-        }
-        session.note_event(&*self.environment, Event::TracingStarted);
-        let recording = Arc::clone(&session.recording);
-        let config = &recording.config;
-        let writes_into_file = session.writes_into_file;
-        let flush_period_ms = session.flush_period_ms();
-        self.timers
-            .cancel(id, |timer| *timer == Timer::StartTriggerTimeout);
-        if let Some(duration_ms) = recording.duration_ms() {
-            self.set_timer(id, duration_ms, Timer::Duration);
-        }
-        if writes_into_file {
-            let period_ms = config.file_write_period_ms;
-            self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
-        }
-        if let Some(period_ms) = flush_period_ms {
-            self.set_aligned_timer(id, period_ms, Timer::PeriodicFlush);
-        }
-        if config.incremental_state_clear_period_ms > 0 {
-            let period_ms = config.incremental_state_clear_period_ms;
-            self.set_aligned_timer(id, period_ms, Timer::ClearIncrementalState);
-        }
-        // The first look at the clocks comes with the start.
-        let interval_ms = config.builtin_data_sources.snapshot_interval_ms;
-        self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
-        self.mark_stream(id);
-        self.set_timer(id, SLOW_START_MS, Timer::SlowStart);
-        self.enter_state(id, State::Started);
-        self.start_instances(id);
-    }
-
-    /// Starts a session that was not started when it was set up. Its first packets are due in the file.
-    pub(super) fn start_deferred(&mut self, id: SessionId) {
-        self.start(id);
-        if self.sessions.get(&id).is_some_and(|it| it.writes_into_file) {
-            self.ask_to_write(id);
-        }
-    }
-
-    /// Has data sources flush, if they have started, then ends the session.
-    pub(super) fn flush_and_disable(&mut self, id: SessionId) {
-        let session = self.sessions.get(&id);
-        if !session.is_some_and(|session| session.state == State::Started) {
-            return self.disable(id);
-        }
-        let flags = FlushFlags::by_service(FlushReason::TraceStop);
-        self.flush(id, 0, flags, None, FlushThen::Disable);
-    }
-
-    /// Flushes a session, if it has started, then ends it, because the process ends: data sources that do
-    /// not answer are not waited for as long as usual. Once is enough.
-    pub(super) fn end_with_process(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        if std::mem::replace(&mut session.ends_with_process, true) {
-            return;
-        }
-        if session.state == State::Stopping {
-            return self.set_stop_timer(id);
-        }
-        self.flush_and_disable(id);
-    }
-
-    /// Ends a session: at once if it never started, else when its data sources are done.
-    pub(super) fn disable(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else {
-            return;
-        };
-        match session.state {
-            State::Configured => self.disable_now(id),
-            State::Started => {
-                self.stop_instances(id, false);
-                if self.all_stopped(id) {
-                    return self.disable_now(id);
-                }
-                self.enter_state(id, State::Stopping);
-                // What began before goes on: flushes, and writing what is in the buffers.
-                self.timers.cancel(id, |timer| {
-                    !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
-                });
-                self.set_stop_timer(id);
-            }
-            State::Stopping | State::Disabled | State::ClonedReadOnly => {}
-        }
-    }
-
-    /// Ends a session that is stopping when its data sources have had their time.
-    fn set_stop_timer(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else {
-            return;
-        };
-        let config = &session.recording.config;
-        let timeout_ms = session.answer_timeout_ms(config.data_source_stop_timeout_ms);
-        self.set_timer(id, u64::from(timeout_ms), Timer::StopTimeout);
-    }
-
-    /// Goes on with the end of a session when its last data source is done.
-    pub(super) fn check_all_stopped(&mut self, id: SessionId) {
-        let session = self.sessions.get(&id);
-        let is_stopping = session.is_some_and(|session| session.state == State::Stopping);
-        if is_stopping && self.all_stopped(id) {
-            self.disable_now(id);
-        }
-    }
-
-    fn all_stopped(&self, id: SessionId) -> bool {
-        self.sessions.get(&id).is_none_or(|session| {
-            let mut instances = session.instances.iter();
-            instances.all(|instance| instance.state == InstanceState::Stopped)
-        })
-    }
-
-    /// Ends a session, whatever its data sources say.
-    pub(super) fn disable_now(&mut self, id: SessionId) {
-        if !self.sessions.get(&id).is_some_and(TracingSession::is_live) {
-            return;
-        }
-        self.stop_instances(id, true);
-        self.timers.cancel(id, |_| true);
-        self.scrape(id);
-        self.enter_state(id, State::Disabled);
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        session.note_event(&*self.environment, Event::TracingDisabled);
-        session.stats_are_due = true;
-        let reason = session.end_reason.clone();
-        let owner = Arc::clone(&session.owner);
-        let flushes = std::mem::take(&mut session.flushes);
-        for (_, flush) in flushes {
-            self.finish_flush_of_ended(id, flush);
-        }
-        self.calls.note(move || owner.disabled(reason.as_deref()));
-    }
-
     /// Nothing more is written into a session's file: the session ends. `reason` is told to its
     /// owner.
     pub(super) fn file_is_closed(&mut self, id: SessionId, reason: Option<String>) {
-        if let Some(session) = self.sessions.get_mut(&id) {
+        self.fail_clones_that_wait_for_file(id);
+        self.with_session(id, |session, context| {
             session.file_is_closed = true;
             session.end_reason = session.end_reason.take().or(reason);
-        }
-        self.fail_clones_that_wait_for_file(id);
-        self.disable(id);
+            session.disable(context);
+        });
     }
 
     /// Ends a session, if it has not ended, and forgets it with its buffers. What is returned is to
@@ -302,7 +158,7 @@ impl Control {
     #[must_use]
     pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
-        self.disable_now(id);
+        self.with_session(id, TracingSession::disable_now);
         let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
@@ -312,96 +168,192 @@ impl Control {
         }
         Some(session)
     }
+}
 
-    /// Copies what is finished in the chunks of the producers that take part in a session.
-    pub(super) fn scrape(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else {
+impl TracingSession {
+    /// Starts a session that is set up; does nothing to others.
+    pub(super) fn start(&mut self, context: &mut Context<'_>) {
+        if self.state != State::Configured {
             return;
-        };
-        for (producer_id, producer) in &self.producers {
-            let takes_part = session
-                .instances
-                .iter()
-                .any(|instance| instance.producer == *producer_id);
-            if takes_part {
-                producer.link.scrape(&session.buffers);
+        }
+        self.note_event(context.environment, Event::TracingStarted);
+        context.cancel_timers(|timer| *timer == Timer::StartTriggerTimeout);
+        if let Some(duration_ms) = self.recording.duration_ms() {
+            context.set_timer(duration_ms, Timer::Duration);
+        }
+        let config = &self.recording.config;
+        if self.writes_into_file {
+            context.set_aligned_timer(config.file_write_period_ms, Timer::WriteIntoFile);
+        }
+        if let Some(period_ms) = self.flush_period_ms() {
+            context.set_aligned_timer(period_ms, Timer::PeriodicFlush);
+        }
+        if config.incremental_state_clear_period_ms > 0 {
+            let period_ms = config.incremental_state_clear_period_ms;
+            context.set_aligned_timer(period_ms, Timer::ClearIncrementalState);
+        }
+        // The first look at the clocks comes with the start.
+        self.mark_stream_periodically(context);
+        context.set_timer(SLOW_START_MS, Timer::SlowStart);
+        self.enter_state(context, State::Started);
+        self.start_instances(context);
+    }
+
+    /// Starts a session that was not started when it was set up. Its first packets are due in the file.
+    pub(super) fn start_deferred(&mut self, context: &mut Context<'_>) {
+        self.start(context);
+        if self.writes_into_file {
+            self.ask_to_write(context);
+        }
+    }
+
+    pub(super) fn timer_is_due(&mut self, context: &mut Context<'_>, timer: Timer) {
+        match timer {
+            Timer::Duration | Timer::StopAfterTrigger => self.flush_and_disable(context),
+            Timer::StartTriggerTimeout => self.disable(context),
+            Timer::CloneAfterTrigger(trigger) => self.ask_for_clone(context, trigger),
+            Timer::StopTimeout => self.disable_now(context),
+            Timer::SlowStart => self.note_slow_starters(context),
+            Timer::FlushTimeout(flush) => self.flush_timed_out(context, flush),
+            Timer::PeriodicFlush => self.flush_periodically(context),
+            Timer::WriteIntoFile => self.write_periodically(context),
+            Timer::ClearIncrementalState => self.clear_incremental_state(context),
+            Timer::SnapshotClocks => {
+                self.snapshot_clocks(context.environment);
+                self.mark_stream_periodically(context);
             }
         }
     }
 
-    /// Scrapes for a pass over the buffers of a session, if the period is over or `is_wanted`.
-    pub(super) fn scrape_for_file(&mut self, id: SessionId, is_wanted: bool) {
-        if let Some(session) = self.sessions.get_mut(&id)
-            && (std::mem::take(&mut session.scrape_is_due) || is_wanted)
-        {
-            self.scrape(id);
+    /// Asks data sources to flush, if they have started, then ends the session.
+    pub(super) fn flush_and_disable(&mut self, context: &mut Context<'_>) {
+        if self.state != State::Started {
+            return self.disable(context);
+        }
+        let flags = FlushFlags::by_service(FlushReason::TraceStop);
+        self.flush(context, 0, flags, None, FlushThen::Disable);
+    }
+
+    /// Flushes the session, if it has started, then ends it, because the process ends: data sources that
+    /// do not answer are not waited for as long as usual. Once is enough.
+    pub(super) fn end_with_process(&mut self, context: &mut Context<'_>) {
+        if std::mem::replace(&mut self.ends_with_process, true) {
+            return;
+        }
+        if self.state == State::Stopping {
+            return self.set_stop_timer(context);
+        }
+        self.flush_and_disable(context);
+    }
+
+    /// Ends the session: at once if it never started, else when its data sources are done.
+    pub(super) fn disable(&mut self, context: &mut Context<'_>) {
+        match self.state {
+            State::Configured => self.disable_now(context),
+            State::Started => {
+                self.stop_instances(context, false);
+                if self.all_stopped() {
+                    return self.disable_now(context);
+                }
+                self.enter_state(context, State::Stopping);
+                // What began before goes on: flushes, and writing what is in the buffers.
+                context.cancel_timers(|timer| {
+                    !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
+                });
+                self.set_stop_timer(context);
+            }
+            State::Stopping | State::Disabled | State::ClonedReadOnly => {}
+        }
+    }
+
+    /// Ends a session that is stopping when its data sources have had their time.
+    fn set_stop_timer(&self, context: &mut Context<'_>) {
+        let timeout_ms = self.recording.config.data_source_stop_timeout_ms;
+        let timeout_ms = self.answer_timeout_ms(timeout_ms);
+        context.set_timer(u64::from(timeout_ms), Timer::StopTimeout);
+    }
+
+    /// Goes on with the end of a session when its last data source is done.
+    pub(super) fn check_all_stopped(&mut self, context: &mut Context<'_>) {
+        if self.state == State::Stopping && self.all_stopped() {
+            self.disable_now(context);
+        }
+    }
+
+    fn all_stopped(&self) -> bool {
+        let mut instances = self.instances.iter();
+        instances.all(|instance| instance.state == InstanceState::Stopped)
+    }
+
+    /// Ends the session, whatever its data sources say.
+    pub(super) fn disable_now(&mut self, context: &mut Context<'_>) {
+        if !self.is_live() {
+            return;
+        }
+        self.stop_instances(context, true);
+        context.cancel_timers(|_| true);
+        self.scrape(context);
+        self.enter_state(context, State::Disabled);
+        self.note_event(context.environment, Event::TracingDisabled);
+        self.stats_are_due = true;
+        for flush in std::mem::take(&mut self.flushes).into_values() {
+            self.flush_failed(context, flush.then);
+        }
+        let reason = self.end_reason.clone();
+        context.call_owner(&self.owner, move |owner| owner.disabled(reason.as_deref()));
+    }
+
+    /// Copies what is finished in the chunks of the producers that take part.
+    pub(super) fn scrape(&self, context: &Context<'_>) {
+        for (id, producer) in context.producers {
+            if self
+                .instances
+                .iter()
+                .any(|instance| instance.producer == *id)
+            {
+                producer.link.scrape(&self.buffers);
+            }
+        }
+    }
+
+    /// Scrapes for a pass over the buffers, if the period is over or `is_wanted`.
+    pub(super) fn scrape_for_file(&mut self, context: &Context<'_>, is_wanted: bool) {
+        if std::mem::take(&mut self.scrape_is_due) || is_wanted {
+            self.scrape(context);
         }
     }
 
     /// What is in the buffers is due in the file.
-    pub(super) fn write_periodically(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let period_ms = session.recording.config.file_write_period_ms;
-        let flushes_before = session.flushes_before_writing();
-        session.scrape_is_due = session.scrapes_before_writing();
-        let is_started = session.state == State::Started;
-        self.set_aligned_timer(id, period_ms, Timer::WriteIntoFile);
-        if flushes_before && is_started {
+    fn write_periodically(&mut self, context: &mut Context<'_>) {
+        self.scrape_is_due = self.scrapes_before_writing();
+        let period_ms = self.recording.config.file_write_period_ms;
+        context.set_aligned_timer(period_ms, Timer::WriteIntoFile);
+        if self.flushes_before_writing() && self.state == State::Started {
             let flags = FlushFlags::by_service(FlushReason::Periodic);
-            self.flush(id, 0, flags, None, FlushThen::WriteIntoFile);
+            self.flush(context, 0, flags, None, FlushThen::WriteIntoFile);
         } else {
-            self.ask_to_write(id);
+            self.ask_to_write(context);
         }
     }
 
-    pub(super) fn ask_to_write(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get(&id) {
-            let owner = Arc::clone(&session.owner);
-            self.calls.note(move || owner.write_into_file());
-        }
-    }
-
-    pub(super) fn snapshot_clocks_periodically(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        session.snapshot_clocks(&*self.environment);
-        let interval_ms = session
-            .recording
-            .config
-            .builtin_data_sources
-            .snapshot_interval_ms;
-        self.mark_stream(id);
-        self.set_aligned_timer(id, interval_ms, Timer::SnapshotClocks);
+    pub(super) fn ask_to_write(&self, context: &mut Context<'_>) {
+        context.call_owner(&self.owner, |owner| owner.write_into_file());
     }
 
     /// The next read begins with a mark that a stream can be picked up at, and tells statistics.
-    fn mark_stream(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.sync_marker_is_due = true;
-            session.stats_are_due = true;
-        }
+    fn mark_stream_periodically(&mut self, context: &mut Context<'_>) {
+        self.sync_marker_is_due = true;
+        self.stats_are_due = true;
+        let builtin = &self.recording.config.builtin_data_sources;
+        context.set_aligned_timer(builtin.snapshot_interval_ms, Timer::SnapshotClocks);
     }
 
-    /// The outcome of the flush that came before the end.
-    pub(super) fn note_final_flush(&mut self, id: SessionId, outcome: FlushOutcome) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.final_flush = Some(outcome);
+    /// What is recorded of data sources whose configuration changed: filters only.
+    pub(super) fn change_config(&mut self, context: &mut Context<'_>, changed: &Recording) {
+        if matches!(self.state, State::Configured | State::Started) {
+            self.recording = Arc::new(self.recording.with_filters_of(changed));
+            self.set_up_all(context);
         }
-    }
-
-    /// What a session records of data sources whose configuration changed: filters only.
-    pub(super) fn change_config(&mut self, id: SessionId, changed: &Recording) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        if !matches!(session.state, State::Configured | State::Started) {
-            return;
-        }
-        session.recording = Arc::new(session.recording.with_filters_of(changed));
-        self.set_up_all(id);
     }
 }
 

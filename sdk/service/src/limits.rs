@@ -129,19 +129,12 @@ impl Control {
         if priority == 0 {
             return;
         }
-        let others: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(id, session)| **id != admitted && session.is_live())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in others {
-            if let Some(session) = self.sessions.get_mut(&id) {
-                session.end_reason = Some(format!(
-                    "ended by an exclusive session of higher priority ({priority})"
-                ));
+        let reason = format!("ended by an exclusive session of higher priority ({priority})");
+        self.for_each_session(|session, context| {
+            if context.session != admitted && session.is_live() {
+                session.end_reason = Some(reason.clone());
+                session.disable_now(context);
             }
-            self.disable_now(id);
-        }
+        });
     }
 }

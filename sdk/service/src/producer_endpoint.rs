@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::calls::Patience;
-use super::control::ConnectedProducer;
+use super::context::ConnectedProducer;
 use super::producer_link::ProducerLink;
 use super::service::Service;
 use super::trace_buffer::ClientIdentity;
@@ -41,7 +41,7 @@ impl Service {
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
         self.with(|control| {
-            if !control.admits_user(client.uid) {
+            if !control.lockdown.admits(client.uid) {
                 return None;
             }
             let id = ProducerId(control.last_producer.0.checked_add(1)?);
@@ -139,12 +139,12 @@ impl ServiceControl for ProducerEndpoint {
 
     fn notify_started(&self, instance: InstanceId) {
         self.service
-            .answer(|control| control.data_source_started(self.id, instance));
+            .answer(|control| control.instance_answered(self.id, instance, true));
     }
 
     fn notify_stopped(&self, instance: InstanceId) {
         self.service
-            .answer(|control| control.data_source_stopped(self.id, instance));
+            .answer(|control| control.instance_answered(self.id, instance, false));
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use protozero::HeapBuffered;
 
 use super::compression::append_packed;
-use super::control::Control;
+use super::environment::Environment;
 use super::lifecycle_events::Event;
 use super::service::Service;
 use super::service_packets::ServicePackets;
 use super::trace_output::END_MAX_BYTES;
 use super::trace_reader::{Extent, TraceReader};
+use super::trace_stats::TraceStats;
 use super::tracing_session::{State, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
 use tracezero_core::clock;
@@ -29,67 +30,83 @@ impl Service {
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         reader.begin_reading();
-        self.look(|control| control.write_packets_before_data(session, reader));
+        self.look_at(session, |session, context| {
+            session.write_packets_before_data(context.environment, reader);
+        });
         reader.read_buffers(extent, &mut take)?;
-        self.look(|control| control.write_packets_after_data(session, reader));
+        self.look(|control| {
+            let due = control.sessions.get(&session).filter(|it| it.stats_are_due);
+            let stats = due.map(|session| control.trace_stats(session, reader));
+            control.with_session(session, |session, context| {
+                session.write_packets_after_data(context.environment, reader, stats.as_ref());
+            });
+        });
         reader.hand_out(&mut take)
+    }
+
+    /// The last packet of a trace of a session. Nothing if there is no such session.
+    pub(super) fn recording_end(&self, session: SessionId, kind: BoundaryKind) -> Vec<u8> {
+        let end = self.look_at(session, |session, context| {
+            session.recording_end(context.environment, kind)
+        });
+        end.unwrap_or_default()
     }
 }
 
-impl Control {
-    /// Whether a session's packets can be read: not those of a session that writes them into a
-    /// file, that waits for a trigger, or that is only there to take snapshots of.
-    pub(super) fn can_be_read(session: &TracingSession) -> bool {
-        if session.state == State::ClonedReadOnly {
+impl TracingSession {
+    /// Whether its packets can be read: not those of a session that writes them into a file, that
+    /// waits for a trigger, or that is only there to take snapshots of.
+    pub(super) fn can_be_read(&self) -> bool {
+        if self.state == State::ClonedReadOnly {
             return true;
         }
-        !session.writes_into_file
-            && !session.waits_for_trigger()
-            && session.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
+        !self.writes_into_file
+            && !self.waits_for_trigger()
+            && self.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
     }
 
-    pub(super) fn write_packets_before_data(&mut self, id: SessionId, reader: &mut TraceReader) {
-        let environment = &*self.environment;
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let recording = Arc::clone(&session.recording);
+    fn write_packets_before_data(
+        &mut self,
+        environment: &dyn Environment,
+        reader: &mut TraceReader,
+    ) {
+        let recording = Arc::clone(&self.recording);
         let config = &recording.config;
         let builtin = config.builtin_data_sources;
         let primary_clock = builtin
             .primary_trace_clock
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
-        let is_first = !std::mem::replace(&mut session.preamble_is_read, true);
+        let is_first = !std::mem::replace(&mut self.preamble_is_read, true);
         let provenance = is_first.then(|| reader.provenance());
         let (uid, now_ns) = (environment.uid(), environment.now_ns());
         append(&mut reader.packets, uid, now_ns, |packets| {
-            for snapshot in session
+            for snapshot in self
                 .first_clock_snapshot
                 .take()
                 .into_iter()
-                .chain(session.clock_snapshots.drain(..))
+                .chain(self.clock_snapshots.drain(..))
             {
                 packets.clock_snapshot(&snapshot, primary_clock);
             }
-            if std::mem::take(&mut session.sync_marker_is_due) {
+            if std::mem::take(&mut self.sync_marker_is_due) {
                 packets.sync_marker();
             }
             if !builtin.disable_trace_config {
                 if is_first {
-                    packets.trace_config(&session.recording.message);
-                    if let Some(trigger) = &session.clone_trigger {
+                    packets.trace_config(&self.recording.message);
+                    if let Some(trigger) = &self.clone_trigger {
                         packets.clone_trigger(trigger);
                     }
                 }
-                for trigger in session.received_triggers.drain(..) {
+                for trigger in self.received_triggers.drain(..) {
                     packets.trigger(&trigger);
                 }
             }
             if is_first {
-                packets.trace_uuid(session.uuid);
-                packets.recording_boundary(recording_id(session), BoundaryKind::BEGIN);
+                packets.trace_uuid(self.uuid);
+                packets.recording_boundary(recording_id(self), BoundaryKind::BEGIN);
             }
-            for descriptors in session.extension_descriptors.take_new() {
+            for descriptors in self.extension_descriptors.take_new() {
                 if !builtin.disable_extension_descriptors {
                     packets.extension_descriptor(&descriptors);
                 }
@@ -100,25 +117,21 @@ impl Control {
                     packets.system_info();
                 }
             }
-            write_events(session, packets);
-            for event in session.concurrent_events.drain(..) {
+            write_events(self, packets);
+            for event in self.concurrent_events.drain(..) {
                 packets.concurrent_session_event(&event);
             }
         });
     }
 
-    /// The last packet of a trace of a session, compressed if all are. Nothing if there is no such
-    /// session.
-    pub(super) fn recording_end(&self, id: SessionId, kind: BoundaryKind) -> Vec<u8> {
-        let Some(session) = self.sessions.get(&id) else {
-            return Vec::new();
-        };
-        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
+    /// The last packet of a trace of the session, compressed if all are.
+    fn recording_end(&self, environment: &dyn Environment, kind: BoundaryKind) -> Vec<u8> {
+        let (uid, now_ns) = (environment.uid(), environment.now_ns());
         let mut end = Vec::new();
         append(&mut end, uid, now_ns, |packets| {
-            packets.recording_boundary(recording_id(session), kind);
+            packets.recording_boundary(recording_id(self), kind);
         });
-        let compression = session.recording.config.compression;
+        let compression = self.recording.config.compression;
         if compression != Compression::None {
             let mut packed = Vec::new();
             append_packed(compression, &end, &mut packed);
@@ -128,32 +141,27 @@ impl Control {
         end
     }
 
-    pub(super) fn write_packets_after_data(&mut self, id: SessionId, reader: &mut TraceReader) {
-        let (uid, now_ns) = (self.environment.uid(), self.environment.now_ns());
-        let stats_are_due = match self.sessions.get_mut(&id) {
-            Some(session) => std::mem::take(&mut session.stats_are_due),
-            None => return,
-        };
-        let stats = stats_are_due
-            .then(|| self.trace_stats(id, reader))
-            .flatten();
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
+    fn write_packets_after_data(
+        &mut self,
+        environment: &dyn Environment,
+        reader: &mut TraceReader,
+        stats: Option<&TraceStats>,
+    ) {
+        let (uid, now_ns) = (environment.uid(), environment.now_ns());
         let counts = reader.framer.counts;
         let passed_packets = counts.packets + counts.invalid_packets;
-        let is_idle = stats.is_none()
-            && reader.packets.is_empty()
-            && passed_packets == session.passed_packets;
+        let is_idle =
+            stats.is_none() && reader.packets.is_empty() && passed_packets == self.passed_packets;
         // A file does not grow while nothing is recorded.
         if !is_idle {
-            session.note_event(&*self.environment, Event::ReadCompleted);
+            self.note_event(environment, Event::ReadCompleted);
         }
-        session.passed_packets = passed_packets;
-        session.invalid_packets = counts.invalid_packets;
+        self.stats_are_due = false;
+        self.passed_packets = passed_packets;
+        self.invalid_packets = counts.invalid_packets;
         append(&mut reader.packets, uid, now_ns, |packets| {
-            write_events(session, packets);
-            if let Some(stats) = &stats {
+            write_events(self, packets);
+            if let Some(stats) = stats {
                 packets.trace_stats(stats);
             }
         });

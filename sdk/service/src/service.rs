@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::calls::{Patience, make_calls};
 use super::central_buffer::CentralBuffer;
+use super::context::Context;
 use super::control::{Control, Limits};
 use super::environment::Environment;
 use super::error::SessionError;
@@ -80,6 +81,24 @@ impl Service {
         work(&mut self.control.lock())
     }
 
+    /// [`Service::with`] for one session; `None` if there is no such session.
+    fn with_session<R>(
+        &self,
+        id: SessionId,
+        work: impl FnOnce(&mut TracingSession, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        self.with(|control| control.with_session(id, work))
+    }
+
+    /// [`Service::look`] for one session; `None` if there is no such session.
+    pub(super) fn look_at<R>(
+        &self,
+        id: SessionId,
+        work: impl FnOnce(&mut TracingSession, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        self.look(|control| control.with_session(id, work))
+    }
+
     /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
     ///
@@ -92,23 +111,23 @@ impl Service {
 
     /// Starts a session that waits for that.
     pub fn start(&self, session: SessionId) {
-        self.with(|control| control.start_deferred(session));
+        self.with_session(session, TracingSession::start_deferred);
     }
 
     /// Ends a session without a flush.
     pub fn disable(&self, session: SessionId) {
-        self.with(|control| control.disable(session));
+        self.with_session(session, TracingSession::disable);
     }
 
     /// Flushes a session, then ends it.
     pub fn flush_and_disable(&self, session: SessionId) {
-        self.with(|control| control.flush_and_disable(session));
+        self.with_session(session, TracingSession::flush_and_disable);
     }
 
     /// Flushes a session, then ends it, because the process ends: data sources are waited for a little
     /// more than a second in all.
     pub fn end_with_process(&self, session: SessionId) {
-        self.with(|control| control.end_with_process(session));
+        self.with_session(session, TracingSession::end_with_process);
     }
 
     /// Forgets a session and its buffers, after ending it if it goes on.
@@ -116,7 +135,7 @@ impl Service {
         drop(self.with(|control| control.free(session)));
     }
 
-    /// Has the data sources of a session flush; `done` is told how it went. A `timeout_ms` of 0
+    /// Asks the data sources of a session to flush; `done` is told how it went. A `timeout_ms` of 0
     /// means that of the configuration.
     pub fn flush(
         &self,
@@ -125,8 +144,16 @@ impl Service {
         flags: FlushFlags,
         done: impl FnOnce(FlushOutcome) + Send + 'static,
     ) {
-        let then = FlushThen::Tell(Box::new(done));
-        self.with(|control| control.flush(session, timeout_ms, flags, None, then));
+        self.with(|control| {
+            if !control.sessions.contains_key(&session) {
+                let done = Box::new(move || done(FlushOutcome::Failed));
+                return control.calls.note(done);
+            }
+            control.with_session(session, |session, context| {
+                let then = FlushThen::Tell(Box::new(done));
+                session.flush(context, timeout_ms, flags, None, then);
+            });
+        });
     }
 
     /// Takes a snapshot of a session.
@@ -136,36 +163,33 @@ impl Service {
 
     /// Takes over the producer filters of a changed configuration.
     pub fn change_config(&self, session: SessionId, recording: Arc<Recording>) {
-        self.with(|control| control.change_config(session, &recording));
+        self.with_session(session, |session, context| {
+            session.change_config(context, &recording);
+        });
     }
 
-    /// Has a data source do something else in a session that goes on; see
+    /// Changes what a data source does in a session that goes on; see
     /// [`Producer::change_data_source`](tracezero_core::coordination::Producer::change_data_source).
     pub fn change_data_source(&self, session: SessionId, name: &str, config: Arc<[u8]>) {
-        self.with(|control| control.change_data_source(session, name, config));
+        self.with_session(session, |session, context| {
+            session.change_data_source(context, name, config);
+        });
     }
 
     /// Where a session is in its life; `None` if there is no such session.
     pub fn state(&self, session: SessionId) -> Option<State> {
-        self.look(|control| Some(control.sessions.get(&session)?.state))
+        self.look_at(session, |session, _| session.state)
     }
 
     /// Why a session ended, if nobody asked it to.
     pub fn end_reason(&self, session: SessionId) -> Option<String> {
-        self.control
-            .lock()
-            .sessions
-            .get(&session)?
-            .end_reason
-            .clone()
+        self.look_at(session, |session, _| session.end_reason.clone())?
     }
 
     /// The buffers of a session, in the order of its configuration.
     pub fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
-        self.look(|control| {
-            let session = control.sessions.get(&session);
-            session.map_or_else(Vec::new, |session| session.buffers.clone())
-        })
+        self.look_at(session, |session, _| session.buffers.clone())
+            .unwrap_or_default()
     }
 
     /// Waits until a session is over, at most so long. Returns whether it is.
@@ -209,7 +233,7 @@ impl Service {
             Ok::<(), Infallible>(())
         });
         if is_over {
-            self.append_recording_end(session, trace);
+            trace.append(&mut self.recording_end(session, BoundaryKind::END));
         }
     }
 
@@ -221,38 +245,29 @@ impl Service {
             return;
         };
         let mut reader = reader.lock();
-        self.look(|control| {
-            let session = control.sessions.get_mut(&session);
-            session.map(TracingSession::begin_trace_anew)
-        });
+        self.look_at(session, |session, _| session.begin_trace_anew());
         reader.framer.introduce_anew();
         let Ok(()) = self.read_all(session, &mut reader, Extent::WhatIsThere, |batch| {
             trace.extend_from_slice(batch);
             Ok::<(), Infallible>(())
         });
-        self.append_recording_end(session, trace);
-    }
-
-    fn append_recording_end(&self, session: SessionId, trace: &mut Vec<u8>) {
-        trace.append(&mut self.look(|control| control.recording_end(session, BoundaryKind::END)));
+        trace.append(&mut self.recording_end(session, BoundaryKind::END));
     }
 
     fn readable(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
-        self.look(|control| {
-            let session = control.sessions.get(&session)?;
-            Control::can_be_read(session).then(|| Arc::clone(&session.reader))
-        })
+        self.look_at(session, |session, _| {
+            let reader = session.can_be_read().then_some(&session.reader);
+            reader.map(Arc::clone)
+        })?
     }
 
     pub(super) fn reader(&self, session: SessionId) -> Option<Arc<Mutex<TraceReader>>> {
-        self.look(|control| Some(Arc::clone(&control.sessions.get(&session)?.reader)))
+        self.look_at(session, |session, _| Arc::clone(&session.reader))
     }
 
     pub(super) fn is_live(&self, session: SessionId) -> bool {
-        self.look(|control| {
-            let session = control.sessions.get(&session);
-            session.is_some_and(TracingSession::is_live)
-        })
+        self.look_at(session, |session, _| session.is_live())
+            .unwrap_or(false)
     }
 
     /// What was read of a session so far.
@@ -270,6 +285,9 @@ impl Service {
     pub fn stats(&self, session: SessionId) -> Option<TraceStats> {
         let reader = self.reader(session)?;
         let mut reader = reader.lock();
-        self.look(|control| control.trace_stats(session, &mut reader))
+        self.look(|control| {
+            let session = control.sessions.get(&session)?;
+            Some(control.trace_stats(session, &mut reader))
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What there is in the service, for whoever wants to look.
 
-use super::control::{ConnectedProducer, Control};
+use super::context::ConnectedProducer;
+use super::control::Control;
 use super::tracing_session::State;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{ProducerId, SessionId};

@@ -98,18 +98,20 @@ impl Control {
         }
         let flags = FlushFlags::by_service(FlushReason::TraceClone);
         for group in groups {
-            self.flush(
-                source,
-                0,
-                flags,
-                Some(&group),
-                FlushThen::Clone(id, group.clone()),
-            );
+            self.with_session(source, |session, context| {
+                let then = FlushThen::Clone(id, group.clone());
+                session.flush(context, 0, flags, Some(&group), then);
+            });
         }
     }
 
     fn refuse_clone(&mut self, request: CloneRequest, refusal: Refusal) {
-        self.calls.note(move || request.finish(Err(refusal.into())));
+        self.fail_clone(request, refusal.into());
+    }
+
+    fn fail_clone(&mut self, request: CloneRequest, error: SessionError) {
+        self.calls
+            .note(Box::new(move || request.finish(Err(error))));
     }
 
     /// A group of buffers was flushed, as well as it went: they are taken as they are now, unless
@@ -176,7 +178,7 @@ impl Control {
             }
             Some(_) => {
                 self.clones.insert(id, pending);
-                self.ask_to_write(source);
+                self.with_session(source, |session, context| session.ask_to_write(context));
             }
             None => self.refuse_clone(pending.request, Refusal::SessionEnded),
         }
@@ -211,10 +213,7 @@ impl Control {
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
         for (taken, writers) in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
-                let request = pending.request;
-                return self
-                    .calls
-                    .note(move || request.finish(Err(SessionError::TooManyBuffers)));
+                return self.fail_clone(pending.request, SessionError::TooManyBuffers);
             };
             buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
         }
@@ -228,12 +227,11 @@ impl Control {
         let request = pending.request;
         framer.counts.invalid_packets = source.invalid_packets;
         let config = &source.recording.config;
-        let reader = TraceReader::of_clone(buffers.clone(), config, framer, request.output);
+        let reader = TraceReader::of_clone(buffers, config, framer, request.output);
         let mut clone = TracingSession::new(
             request.uid,
             Arc::clone(&source.recording),
             request.owner,
-            buffers,
             // Snapshots of one session share the lower half.
             (new_msb, source.uuid.1),
             reader,
@@ -250,7 +248,7 @@ impl Control {
         clone.events.note(now_ns, Event::TracingDisabled);
         self.sessions.insert(clone_id, clone);
         let done = request.done;
-        self.calls.note(move || done(Ok(clone_id)));
+        self.calls.note(Box::new(move || done(Ok(clone_id))));
     }
 
     /// The session that clones are being made of is freed.

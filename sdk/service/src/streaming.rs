@@ -84,7 +84,7 @@ impl Service {
         output: &mut TraceOutput,
         outcome: Result<(), Refused>,
     ) -> io::Result<()> {
-        let end = |kind| self.look(|control| control.recording_end(session, kind));
+        let end = |kind| self.recording_end(session, kind);
         let Err(Refused { written, cause }) = outcome else {
             return output.write_end(&end(BoundaryKind::END));
         };
@@ -111,17 +111,17 @@ impl Service {
     ) -> Result<(), Refused> {
         output.begin_pass()?;
         let is_wanted = reader.buffers().iter().any(|buffer| buffer.wants_scrape());
-        self.look(|control| control.scrape_for_file(session, is_wanted));
+        self.look_at(session, |session, context| {
+            session.scrape_for_file(context, is_wanted);
+        });
         self.read_all(session, reader, extent, |batch| output.write(batch))?;
         Ok(output.end_pass()?)
     }
 
     /// Whether a session writes, or wrote, its trace into a file.
     pub fn writes_into_file(&self, session: SessionId) -> bool {
-        self.look(|control| {
-            let session = control.sessions.get(&session);
-            session.is_some_and(|session| session.writes_into_file)
-        })
+        self.look_at(session, |session, _| session.writes_into_file)
+            .unwrap_or(false)
     }
 
     /// Bytes in the file of a session, and why it ends before the trace, if it does.

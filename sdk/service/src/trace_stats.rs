@@ -5,8 +5,7 @@ use super::pending_flush::FlushOutcome;
 use super::sequence_account::SequenceAccount;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
-use super::tracing_session::State;
-use tracezero_core::ids::SessionId;
+use super::tracing_session::{State, TracingSession};
 use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session and of the service around it.
@@ -61,16 +60,14 @@ pub struct WriterStats {
 }
 
 impl Control {
-    /// `None` if there is no such session.
     pub(super) fn trace_stats(
         &self,
-        id: SessionId,
+        session: &TracingSession,
         reader: &mut TraceReader,
-    ) -> Option<TraceStats> {
-        let session = self.sessions.get(&id)?;
+    ) -> TraceStats {
         let (chunks_discarded, patches_discarded) = self.refused.counts();
         let builtin = &session.recording.config.builtin_data_sources;
-        Some(TraceStats {
+        TraceStats {
             buffers: session
                 .buffers
                 .iter()
@@ -106,7 +103,7 @@ impl Control {
             final_flush_succeeded: session
                 .final_flush
                 .map(|outcome| outcome == FlushOutcome::Succeeded),
-        })
+        }
     }
 }
 

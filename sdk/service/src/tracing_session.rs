@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::calls::Calls;
 use super::central_buffer::CentralBuffer;
 use super::environment::{ClockReading, Environment};
 use super::extension_descriptors::ExtensionDescriptors;
@@ -142,7 +141,6 @@ impl TracingSession {
         uid: u32,
         recording: Arc<Recording>,
         owner: Arc<dyn SessionOwner>,
-        buffers: Vec<Arc<CentralBuffer>>,
         uuid: (i64, i64),
         reader: TraceReader,
     ) -> Self {
@@ -151,7 +149,7 @@ impl TracingSession {
             owner,
             state: State::Configured,
             end_reason: None,
-            buffers,
+            buffers: reader.buffers().to_vec(),
             instances: Vec::new(),
             changed_configs: BTreeMap::new(),
             instances_ever: 0,
@@ -263,14 +261,6 @@ impl TracingSession {
         self.instances_ever = source.instances_ever;
         self.concurrent_events = source.concurrent_events.clone();
         self.extension_descriptors = source.extension_descriptors.unwritten();
-    }
-
-    /// Tells the owner that an instance began to record, or ended.
-    pub(super) fn tell_state(&self, calls: &mut Calls, instance: &Instance, is_started: bool) {
-        let owner = Arc::clone(&self.owner);
-        let producer_name = instance.producer_name.clone();
-        let data_source = instance.descriptor.name.clone();
-        calls.note(move || owner.data_source_changed(&producer_name, &data_source, is_started));
     }
 
     /// Whether data sources flush before each time that the file is written.

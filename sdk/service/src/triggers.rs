@@ -2,106 +2,92 @@
 
 use std::sync::Arc;
 
+use super::context::Context;
 use super::control::Control;
 use super::timers::Timer;
-use super::tracing_session::State;
+use super::tracing_session::{State, TracingSession};
 use super::trigger_history::ReceivedTrigger;
 use tracezero_config::TriggerMode;
-use tracezero_core::ids::{ProducerId, SessionId};
+use tracezero_core::ids::ProducerId;
 
 impl Control {
     /// A producer hit triggers: every session that waits for one of them takes it.
-    pub(super) fn activate_triggers(&mut self, producer_id: ProducerId, names: &[&str]) {
+    pub(super) fn activate_triggers(&mut self, producer: ProducerId, names: &[&str]) {
         for name in names {
             let now_ns = self.environment.now_ns();
             let count = self.triggers.count(now_ns, name);
-            let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
             let mut was_taken = false;
-            for id in ids {
-                was_taken |= self.take_trigger(id, producer_id, name, count);
-            }
+            self.for_each_session(|session, context| {
+                was_taken |= session.take_trigger(context, producer, name, count);
+            });
             if was_taken {
                 self.triggers.note(now_ns, name);
             }
         }
     }
+}
 
+impl TracingSession {
     /// Returns whether the session wanted the trigger.
     fn take_trigger(
         &mut self,
-        id: SessionId,
-        producer_id: ProducerId,
+        context: &mut Context<'_>,
+        producer: ProducerId,
         name: &str,
         count_in_24_h: usize,
     ) -> bool {
-        let (Some(session), Some(producer)) =
-            (self.sessions.get_mut(&id), self.producers.get(&producer_id))
+        if !matches!(self.state, State::Configured | State::Started) {
+            return false;
+        }
+        let recording = Arc::clone(&self.recording);
+        let (Some(triggers), Some(producer)) =
+            (&recording.config.triggers, context.producers.get(&producer))
         else {
             return false;
         };
-        if !matches!(session.state, State::Configured | State::Started) {
-            return false;
-        }
-        let recording = Arc::clone(&session.recording);
-        let Some(triggers) = &recording.config.triggers else {
+        let mut numbered = triggers.triggers.iter().enumerate();
+        let Some((index, trigger)) = numbered.find(|(_, trigger)| trigger.name == name) else {
             return false;
         };
-        let found = triggers
-            .triggers
-            .iter()
-            .position(|trigger| trigger.name == name);
-        let Some(index) = found else {
-            return false;
-        };
-        let trigger = &triggers.triggers[index];
-        if !recording.trigger_admits_producer(index, &producer.name) {
+        if !recording.trigger_admits_producer(index, &producer.name)
+            || context.environment.random_fraction() < trigger.skip_probability
+            || (trigger.max_per_24_h > 0 && count_in_24_h >= trigger.max_per_24_h as usize)
+        {
             return false;
         }
-        if self.environment.random_fraction() < trigger.skip_probability {
-            return false;
-        }
-        if trigger.max_per_24_h > 0 && count_in_24_h >= trigger.max_per_24_h as usize {
-            return false;
-        }
-        let is_first = !session.was_triggered;
-        session.was_triggered = true;
-        session.snapshot_clocks(&*self.environment);
-        session.received_triggers.push(ReceivedTrigger {
-            timestamp_ns: self.environment.now_ns(),
+        let received = ReceivedTrigger {
+            timestamp_ns: context.environment.now_ns(),
             name: name.to_owned(),
             producer_name: producer.name.clone(),
             producer_uid: producer.link.client().uid,
             stop_delay_ms: trigger.stop_delay_ms,
-        });
-        let received = session.received_triggers.len() - 1;
+        };
+        let is_first = !std::mem::replace(&mut self.was_triggered, true);
+        self.snapshot_clocks(context.environment);
+        self.received_triggers.push(received.clone());
         let delay_ms = u64::from(trigger.stop_delay_ms);
         match triggers.effective_mode() {
-            TriggerMode::Start if session.state == State::Configured => {
-                self.start_deferred(id);
+            TriggerMode::Start if self.state == State::Configured => {
+                self.start_deferred(context);
                 // As with durations, 0 means that there is no end.
                 if delay_ms > 0 {
-                    self.set_timer(id, delay_ms, Timer::Duration);
+                    context.set_timer(delay_ms, Timer::Duration);
                 }
             }
-            TriggerMode::Start => {}
             TriggerMode::Stop if is_first => {
-                self.timers.cancel(id, |timer| *timer == Timer::Duration);
-                self.set_timer(id, delay_ms, Timer::StopAfterTrigger);
+                context.cancel_timers(|timer| *timer == Timer::Duration);
+                context.set_timer(delay_ms, Timer::StopAfterTrigger);
             }
-            TriggerMode::Stop => {}
+            TriggerMode::Start | TriggerMode::Stop => {}
             TriggerMode::CloneSnapshot => {
-                let trigger = session.received_triggers[received].clone();
-                self.set_timer(id, delay_ms, Timer::CloneAfterTrigger(trigger));
+                context.set_timer(delay_ms, Timer::CloneAfterTrigger(received));
             }
         }
         true
     }
 
     /// The time has come for the snapshot that a trigger asks for.
-    pub(super) fn ask_for_clone(&mut self, id: SessionId, trigger: ReceivedTrigger) {
-        if let Some(session) = self.sessions.get(&id) {
-            let owner = Arc::clone(&session.owner);
-            self.calls.note(move || owner.clone_triggered(&trigger));
-        }
+    pub(super) fn ask_for_clone(&self, context: &mut Context<'_>, trigger: ReceivedTrigger) {
+        context.call_owner(&self.owner, move |owner| owner.clone_triggered(&trigger));
     }
 }

@@ -1,0 +1,107 @@
+//! The part of the service that a session works with, and the effects that a session has beyond itself.
+//!
+//! A method of a session changes that session, sets its timers and notes effects. It never reaches
+//! another session. `Control::with_session` applies the effects afterwards, in the order in which
+//! they were noted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::calls::Call;
+use super::environment::Environment;
+use super::instance::RegisteredDataSource;
+use super::pending_flush::{CloneId, FlushOutcome};
+use super::producer_link::ProducerLink;
+use super::timers::{Timer, Timers};
+use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
+use tracezero_core::coordination::Producer;
+use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
+
+/// What one session works with while the service is locked.
+pub(super) struct Context<'a> {
+    /// The session itself.
+    pub(super) session: SessionId,
+    pub(super) environment: &'a dyn Environment,
+    pub(super) producers: &'a BTreeMap<ProducerId, ConnectedProducer>,
+    pub(super) lockdown: Lockdown,
+    pub(super) timers: &'a mut Timers,
+    pub(super) last_instance: &'a mut InstanceId,
+    pub(super) last_flush: &'a mut FlushId,
+    pub(super) effects: Vec<Effect>,
+}
+
+/// What follows from an event beyond its session.
+pub(super) enum Effect {
+    /// A producer, or the owner of the session, is called.
+    Call(Call),
+    /// The session changed its state: the others are told.
+    StateChanged(ConcurrentSessionEvent),
+    /// A group of buffers was flushed for a clone.
+    CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
+}
+
+/// A producer, and what it offers.
+pub(super) struct ConnectedProducer {
+    pub(super) name: String,
+    pub(super) link: Arc<ProducerLink>,
+    pub(super) calls_to: Arc<dyn Producer>,
+    pub(super) data_sources: Vec<RegisteredDataSource>,
+}
+
+/// The only user whose producers take part; `None` admits all.
+#[derive(Clone, Copy)]
+pub(super) struct Lockdown(pub(super) Option<u32>);
+
+impl Lockdown {
+    /// Whether a producer of this user may take part.
+    pub(super) fn admits(self, uid: Option<u32>) -> bool {
+        self.0.is_none_or(|only| uid == Some(only))
+    }
+}
+
+impl Context<'_> {
+    /// Notes a call to the owner of the session.
+    pub(super) fn call_owner(
+        &mut self,
+        owner: &Arc<dyn SessionOwner>,
+        call: impl FnOnce(&dyn SessionOwner) + Send + 'static,
+    ) {
+        let owner = Arc::clone(owner);
+        self.note_call(move || call(&*owner));
+    }
+
+    /// Notes a call to a producer, unless the producer is gone.
+    pub(super) fn call_producer(
+        &mut self,
+        id: ProducerId,
+        call: impl FnOnce(&dyn Producer) + Send + 'static,
+    ) {
+        if let Some(producer) = self.producers.get(&id) {
+            let producer = Arc::clone(&producer.calls_to);
+            self.note_call(move || call(&*producer));
+        }
+    }
+
+    pub(super) fn note_call(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.effects.push(Effect::Call(Box::new(call)));
+    }
+
+    /// Sets a timer `after_ms` milliseconds from now.
+    pub(super) fn set_timer(&mut self, after_ms: u64, timer: Timer) {
+        let deadline_ns = self.environment.now_ns() + after_ms * 1_000_000;
+        self.timers.set(deadline_ns, self.session, timer);
+    }
+
+    /// Sets a timer for the next multiple of `period_ms` of the time of day, so that sessions with
+    /// the same period work together.
+    pub(super) fn set_aligned_timer(&mut self, period_ms: u32, timer: Timer) {
+        let period_ms = u64::from(period_ms.max(1));
+        let after_ms = period_ms - self.environment.time_of_day_ms() % period_ms;
+        self.set_timer(after_ms, timer);
+    }
+
+    /// Takes back the session's timers that `matches` picks.
+    pub(super) fn cancel_timers(&mut self, matches: impl Fn(&Timer) -> bool) {
+        self.timers.cancel(self.session, matches);
+    }
+}
