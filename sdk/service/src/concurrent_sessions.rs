@@ -2,7 +2,8 @@
 
 use super::context::{Context, Effect};
 use super::control::Control;
-use super::tracing_session::{ConcurrentSessionEvent, State, TracingSession};
+use super::phase::Phase;
+use super::tracing_session::{ConcurrentSessionEvent, TracingSession};
 use tracezero_core::ids::SessionId;
 
 /// Changes that wait to be read, at most.
@@ -24,7 +25,7 @@ impl Control {
         self.sessions
             .iter()
             // A snapshot is no session to those that record.
-            .filter(|(id, session)| **id != new && session.state != State::ClonedReadOnly)
+            .filter(|(id, session)| **id != new && !session.is_snapshot())
             .map(|(&id, session)| session.describe(id, timestamp_ns))
             .collect()
     }
@@ -32,8 +33,8 @@ impl Control {
 
 impl TracingSession {
     /// Takes the session on in its life; the others are told.
-    pub(super) fn enter_state(&mut self, context: &mut Context<'_>, state: State) {
-        self.state = state;
+    pub(super) fn enter(&mut self, context: &mut Context<'_>, phase: Phase) {
+        self.phase = phase;
         let event = self.describe(context.session, context.environment.now_ns());
         context.effects.push(Effect::StateChanged(event));
     }
@@ -44,7 +45,7 @@ impl TracingSession {
             timestamp_ns,
             session,
             session_name: config.unique_session_name.clone().unwrap_or_default(),
-            state: self.state,
+            state: self.state(),
             uid: self.uid,
             data_source_count: config.data_sources.len() as u32,
         }

@@ -23,7 +23,8 @@ pub(super) struct Context<'a> {
     pub(super) session: SessionId,
     pub(super) environment: &'a dyn Environment,
     pub(super) producers: &'a BTreeMap<ProducerId, ConnectedProducer>,
-    pub(super) lockdown: Lockdown,
+    /// The only user whose producers take part; `None` admits all.
+    pub(super) only_uid: Option<u32>,
     pub(super) timers: &'a mut Timers,
     pub(super) last_instance: &'a mut InstanceId,
     pub(super) last_flush: &'a mut FlushId,
@@ -46,17 +47,6 @@ pub(super) struct ConnectedProducer {
     pub(super) link: Arc<ProducerLink>,
     pub(super) calls_to: Arc<dyn Producer>,
     pub(super) data_sources: Vec<RegisteredDataSource>,
-}
-
-/// The only user whose producers take part; `None` admits all.
-#[derive(Clone, Copy)]
-pub(super) struct Lockdown(pub(super) Option<u32>);
-
-impl Lockdown {
-    /// Whether a producer of this user may take part.
-    pub(super) fn admits(self, uid: Option<u32>) -> bool {
-        self.0.is_none_or(|only| uid == Some(only))
-    }
 }
 
 impl Context<'_> {

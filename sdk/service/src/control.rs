@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::context::{ConnectedProducer, Context, Effect, Lockdown};
+use super::context::{ConnectedProducer, Context, Effect};
 use super::environment::Environment;
 use super::instance::Registration;
 use super::pending_clone::PendingClone;
@@ -51,7 +51,8 @@ pub(crate) struct Control {
     /// When sessions with a name began, in nanoseconds on the trace clock.
     pub(super) name_starts: BTreeMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
-    pub(super) lockdown: Lockdown,
+    /// The only user whose producers take part; `None` admits all.
+    pub(super) only_uid: Option<u32>,
     pub(super) last_producer: ProducerId,
     pub(super) last_registration: Registration,
     pub(super) last_session: SessionId,
@@ -75,7 +76,7 @@ impl Control {
             last_clone: 0,
             name_starts: BTreeMap::new(),
             refused: Arc::default(),
-            lockdown: Lockdown(None),
+            only_uid: None,
             last_producer: ProducerId(0),
             last_registration: Registration(0),
             last_session: SessionId(0),
@@ -97,7 +98,7 @@ impl Control {
             session: id,
             environment: &*self.environment,
             producers: &self.producers,
-            lockdown: self.lockdown,
+            only_uid: self.only_uid,
             timers: &mut self.timers,
             last_instance: &mut self.last_instance,
             last_flush: &mut self.last_flush,
@@ -135,25 +136,6 @@ impl Control {
             });
         }
         self.timers.next_deadline_ns()
-    }
-
-    /// A producer says that an instance of its has started, or has stopped, as it was asked to.
-    pub(super) fn instance_answered(
-        &mut self,
-        producer: ProducerId,
-        instance: InstanceId,
-        is_started: bool,
-    ) {
-        self.for_each_session(|session, context| {
-            session.instance_answered(context, producer, instance, is_started);
-        });
-    }
-
-    /// A producer has finished a flush and all before it, in whatever session.
-    pub(super) fn flush_acknowledged(&mut self, producer: ProducerId, acknowledged: FlushId) {
-        self.for_each_session(|session, context| {
-            session.flushes_answered(context, producer, ..=acknowledged);
-        });
     }
 
     /// The producer is gone: what it has finished in its chunks is kept, its instances end. What is

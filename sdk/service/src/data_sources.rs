@@ -1,6 +1,5 @@
 //! What producers offer: the data sources that sessions make instances of.
 
-use super::context::Lockdown;
 use super::control::Control;
 use super::instance::RegisteredDataSource;
 use tracezero_config::LockdownMode;
@@ -77,8 +76,8 @@ impl Control {
     pub(super) fn set_lockdown(&mut self, mode: LockdownMode) {
         match mode {
             LockdownMode::Unchanged => {}
-            LockdownMode::Clear => self.lockdown = Lockdown(None),
-            LockdownMode::Set => self.lockdown = Lockdown(Some(self.environment.uid())),
+            LockdownMode::Clear => self.only_uid = None,
+            LockdownMode::Set => self.only_uid = Some(self.environment.uid()),
         }
     }
 }

@@ -6,8 +6,9 @@ use std::ops::RangeBounds;
 use super::context::{Context, Effect};
 use super::lifecycle_events::Event;
 use super::pending_flush::{FlushOutcome, FlushThen, PendingFlush};
+use super::phase::End;
 use super::timers::Timer;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::TracingSession;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::{FlushId, ProducerId};
 
@@ -26,7 +27,7 @@ impl TracingSession {
         then: FlushThen,
     ) {
         self.flush_counts.requested += 1;
-        if self.state != State::Started || self.flushes.len() >= FLUSHES_MAX {
+        if !self.is_started() || self.flushes.len() >= FLUSHES_MAX {
             return self.flush_failed(context, then);
         }
         self.note_event(context.environment, Event::FlushStarted);
@@ -120,10 +121,7 @@ impl TracingSession {
     fn after_flush(&mut self, context: &mut Context<'_>, outcome: FlushOutcome, then: FlushThen) {
         match then {
             FlushThen::Nothing => {}
-            FlushThen::Disable => {
-                self.final_flush = Some(outcome);
-                self.disable(context);
-            }
+            FlushThen::Disable => self.disable(context, End::after_flush(outcome)),
             FlushThen::WriteIntoFile => self.ask_to_write(context),
             FlushThen::Clone(clone, group) => {
                 let flushed = Effect::CloneFlushed(clone, group, outcome);

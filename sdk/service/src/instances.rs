@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::context::Context;
 use super::instance::{Instance, InstanceState, RegisteredDataSource};
 use super::lifecycle_events::{DataSourceName, Event};
+use super::phase::Phase;
 use super::timers::Timer;
-use super::tracing_session::{SessionOwner, State, TracingSession};
+use super::tracing_session::{SessionOwner, TracingSession};
 use tracezero_core::coordination::DataSourceSetup;
 use tracezero_core::ids::{InstanceId, ProducerId};
 
@@ -57,8 +58,9 @@ impl TracingSession {
         let Some(producer) = context.producers.get(&producer_id) else {
             return;
         };
-        let is_open = matches!(self.state, State::Configured | State::Started);
-        if !is_open || !context.lockdown.admits(producer.link.client().uid) {
+        let uid = producer.link.client().uid;
+        let is_locked_out = context.only_uid.is_some_and(|only| uid != Some(only));
+        if self.phase.end().is_some() || is_locked_out {
             return;
         }
         let RegisteredDataSource { number, descriptor } = data_source;
@@ -115,7 +117,7 @@ impl TracingSession {
             self.instances.push(instance);
             self.instances_ever += 1;
         }
-        if self.state == State::Started {
+        if self.is_started() {
             self.start_instances(context);
         }
     }
@@ -202,20 +204,21 @@ impl TracingSession {
 
     /// Notes it, once, when every data source of a started session has started.
     fn check_all_started(&mut self, context: &mut Context<'_>) {
-        let mut instances = self.instances.iter();
-        let all_started = instances.all(|instance| {
+        let is_started = |instance: &Instance| {
             !matches!(
                 instance.state,
                 InstanceState::Starting | InstanceState::Configured
             )
-        });
-        if self.state != State::Started || self.all_started || !all_started {
-            return;
+        };
+        if let Phase::Started { all_started } = &mut self.phase
+            && !*all_started
+            && self.instances.iter().all(is_started)
+        {
+            *all_started = true;
+            context.cancel_timers(|timer| *timer == Timer::SlowStart);
+            self.note_event(context.environment, Event::AllDataSourcesStarted);
+            context.call_owner(&self.owner, |owner| owner.all_data_sources_started());
         }
-        self.all_started = true;
-        context.cancel_timers(|timer| *timer == Timer::SlowStart);
-        self.note_event(context.environment, Event::AllDataSourcesStarted);
-        context.call_owner(&self.owner, |owner| owner.all_data_sources_started());
     }
 
     /// Names the data sources that had their time to start, and have not.

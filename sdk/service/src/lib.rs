@@ -47,6 +47,7 @@ mod instance; // a data source in a session
 mod pending_flush; // a flush that is under way
 mod calls; // what producers and owners are to be told
 mod timers; // what is done later
+mod phase; // where a session is in its life
 mod tracing_session; // what is kept of one session
 mod context; // what a session works with, and its effects beyond itself
 mod pending_clone; // a snapshot that is under way
@@ -82,6 +83,7 @@ pub use self::lifecycle::SessionRequest;
 pub use self::packet_framer::{ReadCounts, SERVICE_SEQUENCE_ID, read_as_trace};
 pub use self::pending_clone::{CloneRequest, CloneSource};
 pub use self::pending_flush::FlushOutcome;
+pub use self::phase::State;
 pub use self::producer_endpoint::ProducerEndpoint;
 pub use self::recording::Recording;
 pub use self::requested::RequestedDataSources;
@@ -93,5 +95,5 @@ pub use self::trace_file::TraceFile;
 pub use self::trace_output::TraceOutput;
 pub use self::trace_reader::FileEnd;
 pub use self::trace_stats::{TraceStats, WriterStats};
-pub use self::tracing_session::{SessionOwner, State};
+pub use self::tracing_session::SessionOwner;
 pub use self::trigger_history::ReceivedTrigger;

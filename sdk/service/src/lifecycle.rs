@@ -10,11 +10,12 @@ use super::error::SessionError;
 use super::instance::InstanceState;
 use super::lifecycle_events::Event;
 use super::pending_flush::FlushThen;
+use super::phase::{End, Phase};
 use super::recording::Recording;
 use super::timers::Timer;
 use super::trace_buffer::{BufferError, FillPolicy, TraceBuffer};
 use super::trace_reader::TraceReader;
-use super::tracing_session::{SessionOwner, State, TracingSession};
+use super::tracing_session::{BeforeWriting, FileOutput, SessionOwner, TracingSession};
 use tracezero_config::TriggerMode;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::{BufferId, SessionId};
@@ -66,12 +67,16 @@ impl Control {
         let owner = Arc::clone(&request.owner);
         let mut session =
             TracingSession::new(request.uid, Arc::clone(&recording), owner, uuid, reader);
-        session.writes_into_file = request.writes_into_file;
+        if request.writes_into_file {
+            session.file = FileOutput::Open {
+                scrape_is_due: false,
+            };
+        }
         self.sessions.insert(id, session);
         self.abort_for_priority(id, config.exclusive_prio);
         let others = self.describe_others(id);
         self.with_session(id, |session, context| {
-            session.enter_state(context, State::Configured);
+            session.enter(context, Phase::Configured);
             others.iter().for_each(|other| session.queue(other));
             session.set_up_all(context);
             match &config.triggers {
@@ -147,9 +152,10 @@ impl Control {
     pub(super) fn file_is_closed(&mut self, id: SessionId, reason: Option<String>) {
         self.fail_clones_that_wait_for_file(id);
         self.with_session(id, |session, context| {
-            session.file_is_closed = true;
-            session.end_reason = session.end_reason.take().or(reason);
-            session.disable(context);
+            if session.file != FileOutput::None {
+                session.file = FileOutput::Closed;
+            }
+            session.disable(context, End::because_of(reason));
         });
     }
 
@@ -158,7 +164,9 @@ impl Control {
     #[must_use]
     pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
-        self.with_session(id, TracingSession::disable_now);
+        self.with_session(id, |session, context| {
+            session.disable_now(context, End::default());
+        });
         let session = self.sessions.remove(&id)?;
         for producer in self.producers.values() {
             producer.link.revoke(&session.buffers);
@@ -173,7 +181,7 @@ impl Control {
 impl TracingSession {
     /// Starts a session that is set up; does nothing to others.
     pub(super) fn start(&mut self, context: &mut Context<'_>) {
-        if self.state != State::Configured {
+        if !matches!(self.phase, Phase::Configured) {
             return;
         }
         self.note_event(context.environment, Event::TracingStarted);
@@ -182,7 +190,7 @@ impl TracingSession {
             context.set_timer(duration_ms, Timer::Duration);
         }
         let config = &self.recording.config;
-        if self.writes_into_file {
+        if self.file != FileOutput::None {
             context.set_aligned_timer(config.file_write_period_ms, Timer::WriteIntoFile);
         }
         if let Some(period_ms) = self.flush_period_ms() {
@@ -195,14 +203,14 @@ impl TracingSession {
         // The first look at the clocks comes with the start.
         self.mark_stream_periodically(context);
         context.set_timer(SLOW_START_MS, Timer::SlowStart);
-        self.enter_state(context, State::Started);
+        self.enter(context, Phase::Started { all_started: false });
         self.start_instances(context);
     }
 
     /// Starts a session that was not started when it was set up. Its first packets are due in the file.
     pub(super) fn start_deferred(&mut self, context: &mut Context<'_>) {
         self.start(context);
-        if self.writes_into_file {
+        if self.file != FileOutput::None {
             self.ask_to_write(context);
         }
     }
@@ -210,9 +218,9 @@ impl TracingSession {
     pub(super) fn timer_is_due(&mut self, context: &mut Context<'_>, timer: Timer) {
         match timer {
             Timer::Duration | Timer::StopAfterTrigger => self.flush_and_disable(context),
-            Timer::StartTriggerTimeout => self.disable(context),
+            Timer::StartTriggerTimeout => self.disable(context, End::default()),
             Timer::CloneAfterTrigger(trigger) => self.ask_for_clone(context, trigger),
-            Timer::StopTimeout => self.disable_now(context),
+            Timer::StopTimeout => self.disable_now(context, End::default()),
             Timer::SlowStart => self.note_slow_starters(context),
             Timer::FlushTimeout(flush) => self.flush_timed_out(context, flush),
             Timer::PeriodicFlush => self.flush_periodically(context),
@@ -227,8 +235,8 @@ impl TracingSession {
 
     /// Asks data sources to flush, if they have started, then ends the session.
     pub(super) fn flush_and_disable(&mut self, context: &mut Context<'_>) {
-        if self.state != State::Started {
-            return self.disable(context);
+        if !self.is_started() {
+            return self.disable(context, End::default());
         }
         let flags = FlushFlags::by_service(FlushReason::TraceStop);
         self.flush(context, 0, flags, None, FlushThen::Disable);
@@ -240,29 +248,31 @@ impl TracingSession {
         if std::mem::replace(&mut self.ends_with_process, true) {
             return;
         }
-        if self.state == State::Stopping {
+        if matches!(self.phase, Phase::Stopping(_)) {
             return self.set_stop_timer(context);
         }
         self.flush_and_disable(context);
     }
 
     /// Ends the session: at once if it never started, else when its data sources are done.
-    pub(super) fn disable(&mut self, context: &mut Context<'_>) {
-        match self.state {
-            State::Configured => self.disable_now(context),
-            State::Started => {
+    pub(super) fn disable(&mut self, context: &mut Context<'_>, end: End) {
+        match &mut self.phase {
+            Phase::Configured => self.disable_now(context, end),
+            Phase::Started { .. } => {
                 self.stop_instances(context, false);
                 if self.all_stopped() {
-                    return self.disable_now(context);
+                    return self.disable_now(context, end);
                 }
-                self.enter_state(context, State::Stopping);
+                self.enter(context, Phase::Stopping(end));
                 // What began before goes on: flushes, and writing what is in the buffers.
                 context.cancel_timers(|timer| {
                     !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
                 });
                 self.set_stop_timer(context);
             }
-            State::Stopping | State::Disabled | State::ClonedReadOnly => {}
+            Phase::Stopping(known) | Phase::Disabled(known) | Phase::ClonedReadOnly(_, known) => {
+                known.add(end);
+            }
         }
     }
 
@@ -275,8 +285,8 @@ impl TracingSession {
 
     /// Goes on with the end of a session when its last data source is done.
     pub(super) fn check_all_stopped(&mut self, context: &mut Context<'_>) {
-        if self.state == State::Stopping && self.all_stopped() {
-            self.disable_now(context);
+        if matches!(self.phase, Phase::Stopping(_)) && self.all_stopped() {
+            self.disable_now(context, End::default());
         }
     }
 
@@ -286,31 +296,30 @@ impl TracingSession {
     }
 
     /// Ends the session, whatever its data sources say.
-    pub(super) fn disable_now(&mut self, context: &mut Context<'_>) {
-        if !self.is_live() {
-            return;
+    pub(super) fn disable_now(&mut self, context: &mut Context<'_>, mut end: End) {
+        match &mut self.phase {
+            Phase::Configured | Phase::Started { .. } => {}
+            // A reason to end it now replaces the one that it was stopped for.
+            Phase::Stopping(known) => end.add(std::mem::take(known)),
+            Phase::Disabled(_) | Phase::ClonedReadOnly(..) => return,
         }
         self.stop_instances(context, true);
         context.cancel_timers(|_| true);
         self.scrape(context);
-        self.enter_state(context, State::Disabled);
+        let reason = end.reason.clone();
+        self.enter(context, Phase::Disabled(end));
         self.note_event(context.environment, Event::TracingDisabled);
-        self.stats_are_due = true;
+        self.due.stats = true;
         for flush in std::mem::take(&mut self.flushes).into_values() {
             self.flush_failed(context, flush.then);
         }
-        let reason = self.end_reason.clone();
         context.call_owner(&self.owner, move |owner| owner.disabled(reason.as_deref()));
     }
 
     /// Copies what is finished in the chunks of the producers that take part.
     pub(super) fn scrape(&self, context: &Context<'_>) {
         for (id, producer) in context.producers {
-            if self
-                .instances
-                .iter()
-                .any(|instance| instance.producer == *id)
-            {
+            if self.instances.iter().any(|it| it.producer == *id) {
                 producer.link.scrape(&self.buffers);
             }
         }
@@ -318,17 +327,24 @@ impl TracingSession {
 
     /// Scrapes for a pass over the buffers, if the period is over or `is_wanted`.
     pub(super) fn scrape_for_file(&mut self, context: &Context<'_>, is_wanted: bool) {
-        if std::mem::take(&mut self.scrape_is_due) || is_wanted {
+        let is_due = match &mut self.file {
+            FileOutput::Open { scrape_is_due } => std::mem::take(scrape_is_due),
+            FileOutput::None | FileOutput::Closed => false,
+        };
+        if is_due || is_wanted {
             self.scrape(context);
         }
     }
 
     /// What is in the buffers is due in the file.
     fn write_periodically(&mut self, context: &mut Context<'_>) {
-        self.scrape_is_due = self.scrapes_before_writing();
+        let before = self.before_writing();
+        if let FileOutput::Open { scrape_is_due } = &mut self.file {
+            *scrape_is_due = before == BeforeWriting::Scrape;
+        }
         let period_ms = self.recording.config.file_write_period_ms;
         context.set_aligned_timer(period_ms, Timer::WriteIntoFile);
-        if self.flushes_before_writing() && self.state == State::Started {
+        if before == BeforeWriting::Flush && self.is_started() {
             let flags = FlushFlags::by_service(FlushReason::Periodic);
             self.flush(context, 0, flags, None, FlushThen::WriteIntoFile);
         } else {
@@ -342,15 +358,15 @@ impl TracingSession {
 
     /// The next read begins with a mark that a stream can be picked up at, and tells statistics.
     fn mark_stream_periodically(&mut self, context: &mut Context<'_>) {
-        self.sync_marker_is_due = true;
-        self.stats_are_due = true;
+        self.due.sync_marker = true;
+        self.due.stats = true;
         let builtin = &self.recording.config.builtin_data_sources;
         context.set_aligned_timer(builtin.snapshot_interval_ms, Timer::SnapshotClocks);
     }
 
     /// What is recorded of data sources whose configuration changed: filters only.
     pub(super) fn change_config(&mut self, context: &mut Context<'_>, changed: &Recording) {
-        if matches!(self.state, State::Configured | State::Started) {
+        if self.phase.end().is_none() {
             self.recording = Arc::new(self.recording.with_filters_of(changed));
             self.set_up_all(context);
         }

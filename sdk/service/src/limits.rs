@@ -2,8 +2,8 @@
 
 use super::control::{Control, Limits};
 use super::error::{Refusal, SessionError};
+use super::phase::End;
 use super::recording::Recording;
-use super::tracing_session::State;
 use tracezero_config::SessionConfig;
 use tracezero_core::ids::SessionId;
 
@@ -50,15 +50,15 @@ impl Control {
     }
 
     /// A session has its name until it is freed; snapshots of it do not count.
-    fn check_name(&self, name: &str) -> Result<(), SessionError> {
-        let is_taken = self.sessions.values().any(|session| {
-            session.state != State::ClonedReadOnly && session.recording.unique_name() == Some(name)
-        });
+    fn check_name(&self, name: &str) -> Result<(), Refusal> {
+        let is_taken = self
+            .sessions
+            .values()
+            .any(|session| !session.is_snapshot() && session.recording.unique_name() == Some(name));
         if is_taken {
             return Err(Refusal::NameInUse {
                 name: name.to_owned(),
-            }
-            .into());
+            });
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Control {
     }
 
     /// A session that has others keep away keeps away those that do not matter more.
-    fn check_priority(&self, config: &SessionConfig) -> Result<(), SessionError> {
+    fn check_priority(&self, config: &SessionConfig) -> Result<(), Refusal> {
         let highest = self
             .sessions
             .values()
@@ -86,15 +86,14 @@ impl Control {
             return Err(Refusal::ExclusiveSession {
                 active: highest,
                 requested: config.exclusive_prio,
-            }
-            .into());
+            });
         }
         Ok(())
     }
 
     /// For each semaphore: how many others hold it, against the lowest limit that any of them or
     /// the new session gives.
-    fn check_semaphores(&self, config: &SessionConfig) -> Result<(), SessionError> {
+    fn check_semaphores(&self, config: &SessionConfig) -> Result<(), Refusal> {
         for semaphore in &config.session_semaphores {
             let held: Vec<u64> = self
                 .sessions
@@ -113,8 +112,7 @@ impl Control {
                     name: semaphore.name.clone(),
                     holders: held.len(),
                     limit,
-                }
-                .into());
+                });
             }
         }
         Ok(())
@@ -131,9 +129,9 @@ impl Control {
         }
         let reason = format!("ended by an exclusive session of higher priority ({priority})");
         self.for_each_session(|session, context| {
-            if context.session != admitted && session.is_live() {
-                session.end_reason = Some(reason.clone());
-                session.disable_now(context);
+            if context.session != admitted {
+                let end = End::because_of(Some(reason.clone()));
+                session.disable_now(context, end);
             }
         });
     }

@@ -65,10 +65,8 @@ pub(super) struct PendingClone {
     pub(super) started_ns: u64,
     /// By position in the configuration; `None` until its group was flushed.
     pub(super) buffers: Vec<Option<(TakenBuffer, Writers)>>,
-    /// Buffers that wait for the same flush, group by group.
-    pub(super) groups: Vec<Vec<usize>>,
-    /// Whether the source writes into a file.
-    pub(super) is_of_file: bool,
+    /// Groups of buffers that are still being flushed.
+    pub(super) flushes_left: usize,
     pub(super) events: LifecycleEvents,
     pub(super) outcome: FlushOutcome,
 }

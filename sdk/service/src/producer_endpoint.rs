@@ -41,7 +41,7 @@ impl Service {
         calls_to: Arc<dyn Producer>,
     ) -> Option<ProducerEndpoint> {
         self.with(|control| {
-            if !control.lockdown.admits(client.uid) {
+            if control.only_uid.is_some_and(|uid| client.uid != Some(uid)) {
                 return None;
             }
             let id = ProducerId(control.last_producer.0.checked_add(1)?);
@@ -138,18 +138,22 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn notify_started(&self, instance: InstanceId) {
-        self.service
-            .answer(|control| control.instance_answered(self.id, instance, true));
+        self.service.answer(|session, context| {
+            session.instance_answered(context, self.id, instance, true);
+        });
     }
 
     fn notify_stopped(&self, instance: InstanceId) {
-        self.service
-            .answer(|control| control.instance_answered(self.id, instance, false));
+        self.service.answer(|session, context| {
+            session.instance_answered(context, self.id, instance, false);
+        });
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {
-        self.service
-            .answer(|control| control.flush_acknowledged(self.id, flush));
+        // It answers those before it as well, in whatever session.
+        self.service.answer(|session, context| {
+            session.flushes_answered(context, self.id, ..=flush);
+        });
     }
 
     fn activate_triggers(&self, names: &[&str]) {

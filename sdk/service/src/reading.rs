@@ -7,12 +7,13 @@ use protozero::HeapBuffered;
 use super::compression::append_packed;
 use super::environment::Environment;
 use super::lifecycle_events::Event;
+use super::phase::Phase;
 use super::service::Service;
 use super::service_packets::ServicePackets;
 use super::trace_output::END_MAX_BYTES;
 use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_config::{Compression, TriggerMode};
 use tracezero_core::clock;
 use tracezero_core::ids::SessionId;
@@ -35,7 +36,7 @@ impl Service {
         });
         reader.read_buffers(extent, &mut take)?;
         self.look(|control| {
-            let due = control.sessions.get(&session).filter(|it| it.stats_are_due);
+            let due = control.sessions.get(&session).filter(|it| it.due.stats);
             let stats = due.map(|session| control.trace_stats(session, reader));
             control.with_session(session, |session, context| {
                 session.write_packets_after_data(context.environment, reader, stats.as_ref());
@@ -57,12 +58,10 @@ impl TracingSession {
     /// Whether its packets can be read: not those of a session that writes them into a file, that
     /// waits for a trigger, or that is only there to take snapshots of.
     pub(super) fn can_be_read(&self) -> bool {
-        if self.state == State::ClonedReadOnly {
-            return true;
-        }
-        !self.writes_into_file
+        let is_read = self.file == FileOutput::None
             && !self.waits_for_trigger()
-            && self.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot)
+            && self.recording.trigger_mode() != Some(TriggerMode::CloneSnapshot);
+        is_read || self.is_snapshot()
     }
 
     fn write_packets_before_data(
@@ -76,10 +75,9 @@ impl TracingSession {
         let primary_clock = builtin
             .primary_trace_clock
             .map_or(clock::BUILTIN_CLOCK_BOOTTIME, |clock| clock as u32);
-        let is_first = !std::mem::replace(&mut self.preamble_is_read, true);
+        let is_first = std::mem::take(&mut self.due.preamble);
         let provenance = is_first.then(|| reader.provenance());
-        let (uid, now_ns) = (environment.uid(), environment.now_ns());
-        append(&mut reader.packets, uid, now_ns, |packets| {
+        append(&mut reader.packets, environment, |packets| {
             for snapshot in self
                 .first_clock_snapshot
                 .take()
@@ -88,13 +86,13 @@ impl TracingSession {
             {
                 packets.clock_snapshot(&snapshot, primary_clock);
             }
-            if std::mem::take(&mut self.sync_marker_is_due) {
+            if std::mem::take(&mut self.due.sync_marker) {
                 packets.sync_marker();
             }
             if !builtin.disable_trace_config {
                 if is_first {
                     packets.trace_config(&self.recording.message);
-                    if let Some(trigger) = &self.clone_trigger {
+                    if let Phase::ClonedReadOnly(Some(trigger), _) = &self.phase {
                         packets.clone_trigger(trigger);
                     }
                 }
@@ -126,9 +124,8 @@ impl TracingSession {
 
     /// The last packet of a trace of the session, compressed if all are.
     fn recording_end(&self, environment: &dyn Environment, kind: BoundaryKind) -> Vec<u8> {
-        let (uid, now_ns) = (environment.uid(), environment.now_ns());
         let mut end = Vec::new();
-        append(&mut end, uid, now_ns, |packets| {
+        append(&mut end, environment, |packets| {
             packets.recording_boundary(recording_id(self), kind);
         });
         let compression = self.recording.config.compression;
@@ -147,7 +144,6 @@ impl TracingSession {
         reader: &mut TraceReader,
         stats: Option<&TraceStats>,
     ) {
-        let (uid, now_ns) = (environment.uid(), environment.now_ns());
         let counts = reader.framer.counts;
         let passed_packets = counts.packets + counts.invalid_packets;
         let is_idle =
@@ -156,10 +152,10 @@ impl TracingSession {
         if !is_idle {
             self.note_event(environment, Event::ReadCompleted);
         }
-        self.stats_are_due = false;
+        self.due.stats = false;
         self.passed_packets = passed_packets;
         self.invalid_packets = counts.invalid_packets;
-        append(&mut reader.packets, uid, now_ns, |packets| {
+        append(&mut reader.packets, environment, |packets| {
             write_events(self, packets);
             if let Some(stats) = stats {
                 packets.trace_stats(stats);
@@ -190,15 +186,14 @@ fn write_events(session: &mut TracingSession, packets: &mut ServicePackets<'_, '
 
 fn append(
     batch: &mut Vec<u8>,
-    uid: u32,
-    now_ns: u64,
+    environment: &dyn Environment,
     write: impl FnOnce(&mut ServicePackets<'_, '_>),
 ) {
     let mut buffer = HeapBuffered::<protos::Trace<'_>>::new();
     write(&mut ServicePackets {
         trace: &mut buffer.message(),
-        uid,
-        now_ns,
+        uid: environment.uid(),
+        now_ns: environment.now_ns(),
     });
     batch.extend_from_slice(&buffer.to_vec());
 }

@@ -17,11 +17,12 @@ use super::lifecycle::SessionRequest;
 use super::packet_framer::ReadCounts;
 use super::pending_clone::CloneRequest;
 use super::pending_flush::{FlushOutcome, FlushThen};
+use super::phase::{End, State};
 use super::recording::Recording;
 use super::service_state::ServiceState;
 use super::trace_reader::{Extent, TraceReader};
 use super::trace_stats::TraceStats;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::TracingSession;
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
@@ -53,9 +54,11 @@ impl Service {
         self.call_after(Patience::Waits, work)
     }
 
-    /// Like [`Service::with`], for what answers a call: does not wait for other threads.
-    pub(super) fn answer(&self, work: impl FnOnce(&mut Control)) {
-        self.call_after(Patience::LeavesCalls, work);
+    /// Like [`Service::with`] for every session, for what answers a call: does not wait for other threads.
+    pub(super) fn answer(&self, work: impl FnMut(&mut TracingSession, &mut Context<'_>)) {
+        self.call_after(Patience::LeavesCalls, |control| {
+            control.for_each_session(work);
+        });
     }
 
     pub(super) fn call_after<R>(
@@ -116,7 +119,9 @@ impl Service {
 
     /// Ends a session without a flush.
     pub fn disable(&self, session: SessionId) {
-        self.with_session(session, TracingSession::disable);
+        self.with_session(session, |session, context| {
+            session.disable(context, End::default());
+        });
     }
 
     /// Flushes a session, then ends it.
@@ -178,12 +183,12 @@ impl Service {
 
     /// Where a session is in its life; `None` if there is no such session.
     pub fn state(&self, session: SessionId) -> Option<State> {
-        self.look_at(session, |session, _| session.state)
+        self.look_at(session, |session, _| session.state())
     }
 
     /// Why a session ended, if nobody asked it to.
     pub fn end_reason(&self, session: SessionId) -> Option<String> {
-        self.look_at(session, |session, _| session.end_reason.clone())?
+        self.look_at(session, |session, _| session.phase.end()?.reason.clone())?
     }
 
     /// The buffers of a session, in the order of its configuration.

@@ -3,8 +3,9 @@
 
 use super::lifecycle_events::Event;
 use super::packet_framer::SERVICE_SEQUENCE_ID;
+use super::phase::State;
 use super::trace_stats::TraceStats;
-use super::tracing_session::{ClockSnapshot, ConcurrentSessionEvent, State};
+use super::tracing_session::{ClockSnapshot, ConcurrentSessionEvent};
 use super::trigger_history::ReceivedTrigger;
 use protozero::OwnedMessage as _;
 use tracezero_core::clock;

@@ -2,7 +2,7 @@
 
 use super::context::ConnectedProducer;
 use super::control::Control;
-use super::tracing_session::State;
+use super::phase::State;
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{ProducerId, SessionId};
 
@@ -94,7 +94,7 @@ impl Control {
             started_session_count: self
                 .sessions
                 .values()
-                .filter(|session| session.state == State::Started)
+                .filter(|session| session.is_started())
                 .count(),
         }
     }
@@ -126,8 +126,8 @@ impl Control {
                     id,
                     name: session.recording.unique_name().map(str::to_owned),
                     uid: session.uid,
-                    state: session.state.into(),
-                    is_snapshot: session.state == State::ClonedReadOnly,
+                    state: session.state().into(),
+                    is_snapshot: session.is_snapshot(),
                     buffer_sizes_kb: config.buffers.iter().map(|buffer| buffer.size_kb).collect(),
                     duration_ms: config.duration_ms,
                     data_source_count: config.data_sources.len(),

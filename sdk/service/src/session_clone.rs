@@ -17,10 +17,11 @@ use super::lifecycle_events::{Event, LifecycleEvents};
 use super::packet_framer::PacketFramer;
 use super::pending_clone::{CloneRequest, CloneSource, PendingClone};
 use super::pending_flush::{CloneId, FlushOutcome, FlushThen};
+use super::phase::{End, Phase};
 use super::trace_buffer::TraceBuffer;
 use super::trace_output::TraceOutput;
 use super::trace_reader::TraceReader;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::SessionId;
 
@@ -30,72 +31,25 @@ const NEEDS_A_FILE: &str = "it is written into a file, so its snapshot needs a f
 impl Control {
     /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
     pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
-        let found = self
-            .sessions
-            .iter()
-            .find(|(id, session)| match &request.source {
-                CloneSource::Id(wanted) => *id == wanted,
-                CloneSource::Name(name) => {
-                    session.state != State::ClonedReadOnly
-                        && session.recording.config.unique_session_name.as_ref() == Some(name)
-                }
-            });
-        let Some((&source, session)) = found else {
-            return self.refuse_clone(request, Refusal::NoSuchSession);
-        };
-        if !session.is_visible_to(request.uid) {
-            return self.refuse_clone(request, Refusal::SessionOfAnotherUser);
-        }
-        let is_of_file = session.writes_into_file;
-        if is_of_file && session.file_is_closed {
-            return self.refuse_clone(request, clone_failed(&FILE_IS_CLOSED));
-        }
-        match (is_of_file, &request.output) {
-            (true, None) => return self.refuse_clone(request, clone_failed(&NEEDS_A_FILE)),
-            (false, _) => request.output = None,
-            (true, Some(_)) => {}
-        }
-        let configs = &session.recording.config.buffers;
-        let cleared = session
-            .buffers
-            .iter()
-            .zip(configs)
-            .filter(|(buffer, config)| {
-                config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
-            });
-        match successors_of(cleared.map(|(buffer, _)| buffer)) {
-            Ok(cleared) => {
-                for (buffer, successor) in cleared {
-                    buffer.take(successor);
-                }
-            }
+        let (source, groups) = match self.prepare_source(&mut request) {
+            Ok(found) => found,
             Err(refusal) => return self.refuse_clone(request, refusal),
-        }
-        let of_kind = |transferred: bool| -> Vec<usize> {
-            (0..configs.len())
-                .filter(|&index| configs[index].transfer_on_clone == transferred)
-                .collect()
         };
-        let groups: Vec<Vec<usize>> = [of_kind(true), of_kind(false)]
-            .into_iter()
-            .filter(|group| !group.is_empty())
-            .collect();
         self.last_clone += 1;
         let id = CloneId(self.last_clone);
         let pending = PendingClone {
             source,
             request,
             started_ns: self.environment.now_ns(),
-            buffers: configs.iter().map(|_| None).collect(),
-            groups: groups.clone(),
-            is_of_file,
+            buffers: groups.iter().flatten().map(|_| None).collect(),
+            flushes_left: groups.len(),
             events: LifecycleEvents::default(),
             outcome: FlushOutcome::Succeeded,
         };
-        self.clones.insert(id, pending);
         if groups.is_empty() {
-            return self.clone_is_flushed(id);
+            return self.clone_is_flushed(id, pending);
         }
+        self.clones.insert(id, pending);
         let flags = FlushFlags::by_service(FlushReason::TraceClone);
         for group in groups {
             self.with_session(source, |session, context| {
@@ -105,13 +59,51 @@ impl Control {
         }
     }
 
-    fn refuse_clone(&mut self, request: CloneRequest, refusal: Refusal) {
-        self.fail_clone(request, refusal.into());
+    /// Finds the session of a snapshot, and empties its buffers that begin anew for it. Returns with it
+    /// the positions of its buffers: first of those that are handed over, then of those that are copied.
+    fn prepare_source(
+        &self,
+        request: &mut CloneRequest,
+    ) -> Result<(SessionId, Vec<Vec<usize>>), Refusal> {
+        let is_source = |id: &SessionId, session: &TracingSession| match &request.source {
+            CloneSource::Id(wanted) => id == wanted,
+            CloneSource::Name(name) => {
+                !session.is_snapshot()
+                    && session.recording.config.unique_session_name.as_ref() == Some(name)
+            }
+        };
+        let mut sessions = self.sessions.iter();
+        let found = sessions.find(|(id, session)| is_source(id, session));
+        let (&source, session) = found.ok_or(Refusal::NoSuchSession)?;
+        if !session.is_visible_to(request.uid) {
+            return Err(Refusal::SessionOfAnotherUser);
+        }
+        match (&session.file, &request.output) {
+            (FileOutput::None, _) => request.output = None,
+            (FileOutput::Closed, _) => return Err(clone_failed(&FILE_IS_CLOSED)),
+            (FileOutput::Open { .. }, None) => return Err(clone_failed(&NEEDS_A_FILE)),
+            (FileOutput::Open { .. }, Some(_)) => {}
+        }
+        let configs = &session.recording.config.buffers;
+        let cleared = session
+            .buffers
+            .iter()
+            .zip(configs)
+            .filter(|(buffer, config)| {
+                config.clear_before_clone && buffer.with(|buffer| buffer.stats().bytes_written > 0)
+            });
+        for (buffer, successor) in successors_of(cleared.map(|(buffer, _)| buffer))? {
+            buffer.take(successor);
+        }
+        let (moved, copied): (Vec<usize>, Vec<usize>) =
+            (0..configs.len()).partition(|&index| configs[index].transfer_on_clone);
+        let groups = [moved, copied].into_iter();
+        Ok((source, groups.filter(|group| !group.is_empty()).collect()))
     }
 
-    fn fail_clone(&mut self, request: CloneRequest, error: SessionError) {
-        self.calls
-            .note(Box::new(move || request.finish(Err(error))));
+    fn refuse_clone(&mut self, request: CloneRequest, error: impl Into<SessionError>) {
+        let outcome = Err(error.into());
+        self.calls.note(Box::new(move || request.finish(outcome)));
     }
 
     /// A group of buffers was flushed, as well as it went: they are taken as they are now, unless
@@ -123,17 +115,16 @@ impl Control {
         if outcome == FlushOutcome::Failed {
             pending.outcome = outcome;
         }
-        if !pending.is_of_file
+        if !pending.is_of_file()
             && let Err(refusal) = self.take_buffers(&mut pending, group)
         {
             return self.refuse_clone(pending.request, refusal);
         }
-        pending.groups.retain(|waiting| waiting != group);
-        let is_complete = pending.groups.is_empty();
-        self.clones.insert(id, pending);
-        if is_complete {
-            self.clone_is_flushed(id);
+        pending.flushes_left -= 1;
+        if pending.flushes_left == 0 {
+            return self.clone_is_flushed(id, pending);
         }
+        self.clones.insert(id, pending);
     }
 
     /// Copies the buffers of a group, or takes them. If a copy or an empty buffer finds no memory, no
@@ -164,16 +155,13 @@ impl Control {
     }
 
     /// Nothing is left to be flushed.
-    fn clone_is_flushed(&mut self, id: CloneId) {
-        let Some(pending) = self.clones.remove(&id) else {
-            return;
-        };
-        if !pending.is_of_file {
+    fn clone_is_flushed(&mut self, id: CloneId, pending: PendingClone) {
+        if !pending.is_of_file() {
             return self.finish_clone(pending, PacketFramer::new());
         }
         let source = pending.source;
         match self.sessions.get(&source) {
-            Some(session) if session.file_is_closed => {
+            Some(session) if session.file == FileOutput::Closed => {
                 self.refuse_clone(pending.request, clone_failed(&FILE_IS_CLOSED));
             }
             Some(_) => {
@@ -213,7 +201,7 @@ impl Control {
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
         for (taken, writers) in pending.buffers.into_iter().flatten() {
             let Some(id) = self.next_buffer_id(&buffers) else {
-                return self.fail_clone(pending.request, SessionError::TooManyBuffers);
+                return self.refuse_clone(pending.request, SessionError::TooManyBuffers);
             };
             buffers.push(Arc::new(CentralBuffer::of_snapshot(id, taken, writers)));
         }
@@ -236,13 +224,10 @@ impl Control {
             (new_msb, source.uuid.1),
             reader,
         );
-        clone.state = State::ClonedReadOnly;
+        clone.phase = Phase::ClonedReadOnly(request.trigger, End::after_flush(pending.outcome));
         clone.copy_history(source);
         clone.received_triggers = std::mem::take(&mut source.received_triggers);
-        clone.was_triggered = true;
-        clone.clone_trigger = request.trigger;
-        clone.final_flush = Some(pending.outcome);
-        clone.stats_are_due = true;
+        clone.due.stats = true;
         clone.events.note(pending.started_ns, Event::CloneStarted);
         clone.events.append(pending.events);
         clone.events.note(now_ns, Event::TracingDisabled);
@@ -274,8 +259,13 @@ impl Control {
 }
 
 impl PendingClone {
+    /// Whether the source writes into a file. Then the snapshot has a file, too.
+    fn is_of_file(&self) -> bool {
+        self.request.output.is_some()
+    }
+
     fn waits_for_file_of(&self, source: SessionId) -> bool {
-        self.source == source && self.is_of_file && self.groups.is_empty()
+        self.source == source && self.is_of_file() && self.flushes_left == 0
     }
 }
 

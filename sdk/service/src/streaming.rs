@@ -2,9 +2,11 @@
 
 use std::io;
 
+use super::calls::Patience;
 use super::service::Service;
 use super::trace_output::{RefusalCause, Refused, TraceOutput};
 use super::trace_reader::{Extent, FileEnd, TraceReader};
+use super::tracing_session::FileOutput;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
@@ -57,7 +59,7 @@ impl Service {
             drop(reader);
             // Calls that another thread is in the middle of are not waited for: writers wait for this
             // thread, and one of them may be that callback.
-            self.answer(|_| ());
+            self.call_after(Patience::LeavesCalls, |_| ());
             return Ok(Writing::GoesOn);
         }
         let outcome = self.end_file(session, &mut reader, &mut output, outcome);
@@ -71,7 +73,7 @@ impl Service {
         for buffer in buffers {
             buffer.reader_is_gone();
         }
-        self.answer(|_| ());
+        self.call_after(Patience::LeavesCalls, |_| ());
         outcome?;
         output.close().map(|()| Writing::Closed)
     }
@@ -120,7 +122,7 @@ impl Service {
 
     /// Whether a session writes, or wrote, its trace into a file.
     pub fn writes_into_file(&self, session: SessionId) -> bool {
-        self.look_at(session, |session, _| session.writes_into_file)
+        self.look_at(session, |session, _| session.file != FileOutput::None)
             .unwrap_or(false)
     }
 

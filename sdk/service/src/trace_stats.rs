@@ -5,7 +5,7 @@ use super::pending_flush::FlushOutcome;
 use super::sequence_account::SequenceAccount;
 use super::trace_buffer::{BufferStats, ChunkPayloadHistogram};
 use super::trace_reader::TraceReader;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::TracingSession;
 use tracezero_core::protos::{self, trace_stats};
 
 /// Statistics of a session and of the service around it.
@@ -91,7 +91,7 @@ impl Control {
             total_buffers: self
                 .sessions
                 .values()
-                .filter(|session| session.state != State::ClonedReadOnly)
+                .filter(|session| !session.is_snapshot())
                 .map(|session| session.buffers.len() as u32)
                 .sum(),
             chunks_discarded,
@@ -101,7 +101,9 @@ impl Control {
             flushes_succeeded: session.flush_counts.succeeded,
             flushes_failed: session.flush_counts.failed,
             final_flush_succeeded: session
-                .final_flush
+                .phase
+                .end()
+                .and_then(|end| end.flush)
                 .map(|outcome| outcome == FlushOutcome::Succeeded),
         }
     }

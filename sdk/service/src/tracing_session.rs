@@ -10,7 +10,8 @@ use super::environment::{ClockReading, Environment};
 use super::extension_descriptors::ExtensionDescriptors;
 use super::instance::Instance;
 use super::lifecycle_events::{Event, LifecycleEvents};
-use super::pending_flush::{FlushCounts, FlushOutcome, PendingFlush};
+use super::pending_flush::{FlushCounts, PendingFlush};
+use super::phase::{Phase, State};
 use super::recording::Recording;
 use super::trace_reader::TraceReader;
 use super::trigger_history::ReceivedTrigger;
@@ -44,21 +45,6 @@ pub trait SessionOwner: Send + Sync {
     }
 }
 
-/// Where a session is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Set up, not started.
-    Configured,
-    /// Recording.
-    Started,
-    /// Data sources have to say that they are done.
-    Stopping,
-    /// Over; its buffers can be read.
-    Disabled,
-    /// A snapshot of another session.
-    ClonedReadOnly,
-}
-
 /// Another session changed its state.
 #[derive(Clone, Debug)]
 pub(super) struct ConcurrentSessionEvent {
@@ -82,15 +68,50 @@ const CLOCK_SNAPSHOTS_MAX: usize = 16;
 /// Clocks are written down again when one of them has drifted so far from the trace clock.
 const CLOCK_DRIFT_NS: u64 = 10_000_000;
 
+/// The file that a session writes its trace into.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FileOutput {
+    /// There is none: the trace is read. A snapshot's file, which is written once, does not count.
+    None,
+    Open {
+        /// Whether the next pass also writes finished packets in chunks of writers.
+        scrape_is_due: bool,
+    },
+    /// The file is complete.
+    Closed,
+}
+
+/// What happens each time before a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BeforeWriting {
+    Nothing,
+    /// Data sources flush.
+    Flush,
+    /// Packets that threads have finished in chunks that they still fill are copied: then a process
+    /// that is killed loses no more than a period.
+    Scrape,
+}
+
+/// What the next reading says of the session, besides what has happened to it.
+#[derive(Debug)]
+pub(super) struct Due {
+    /// The packets that a trace begins with.
+    pub(super) preamble: bool,
+    /// A mark that a stream can be picked up at.
+    pub(super) sync_marker: bool,
+    pub(super) stats: bool,
+}
+
 /// One session, under the service's lock.
 pub(crate) struct TracingSession {
     /// User id of the owner.
     pub(super) uid: u32,
     pub(super) recording: Arc<Recording>,
     pub(super) owner: Arc<dyn SessionOwner>,
-    pub(super) state: State,
-    /// Why it ended, if it was not asked to.
-    pub(super) end_reason: Option<String>,
+    pub(super) phase: Phase,
+    /// Whether the session ends because its process does.
+    pub(super) ends_with_process: bool,
+    pub(super) file: FileOutput,
     /// In the order of the configuration.
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
     pub(super) instances: Vec<Instance>,
@@ -98,24 +119,17 @@ pub(crate) struct TracingSession {
     pub(super) changed_configs: BTreeMap<String, Arc<[u8]>>,
     /// Instances that there ever were.
     pub(super) instances_ever: u64,
-    pub(super) all_started: bool,
     pub(super) flushes: BTreeMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
-    pub(super) final_flush: Option<FlushOutcome>,
     pub(super) uuid: (i64, i64),
-    /// Triggers that were not written into the trace yet, and whether there was any.
+    /// Triggers that were not written into the trace yet, and whether there ever was any.
     pub(super) received_triggers: Vec<ReceivedTrigger>,
     pub(super) was_triggered: bool,
-    /// For a clone that a trigger asked for.
-    pub(super) clone_trigger: Option<ReceivedTrigger>,
     pub(super) events: LifecycleEvents,
     pub(super) first_clock_snapshot: Option<ClockSnapshot>,
     pub(super) clock_snapshots: VecDeque<ClockSnapshot>,
     last_clock_snapshot: Option<ClockSnapshot>,
-    /// Whether the packets that a trace begins with were read.
-    pub(super) preamble_is_read: bool,
-    pub(super) stats_are_due: bool,
-    pub(super) sync_marker_is_due: bool,
+    pub(super) due: Due,
     /// Packets of writers that had been read when it was read last.
     pub(super) passed_packets: u64,
     /// Packets that were left out when it was read last.
@@ -123,14 +137,6 @@ pub(crate) struct TracingSession {
     /// What other sessions did, if the configuration asks for it.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
     pub(super) extension_descriptors: ExtensionDescriptors,
-    /// Whether the trace goes into a file that the service writes.
-    pub(super) writes_into_file: bool,
-    /// Whether finished packets in chunks of writers are to be written next time as well.
-    pub(super) scrape_is_due: bool,
-    /// Whether that file is complete.
-    pub(super) file_is_closed: bool,
-    /// Whether the session ends because its process does.
-    pub(super) ends_with_process: bool,
     /// Locked while the trace is read. Never locked under the service's lock; the other way round
     /// is right.
     pub(super) reader: Arc<Mutex<TraceReader>>,
@@ -147,35 +153,31 @@ impl TracingSession {
         Self {
             uid,
             owner,
-            state: State::Configured,
-            end_reason: None,
+            phase: Phase::Configured,
+            ends_with_process: false,
+            file: FileOutput::None,
             buffers: reader.buffers().to_vec(),
             instances: Vec::new(),
             changed_configs: BTreeMap::new(),
             instances_ever: 0,
-            all_started: false,
             flushes: BTreeMap::new(),
             flush_counts: FlushCounts::default(),
-            final_flush: None,
             uuid,
             received_triggers: Vec::new(),
             was_triggered: false,
-            clone_trigger: None,
             events: LifecycleEvents::default(),
             first_clock_snapshot: None,
             clock_snapshots: VecDeque::new(),
             last_clock_snapshot: None,
-            preamble_is_read: false,
-            stats_are_due: false,
-            sync_marker_is_due: false,
+            due: Due {
+                preamble: true,
+                sync_marker: false,
+                stats: false,
+            },
             passed_packets: 0,
             invalid_packets: 0,
             concurrent_events: VecDeque::new(),
             extension_descriptors: ExtensionDescriptors::default(),
-            writes_into_file: false,
-            scrape_is_due: false,
-            file_is_closed: false,
-            ends_with_process: false,
             reader: Arc::new(Mutex::new(reader)),
             recording,
         }
@@ -192,12 +194,21 @@ impl TracingSession {
         }
     }
 
+    pub(super) fn state(&self) -> State {
+        self.phase.state()
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.state() == State::Started
+    }
+
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.state() == State::ClonedReadOnly
+    }
+
     /// Whether it records, or is about to.
     pub(super) fn is_live(&self) -> bool {
-        matches!(
-            self.state,
-            State::Configured | State::Started | State::Stopping
-        )
+        !matches!(self.state(), State::Disabled | State::ClonedReadOnly)
     }
 
     /// Whether a user may see it, and take snapshots of it.
@@ -247,8 +258,8 @@ impl TracingSession {
                 .clone_from(&self.last_clock_snapshot);
             self.clock_snapshots.clear();
         }
-        self.preamble_is_read = false;
-        self.stats_are_due = true;
+        self.due.preamble = true;
+        self.due.stats = true;
         self.extension_descriptors = self.extension_descriptors.unwritten();
     }
 
@@ -263,34 +274,25 @@ impl TracingSession {
         self.extension_descriptors = source.extension_descriptors.unwritten();
     }
 
-    /// Whether data sources flush before each time that the file is written.
-    pub(super) fn flushes_before_writing(&self) -> bool {
+    /// What happens each time before the file is written.
+    pub(super) fn before_writing(&self) -> BeforeWriting {
         let config = &self.recording.config;
+        let is_often = config.file_write_period_ms <= WRITE_PERIOD_LONG_MS;
         match config.write_flush_mode {
-            WriteFlushMode::Auto => config.file_write_period_ms > WRITE_PERIOD_LONG_MS,
-            WriteFlushMode::Disabled => false,
-            WriteFlushMode::Enabled => true,
+            WriteFlushMode::Auto if is_often => BeforeWriting::Scrape,
+            WriteFlushMode::Auto | WriteFlushMode::Enabled => BeforeWriting::Flush,
+            WriteFlushMode::Disabled => BeforeWriting::Nothing,
         }
-    }
-
-    /// Whether the file gets, each time that it is written, what threads have finished in chunks
-    /// that they still fill: then a process that is killed loses no more than a period.
-    pub(super) fn scrapes_before_writing(&self) -> bool {
-        let mode = self.recording.config.write_flush_mode;
-        mode == WriteFlushMode::Auto && !self.flushes_before_writing()
     }
 
     /// How often data sources flush by themselves, if they do.
     pub(super) fn flush_period_ms(&self) -> Option<u32> {
-        let config = &self.recording.config;
-        let asked = Some(config.flush_period_ms).filter(|&period_ms| period_ms > 0);
-        if !self.writes_into_file {
-            return asked;
-        }
-        match config.write_flush_mode {
-            WriteFlushMode::Auto if !self.flushes_before_writing() => Some(WRITE_PERIOD_LONG_MS),
-            WriteFlushMode::Auto | WriteFlushMode::Enabled => None,
-            WriteFlushMode::Disabled => asked,
+        match (&self.file, self.before_writing()) {
+            (FileOutput::None, _) | (_, BeforeWriting::Nothing) => {
+                Some(self.recording.config.flush_period_ms).filter(|&period_ms| period_ms > 0)
+            }
+            (_, BeforeWriting::Scrape) => Some(WRITE_PERIOD_LONG_MS),
+            (_, BeforeWriting::Flush) => None,
         }
     }
 

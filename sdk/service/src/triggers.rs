@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::control::Control;
+use super::phase::Phase;
 use super::timers::Timer;
-use super::tracing_session::{State, TracingSession};
+use super::tracing_session::TracingSession;
 use super::trigger_history::ReceivedTrigger;
 use tracezero_config::TriggerMode;
 use tracezero_core::ids::ProducerId;
@@ -36,7 +37,7 @@ impl TracingSession {
         name: &str,
         count_in_24_h: usize,
     ) -> bool {
-        if !matches!(self.state, State::Configured | State::Started) {
+        if self.phase.end().is_some() {
             return false;
         }
         let recording = Arc::clone(&self.recording);
@@ -67,7 +68,7 @@ impl TracingSession {
         self.received_triggers.push(received.clone());
         let delay_ms = u64::from(trigger.stop_delay_ms);
         match triggers.effective_mode() {
-            TriggerMode::Start if self.state == State::Configured => {
+            TriggerMode::Start if matches!(self.phase, Phase::Configured) => {
                 self.start_deferred(context);
                 // As with durations, 0 means that there is no end.
                 if delay_ms > 0 {
