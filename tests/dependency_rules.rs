@@ -83,6 +83,22 @@ fn packages_depend_on_those_below_them_alone() {
 }
 
 #[test]
+fn what_tests_share_is_named_by_tests_alone_and_names_nothing_foreign() {
+    assert_eq!(dependencies("tests/support"), [""; 0]);
+    let others = [
+        "protozero",
+        "protozero-codegen",
+        "sdk",
+        "sdk/macros",
+        "sdk/tool",
+    ];
+    for package in PACKAGES.map(|(package, _)| package).iter().chain(&others) {
+        let names = dependencies(package);
+        assert!(!names.contains(&"support".to_owned()), "{package}");
+    }
+}
+
+#[test]
 fn reading_traces_knows_nothing_of_recording_them() {
     for (file, code) in sources(&["sdk/reader/src"]) {
         for path in words(&without_comments(&code)).windows(3) {
@@ -111,6 +127,7 @@ fn no_module_names_one_that_leads_back_to_it() {
         "sdk/track-event",
         "sdk/tool",
         "tests/judge",
+        "tests/support",
     ] {
         let mut named = named_by_modules(&format!("{package}/src"));
         // What names nothing that is left is in no circle.

@@ -7,21 +7,12 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use protozero_codegen::Config;
+use support::Folder;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name)
-}
-
-/// An empty folder for a test's output.
-fn out_dir(test: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("build_script")
-        .join(test);
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).expect("the folder can be written");
-    folder
 }
 
 /// Stands in for a build script when `every_file_that_was_read_is_printed_for_cargo` starts it.
@@ -42,10 +33,10 @@ fn build_script() {
 
 #[test]
 fn every_file_that_was_read_is_printed_for_cargo() {
-    let out_dir = out_dir("printed");
+    let out_dir = Folder::empty();
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "build_script", "--nocapture"])
-        .env("OUT_DIR_OF_TEST", &out_dir)
+        .env("OUT_DIR_OF_TEST", out_dir.path())
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -61,23 +52,18 @@ fn every_file_that_was_read_is_printed_for_cargo() {
     ];
     let files = files.map(|file| fixture(file).display().to_string());
     assert_eq!(printed, files);
-    let mut written: Vec<_> = fs::read_dir(&out_dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    written.sort_unstable();
-    assert_eq!(written, ["app.rs", "shapes.rs"]);
+    assert_eq!(out_dir.entries(), ["app.rs", "shapes.rs"]);
 }
 
 #[test]
 fn file_with_the_same_content_is_not_written_again() {
-    let out_dir = out_dir("unchanged");
+    let out_dir = Folder::empty();
     let compile = || {
         let config = Config::new().include(fixture("packages")).out_dir(&out_dir);
         config.compile(&[fixture("packages/app.proto")]).unwrap();
     };
     compile();
-    let file = out_dir.join("app.rs");
+    let file = out_dir.file("app.rs");
     let long_ago = SystemTime::now() - Duration::from_secs(1000);
     fs::File::options()
         .append(true)

@@ -1,36 +1,23 @@
 //! Every way a schema or a build script can be wrong: the exact text, with its place.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use protozero_codegen::{Config, Error};
-
-/// A folder of its own for a test, with the given files.
-fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("diagnostics")
-        .join(test);
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).expect("the folder can be written");
-    for (name, text) in files {
-        fs::write(folder.join(name), text).expect("the folder can be written");
-    }
-    folder
-}
+use support::Folder;
 
 /// Compiles `a.proto` among the given files and compares the error's text, in which the folder is
 /// left out.
 #[track_caller]
-fn assert_error(test: &str, files: &[(&str, &str)], expected: &str) {
-    let folder = folder(test, files);
+fn assert_error(files: &[(&str, &str)], expected: &str) {
+    let folder = Folder::with(files);
     let error = Config::new()
         .include(&folder)
-        .generate(&[folder.join("a.proto")])
+        .generate(&[folder.file("a.proto")])
         .expect_err("a wrong schema");
     let text = error
         .to_string()
-        .replace(&format!("{}/", folder.display()), "");
-    let text = text.replace(&folder.display().to_string(), "FOLDER");
+        .replace(&format!("{}/", folder.path().display()), "");
+    let text = text.replace(&folder.path().display().to_string(), "FOLDER");
     assert_eq!(text, expected);
     assert_eq!(
         format!("{error:?}"),
@@ -42,7 +29,6 @@ fn assert_error(test: &str, files: &[(&str, &str)], expected: &str) {
 #[test]
 fn syntax_error() {
     assert_error(
-        "syntax_error",
         &[(
             "a.proto",
             "syntax = \"proto3\";\nmessage A {\n  int32 = 1;\n}\n",
@@ -54,7 +40,6 @@ fn syntax_error() {
 #[test]
 fn missing_brace() {
     assert_error(
-        "missing_brace",
         &[(
             "a.proto",
             "syntax = \"proto3\";\nmessage A {\n  int32 a = 1;\n",
@@ -66,7 +51,6 @@ fn missing_brace() {
 #[test]
 fn missing_label_in_proto2() {
     assert_error(
-        "missing_label",
         &[("a.proto", "message A {\n  int32 a = 1;\n}\n")],
         "a.proto:2:3: syntax error: a field of proto2 starts with `optional`, `required` or `repeated`\n  int32 a = 1;\n  ^",
     );
@@ -75,7 +59,6 @@ fn missing_label_in_proto2() {
 #[test]
 fn unclosed_string() {
     assert_error(
-        "unclosed_string",
         &[("a.proto", "syntax = \"proto3;\nmessage A {}\n")],
         "a.proto:1:8: syntax error: this is not expected here\nsyntax = \"proto3;\n       ^",
     );
@@ -84,7 +67,6 @@ fn unclosed_string() {
 #[test]
 fn missing_file() {
     assert_error(
-        "missing_file",
         &[],
         "a.proto: cannot be read: No such file or directory (os error 2); check the path, which is relative to the package's folder",
     );
@@ -93,7 +75,6 @@ fn missing_file() {
 #[test]
 fn missing_import() {
     assert_error(
-        "missing_import",
         &[(
             "a.proto",
             "// import \"no.proto\";\nsyntax = \"proto3\";\n/* import \"no.proto\"; */\noption java_package = \"import \\\"no.proto\\\";\";\nimport \"lost/b.proto\";\n",
@@ -105,7 +86,6 @@ fn missing_import() {
 #[test]
 fn import_cycle() {
     assert_error(
-        "import_cycle",
         &[
             ("a.proto", "import \"b.proto\";"),
             ("b.proto", "import \"c.proto\";"),
@@ -121,7 +101,6 @@ fn import_cycle() {
 #[test]
 fn a_file_that_imports_itself() {
     assert_error(
-        "import_self",
         &[("a.proto", "import \"a.proto\";")],
         "a.proto:1:8: import cycle: a.proto -> a.proto; move what they share into a file of its own",
     );
@@ -144,17 +123,14 @@ fn longest_chain_of_imports() {
         (0..len).map(|index| (name(index), text(index))).collect()
     };
     let generate = |files: &[(String, String)]| {
-        let folder = folder("import_chain", &[]);
-        for (name, text) in files {
-            fs::write(folder.join(name), text).expect("the folder can be written");
-        }
+        let folder = Folder::with(files);
         let result = Config::new()
             .include(&folder)
-            .generate(&[folder.join("a.proto")]);
+            .generate(&[folder.file("a.proto")]);
         result.map_err(|error| {
             error
                 .to_string()
-                .replace(&format!("{}/", folder.display()), "")
+                .replace(&format!("{}/", folder.path().display()), "")
         })
     };
     assert!(generate(&chain(100)).is_ok());
@@ -167,7 +143,6 @@ fn longest_chain_of_imports() {
 #[test]
 fn edition() {
     assert_error(
-        "edition",
         &[("a.proto", "edition = \"2023\";\nmessage A {}\n")],
         "a.proto:1:1: edition \"2023\" is not supported; use `syntax = \"proto3\";` or \"proto2\"",
     );
@@ -176,7 +151,6 @@ fn edition() {
 #[test]
 fn group() {
     assert_error(
-        "group",
         &[(
             "a.proto",
             "message A {\n  optional group Inner = 1 {\n    optional int32 x = 1;\n  }\n}\n",
@@ -188,7 +162,6 @@ fn group() {
 #[test]
 fn group_in_oneof() {
     assert_error(
-        "group_in_oneof",
         &[(
             "a.proto",
             "message A {\n  oneof x { group Inner = 1 {\n    optional int32 x = 1;\n  } }\n}\n",
@@ -200,7 +173,6 @@ fn group_in_oneof() {
 #[test]
 fn field_number_zero() {
     assert_error(
-        "number_zero",
         &[("a.proto", "message A {\n  optional int32 a = 0;\n}\n")],
         "a.proto:2:22: the number 0 of field `a` is less than 1; choose another",
     );
@@ -209,7 +181,6 @@ fn field_number_zero() {
 #[test]
 fn field_number_reserved_for_protobuf() {
     assert_error(
-        "number_19000",
         &[("a.proto", "message A {\n  optional int32 a = 19500;\n}\n")],
         "a.proto:2:22: the number 19500 of field `a` is in 19000 to 19999, which protobuf keeps for itself; choose another",
     );
@@ -218,7 +189,6 @@ fn field_number_reserved_for_protobuf() {
 #[test]
 fn field_number_too_large() {
     assert_error(
-        "number_large",
         &[(
             "a.proto",
             "message A {\n  optional int32 a = 0x20000000;\n}\n",
@@ -230,7 +200,6 @@ fn field_number_too_large() {
 #[test]
 fn field_number_negative() {
     assert_error(
-        "number_negative",
         &[("a.proto", "message A {\n  optional int32 a = -1;\n}\n")],
         "a.proto:2:22: syntax error: this is not expected here\n  optional int32 a = -1;\n                     ^",
     );
@@ -239,7 +208,6 @@ fn field_number_negative() {
 #[test]
 fn field_number_that_overflows() {
     assert_error(
-        "number_overflow",
         &[(
             "a.proto",
             "message A {\n  optional int32 a = 99999999999;\n}\n",
@@ -251,7 +219,6 @@ fn field_number_that_overflows() {
 #[test]
 fn duplicate_field_number() {
     assert_error(
-        "duplicate_number",
         &[(
             "a.proto",
             "package p;\nmessage A {\n  optional int32 a = 1;\n  oneof o {\n    int32 b = 1;\n  }\n}\n",
@@ -263,7 +230,6 @@ fn duplicate_field_number() {
 #[test]
 fn duplicate_extension_number() {
     assert_error(
-        "duplicate_extension",
         &[(
             "a.proto",
             "message A { extensions 5; }\nextend A { optional int32 a = 5; }\nextend A { optional int32 b = 5; }",
@@ -280,7 +246,6 @@ const BASE: (&str, &str) = (
 #[test]
 fn extension_number_of_a_field() {
     assert_error(
-        "extension_field_number",
         &[
             BASE,
             (
@@ -295,7 +260,6 @@ fn extension_number_of_a_field() {
 #[test]
 fn extension_number_of_a_field_among_the_extensions() {
     assert_error(
-        "extension_late_field",
         &[
             BASE,
             (
@@ -310,7 +274,6 @@ fn extension_number_of_a_field_among_the_extensions() {
 #[test]
 fn extension_number_of_another_file() {
     assert_error(
-        "extension_other_file",
         &[
             BASE,
             (
@@ -335,14 +298,13 @@ fn extension_number_outside_of_the_ranges() {
         let expected = format!(
             "a.proto:2:44: field `mine` extends `base.Event` with number {number}, which is none of its numbers for extensions; choose one of 1000 to 1499, 1501 to 9999, 20000 to 20000"
         );
-        assert_error("extension_outside", &[BASE, ("a.proto", &text)], &expected);
+        assert_error(&[BASE, ("a.proto", &text)], &expected);
     }
 }
 
 #[test]
 fn extension_of_a_message_that_takes_none() {
     assert_error(
-        "extension_none",
         &[
             BASE,
             (
@@ -357,7 +319,6 @@ fn extension_of_a_message_that_takes_none() {
 #[test]
 fn duplicate_field_name() {
     assert_error(
-        "duplicate_name",
         &[(
             "a.proto",
             "message A {\n  optional int32 a = 1;\n  optional int32 a = 2;\n}\n",
@@ -369,7 +330,6 @@ fn duplicate_field_name() {
 #[test]
 fn duplicate_message() {
     assert_error(
-        "duplicate_message",
         &[("a.proto", "package p;\nmessage A {}\nmessage A {}\n")],
         "a.proto:3:9: `p.A` is declared already (line 2); rename one of them",
     );
@@ -378,7 +338,6 @@ fn duplicate_message() {
 #[test]
 fn message_of_two_files() {
     assert_error(
-        "message_of_two_files",
         &[
             (
                 "a.proto",
@@ -394,7 +353,6 @@ fn message_of_two_files() {
 #[test]
 fn json_name_clash() {
     assert_error(
-        "json_name_clash",
         &[(
             "a.proto",
             "message A {\n  optional int32 foo_bar = 1;\n  optional int32 fooBar = 2;\n}\n",
@@ -406,7 +364,6 @@ fn json_name_clash() {
 #[test]
 fn unknown_type() {
     assert_error(
-        "unknown_type",
         &[(
             "a.proto",
             "package p.q;\nmessage A {\n  message B {\n    repeated Lost b = 1;\n  }\n}\n",
@@ -418,7 +375,6 @@ fn unknown_type() {
 #[test]
 fn unknown_absolute_type() {
     assert_error(
-        "unknown_absolute_type",
         &[("a.proto", "message A {\n  optional .p.Lost b = 1;\n}\n")],
         "a.proto:2:12: type `.p.Lost` is not known in A; check its spelling, or import the file that declares it",
     );
@@ -427,7 +383,6 @@ fn unknown_absolute_type() {
 #[test]
 fn unknown_type_of_a_map() {
     assert_error(
-        "unknown_map_type",
         &[(
             "a.proto",
             "syntax = \"proto3\";\nmessage A {\n  map<string, q.Lost> b = 1;\n}\n",
@@ -439,7 +394,6 @@ fn unknown_type_of_a_map() {
 #[test]
 fn unknown_extendee() {
     assert_error(
-        "unknown_extendee",
         &[("a.proto", "extend Lost { optional int32 a = 1; }\n")],
         "a.proto:1:8: type `Lost` is not known in the empty package; check its spelling, or import the file that declares it",
     );
@@ -448,7 +402,6 @@ fn unknown_extendee() {
 #[test]
 fn type_of_a_file_that_is_not_imported() {
     assert_error(
-        "not_imported",
         &[
             (
                 "a.proto",
@@ -464,7 +417,6 @@ fn type_of_a_file_that_is_not_imported() {
 #[test]
 fn enum_extended_like_a_message() {
     assert_error(
-        "enum_extended",
         &[(
             "a.proto",
             "enum E { A = 0; }\nextend E { optional int32 x = 1; }",
@@ -476,7 +428,6 @@ fn enum_extended_like_a_message() {
 #[test]
 fn letters_outside_of_ascii() {
     assert_error(
-        "letters",
         &[("a.proto", "message Größe {}\n")],
         "a.proto:1:11: syntax error: while parsing message body, expecting char `{`\nmessage Größe {}\n          ^",
     );
@@ -486,7 +437,6 @@ fn letters_outside_of_ascii() {
 fn brackets_too_deep() {
     let text = "message A {".repeat(100) + &"}".repeat(100);
     assert_error(
-        "too_deep",
         &[("a.proto", &text)],
         "a.proto:1:715: brackets nest deeper than 64 levels; flatten the schema",
     );
@@ -495,7 +445,6 @@ fn brackets_too_deep() {
 #[test]
 fn map_with_a_message_key() {
     assert_error(
-        "map_key",
         &[("a.proto", "message B {}\nmessage A { map<B, B> m = 1; }")],
         "a.proto:2:17: `B` cannot be the key of a map; use bool, string or a type of integers",
     );
@@ -503,7 +452,6 @@ fn map_with_a_message_key() {
 #[test]
 fn map_with_a_float_key() {
     assert_error(
-        "map_float",
         &[(
             "a.proto",
             "message B {}\nmessage A { map<float, B> m = 1; }",
@@ -514,7 +462,6 @@ fn map_with_a_float_key() {
 #[test]
 fn map_with_a_label() {
     assert_error(
-        "map_label",
         &[(
             "a.proto",
             "syntax = \"proto3\";\nmessage A {\n  optional map<int32, int32> m = 1;\n}\n",
@@ -526,7 +473,6 @@ fn map_with_a_label() {
 #[test]
 fn map_as_an_extension() {
     assert_error(
-        "map_extension",
         &[(
             "a.proto",
             "message A { extensions 5; }\nextend A { map<int32, int32> m = 5; }\n",
@@ -538,7 +484,6 @@ fn map_as_an_extension() {
 #[test]
 fn empty_enum() {
     assert_error(
-        "empty_enum",
         &[("a.proto", "enum E {}\nmessage A { optional E e = 1; }")],
         "a.proto:1:6: enum `E` has no values; declare one with number 0",
     );
@@ -546,7 +491,6 @@ fn empty_enum() {
 #[test]
 fn unknown_type_inside_an_extension() {
     assert_error(
-        "unknown_in_extension",
         &[(
             "a.proto",
             "message A { extensions 5; }\nmessage W {\n  extend A { optional Lost a = 5; }\n}\n",
@@ -558,7 +502,6 @@ fn unknown_type_inside_an_extension() {
 #[test]
 fn name_that_starts_with_a_letter_outside_of_ascii() {
     assert_error(
-        "letter",
         &[("a.proto", "message é {}\n")],
         "a.proto:1:9: the name `é` has letters other than a-z, A-Z, 0-9 and _; rename it",
     );
@@ -567,7 +510,6 @@ fn name_that_starts_with_a_letter_outside_of_ascii() {
 #[test]
 fn unknown_option() {
     assert_error(
-        "unknown_option",
         &[(
             "a.proto",
             "message A { optional int32 e = 1 [(lost) = 1]; }",
@@ -578,9 +520,8 @@ fn unknown_option() {
 
 #[test]
 fn text_that_is_not_utf8() {
-    let folder = folder("not_utf8", &[]);
-    let file = folder.join("a.proto");
-    fs::write(&file, b"// caf\xc3\xa9\n// caf\xe9").unwrap();
+    let folder = Folder::empty();
+    let file = folder.write("a.proto", b"// caf\xc3\xa9\n// caf\xe9");
     let error = Config::new()
         .include(&folder)
         .generate(&[&file])
@@ -633,16 +574,13 @@ fn malformed_extern_path() {
 
 #[test]
 fn error_writes_nothing() {
-    let folder = folder(
-        "writes_nothing",
-        &[
-            ("a.proto", "package a; message A {}"),
-            ("b.proto", "package b; message B {"),
-        ],
-    );
-    let out_dir = folder.join("out");
+    let folder = Folder::with(&[
+        ("a.proto", "package a; message A {}"),
+        ("b.proto", "package b; message B {"),
+    ]);
+    let out_dir = folder.file("out");
     fs::create_dir(&out_dir).unwrap();
-    let files = [folder.join("a.proto"), folder.join("b.proto")];
+    let files = [folder.file("a.proto"), folder.file("b.proto")];
     let error = Config::new()
         .include(&folder)
         .out_dir(&out_dir)
@@ -654,9 +592,9 @@ fn error_writes_nothing() {
 
 #[test]
 fn out_dir_that_does_not_exist() {
-    let folder = folder("no_out_dir", &[("a.proto", "package a; message A {}")]);
-    let out_dir = folder.join("lost");
-    let file = folder.join("a.proto");
+    let folder = Folder::with(&[("a.proto", "package a; message A {}")]);
+    let out_dir = folder.file("lost");
+    let file = folder.file("a.proto");
     let error = Config::new()
         .include(&folder)
         .out_dir(&out_dir)

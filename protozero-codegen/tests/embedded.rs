@@ -1,11 +1,12 @@
 //! The schema as data, on request: which files it has, and where it is.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use protobuf::Message as _;
 use protobuf::descriptor::{FileDescriptorProto, FileDescriptorSet, SourceCodeInfo};
 use protozero_codegen::Config;
+use support::Folder;
 
 const APP: &str = r#"syntax = "proto2";
 package app;
@@ -20,25 +21,17 @@ const BASE: &str =
 const UNNAMED: &str = r#"syntax = "proto3"; message Flat { bool is_flat = 1; }"#;
 
 /// A folder with the schemas, and an empty one for the output.
-fn folders(test: &str) -> (PathBuf, PathBuf) {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("embedded")
-        .join(test);
-    drop(fs::remove_dir_all(&folder));
-    let out_dir = folder.join("out");
-    fs::create_dir_all(&out_dir).expect("the folder can be written");
-    for (name, text) in [
+fn folders() -> (Folder, Folder) {
+    let schemas = [
         ("app.proto", APP),
         ("geo.proto", GEO),
         ("base.proto", BASE),
         ("unnamed.proto", UNNAMED),
-    ] {
-        fs::write(folder.join(name), text).expect("the folder can be written");
-    }
-    (folder, out_dir)
+    ];
+    (Folder::with(&schemas), Folder::empty())
 }
 
-fn config(folder: &Path, out_dir: &Path) -> Config {
+fn config(folder: &Folder, out_dir: &Folder) -> Config {
     Config::new()
         .include(folder)
         .out_dir(out_dir)
@@ -56,31 +49,31 @@ fn names(set: &FileDescriptorSet) -> Vec<&str> {
 
 #[test]
 fn a_set_has_the_files_of_its_package_after_their_imports_but_none_that_are_elsewhere() {
-    let (folder, out_dir) = folders("files");
-    let files = [folder.join("app.proto"), folder.join("unnamed.proto")];
+    let (folder, out_dir) = folders();
+    let files = [folder.file("app.proto"), folder.file("unnamed.proto")];
     let config = config(&folder, &out_dir).descriptor_sets();
     config.compile(&files).expect("the schema compiles");
 
-    let app = read(&out_dir.join("app.binpb"));
+    let app = read(&out_dir.file("app.binpb"));
     assert_eq!(names(&app), ["geo.proto", "app.proto"]);
     let file = &app.file[1];
     assert_eq!(file.dependency, ["geo.proto", "base.proto"]);
     assert_eq!(file.extension[0].extendee(), ".base.Packet");
     assert_eq!(file.extension[0].type_name(), ".app.Place");
     assert!(file.message_type[0].field[1].options.packed());
-    let unnamed = read(&out_dir.join("_.binpb"));
+    let unnamed = read(&out_dir.file("_.binpb"));
     assert_eq!(names(&unnamed), ["unnamed.proto"]);
     assert_eq!(unnamed.file[0].syntax(), "proto3");
 }
 
 #[test]
 fn a_set_has_nothing_that_readers_of_encoded_messages_do_not_need() {
-    let (folder, out_dir) = folders("stripped");
+    let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir).descriptor_sets();
     config
-        .compile(&[folder.join("app.proto")])
+        .compile(&[folder.file("app.proto")])
         .expect("the schema compiles");
-    let set = read(&out_dir.join("app.binpb"));
+    let set = read(&out_dir.file("app.binpb"));
     for file in &set.file {
         assert!(!file.has_syntax(), "proto2 is the default");
         let fields = file.message_type.iter().flat_map(|message| &message.field);
@@ -92,28 +85,28 @@ fn a_set_has_nothing_that_readers_of_encoded_messages_do_not_need() {
 
 #[test]
 fn no_set_is_written_unless_asked_for() {
-    let (folder, out_dir) = folders("none");
+    let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir);
     config
-        .compile(&[folder.join("app.proto")])
+        .compile(&[folder.file("app.proto")])
         .expect("the schema compiles");
-    assert!(out_dir.join("app.rs").exists());
-    assert!(!out_dir.join("app.binpb").exists());
+    assert!(out_dir.file("app.rs").exists());
+    assert!(!out_dir.file("app.binpb").exists());
 }
 
 #[test]
 fn a_set_that_another_compiler_made_gives_the_same_without_its_comments() {
-    let (folder, out_dir) = folders("from_set");
+    let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir).descriptor_sets();
     config
-        .compile(&[folder.join("app.proto")])
+        .compile(&[folder.file("app.proto")])
         .expect("the schema compiles");
-    let expected = read(&out_dir.join("app.binpb"));
+    let expected = read(&out_dir.file("app.binpb"));
 
     let parsed = protobuf_parse::Parser::new()
         .pure()
         .include(&folder)
-        .input(folder.join("app.proto"))
+        .input(folder.file("app.proto"))
         .parse_and_typecheck()
         .expect("the schema parses");
     let mut all = FileDescriptorSet::new();
@@ -123,21 +116,20 @@ fn a_set_that_another_compiler_made_gives_the_same_without_its_comments() {
         comments.location.push(Default::default());
         file.source_code_info = Some(comments).into();
     }
-    let set = folder.join("all.binpb");
-    fs::write(&set, all.write_to_bytes().expect("complete")).expect("written");
+    let set = folder.write("all.binpb", all.write_to_bytes().expect("complete"));
     config
         .compile_descriptor_set(&set)
         .expect("the set is right");
-    assert_eq!(read(&out_dir.join("app.binpb")), expected);
+    assert_eq!(read(&out_dir.file("app.binpb")), expected);
 }
 
 #[test]
 fn a_set_that_has_not_changed_keeps_its_time_stamp() {
-    let (folder, out_dir) = folders("time_stamp");
+    let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir).descriptor_sets();
-    let files = [folder.join("app.proto")];
+    let files = [folder.file("app.proto")];
     let written_at = || {
-        let metadata = fs::metadata(out_dir.join("app.binpb"));
+        let metadata = fs::metadata(out_dir.file("app.binpb"));
         metadata
             .and_then(|it| it.modified())
             .expect("it was written")

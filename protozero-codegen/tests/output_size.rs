@@ -1,12 +1,8 @@
 //! How much code a schema becomes. Compile time follows from it: what rustc does for generated code
 //! is proportional to its functions and impls, as none of them becomes machine code unless called.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use protozero_codegen::Config;
+use support::Folder;
 
 /// The code for `messages` messages of ten fields: scalars, and a few nested and repeated ones.
 fn generated(messages: usize) -> String {
@@ -30,14 +26,8 @@ fn generated(messages: usize) -> String {
         }
         schema.push_str("}\n");
     }
-    // Tests run at the same time, and two generate as many messages.
-    static CALLS: AtomicUsize = AtomicUsize::new(0);
-    let call = CALLS.fetch_add(1, Ordering::Relaxed).to_string();
-    let tests = Path::new(env!("CARGO_TARGET_TMPDIR")).join("output_size");
-    let folder = tests.join(call);
-    fs::create_dir_all(&folder).expect("the folder can be written");
-    let file = folder.join(format!("{messages}.proto"));
-    fs::write(&file, schema).expect("the folder can be written");
+    let folder = Folder::empty();
+    let file = folder.write("many.proto", schema);
     let files = Config::new()
         .include(&folder)
         .generate(&[file])

@@ -1,14 +1,12 @@
 //! What a build script may ask for with `Config::owned`: names, places, and what it is told.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use protobuf::Message as _;
 use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 use protobuf::descriptor::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet,
 };
 use protozero_codegen::{Config, Error};
+use support::Folder;
 
 const SCHEMA: &str = r#"syntax = "proto2";
 package app;
@@ -25,28 +23,16 @@ message Other {}
 const GEO: &str = "syntax = \"proto2\"; package geo;
 message Point { optional Point.Unit unit = 1; message Unit {} }";
 
-fn folder(test: &str, files: &[(&str, &str)]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("owned")
-        .join(test);
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).expect("the folder can be written");
-    for (name, text) in files {
-        fs::write(folder.join(name), text).expect("the folder can be written");
-    }
-    folder
-}
-
-fn generate_files(test: &str, files: &[(&str, &str)], config: Config) -> Result<String, Error> {
-    let folder = folder(test, files);
+fn generate_files(files: &[(&str, &str)], config: Config) -> Result<String, Error> {
+    let folder = Folder::with(files);
     let generated = config
         .include(&folder)
-        .generate(&[folder.join("a.proto")])?;
+        .generate(&[folder.file("a.proto")])?;
     Ok(generated.into_iter().map(|file| file.source).collect())
 }
 
-fn generate(test: &str, config: Config) -> Result<String, Error> {
-    generate_files(test, &[("a.proto", SCHEMA), ("geo.proto", GEO)], config)
+fn generate(config: Config) -> Result<String, Error> {
+    generate_files(&[("a.proto", SCHEMA), ("geo.proto", GEO)], config)
 }
 
 /// The messages that have structs.
@@ -58,13 +44,13 @@ fn structs(source: &str) -> Vec<&str> {
 
 #[test]
 fn nothing_is_owned_unless_asked_for() {
-    let source = generate("nothing", Config::new()).unwrap();
+    let source = generate(Config::new()).unwrap();
     assert!(!source.contains("owned"), "{source}");
 }
 
 #[test]
 fn a_message_brings_what_is_inside_and_what_it_reaches() {
-    let source = generate("message", Config::new().owned(".app.Settings")).unwrap();
+    let source = generate(Config::new().owned(".app.Settings")).unwrap();
     let mut found = structs(&source);
     found.sort_unstable();
     let expected = [
@@ -85,14 +71,14 @@ fn a_message_brings_what_is_inside_and_what_it_reaches() {
 
 #[test]
 fn a_message_inside_another_can_be_asked_for_alone() {
-    let source = generate("inner", Config::new().owned(".geo.Point.Unit")).unwrap();
+    let source = generate(Config::new().owned(".geo.Point.Unit")).unwrap();
     assert_eq!(structs(&source), ["geo.Point.Unit"]);
 }
 
 #[test]
 fn a_package_brings_all_its_messages() {
     let config = Config::new().owned(".geo").owned(".app");
-    let source = generate("package", config).unwrap();
+    let source = generate(config).unwrap();
     assert_eq!(structs(&source).len(), 7);
 }
 
@@ -109,7 +95,7 @@ fn names_that_are_not_generated_are_errors_with_a_suggestion() {
         (".", none),
         ("", none),
     ] {
-        let error = generate("unknown", Config::new().owned(name)).unwrap_err();
+        let error = generate(Config::new().owned(name)).unwrap_err();
         let text = format!("owned(\"{name}\"): no message or package of that name is generated; ");
         assert_eq!(error.to_string(), text + remedy);
         assert!(matches!(error, Error::UnknownOwned { .. }));
@@ -122,7 +108,7 @@ fn what_is_generated_elsewhere_is_asked_for_there() {
         .extern_path(".geo", "::geo")
         .owned(".geo.Point");
     assert_eq!(
-        generate("elsewhere", config).unwrap_err().to_string(),
+        generate(config).unwrap_err().to_string(),
         "owned(\".geo.Point\"): an `extern_path` says that this is generated elsewhere; ask for \
          the owned messages in the build script there"
     );
@@ -137,7 +123,7 @@ fn structs_that_are_generated_elsewhere_are_expected_beside_their_writers() {
         let config = Config::new()
             .extern_path(proto, rust)
             .owned(".app.Settings");
-        let source = generate("beside", config).unwrap();
+        let source = generate(config).unwrap();
         let source: String = source.split_whitespace().collect();
         assert!(source.contains(&format!("Vec<{expected}>")), "{expected}");
     }
@@ -158,24 +144,20 @@ fn a_struct_whose_place_cannot_be_known_is_an_error() {
             .owned(".a")
     };
     assert_eq!(
-        generate_files("place", &files, config("::geo::Unit"))
+        generate_files(&files, config("::geo::Unit"))
             .unwrap_err()
             .to_string(),
         "the owned form of `geo.Point.Unit` cannot be found beside `::geo::Unit`, because that \
          does not end as the schema nests it; give the path of its package with `extern_path`"
     );
-    let source = generate_files("place", &files, config("::geo::point::Unit")).unwrap();
+    let source = generate_files(&files, config("::geo::point::Unit")).unwrap();
     assert!(source.contains("::geo::owned::point::Unit"));
 }
 
 #[test]
 fn the_module_gives_way_to_names_of_the_schema() {
     let schema = "package a; message Owned { optional Owned owned = 1; }";
-    let source = generate_files(
-        "gives_way",
-        &[("a.proto", schema)],
-        Config::new().owned(".a"),
-    );
+    let source = generate_files(&[("a.proto", schema)], Config::new().owned(".a"));
     let source = source.unwrap();
     assert!(source.contains("pub mod owned2 {"), "{source}");
     assert!(source.contains("pub owned: ::core::option::Option<"));
@@ -189,9 +171,8 @@ fn a_default_that_is_not_of_the_fields_type_is_an_error() {
         (Type::TYPE_BOOL, "bool", "1"),
         (Type::TYPE_BYTES, "bytes", "\\777"),
     ] {
-        let folder = folder("default", &[]);
-        let set = folder.join("set.binpb");
-        fs::write(&set, set_with_default(proto_type, value)).expect("the folder can be written");
+        let folder = Folder::empty();
+        let set = folder.write("set.binpb", set_with_default(proto_type, value));
         let without = Config::new().generate_descriptor_set(&set);
         without.expect("nobody looks at defaults");
         let error = Config::new()

@@ -1,0 +1,89 @@
+//! Files of a test.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process, thread};
+
+/// A folder that no other test has, removed with this. If the test fails, it stays, to look at.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A folder without files.
+    #[must_use]
+    pub fn empty() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: a number that nobody else has, ordered with nothing.
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let test = thread::current()
+            .name()
+            .unwrap_or_default()
+            .replace("::", "-");
+        let name = format!("tracezero-{}-{number}-{test}", process::id());
+        let path = env::temp_dir().join(name);
+        // It may be there from a process with the same id.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A folder with files of these names and contents.
+    #[must_use]
+    pub fn with(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Self {
+        let folder = Self::empty();
+        for (name, content) in files {
+            folder.write(name, content);
+        }
+        folder
+    }
+
+    /// Where the folder is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it, which need not be there.
+    #[must_use]
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file, and returns its path.
+    pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// What is in a file.
+    #[must_use]
+    pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
+        fs::read(self.file(name)).unwrap()
+    }
+
+    /// The names of what is in it, in their order.
+    #[must_use]
+    pub fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        self.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What tests of several packages need. It knows nothing of what each of them tests, and asserts no more than
+//! that it can do its own work.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+#![allow(clippy::missing_panics_doc)] // For the same reason, anything may panic.
+
+mod alone; // one test at a time
+mod folder; // files that are gone when the test is over
+mod waiting; // for what other threads and processes bring about
+
+pub use alone::alone;
+pub use folder::Folder;
+pub use waiting::{wait_for, wait_until};
