@@ -4,19 +4,17 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use judge::{ExtraSchema, Value, Verdict, judge};
+use support::alone;
 use tracezero::{
     ARG_MAX_BYTES, BufferConfig, DataSourceConfig, InMemorySession, TraceConfig, counter, dict,
     instant,
 };
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn session() -> (MutexGuard<'static, ()>, InMemorySession) {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     let session = TraceConfig::new()
         .buffer(BufferConfig::ring(8192))
         .data_source(DataSourceConfig::new("track_event"))

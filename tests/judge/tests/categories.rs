@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use judge::{EventKind, ExtraSchema, Verdict, judge};
+use support::alone;
 use tracezero::{
     BufferConfig, Category, DataSourceConfig, InMemorySession, TraceConfig, TrackEventConfig,
     categories, counter, enabled, instant, service_state, span,
@@ -259,12 +259,6 @@ fn session(events: &TrackEventConfig) -> InMemorySession {
         .data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()
         .unwrap()
-}
-
-/// Sessions of one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn verdict(trace: &[u8]) -> Verdict {

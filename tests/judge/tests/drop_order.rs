@@ -6,21 +6,15 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use judge::{ExtraSchema, Options, Slice, Value, Verdict, judge_with, slices, slices_named};
+use support::alone;
 use tracezero::{
     BufferConfig, DataSourceConfig, InMemorySession, Span, TraceConfig, TraceFuture as _, Track,
     TrackEventConfig, async_span, begin, clock, end, instant, span,
 };
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn session_of(events: &TrackEventConfig) -> InMemorySession {
     TraceConfig::new()

@@ -4,21 +4,16 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use judge::{Event, ExtraSchema, Value, Verdict, judge};
+use support::alone;
 use tracezero::{Clock, InMemorySession, TscError, clock, instant, span};
 
 /// How far the clocks may be apart, as the docs of `Clock::Tsc` say.
 const BOUND_NS: u64 = 10_000;
-
-/// Sessions and the clock are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Events take their time from the counter as long as this lives.
 struct Counter;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use perfetto_protos::counter_descriptor::counter_descriptor::BuiltinCounterType;
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_packet_defaults::TracePacketDefaults;
 use perfetto_protos::track_descriptor::TrackDescriptor;
+use support::alone;
 use tracezero::{
     BufferConfig, DataSourceConfig, Flow, TraceConfig, Track, TrackEventConfig, clock, counter,
     instant, span,
@@ -184,7 +184,7 @@ fn a_ring_that_laps_can_be_read_in_every_form() {
 
 #[test]
 fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let usual = config(&TrackEventConfig::new(), 1024)
         .record_in_memory()
         .unwrap();
@@ -213,9 +213,6 @@ fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
     assert_eq!(times(&usual), times(&other));
 }
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn config(events: &TrackEventConfig, size_kb: u32) -> TraceConfig {
     TraceConfig::new()
         .buffer(BufferConfig::ring(size_kb))
@@ -227,7 +224,7 @@ fn recorded(events: &TrackEventConfig, record: impl FnOnce()) -> Verdict {
 }
 
 fn recorded_with(config: TraceConfig, record: impl FnOnce()) -> Verdict {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = config.record_in_memory().unwrap();
     record();
     let (trace, _) = session.finish();

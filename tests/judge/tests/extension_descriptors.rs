@@ -1,13 +1,12 @@
 //! A trace that carries the schema of its data source is read by whoever has only the trace.
 
-use std::sync::{Mutex, PoisonError};
-
 use judge::{ExtraSchema, judge};
 use perfetto_protos::trace::Trace;
 use perfetto_protos::trace_packet::TracePacket;
 use protobuf::descriptor::FileDescriptorSet;
 use protobuf::reflect::FileDescriptor;
 use protobuf::{Message, UnknownValueRef};
+use support::alone;
 use tracezero::protos::track_event::Type;
 use tracezero::{DataSource as _, Error, InMemorySession, data_source};
 
@@ -27,11 +26,8 @@ data_source!(
     protozero::include_descriptor_set!("memory")
 );
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn trace_with_a_sample() -> Result<Vec<u8>, Error> {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start()?;
     Samples::trace(|cx| {
         let now = cx.now();

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use judge::{Event, ExtraSchema, Options, Verdict, judge_with};
+use support::{Folder, alone};
 use tracezero::{
     FlightRecorder, FlightRecorderBuilder, Flow, Track, clock, counter, instant, span,
 };
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn parts_that_threads_record_across_are_one_trace_without_a_loss() {
     const THREADS: usize = 4;
     const ROUNDS: i64 = 2_000;
-    let (_guard, folder) = alone("parts");
+    let (_guard, folder) = (alone(), Folder::empty());
     let recorder = recorder(&folder, 16 * 1024).start().unwrap();
     let window = recorder
         .around("window", MINUTE, MINUTE)
@@ -58,7 +58,7 @@ fn parts_that_threads_record_across_are_one_trace_without_a_loss() {
 #[test]
 fn a_ring_that_has_lapped_before_and_after_the_event_leaves_nothing_unreadable() {
     const ROUNDS: i64 = 5_000;
-    let (_guard, folder) = alone("lapped");
+    let (_guard, folder) = (alone(), Folder::empty());
     let recorder = recorder(&folder, 256).start().unwrap();
     (0..ROUNDS).for_each(record);
     let window = recorder
@@ -100,7 +100,7 @@ fn a_ring_that_has_lapped_before_and_after_the_event_leaves_nothing_unreadable()
 
 #[test]
 fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
-    let (_guard, folder) = alone("cut");
+    let (_guard, folder) = (alone(), Folder::empty());
     let recorder = recorder(&folder, 4 * 1024).start().unwrap();
     let work = || {
         let times = (0..300).map(|number| {
@@ -164,24 +164,12 @@ fn rounds_by_sequence(verdict: &Verdict) -> BTreeMap<u32, Vec<i64>> {
     rounds
 }
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone(name: &str) -> (MutexGuard<'static, ()>, PathBuf) {
-    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("judged_flight")
-        .join(name);
-    let _ = fs::remove_dir_all(&folder);
-    (guard, folder)
-}
-
-fn recorder(folder: &Path, ring_kib: u32) -> FlightRecorderBuilder {
+fn recorder(folder: &Folder, ring_kib: u32) -> FlightRecorderBuilder {
     FlightRecorder::builder()
         .at_most_kib(ring_kib)
         .min_interval(Duration::ZERO)
         .limit_files(1_000)
-        .directory(folder)
+        .directory(folder.file("made"))
 }
 
 fn judged(path: &Path, options: Options) -> Verdict {

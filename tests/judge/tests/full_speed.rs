@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Barrier;
 use std::time::Duration;
-use std::{env, fs, mem, process, thread};
+use std::{env, fs, mem, thread};
 
 use perfetto_protos::clock_snapshot::ClockSnapshot;
 use perfetto_protos::debug_annotation::DebugAnnotation;
@@ -19,6 +19,7 @@ use perfetto_protos::trace_packet::trace_packet::SequenceFlags;
 use perfetto_protos::track_event::TrackEvent;
 use perfetto_protos::track_event::track_event::{Name_field as EventName, Type};
 use protobuf::CodedInputStream;
+use support::Folder;
 use tracezero::{Report, Session, span};
 
 const THREADS: u64 = 4;
@@ -31,8 +32,9 @@ fn full_speed_loses_nothing_by_default() {
         fast: number("FULL_SPEED_SPANS", 50_000),
         slow: number("FULL_SPEED_SLOW_SPANS", 30),
     };
-    let name = format!("tracezero-full-speed-{}.pftrace", process::id());
-    let path = env::temp_dir().join(name);
+    // A trace that is wrong stays, to look at.
+    let folder = Folder::empty();
+    let path = folder.file("full_speed.pftrace");
 
     let session = Session::to_file(&path).unwrap();
     record(spans);
@@ -46,8 +48,6 @@ fn full_speed_loses_nothing_by_default() {
     let events = 2 * THREADS * (spans.fast + spans.slow);
     assert_eq!(report.events, events, "{report:#}");
     assert_eq!(found, Found::all(spans), "{report:#}");
-    // A trace that is wrong stays, to look at.
-    fs::remove_file(&path).unwrap();
 }
 
 /// How many spans each thread records.

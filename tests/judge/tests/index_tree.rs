@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use judge::{EventKind, ExtraSchema, Value, Verdict, judge};
+use support::Folder;
 
 /// Files of a small tree with their content.
 const TREE: [(&str, &[u8]); 7] = [
@@ -23,7 +24,7 @@ const TREE: [(&str, &[u8]); 7] = [
 
 #[test]
 fn a_tree_is_indexed_and_the_trace_says_how() {
-    let place = Place::new("index_tree_works");
+    let place = Place::new();
     let tree = place.tree();
     // Several KiB of statistics: more than a chunk holds.
     let words: Vec<String> = (0..1000).map(|number| format!("{number:0>30}")).collect();
@@ -52,7 +53,7 @@ fn a_tree_is_indexed_and_the_trace_says_how() {
         "the three slowest files\n{printed}"
     );
 
-    let verdict = verdict(&place.folder.join("out.pftrace"));
+    let verdict = verdict(&place.0.file("out.pftrace"));
     let indexed = ["a.txt", "deep/er/b.txt", "empty.txt", "large.txt"];
     let mut all_files = BTreeSet::from(["binary.bin", "latin1.txt"].map(str::to_owned));
     all_files.extend(indexed.map(str::to_owned));
@@ -130,37 +131,37 @@ fn a_tree_is_indexed_and_the_trace_says_how() {
 
 #[test]
 fn a_missing_directory_is_an_error_and_leaves_no_trace() {
-    let place = Place::new("index_tree_no_directory");
+    let place = Place::new();
     let output = place.run(&["--output", "out.pftrace", "missing"]);
     assert_fails(
         &output,
         "error: cannot read the directory missing: No such file or directory",
     );
-    assert!(!place.folder.join("out.pftrace").exists());
+    assert!(!place.0.file("out.pftrace").exists());
 }
 
 #[test]
 fn a_file_where_a_directory_is_expected_is_an_error() {
-    let place = Place::new("index_tree_file");
+    let place = Place::new();
     place.tree();
     let output = place.run(&["tree/a.txt"]);
     assert_fails(
         &output,
         "error: cannot read the directory tree/a.txt: Not a directory",
     );
-    assert!(!place.folder.join("index_tree.pftrace").exists());
+    assert!(!place.0.file("index_tree.pftrace").exists());
 }
 
 #[test]
 fn a_trace_that_cannot_be_written_is_an_error() {
-    let place = Place::new("index_tree_no_output");
+    let place = Place::new();
     place.tree();
     let output = place.run(&["--output", "missing/out.pftrace", "tree"]);
     assert_fails(
         &output,
         "error: cannot write the trace file missing/out.pftrace: No such file",
     );
-    assert!(!place.folder.join("missing").exists());
+    assert!(!place.0.file("missing").exists());
 
     let output = place.run(&["--output", "tree", "tree"]);
     assert_fails(
@@ -178,7 +179,7 @@ fn a_trace_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn a_thread_count_of_zero_is_a_usage_error() {
-    let place = Place::new("index_tree_usage");
+    let place = Place::new();
     let output = place.run(&["--threads", "0", "tree"]);
     assert_eq!(output.status.code(), Some(2));
     let printed = String::from_utf8(output.stderr).unwrap();
@@ -186,22 +187,16 @@ fn a_thread_count_of_zero_is_a_usage_error() {
 }
 
 /// A folder of a test's own, which the example runs in.
-struct Place {
-    folder: PathBuf,
-}
+struct Place(Folder);
 
 impl Place {
-    fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // It may be there from a run before.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self { folder }
+    fn new() -> Self {
+        Self(Folder::empty())
     }
 
     /// Makes the small tree.
     fn tree(&self) -> PathBuf {
-        let tree = self.folder.join("tree");
+        let tree = self.0.file("tree");
         for (name, content) in TREE {
             let file = tree.join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -214,18 +209,9 @@ impl Place {
         let mut command = Command::new(&*EXAMPLE);
         command
             .args(args)
-            .current_dir(&self.folder)
+            .current_dir(self.0.path())
             .output()
             .unwrap()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What a failed test leaves helps to see why.
-        if !std::thread::panicking() {
-            let _ = fs::remove_dir_all(&self.folder);
-        }
     }
 }
 

@@ -7,13 +7,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use judge::{Event, EventKind, ExtraSchema, Options, Value, Verdict, judge, judge_with};
 use perfetto_protos::clock_snapshot::clock_snapshot::Clock;
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::trace_stats::trace_stats::BufferStats;
+use support::alone;
 use tracezero::{
     BufferConfig, DataSource as _, DataSourceConfig, InMemorySession, Report, Session, TraceConfig,
     counter, data_source, instant, span,
@@ -505,12 +505,6 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     }
     assert_eq!(met, [2, 3]);
     assert!(recorded.iter().any(TracePacket::has_track_event));
-}
-
-/// Sessions are of the whole process: whatever is traced is in all that run.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn named(name: String, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -13,12 +13,13 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 
 use perfetto_protos::trace::Trace;
 use perfetto_protos::trace_packet::trace_packet::SequenceFlags;
 use protobuf::Message as _;
+use support::alone;
 use tracezero::{BufferConfig, DataSourceConfig, Report, Session, TraceConfig, instant};
 
 const THREADS: usize = 10_000;
@@ -165,8 +166,7 @@ fn check(trace: &[u8], report: &Report) {
 
 /// Runs one case at a time: two may exceed the machine's limit of threads.
 fn run(case: &str) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let status = Command::new(env::current_exe().unwrap())
         .args([case, "--exact", "--ignored", "--nocapture"])
         .env(IS_CASE, "1")

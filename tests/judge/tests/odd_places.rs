@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
 use judge::{EventKind, ExtraSchema, Options, Value, Verdict, judge_with};
 use perfetto_protos::profile_common::InternedString;
+use support::alone;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::{
     DataSource as _, InMemorySession, Report, counter, data_source, display, instant, span,
@@ -18,12 +19,6 @@ use tracezero::{
 
 struct Packets;
 data_source!(Packets, "com.example.packets");
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[test]
 fn what_threads_wrote_that_have_ended_or_panicked_is_in_the_trace() {

@@ -8,12 +8,12 @@ mod numbers; // a data source with incremental state
 
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use perfetto_protos::trace_packet::trace_packet::SequenceFlags;
+use support::{alone, wait_until};
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, DataSource as _, DataSourceConfig, Report, TraceConfig,
     instant, span,
@@ -159,13 +159,10 @@ fn recorded_while_the_file_stands_still(config: TraceConfig) -> (Verdict, Report
         reader.read_to_end(&mut trace).map(|_| trace)
     });
     // What is left then are packets that their writer has not committed to their end.
-    let is_behind = || {
+    wait_until(|| {
         let accounts = session.control().stats().sequences;
-        accounts.iter().any(|account| account.buffered > 10)
-    };
-    while is_behind() {
-        thread::sleep(Duration::from_millis(1));
-    }
+        accounts.iter().all(|account| account.buffered <= 10)
+    });
     for number in 0..AFTER {
         instant!("restarts", "after", number);
     }
@@ -198,10 +195,4 @@ fn assert_counts_agree(verdict: &Verdict, report: &Report) {
     assert_eq!(report.events, verdict.events.len() as u64, "{report}");
     let unreadable = verdict.unreadable_packets as u64;
     assert_eq!(report.losses.undecodable, unreadable, "{report}");
-}
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,12 +4,13 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::thread;
 
 use judge::{Event, ExtraSchema, Options, Value, Verdict, judge_with};
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_descriptor::TrackDescriptor;
+use support::alone;
 use tracezero::{
     BufferConfig, CounterTrack, DataSourceConfig, Flow, Report, TraceConfig, Track, counter,
     instant, span,
@@ -209,12 +210,9 @@ impl<'v> Tracks<'v> {
     }
 }
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// What is left in rings of these sizes, each of which records all events and laps.
 fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let mut config = TraceConfig::new();
     for size_kb in sizes_kb {
         let name = format!("{size_kb} KiB");

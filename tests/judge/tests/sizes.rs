@@ -16,15 +16,12 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
 
 use perfetto_protos::trace_packet::TracePacket;
 use protobuf::Message as _;
 use protozero::{Decoder, Value};
+use support::alone;
 use tracezero::{InMemorySession, span};
-
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
 
 const SPANS: usize = 20_000;
 const TIMESTAMP: u32 = 8;
@@ -36,7 +33,7 @@ const CLEARED: u32 = 1;
 
 #[test]
 fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start().unwrap();
     for _ in 0..SPANS {
         let _span = span!("sizes", "span");
@@ -123,7 +120,7 @@ fn fields(message: &[u8]) -> Vec<Field<'_>> {
 
 #[test]
 fn arguments_take_the_same_bytes_wherever_their_event_stands() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start().unwrap();
     for _ in 0..SPANS {
         let _span = span!(

@@ -9,7 +9,6 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use perfetto_protos::trace::Trace;
 use protobuf::Message as _;
+use support::Folder;
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::sequences::TracePacketDecoderExt as _;
 use tracezero::{
@@ -91,7 +91,8 @@ impl Sum {
 /// the last; so whatever the threads begin is theirs.
 fn round(sum: &mut Sum) {
     let begun = Begun::default();
-    let path = temporary_file();
+    let folder = Folder::empty();
+    let path = folder.file("soak.pftrace");
     let of = |name: &str, policy| {
         DataSourceConfig::new(name)
             .exhausted_policy(policy)
@@ -165,7 +166,6 @@ fn round(sum: &mut Sum) {
     sum.add(&report);
     let report = in_file.finish().unwrap();
     let trace = std::fs::read(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
     check(&trace, &report, begun[2].load(Ordering::Relaxed));
     sum.add(&report);
     sum.rounds += 1;
@@ -192,10 +192,6 @@ fn brief_session() {
 
 fn config() -> TraceConfig {
     TraceConfig::new().shared_memory(SHARED_MEMORY_KB, 4)
-}
-
-fn temporary_file() -> PathBuf {
-    std::env::temp_dir().join(format!("tracezero-soak-{}.pftrace", std::process::id()))
 }
 
 fn write_in_generations(begun: &Begun) {

@@ -10,10 +10,10 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use judge::{Event, EventKind, ExtraSchema, judge};
+use support::alone;
 use tracezero::{InMemorySession, Session, counter, instant, span};
 
 struct Tracing;
@@ -52,12 +52,9 @@ unsafe impl GlobalAlloc for Tracing {
 #[global_allocator]
 static ALLOCATOR: Tracing = Tracing;
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 #[test]
 fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tracing_allocator.pftrace");
     TRACES.set(true);
     for _ in 0..10 {
@@ -81,7 +78,7 @@ fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
 
 #[test]
 fn allocations_are_recorded_and_those_of_the_tracer_counted() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     // The first trace point of all is reached in the allocator, and allocates for itself.
     TRACES.set(true);
     drop(black_box(vec![1_u8; 10]));

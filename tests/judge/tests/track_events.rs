@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::thread;
 
 use judge::{Event, EventKind, ExtraSchema, Options, Value, Verdict, judge_with};
 use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_descriptor::TrackDescriptor;
+use support::alone;
 use tracezero::{
     ChildOrder, CounterTrack, Flow, InMemorySession, Track, Unit, begin, clock, counter, dict, end,
     instant, span,
@@ -21,12 +22,9 @@ mod http {
     protozero::include_protos!("http");
 }
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// What a session says in which `record` runs alone.
 fn recorded(record: impl FnOnce()) -> Verdict {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start().unwrap();
     record();
     let (trace, report) = session.finish();
@@ -168,7 +166,7 @@ fn arguments_are_evaluated_once_while_a_session_records_and_never_otherwise() {
         );
     };
     {
-        let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = alone();
         record();
         let first = InMemorySession::start().unwrap();
         let second = InMemorySession::start().unwrap();
@@ -268,7 +266,7 @@ fn outline(verdict: &Verdict) -> Vec<&str> {
 
 #[test]
 fn a_span_ends_in_every_session_although_formatting_its_result_panics() {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let sessions = [(); 2].map(|()| InMemorySession::start().unwrap());
     let span = span!("results", "span");
     assert_panics(|| end!(span, result = %Panics));
@@ -311,7 +309,7 @@ fn arguments_of_an_end_are_evaluated_for_recorded_spans_alone() {
         made += 1;
         made
     };
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let unseen = span!("results", "unseen");
     let session = InMemorySession::start().unwrap();
     end!(unseen, result = make());

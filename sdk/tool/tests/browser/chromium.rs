@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use support::Folder;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -24,14 +25,14 @@ pub struct Chromium {
     last_id: u64,
     session_id: Option<String>,
     /// The profile, which goes with the browser.
-    _profile: tempfile::TempDir,
+    _profile: Folder,
 }
 
 impl Chromium {
     /// Starts the browser named by `CHROMIUM`, or `chromium`.
     pub fn start() -> Self {
         let program = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
-        let profile = tempfile::tempdir().unwrap();
+        let profile = Folder::empty();
         // The browser reads from 3 and writes to 4: the shell puts our pipes there.
         let mut browser = Command::new("sh")
             .args([

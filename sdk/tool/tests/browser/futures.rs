@@ -3,7 +3,7 @@
 
 use protozero::HeapBuffered;
 use serde_json::{Value, json};
-use tempfile::TempDir;
+use support::Folder;
 use tracezero::protos::{
     Trace, TrackEvent, track_descriptor::ChildTracksOrdering, track_event::Type,
 };
@@ -131,10 +131,9 @@ fn trace_in_order(order: ChildTracksOrdering) -> Vec<u8> {
 
 /// A browser that shows some bytes of a trace.
 fn open(trace: &[u8]) -> Chromium {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("server.pftrace");
-    std::fs::write(&file, trace).unwrap();
-    let page = folder.path().join("server.html");
+    let folder = Folder::empty();
+    let file = folder.write("server.pftrace", trace);
+    let page = folder.file("server.html");
     view(&file, &page, &[]);
     let mut chromium = Chromium::start();
     chromium.open(&page);

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use protozero::HeapBuffered;
 use serde_json::Value;
-use tempfile::TempDir;
+use support::Folder;
 use tracezero::protos::{Trace, TrackEvent, track_event};
 use tracezero::{Flow, InMemorySession, counter, instant, span};
 
@@ -25,13 +25,11 @@ const HOSTILE: &str =
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>";
 
 /// A page that the tests share: sessions of one process would record each other's events.
-static PAGE: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder
-        .path()
-        .join("</title><script>window.hacked = 3.pftrace".replace('/', "∕"));
-    std::fs::write(&trace, record()).unwrap();
-    let page = folder.path().join("trace.html");
+static PAGE: LazyLock<(Folder, PathBuf)> = LazyLock::new(|| {
+    let folder = Folder::empty();
+    let name = "</title><script>window.hacked = 3.pftrace".replace('/', "∕");
+    let trace = folder.write(name, record());
+    let page = folder.file("trace.html");
     view(&trace, &page, &[]);
     (folder, page)
 });
@@ -326,10 +324,9 @@ fn crowd() -> Vec<u8> {
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
 fn tables_and_details_show_more_than_a_call_takes_arguments() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("crowd.pftrace");
-    std::fs::write(&trace, crowd()).unwrap();
-    let page = folder.path().join("crowd.html");
+    let folder = Folder::empty();
+    let trace = folder.write("crowd.pftrace", crowd());
+    let page = folder.file("crowd.html");
     view(&trace, &page, &[]);
     let mut chromium = Chromium::start();
     chromium.open(&page);
@@ -350,16 +347,10 @@ fn tables_and_details_show_more_than_a_call_takes_arguments() {
 #[ignore = "needs Chromium: ci/view.sh"]
 fn what_a_limit_leaves_out_is_said() {
     let (folder, _) = &*PAGE;
-    let trace = folder
-        .path()
-        .read_dir()
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let trace = trace
-        .into_iter()
-        .find(|path| path.extension().is_some_and(|it| it == "pftrace"));
-    let page = folder.path().join("limited.html");
-    let said = view(&trace.unwrap(), &page, &["--max-events", "50"]);
+    let names = folder.entries();
+    let trace = names.iter().find(|name| name.ends_with(".pftrace"));
+    let page = folder.file("limited.html");
+    let said = view(&folder.file(trace.unwrap()), &page, &["--max-events", "50"]);
     assert!(said.contains("later events are left out"), "{said}");
     let mut chromium = Chromium::start();
     chromium.open(&page);

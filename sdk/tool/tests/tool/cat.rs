@@ -2,13 +2,15 @@
 
 use std::process::Stdio;
 
+use support::Folder;
+
 use crate::process::{command, run_on};
-use crate::traces::{Files, SHOP, recorded};
+use crate::traces::{SHOP, recorded};
 
 #[test]
 fn packets_are_text_with_the_names_of_the_schema() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let args = ["cat", "--from-packet", "5", "--packets", "2", "FILE"];
     let run = run_on(&file, &args).fine();
     let expected = "\
@@ -42,8 +44,8 @@ packet {
 
 #[test]
 fn raw_packets_have_numbers_only() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let args = [
         "cat",
         "--raw",
@@ -63,8 +65,8 @@ fn raw_packets_have_numbers_only() {
 
 #[test]
 fn packets_of_one_sequence_are_chosen_by_its_id() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["cat", "--sequence", "1", "FILE"]).fine();
     assert_eq!(run.text().matches("packet {").count(), 2);
     assert!(run.text().contains("trace_config {\n  }"));
@@ -72,8 +74,8 @@ fn packets_of_one_sequence_are_chosen_by_its_id() {
 
 #[test]
 fn packets_that_there_are_not_are_an_error_that_says_which_there_are() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     for (options, message) in [
         (
             &["--sequence", "99"][..],
@@ -102,8 +104,8 @@ fn packets_that_there_are_not_are_an_error_that_says_which_there_are() {
 
 #[test]
 fn every_packet_of_a_recording_is_printed() {
-    let files = Files::new();
-    let file = files.with("app.pftrace", &recorded());
+    let files = Folder::empty();
+    let file = files.write("app.pftrace", recorded());
     let run = run_on(&file, &["cat", "FILE"]).fine();
     assert_eq!(run.text().matches("type: TYPE_SLICE_BEGIN").count(), 200);
     assert!(
@@ -115,8 +117,8 @@ fn every_packet_of_a_recording_is_printed() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let files = Files::new();
-    let file = files.with("many.pftrace", &SHOP.trace().repeat(10_000));
+    let files = Folder::empty();
+    let file = files.write("many.pftrace", SHOP.trace().repeat(10_000));
     let mut child = command(&["cat", file.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

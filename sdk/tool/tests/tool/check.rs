@@ -1,7 +1,9 @@
 //! `tracezero check`.
 
+use support::Folder;
+
 use crate::process::{run, run_on, run_with_input};
-use crate::traces::{Files, SHOP, packets, recorded};
+use crate::traces::{SHOP, packets, recorded};
 
 #[test]
 fn a_recording_is_right() {
@@ -11,13 +13,13 @@ fn a_recording_is_right() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    let files = Files::new();
+    let files = Folder::empty();
     let mut trace = SHOP.trace();
     // The end of the outer span, once more; then the half of a packet.
     let end = packets(&trace)[11].to_vec();
     trace.extend_from_slice(&end);
     trace.extend_from_slice(&end[..10]);
-    let file = files.with("shop.pftrace", &trace);
+    let file = files.write("shop.pftrace", &trace);
     let run = run_on(&file, &["check", "FILE"]);
     let name = file.display();
     let expected = format!(
@@ -32,11 +34,11 @@ fn what_is_wrong_is_named_with_its_place() {
 
 #[test]
 fn notes_are_errors_if_one_is_strict() {
-    let files = Files::new();
+    let files = Folder::empty();
     // Its last span has no end, as if the program had been killed.
     let trace = SHOP.trace();
     let cut = packets(&trace)[..11].concat();
-    let file = files.with("shop.pftrace", &cut);
+    let file = files.write("shop.pftrace", &cut);
     let run = run_on(&file, &["check", "FILE"]).fine();
     assert!(run.text().ends_with(": 0 errors, 1 note\n"), "{run:?}");
     let strict = run_on(&file, &["check", "--strict", "FILE"]);
@@ -45,8 +47,8 @@ fn notes_are_errors_if_one_is_strict() {
 
 #[test]
 fn several_files_are_checked_even_if_one_cannot_be_read() {
-    let files = Files::new();
-    let good = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let good = files.write("shop.pftrace", SHOP.trace());
     let good = good.to_str().unwrap();
     let run = run(&["check", "/nowhere/app.pftrace", good]);
     assert_eq!(run.status, 2);

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use support::Folder;
+
 use crate::process::{Run, run_on};
-use crate::traces::{Files, SHOP};
+use crate::traces::SHOP;
 
 /// Each command that reads a trace, with its output going nowhere.
 const COMMANDS: [&[&str]; 8] = [
@@ -25,9 +27,9 @@ fn run_all(file: &Path) -> impl Iterator<Item = Run> {
 
 #[test]
 fn a_trace_that_ends_early_is_read_as_far_as_it_goes() {
-    let files = Files::new();
+    let files = Folder::empty();
     let trace = SHOP.trace();
-    let file = files.with("cut.pftrace", &trace[..trace.len() - 3]);
+    let file = files.write("cut.pftrace", &trace[..trace.len() - 3]);
     for run in run_all(&file) {
         assert_eq!(run.status, 1, "{run:?}");
         assert!(run.stderr.contains("after packet 12"), "{run:?}");
@@ -41,12 +43,12 @@ fn a_trace_that_ends_early_is_read_as_far_as_it_goes() {
 
 #[test]
 fn what_is_damaged_in_the_middle_is_named_and_the_rest_is_read() {
-    let files = Files::new();
+    let files = Folder::empty();
     let mut trace = SHOP.trace();
     // The tag of the first packet with a span.
     assert_eq!(trace[112], 0x0a);
     trace[112] = 0xff;
-    let file = files.with("broken.pftrace", &trace);
+    let file = files.write("broken.pftrace", &trace);
     for run in run_all(&file) {
         assert_eq!(run.status, 1, "{run:?}");
         assert!(run.stderr.contains("offset 112, after packet 4"), "{run:?}");
@@ -58,8 +60,8 @@ fn what_is_damaged_in_the_middle_is_named_and_the_rest_is_read() {
 
 #[test]
 fn other_files_are_called_what_they_are() {
-    let files = Files::new();
-    let file = files.with("trace.json", b"{\"traceEvents\": []}");
+    let files = Folder::empty();
+    let file = files.write("trace.json", b"{\"traceEvents\": []}");
     for run in run_all(&file) {
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.stderr.starts_with("error: "), "{run:?}");
@@ -76,7 +78,7 @@ fn other_files_are_called_what_they_are() {
 
 #[test]
 fn a_trace_without_a_packet_is_none() {
-    let files = Files::new();
+    let files = Folder::empty();
     // Nothing at all, and a bundle of no packets.
     for bytes in [
         &[][..],
@@ -84,7 +86,7 @@ fn a_trace_without_a_packet_is_none() {
             0x0a, 0x0b, 0x92, 0x03, 0x08, 0x78, 0x9c, 0x03, 0, 0, 0, 0, 1,
         ],
     ] {
-        let file = files.with("empty.pftrace", bytes);
+        let file = files.write("empty.pftrace", bytes);
         let message = format!("error: {}: there is no packet in it\n", file.display());
         let check = run_on(&file, &["check", "FILE"]);
         for run in run_all(&file).chain([check]) {
@@ -96,7 +98,7 @@ fn a_trace_without_a_packet_is_none() {
 
 #[test]
 fn no_bytes_at_all_make_a_command_panic() {
-    let files = Files::new();
+    let files = Folder::empty();
     let mut trace = SHOP.trace();
     let mut random = 1_u64;
     for round in 0..40 {
@@ -107,7 +109,7 @@ fn no_bytes_at_all_make_a_command_panic() {
             let place = (random >> 33) as usize % trace.len();
             trace[place] ^= 1 << (random >> 29 & 7);
         }
-        let file = files.with("broken.pftrace", &trace);
+        let file = files.write("broken.pftrace", &trace);
         for command in [COMMANDS[round % COMMANDS.len()], &["check", "FILE"]] {
             let run = run_on(&file, command);
             assert!((0..=2).contains(&run.status), "{run:?}");

@@ -1,12 +1,14 @@
 //! `tracezero flamegraph`.
 
+use support::Folder;
+
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, futures, named_track, slices};
+use crate::traces::{SHOP, futures, named_track, slices};
 
 #[test]
 fn stacks_are_folded_by_self_time() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["flamegraph", "--folded", "FILE"]).fine();
     let expected = "shop 10;main 11;checkout 6000\nshop 10;main 11;checkout;read 4000\n";
     assert_eq!(run.text(), expected);
@@ -24,9 +26,9 @@ fn stacks_are_folded_by_self_time() {
 
 #[test]
 fn a_picture_is_drawn() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let picture = files.path("shop.svg");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let picture = files.file("shop.svg");
     let args = ["flamegraph", "FILE", "-o", picture.to_str().unwrap()];
     run_on(&file, &args).fine();
     let svg = String::from_utf8(files.read("shop.svg")).unwrap();
@@ -104,9 +106,9 @@ fn of_very_many_tracks_some_are_named() {
 
 #[test]
 fn a_track_that_there_is_not_is_an_error_and_leaves_no_file() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let picture = files.path("shop.svg");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let picture = files.file("shop.svg");
     let args = [
         "flamegraph",
         "--track",

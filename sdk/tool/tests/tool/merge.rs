@@ -1,17 +1,18 @@
 //! `tracezero merge`.
 
 use serde_json::Value;
+use support::Folder;
 
 use crate::process::{Run, run, run_with_input};
-use crate::traces::{Files, Maker, SHOP, recorded};
+use crate::traces::{Maker, SHOP, recorded};
 
-fn merge(files: &Files, traces: &[&[u8]]) -> (Run, Vec<u8>) {
+fn merge(files: &Folder, traces: &[&[u8]]) -> (Run, Vec<u8>) {
     let mut args = vec!["merge".to_owned()];
     for (index, trace) in traces.iter().enumerate() {
-        let file = files.with(&format!("{index}.pftrace"), trace);
+        let file = files.write(format!("{index}.pftrace"), trace);
         args.push(file.to_str().unwrap().to_owned());
     }
-    let out = files.path("merged.pftrace");
+    let out = files.file("merged.pftrace");
     args.extend(["-o".to_owned(), out.to_str().unwrap().to_owned()]);
     let run = run(&args);
     assert_eq!(run.status, 0, "{run:?}");
@@ -25,7 +26,7 @@ fn summary(trace: &[u8]) -> Value {
 
 #[test]
 fn sequences_and_tracks_with_the_same_numbers_are_told_apart() {
-    let files = Files::new();
+    let files = Folder::empty();
     // The same uuids, in another process.
     let other = Maker { pid: 20, ..SHOP };
     let (run, merged) = merge(&files, &[&SHOP.trace(), &other.trace()]);
@@ -60,7 +61,7 @@ fn sequences_and_tracks_with_the_same_numbers_are_told_apart() {
 
 #[test]
 fn two_recordings_of_one_process_share_their_tracks() {
-    let files = Files::new();
+    let files = Folder::empty();
     let (run, merged) = merge(&files, &[&recorded(), &recorded()]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     let check = run_with_input(&["check", "--strict", "-"], &merged).fine();
@@ -76,7 +77,7 @@ fn two_recordings_of_one_process_share_their_tracks() {
 
 #[test]
 fn packets_come_in_the_order_of_clock_snapshots() {
-    let files = Files::new();
+    let files = Folder::empty();
     let early = Maker {
         pid: 20,
         uuid: 200,
@@ -92,14 +93,14 @@ fn packets_come_in_the_order_of_clock_snapshots() {
 
 #[test]
 fn clocks_and_processes_that_do_not_agree_are_named() {
-    let files = Files::new();
+    let files = Folder::empty();
     let other = Maker {
         uuid: 200,
         time_of_day_ns: 65_000_000_000,
         ..SHOP
     };
     let (run, _) = merge(&files, &[&SHOP.trace(), &other.trace()]);
-    let (a, b) = (files.path("0.pftrace"), files.path("1.pftrace"));
+    let (a, b) = (files.file("0.pftrace"), files.file("1.pftrace"));
     let (a, b) = (a.display(), b.display());
     let expected = format!(
         "note: the clocks of {a} and {b} are 60.0 s apart: if they come from two machines, or the \
@@ -112,8 +113,8 @@ fn clocks_and_processes_that_do_not_agree_are_named() {
 
 #[test]
 fn the_standard_input_and_a_single_file_cannot_be_merged() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let path = file.to_str().unwrap();
     let from_input = run(&["merge", path, "-", "-o", "-"]);
     assert_eq!(from_input.status, 2);

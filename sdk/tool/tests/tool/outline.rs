@@ -1,12 +1,14 @@
 //! `tracezero outline`.
 
+use support::Folder;
+
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, Maker, SHOP, recorded};
+use crate::traces::{Maker, SHOP, recorded};
 
 #[test]
 fn an_outline_is_the_same_whenever_and_wherever_it_happened() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["outline", "FILE"]).fine();
     let expected = "\
 thread \"main\"

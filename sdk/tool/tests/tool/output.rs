@@ -2,16 +2,18 @@
 
 use std::process::Stdio;
 
+use support::Folder;
+
 use crate::process::{command, run_on};
-use crate::traces::{Files, SHOP};
+use crate::traces::SHOP;
 
 #[test]
 fn no_command_writes_over_the_trace_that_it_reads() {
-    let files = Files::new();
+    let files = Folder::empty();
     let trace = SHOP.trace();
-    let file = files.with("shop.pftrace", &trace);
-    let other = files.with("other.pftrace", &trace);
-    let link = files.path("link.pftrace");
+    let file = files.write("shop.pftrace", &trace);
+    let other = files.write("other.pftrace", &trace);
+    let link = files.file("link.pftrace");
     std::fs::hard_link(&file, &link).unwrap();
     let (path, other, link) = (
         file.to_str().unwrap(),
@@ -39,8 +41,8 @@ fn no_command_writes_over_the_trace_that_it_reads() {
 
 #[test]
 fn a_page_does_not_replace_a_trace_that_is_called_like_one() {
-    let files = Files::new();
-    let file = files.with("shop.html", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.html", SHOP.trace());
     let run = run_on(&file, &["view", "FILE"]);
     assert_eq!(run.status, 2);
     assert!(run.stderr.contains("needs another name"), "{run:?}");
@@ -48,9 +50,9 @@ fn a_page_does_not_replace_a_trace_that_is_called_like_one() {
 
 #[test]
 fn the_file_behind_the_standard_input_is_one_that_is_read() {
-    let files = Files::new();
+    let files = Folder::empty();
     let trace = SHOP.trace();
-    let file = files.with("shop.pftrace", &trace);
+    let file = files.write("shop.pftrace", &trace);
     let output = command(&["compress", "-", "-o", file.to_str().unwrap()])
         .stdin(Stdio::from(std::fs::File::open(&file).unwrap()))
         .output()

@@ -1,7 +1,9 @@
 //! `tracezero compress` and `decompress`.
 
+use support::Folder;
+
 use crate::process::{Run, run, run_on, run_with_input};
-use crate::traces::{Files, SHOP, recorded};
+use crate::traces::{SHOP, recorded};
 
 /// The packets of a trace as text, without their places.
 fn packets(trace: &[u8]) -> String {
@@ -36,15 +38,15 @@ fn the_sizes_of_both_files_are_told() {
 
 #[test]
 fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
-    let files = Files::new();
+    let files = Folder::empty();
     let trace = SHOP.trace().repeat(2000);
-    let file = files.with("shop.pftrace", &trace);
+    let file = files.write("shop.pftrace", &trace);
     for options in [
         &["--level", "9"][..],
         &["--zstd"],
         &["--zstd", "--level", "19"],
     ] {
-        let packed = files.path("packed.pftrace");
+        let packed = files.file("packed.pftrace");
         let packed_path = packed.to_str().unwrap();
         let mut args = vec!["compress", "FILE", "-o", packed_path];
         args.extend(options);
@@ -115,8 +117,8 @@ fn packets_that_do_not_become_smaller_stay_as_they_are() {
 
 #[test]
 fn a_level_that_there_is_not_is_refused() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["compress", "--level", "10", "FILE", "-o", "-"]);
     assert_eq!(run.status, 2);
     assert_eq!(run.stderr, "error: --level 10 is not one of 0 to 9\n");
@@ -124,10 +126,10 @@ fn a_level_that_there_is_not_is_refused() {
 
 #[test]
 fn a_failure_leaves_an_older_file_alone() {
-    let files = Files::new();
-    let older = files.with("older.pftrace", b"older");
+    let files = Folder::empty();
+    let older = files.write("older.pftrace", b"older");
     let older = older.to_str().unwrap();
-    let file = files.with("other.pftrace", b"{\"traceEvents\": []}");
+    let file = files.write("other.pftrace", b"{\"traceEvents\": []}");
     let failed = run(&["compress", file.to_str().unwrap(), "-o", older]);
     assert_eq!(failed.status, 2);
     assert_eq!(files.read("older.pftrace"), b"older");

@@ -1,14 +1,15 @@
 //! `tracezero summary`.
 
 use serde_json::{Value, json};
+use support::Folder;
 
 use crate::process::{run_on, run_with_input};
-use crate::traces::{Files, SHOP, futures, recorded, slices};
+use crate::traces::{SHOP, futures, recorded, slices};
 
 #[test]
 fn a_trace_is_summarized_in_tables() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["summary", "FILE"]).fine();
     let expected = "\
 duration   10.0 µs
@@ -45,8 +46,8 @@ other packets
 
 #[test]
 fn rows_are_limited_and_sorted_as_asked() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["summary", "--top", "1", "--sort", "count", "FILE"]).fine();
     assert!(run.text().contains(
         "spans on threads, by count
@@ -59,8 +60,8 @@ fn rows_are_limited_and_sorted_as_asked() {
 
 #[test]
 fn programs_get_the_same_as_json() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["summary", "--json", "FILE"]).fine();
     let summary: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(summary["duration_ns"], 10_000);
@@ -73,8 +74,8 @@ fn programs_get_the_same_as_json() {
 
 #[test]
 fn lives_polls_and_open_spans_are_counted_apart() {
-    let files = Files::new();
-    let file = files.with("futures.pftrace", &futures());
+    let files = Folder::empty();
+    let file = files.write("futures.pftrace", futures());
     let run = run_on(&file, &["summary", "FILE"]).fine();
     let expected = "\
 open       3 spans, see below

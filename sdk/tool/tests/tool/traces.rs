@@ -1,41 +1,11 @@
 //! Traces to try the tool on.
 
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-
 use protozero::HeapBuffered;
-use tempfile::TempDir;
+use support::alone;
 use tracezero::protos::{
     Trace, TracePacket, TrackDescriptor, TrackEvent, counter_descriptor, track_event,
 };
 use tracezero::{InMemorySession, counter, instant, span};
-
-/// One session at a time: it records what other threads of the process write.
-static SESSION: Mutex<()> = Mutex::new(());
-
-/// Files of a test, removed at its end.
-pub(crate) struct Files(TempDir);
-
-impl Files {
-    pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// A file with these bytes.
-    pub(crate) fn with(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap()
-    }
-}
 
 /// A trace of slices of a microsecond, one after the other: on which track, and what they are called.
 pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
@@ -133,7 +103,7 @@ pub(crate) fn futures() -> Vec<u8> {
 
 /// A recording: its times are those of the machine.
 pub(crate) fn recorded() -> Vec<u8> {
-    let _alone = SESSION.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let session = InMemorySession::start().unwrap();
     for number in 0..100_u64 {
         let _request = span!("http", "request", number, path = "/index.html");

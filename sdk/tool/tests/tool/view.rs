@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use support::Folder;
+
 use crate::process::{Run, run, run_on, run_with_input};
-use crate::traces::{Files, SHOP};
+use crate::traces::SHOP;
 
 /// Runs the command on a trace of three slices and an instant in 10 µs, with options.
 fn view(file: &Path, page: &Path, options: &[&str]) -> Run {
@@ -21,8 +23,8 @@ fn event_count(run: &Run) -> u32 {
 
 #[test]
 fn a_page_goes_beside_its_trace_unless_it_is_named() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["view", "FILE"]).fine();
     assert_eq!(event_count(&run), 4);
     assert!(run.text().contains("shop.html: "), "{run:?}");
@@ -33,9 +35,9 @@ fn a_page_goes_beside_its_trace_unless_it_is_named() {
 
 #[test]
 fn a_page_that_is_not_named_replaces_nothing_but_pages() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let page = files.with("shop.html", b"<!doctype html>\n<html>about shops</html>\n");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let page = files.write("shop.html", b"<!doctype html>\n<html>about shops</html>\n");
     let refused = run_on(&file, &["view", "FILE"]);
     assert_eq!((refused.status, refused.text()), (2, ""));
     let message = format!(
@@ -49,7 +51,7 @@ fn a_page_that_is_not_named_replaces_nothing_but_pages() {
     assert_eq!(event_count(&view(&file, &page, &[])), 4);
     let again = run_on(&file, &["view", "FILE", "--to", "0.000001"]).fine();
     assert_eq!(event_count(&again), 1);
-    files.with("shop.html", b"");
+    files.write("shop.html", b"");
     assert_eq!(run_on(&file, &["view", "FILE"]).status, 2);
 }
 
@@ -65,9 +67,9 @@ fn a_page_can_go_to_the_standard_output() {
 
 #[test]
 fn a_part_has_the_slices_that_reach_into_it() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let page = files.path("part.html");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let page = files.file("part.html");
     for (options, events) in [
         (&["--from", "0.0000035"][..], 4),
         // The slice from 1 µs to 4 µs is over.
@@ -83,9 +85,9 @@ fn a_part_has_the_slices_that_reach_into_it() {
 
 #[test]
 fn a_part_without_events_is_an_error_that_says_where_they_are() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let page = files.path("part.html");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let page = files.file("part.html");
     for (options, what) in [
         (&["--from", "1"][..], "--from 1 is after the end"),
         (
@@ -104,9 +106,9 @@ fn a_part_without_events_is_an_error_that_says_where_they_are() {
 
 #[test]
 fn from_the_first_event_that_a_limit_left_out_nothing_is_left_out() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let page = files.path("part.html");
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let page = files.file("part.html");
     let run = view(&file, &page, &["--max-events", "2"]);
     let (_, rest) = run.stderr.split_once("`--from ").unwrap();
     let (from, _) = rest.split_once('`').unwrap();
@@ -120,9 +122,9 @@ fn from_the_first_event_that_a_limit_left_out_nothing_is_left_out() {
 
 #[test]
 fn what_the_limit_leaves_out_is_told_on_the_standard_error() {
-    let files = Files::new();
-    let file = files.with("shop.pftrace", &SHOP.trace());
-    let run = view(&file, &files.path("shop.html"), &["--max-events", "2"]);
+    let files = Folder::empty();
+    let file = files.write("shop.pftrace", SHOP.trace());
+    let run = view(&file, &files.file("shop.html"), &["--max-events", "2"]);
     assert_eq!(event_count(&run), 2);
     assert!(
         run.stderr.starts_with("4 later events are left out"),

@@ -1,9 +1,10 @@
 //! Traces that end before their recording does.
 
 use serde_json::Value;
+use support::Folder;
 
 use crate::process::{run, run_on, run_with_input};
-use crate::traces::{Files, SHOP, packets, recorded};
+use crate::traces::{SHOP, packets, recorded};
 
 const CUT_OFF: &str = "recording was cut off after 0.";
 
@@ -16,8 +17,8 @@ fn cut_off() -> Vec<u8> {
 
 #[test]
 fn check_calls_a_cut_off_recording_an_error() {
-    let files = Files::new();
-    let file = files.with("killed.pftrace", &cut_off());
+    let files = Folder::empty();
+    let file = files.write("killed.pftrace", cut_off());
     let run = run_on(&file, &["check", "FILE"]);
     let name = file.display();
     let expected = format!("{name}: error: recording: {CUT_OFF}");
@@ -58,15 +59,15 @@ fn whole_and_foreign_traces_are_not_accused() {
 
 #[test]
 fn merged_trace_tells_of_the_part_that_was_cut_off() {
-    let files = Files::new();
+    let files = Folder::empty();
     let parts = [
         ("whole.pftrace", recorded()),
         ("killed.pftrace", cut_off()),
         ("other.pftrace", recorded()),
     ];
-    let paths = parts.map(|(name, trace)| files.with(name, &trace));
+    let paths = parts.map(|(name, trace)| files.write(name, &trace));
     let paths: Vec<_> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let merged = files.path("merged.pftrace");
+    let merged = files.file("merged.pftrace");
     let merged = merged.to_str().unwrap();
     let merge = |parts: &[&str]| {
         let run = run(&[&["merge", "-o", merged], parts].concat());
@@ -81,10 +82,10 @@ fn merged_trace_tells_of_the_part_that_was_cut_off() {
 
 #[test]
 fn packing_keeps_both_ends_of_a_recording() {
-    let files = Files::new();
+    let files = Folder::empty();
     for (trace, count) in [(recorded(), 0), (cut_off(), 1)] {
-        let file = files.with("plain.pftrace", &trace);
-        let packed = files.path("packed.pftrace");
+        let file = files.write("plain.pftrace", &trace);
+        let packed = files.file("packed.pftrace");
         let run = run_on(&file, &["compress", "FILE", "-o", packed.to_str().unwrap()]);
         assert_eq!(run.status, 0, "{run:?}");
         let check = run_on(&packed, &["check", "FILE"]);

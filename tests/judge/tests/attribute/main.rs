@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use judge::{Event, EventKind, ExtraSchema, Value, Verdict, judge};
+use support::alone;
 use tracezero::InMemorySession;
 
 mod functions; // spans on the thread's track
@@ -13,12 +13,9 @@ mod options; // category, name and arguments
 mod asynchronous; // spans on tracks of their own
 mod results; // what functions return
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// What a session says in which `record` runs alone. Every slice in it has an end.
 fn recorded(record: impl FnOnce()) -> Verdict {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start().unwrap();
     record();
     let (trace, report) = session.finish();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
 use judge::Value;
+use support::alone;
 use tracezero::trace;
 
 use crate::{recorded, slice, text};
@@ -116,7 +117,7 @@ fn arguments_are_evaluated_once_and_only_while_a_session_records() {
     let verdict = recorded(|| lazy(&evaluations));
     assert_eq!(evaluations.get(), 1);
     assert_eq!(slice(&verdict, "lazy").args["evaluated"], Value::Uint(1));
-    let _guard = crate::ALONE.lock().unwrap();
+    let _guard = alone();
     lazy(&evaluations);
     assert_eq!(evaluations.get(), 1);
 }

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use judge::{Event, EventKind, Value, Verdict};
+use support::alone;
 use tracezero::trace;
 
 use crate::{outline, recorded, text};
@@ -189,7 +190,7 @@ fn a_result_is_evaluated_once_and_only_while_a_session_records() {
     let verdict = recorded(|| _ = lazy(5, &evaluations));
     assert_eq!(evaluations.get(), 1);
     assert_eq!(ends(&verdict), [args([("result", Value::Uint(5))])]);
-    let _guard = crate::ALONE.lock().unwrap();
+    let _guard = alone();
     assert_eq!(lazy(5, &evaluations), 5);
     assert_eq!(evaluations.get(), 1);
 }

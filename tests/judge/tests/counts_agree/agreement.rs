@@ -4,16 +4,11 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 use judge::{Counts, Tool, counts, disagreements};
+use support::alone;
 use tracezero::{InMemorySession, Report};
-
-/// Sessions are of the whole process.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What the judge counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

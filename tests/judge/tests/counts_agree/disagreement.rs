@@ -3,9 +3,10 @@
 use std::fs;
 
 use judge::{Counts, counts};
+use support::alone;
 use tracezero::{DataSource as _, InMemorySession, Report, data_source, instant};
 
-use crate::agreement::{alone, differences, judge_of, scratch};
+use crate::agreement::{differences, judge_of, scratch};
 
 struct Packets;
 data_source!(Packets, "com.example.packets_of_differences");

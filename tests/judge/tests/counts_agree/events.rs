@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use support::alone;
 use tracezero::{
     ARG_MAX_BYTES, BufferConfig, Clock, CounterTrack, DataSourceConfig, Flow, InMemorySession,
     TraceConfig, TraceFuture as _, Track, TrackEventConfig, async_span, begin, clock, counter,
@@ -14,7 +15,7 @@ use tracezero::{
 };
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::agreement::{agreed, alone, recorded};
+use crate::agreement::{agreed, recorded};
 
 #[test]
 fn of_a_recording_of_nothing() {

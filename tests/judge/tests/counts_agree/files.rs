@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::alone;
 use tracezero::{
     BufferConfig, Compression, InMemorySession, SessionState, TraceConfig, counter, instant, span,
 };
 
-use crate::agreement::{Judged, TOOL, agreed, agreed_on_file, alone, scratch};
+use crate::agreement::{Judged, TOOL, agreed, agreed_on_file, scratch};
 use crate::own_process::{file_of_process, process};
 
 fn record(number: u64) {

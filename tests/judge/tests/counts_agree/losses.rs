@@ -5,13 +5,14 @@ use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 use std::thread;
 
+use support::alone;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, CounterTrack, DataSource as _, DataSourceConfig, Flow,
     InMemorySession, TraceConfig, Track, counter, data_source, instant, span,
 };
 
-use crate::agreement::{agreed, alone};
+use crate::agreement::agreed;
 
 struct Packets;
 data_source!(Packets, "com.example.packets");

@@ -4,12 +4,13 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use support::alone;
 use tracezero::{
     BufferConfig, DataSource as _, DataSourceConfig, FlightRecorder, InMemorySession, Session,
     TraceConfig, TrackEventConfig, counter, data_source, instant, span,
 };
 
-use crate::agreement::{agreed, agreed_on_file, alone, scratch};
+use crate::agreement::{agreed, agreed_on_file, scratch};
 use crate::own_process::fork;
 
 struct Packets;

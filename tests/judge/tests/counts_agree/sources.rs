@@ -1,11 +1,12 @@
 //! Packets of data sources, beside track events and with content of other kinds.
 
+use support::alone;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::protos::track_event::Type;
 use tracezero::{DataSource, InMemorySession, TraceConfig, data_source, instant, span};
 
 use self::schema::TracePacketExt as _;
-use crate::agreement::{agreed, alone, recorded};
+use crate::agreement::{agreed, recorded};
 use crate::numbers::Numbers;
 
 mod schema {

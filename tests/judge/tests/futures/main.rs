@@ -11,11 +11,3 @@ mod lives; // one session, one future
 mod nested; // futures in the polls of others
 mod sessions; // which come and go while a future lives
 mod tokio; // many tasks on many threads
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}

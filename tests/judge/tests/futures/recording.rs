@@ -1,9 +1,8 @@
 //! What a session says of futures.
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
+use support::alone;
 use tracezero::InMemorySession;
-
-use crate::alone;
 
 /// What a session says in which `record` runs alone. What it returns is kept until the session is over.
 pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {

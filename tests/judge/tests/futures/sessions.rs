@@ -4,12 +4,12 @@ use std::future;
 use std::panic::{self, AssertUnwindSafe};
 
 use judge::{Verdict, picture};
+use support::alone;
 use tracezero::{
     BufferConfig, DataSourceConfig, Flow, InMemorySession, TraceConfig, TraceFuture as _,
     TrackEventConfig, async_span,
 };
 
-use crate::alone;
 use crate::executor::{Task, pause};
 use crate::recording::verdict;
 

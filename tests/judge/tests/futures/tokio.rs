@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use judge::pictures;
+use support::alone;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
 use tracezero::reader::{Outline, TraceReader};
 use tracezero::{InMemorySession, TraceFuture as _, async_span, instant, span, trace};
 
-use crate::alone;
 use crate::endless::endless;
 use crate::recording::recorded;
 use crate::wandering::wander;

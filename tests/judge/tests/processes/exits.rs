@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use protozero::{FrameReader, FramingError};
+use support::wait_until;
 use tracezero::{DataSource as _, Session, TraceConfig, data_source, instant, span};
 
 use crate::own_process::{file_of_process, process, scratch};
@@ -162,11 +163,7 @@ fn traces_at_exit() {
 fn what_was_streamed_until_a_process_is_killed_is_a_trace() {
     let path = scratch("killed.pftrace");
     let mut killed = process("exits::is_killed", &path).spawn().unwrap();
-    let started = Instant::now();
-    while fs::metadata(&path).map_or(0, |file| file.len()) < 50_000 {
-        assert!(started.elapsed() < Duration::from_secs(30), "nothing comes");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| fs::metadata(&path).is_ok_and(|file| file.len() >= 50_000));
     killed.kill().unwrap();
     killed.wait().unwrap();
 

@@ -5,12 +5,12 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use judge::{Event, ExtraSchema, Options, Value, Verdict, judge_with};
 use perfetto_protos::trace_packet::TracePacket;
+use support::alone;
 use tracezero::{
     DataSource as _, Error, InMemorySession, Session, SessionState, Snapshot, TraceConfig,
     activate_trigger, counter, data_source, instant, protos, service_state, span,
@@ -25,12 +25,6 @@ data_source!(Packets, "com.example.packets");
 
 struct PacketsOfChildren;
 data_source!(PacketsOfChildren, "com.example.packets_of_children");
-
-/// Sessions are of the whole process: whatever is traced is in all that run.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[test]
 fn a_child_records_nothing_and_leaves_session_and_file_to_its_parent() {

@@ -7,14 +7,9 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
-
-/// How often a child is looked at, once in a millisecond: for longer than any takes that does not hang. Not a time,
-/// since the machine may stand still meanwhile.
-pub const LOOKS_MAX: u32 = 30_000;
+use support::wait_for;
 
 /// Names the file that a process of its own records into.
 const TRACE_FILE: &str = "TRACEZERO_TEST_FILE";
@@ -68,11 +63,9 @@ impl Child {
     }
 
     fn wait_for_end(self) -> WaitStatus {
-        for _ in 0..LOOKS_MAX {
-            if let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap() {
-                return status;
-            }
-            thread::sleep(Duration::from_millis(1));
+        let look = || waitpid(Some(self.pid), WaitOptions::NOHANG).unwrap();
+        if let Some((_, status)) = wait_for(look) {
+            return status;
         }
         let folder = format!("/proc/{}", self.pid.as_raw_nonzero());
         let read = |name| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();

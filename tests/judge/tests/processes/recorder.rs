@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use rustix::process::{Pid, Signal, kill_process};
+use support::wait_for;
 use tracezero::instant;
 use tracezero::reader::{Level, check};
 
-use crate::own_process::{LOOKS_MAX, process};
+use crate::own_process::process;
 
 /// Says how the program is to end.
 const MODE: &str = "TRACEZERO_TEST_MODE";
@@ -141,16 +142,9 @@ impl Running {
 
     /// Waits until it has ended.
     pub fn wait(mut self) -> Ended {
-        let mut looks = 0..LOOKS_MAX;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            if looks.next().is_none() {
-                self.child.kill().unwrap();
-                panic!("the program hangs");
-            }
-            thread::sleep(Duration::from_millis(1));
+        let Some(status) = wait_for(|| self.child.try_wait().unwrap()) else {
+            self.child.kill().unwrap();
+            panic!("the program hangs");
         };
         self.lines.join().unwrap();
         let said = BufReader::new(self.child.stderr.take().unwrap()).lines();

@@ -1,6 +1,6 @@
 //! What a session says of `tracing`.
 
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{MutexGuard, Once};
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use tracezero::{InMemorySession, TracingLayer};
@@ -10,13 +10,12 @@ use tracing_subscriber::registry;
 /// Sessions are of the whole process. Where no other subscriber is chosen, the layer has the spans and
 /// events of all threads.
 pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
     static SUBSCRIBED: Once = Once::new();
     SUBSCRIBED.call_once(|| {
         let subscriber = registry().with(tracezero::layer());
         tracing::subscriber::set_global_default(subscriber).unwrap();
     });
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    support::alone()
 }
 
 /// What a session says in which `record` runs alone. What it returns is kept until the session is over,
