@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
+use support::trace_buffer::assert_same_both_ways;
 use tracezero_service::trace_buffer::{
     LossMask, PacketCounts, StorageBalance, TraceBuffer, UntrustedChunk,
 };
@@ -7,7 +8,6 @@ use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 
-use crate::both_ways::assert_same_both_ways;
 use crate::choices::Shape;
 
 /// So far behind the newest chunk of its writer a chunk is still told from one that comes again.

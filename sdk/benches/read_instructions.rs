@@ -10,10 +10,9 @@ mod callgrind;
 
 use std::process::ExitCode;
 
-use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
-use tracezero_core::shm::layout::ChunkFlags;
+use support::trace_buffer::chunk;
 use tracezero_service::read_as_trace;
-use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
+use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer};
 
 /// Packets in each buffer.
 const PACKETS: usize = CHUNKS as usize * PACKETS_PER_CHUNK;
@@ -40,16 +39,8 @@ impl Unread {
         let buffer = || {
             let mut buffer = TraceBuffer::new(128 * 1024, FillPolicy::Ring).expect("memory");
             for id in 0..CHUNKS {
-                buffer.commit_chunk(&UntrustedChunk {
-                    producer_id: ProducerId(1),
-                    client: ClientIdentity::default(),
-                    writer_id: WriterId(1),
-                    chunk_id: ChunkId(id),
-                    fragment_count: PACKETS_PER_CHUNK as u16,
-                    flags: ChunkFlags::default(),
-                    complete: true,
-                    payload: if id == 0 { &first_payload } else { &payload },
-                });
+                let payload = if id == 0 { &first_payload } else { &payload };
+                buffer.commit_chunk(&chunk(id, PACKETS_PER_CHUNK as u16, payload));
             }
             buffer
         };

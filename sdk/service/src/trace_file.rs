@@ -119,17 +119,14 @@ impl From<File> for TraceFile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use support::Folder;
 
-    /// A path where nothing is; what comes there is removed by the test.
-    fn path(name: &str) -> std::path::PathBuf {
-        let name = format!("tracezero-trace-file-{name}-{}", std::process::id());
-        std::env::temp_dir().join(name)
-    }
+    use super::*;
 
     #[test]
     fn a_file_is_free_again_although_a_forked_child_has_it_open() {
-        let path = path("forked");
+        let folder = Folder::empty();
+        let path = folder.file("forked");
         let file = TraceFile::create(&path).expect("a file");
         // What a child inherits: the same open file.
         let of_child = file.try_clone().expect("a copy");
@@ -140,12 +137,12 @@ mod tests {
         drop(file);
         TraceFile::create(&path).expect("nobody writes it");
         drop(of_child);
-        fs::remove_file(&path).expect("removed");
     }
 
     #[test]
     fn a_file_that_got_another_name_meanwhile_is_left_alone() {
-        let (path, complete) = (path("partial"), path("complete"));
+        let folder = Folder::empty();
+        let (path, complete) = (folder.file("partial"), folder.file("complete"));
         fs::write(&path, "of somebody else").expect("written");
         let opened = File::options().write(true).open(&path).expect("a file");
         fs::rename(&path, &complete).expect("renamed");
@@ -153,6 +150,5 @@ mod tests {
             TraceFile::of(opened, &path),
             Err(TryLockError::WouldBlock)
         ));
-        fs::remove_file(&complete).expect("removed");
     }
 }

@@ -224,14 +224,14 @@ fn packet_ends(batch: &[u8]) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use support::Folder;
+
     use super::*;
 
-    /// A file that is gone when the test is over.
-    fn temporary_file(name: &str) -> (std::path::PathBuf, File) {
-        let name = format!("tracezero-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let file = File::create(&path).expect("a file");
-        (path, file)
+    fn create(path: &Path) -> TraceOutput {
+        TraceOutput::new(File::create(path).expect("a file").into())
     }
 
     #[test]
@@ -239,8 +239,8 @@ mod tests {
         let batch = [0x0a, 2, 1, 2, 0x0a, 0, 0x0a, 1, 7];
         assert_eq!(packet_ends(&batch).collect::<Vec<_>>(), [4, 6, 9]);
         for (limit, fitting) in [(0, 9), (10, 9), (9, 6), (6, 4), (4, 0)] {
-            let (path, file) = temporary_file("limit");
-            let mut output = TraceOutput::new(file.into()).with_limits(limit, false);
+            let folder = Folder::empty();
+            let mut output = create(&folder.file("limited")).with_limits(limit, false);
             match output.write(&batch) {
                 Ok(()) => assert_eq!(fitting, 9, "limit {limit}"),
                 Err(refused) => {
@@ -250,30 +250,25 @@ mod tests {
             }
             assert_eq!(output.written_bytes(), fitting as u64);
             output.close().expect("closed");
-            assert_eq!(std::fs::read(&path).expect("there"), batch[..fitting]);
-            std::fs::remove_file(&path).expect("removed");
+            assert_eq!(folder.read("limited"), batch[..fitting]);
         }
     }
 
     #[test]
     fn a_copy_begins_with_what_was_written_when_it_was_asked_for() {
-        let (path, file) = temporary_file("source");
-        let mut source = TraceOutput::new(file.into());
+        let folder = Folder::empty();
+        let path = folder.file("source");
+        let mut source = create(&path);
         source.write(&[0x0a, 1, 7]).expect("written");
         let part = source.written_part().expect("a part");
         source.write(&[0x0a, 0]).expect("written");
         std::fs::remove_file(&path).expect("removed, which changes nothing");
 
-        let (path, file) = temporary_file("copy");
-        let mut copy = TraceOutput::new(file.into()).starting_with(part);
+        let mut copy = create(&folder.file("copy")).starting_with(part);
         copy.begin_pass().expect("copied");
         copy.write(&[0x0a, 1, 8]).expect("written");
         copy.begin_pass().expect("nothing to do");
         assert_eq!(copy.written_bytes(), 6);
-        assert_eq!(
-            std::fs::read(&path).expect("there"),
-            [0x0a, 1, 7, 0x0a, 1, 8]
-        );
-        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(folder.read("copy"), [0x0a, 1, 7, 0x0a, 1, 8]);
     }
 }

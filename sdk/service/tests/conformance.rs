@@ -3,8 +3,6 @@
 //!
 //! `TRACE_BUFFER_SCENARIOS` names another file to run instead.
 
-#[path = "trace_buffer_model/both_ways.rs"]
-mod both_ways;
 #[path = "conformance/format.rs"]
 mod format;
 #[path = "conformance/runner.rs"]

@@ -1,51 +1,14 @@
 //! Once a trace buffer is warm, neither commits nor patches nor reads allocate.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use support::trace_buffer::chunk;
+use support::{Counting, allocations_of};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
-use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
-
-thread_local! {
-    /// Allocations of this thread; others, as the test harness, do not disturb it.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with a counter.
-struct Counting;
-
-#[allow(unsafe_code)] // There is no other way to see an allocation.
-// SAFETY: every call goes to `System` as it came. The counter has no destructor and needs no
-// allocation, so it may be used in here.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is this one's, too.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System`, as all do, and with this layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as in `dealloc`, and the caller vouches for `new_size`.
-        unsafe { System.realloc(block, layout, new_size) }
-    }
-}
+use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer, UntrustedChunk};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn allocations(during: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    during();
-    ALLOCATIONS.get() - before
-}
 
 /// Writers that take turns; each packet is as long as the chunks of one turn.
 struct Writers {
@@ -77,14 +40,9 @@ impl Writers {
         let mut payload = [b'_'; 121];
         payload[0] = 120;
         buffer.commit_chunk(&UntrustedChunk {
-            producer_id: ProducerId(1),
-            client: ClientIdentity::default(),
             writer_id: WriterId(writer),
-            chunk_id: ChunkId(self.next_chunk + place),
-            fragment_count: 1,
             flags,
-            complete: true,
-            payload: &payload,
+            ..chunk(self.next_chunk + place, 1, &payload)
         });
     }
 }
@@ -122,8 +80,8 @@ fn a_warm_buffer_does_not_allocate() {
             }
         };
         let turns = 5000 / (u32::from(count) * chunks_per_packet) + 2;
-        assert_ne!(allocations(|| use_it(turns)), 0, "allocations are seen");
-        let seen = allocations(|| use_it(10 * turns));
+        assert_ne!(allocations_of(|| use_it(turns)), 0, "allocations are seen");
+        let seen = allocations_of(|| use_it(10 * turns));
         assert_eq!(
             seen, 0,
             "{count} writers of {chunks_per_packet} chunks per packet"

@@ -1,21 +1,17 @@
 //! Producers that try to keep the service busy. Sizes are such that these tests would not come to
 //! an end if the cost of a commit or a patch grew with what is in the buffer.
 
+use support::trace_buffer::chunk;
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
-use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
+use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer, UntrustedChunk};
 
 fn commit(buffer: &mut TraceBuffer, writer: u16, id: u32, flags: ChunkFlags, payload: &[u8]) {
     buffer.commit_chunk(&UntrustedChunk {
-        producer_id: ProducerId(1),
-        client: ClientIdentity::default(),
         writer_id: WriterId(writer),
-        chunk_id: ChunkId(id),
-        fragment_count: 1,
         flags,
-        complete: true,
-        payload,
+        ..chunk(id, 1, payload)
     });
 }
 

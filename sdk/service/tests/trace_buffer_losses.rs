@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+use support::trace_buffer::chunk;
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_service::trace_buffer::{
-    BufferError, ClientIdentity, FillPolicy, LossMask, PacketCounts, TraceBuffer, UntrustedChunk,
+    BufferError, FillPolicy, LossMask, PacketCounts, TraceBuffer, UntrustedChunk,
 };
 
 const PRODUCER: ProducerId = ProducerId(1);
@@ -29,32 +30,19 @@ fn commit(buffer: &mut TraceBuffer, id: u32, flags: ChunkFlags, fragments: &str)
 }
 
 fn commit_bytes(buffer: &mut TraceBuffer, id: u32, flags: ChunkFlags, count: u16, payload: &[u8]) {
-    buffer.commit_chunk(&chunk(WRITER, id, flags, count, payload));
-}
-
-fn chunk(
-    writer_id: WriterId,
-    id: u32,
-    flags: ChunkFlags,
-    fragment_count: u16,
-    payload: &[u8],
-) -> UntrustedChunk<'_> {
-    UntrustedChunk {
-        producer_id: PRODUCER,
-        client: ClientIdentity::default(),
-        writer_id,
-        chunk_id: ChunkId(id),
-        fragment_count,
+    buffer.commit_chunk(&UntrustedChunk {
         flags,
-        complete: true,
-        payload,
-    }
+        ..chunk(id, count, payload)
+    });
 }
 
 /// Packets of another writer, until everything that was in the buffer is gone.
 fn overwrite_all(buffer: &mut TraceBuffer) {
     for id in 0..128 {
-        buffer.commit_chunk(&chunk(WriterId(2), id, ChunkFlags::NONE, 1, b"\x04four"));
+        buffer.commit_chunk(&UntrustedChunk {
+            writer_id: WriterId(2),
+            ..chunk(id, 1, b"\x04four")
+        });
     }
 }
 
@@ -182,7 +170,7 @@ fn statistics_balance_with_empty_chunks_growth_after_a_read_and_padding() {
     // Read as far as it is there, then grown in place: it is read twice.
     let scraped = UntrustedChunk {
         complete: false,
-        ..chunk(WRITER, 1, ChunkFlags::NONE, 2, b"\x01a\x01b____")
+        ..chunk(1, 2, b"\x01a\x01b____")
     };
     buffer.commit_chunk(&scraped);
     assert_eq!(read_all(&mut buffer).len(), 1);

@@ -5,8 +5,6 @@
 //! `TRACE_BUFFER_OPERATIONS` sets their number, `TRACE_BUFFER_SEED` the first run. In a build
 //! without optimizations the default is lower; CI runs the full number with `--release`.
 
-#[path = "trace_buffer_model/both_ways.rs"]
-mod both_ways;
 #[path = "trace_buffer_model/compare.rs"]
 mod compare;
 #[path = "conformance/format.rs"]

@@ -1,8 +1,6 @@
-use std::fs::{self, File};
-
 use super::harness::StartError;
 use crate::trace_buffer::memory_refusal;
-use crate::{CloneSource, Refusal, SessionError, State, TraceOutput};
+use crate::{CloneSource, Refusal, SessionError, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{FlushFlags, FlushReason, ServiceControl};
 use tracezero_core::ids::{FlushId, SessionId};
@@ -10,6 +8,7 @@ use tracezero_core::protos::trace_packet::Data;
 use tracezero_core::protos::trace_stats::FinalFlushOutcome;
 
 use super::harness::{Call, ReadTrace, TestProducer, TestSession, World, write};
+use super::trace_file::TraceFile;
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -301,15 +300,14 @@ fn a_clone_of_a_session_without_a_file_ignores_the_file_that_it_is_given() {
     let producer = producer(&world);
     let session = world.session(config());
     write(&mut producer.writer("ds"), "cloned");
-    let path = std::env::temp_dir().join(format!("tracezero-clone-{}", std::process::id()));
-    let output = TraceOutput::new(File::create(&path).unwrap().into());
+    let file = TraceFile::new();
+    let output = file.output();
     let clone = world
         .begin_clone_into(CloneSource::Id(session.id), 0, None, Some(output))
         .finish()
         .unwrap();
     assert_eq!(clone.read().texts(), ["cloned"]);
-    assert_eq!(fs::read(&path).unwrap(), []);
-    fs::remove_file(&path).unwrap();
+    assert_eq!(file.bytes(), []);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use support::trace_buffer::{assert_same_both_ways, counters};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
@@ -11,7 +12,6 @@ use tracezero_service::trace_buffer::{
     UntrustedChunk,
 };
 
-use crate::both_ways::assert_same_both_ways;
 use crate::format::{self, ExpectedLoss, ExpectedPacket, ExpectedSlice, Scenario, Step, Writer};
 
 /// The first step of a scenario that comes out differently.
@@ -253,56 +253,11 @@ fn compare_stats(values: &[(String, u64)], rest_is_zero: bool, stats: &[(&str, u
     Ok(())
 }
 
-/// The counters by the names that the scenarios use.
+/// The counters and the size by the names that the scenarios use.
 fn named(stats: &BufferStats) -> Vec<(&'static str, u64)> {
-    // Without `..`: a new counter must get its name here.
-    let BufferStats {
-        buffer_size,
-        bytes_written,
-        chunks_written,
-        bytes_overwritten,
-        chunks_overwritten,
-        bytes_read,
-        chunks_read,
-        padding_bytes_written,
-        padding_bytes_cleared,
-        chunks_rewritten,
-        chunks_relocated,
-        chunks_discarded,
-        chunks_committed_out_of_order,
-        write_wrap_count,
-        patches_succeeded,
-        patches_failed,
-        readaheads_succeeded,
-        readaheads_failed,
-        abi_violations,
-        trace_writer_packet_loss,
-    } = *stats;
-    vec![
-        ("buffer_size", buffer_size),
-        ("bytes_written", bytes_written),
-        ("chunks_written", chunks_written),
-        ("bytes_overwritten", bytes_overwritten),
-        ("chunks_overwritten", chunks_overwritten),
-        ("bytes_read", bytes_read),
-        ("chunks_read", chunks_read),
-        ("padding_bytes_written", padding_bytes_written),
-        ("padding_bytes_cleared", padding_bytes_cleared),
-        ("chunks_rewritten", chunks_rewritten),
-        ("chunks_relocated", chunks_relocated),
-        ("chunks_discarded", chunks_discarded),
-        (
-            "chunks_committed_out_of_order",
-            chunks_committed_out_of_order,
-        ),
-        ("write_wrap_count", write_wrap_count),
-        ("patches_succeeded", patches_succeeded),
-        ("patches_failed", patches_failed),
-        ("readaheads_succeeded", readaheads_succeeded),
-        ("readaheads_failed", readaheads_failed),
-        ("abi_violations", abi_violations),
-        ("trace_writer_packet_loss", trace_writer_packet_loss),
-    ]
+    let mut named = counters(stats).to_vec();
+    named.push(("buffer_size", stats.buffer_size));
+    named
 }
 
 /// Index, count and sum of the buckets that hold something, in order.

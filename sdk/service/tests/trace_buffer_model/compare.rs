@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use support::trace_buffer::{assert_same_both_ways, counters};
 use tracezero_core::commit;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_service::trace_buffer::{
-    self as buffer, BufferStats, ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
+    self as buffer, ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk,
 };
 
-use crate::both_ways::assert_same_both_ways;
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};
 use crate::random::{Operation, Run};
 
@@ -169,7 +169,7 @@ impl Pair {
     /// Compares what changes with each operation.
     fn compare(&self) -> Same {
         let (model, buffer) = (&self.model, &self.buffer);
-        for (name, value) in named(buffer.stats()) {
+        for (name, value) in counters(buffer.stats()) {
             let expected = model.stats.get(name).copied().unwrap_or_default();
             compare(name, &expected, &value)?;
         }
@@ -223,57 +223,6 @@ fn counted(counts: buffer::PacketCounts) -> Counts {
         aborted: counts.aborted,
         corrupted: counts.corrupted,
     }
-}
-
-/// The counters by the names that the scenarios use.
-fn named(stats: &BufferStats) -> [(&'static str, u64); 19] {
-    // Without `..`: a new counter must get its name here.
-    let BufferStats {
-        buffer_size: _,
-        bytes_written,
-        chunks_written,
-        bytes_overwritten,
-        chunks_overwritten,
-        bytes_read,
-        chunks_read,
-        padding_bytes_written,
-        padding_bytes_cleared,
-        chunks_rewritten,
-        chunks_relocated,
-        chunks_discarded,
-        chunks_committed_out_of_order,
-        write_wrap_count,
-        patches_succeeded,
-        patches_failed,
-        readaheads_succeeded,
-        readaheads_failed,
-        abi_violations,
-        trace_writer_packet_loss,
-    } = *stats;
-    [
-        ("bytes_written", bytes_written),
-        ("chunks_written", chunks_written),
-        ("bytes_overwritten", bytes_overwritten),
-        ("chunks_overwritten", chunks_overwritten),
-        ("bytes_read", bytes_read),
-        ("chunks_read", chunks_read),
-        ("padding_bytes_written", padding_bytes_written),
-        ("padding_bytes_cleared", padding_bytes_cleared),
-        ("chunks_rewritten", chunks_rewritten),
-        ("chunks_relocated", chunks_relocated),
-        ("chunks_discarded", chunks_discarded),
-        (
-            "chunks_committed_out_of_order",
-            chunks_committed_out_of_order,
-        ),
-        ("write_wrap_count", write_wrap_count),
-        ("patches_succeeded", patches_succeeded),
-        ("patches_failed", patches_failed),
-        ("readaheads_succeeded", readaheads_succeeded),
-        ("readaheads_failed", readaheads_failed),
-        ("abi_violations", abi_violations),
-        ("trace_writer_packet_loss", trace_writer_packet_loss),
-    ]
 }
 
 fn compare<T: PartialEq + std::fmt::Debug>(what: &str, expected: &T, got: &T) -> Same {
