@@ -7,10 +7,11 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use support::alone;
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero::testing::Trace;
 use tracezero::{
@@ -168,12 +169,6 @@ fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, R
         "{report}"
     );
     read
-}
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// With 256 KiB of shared memory in pages of 4 KiB: 64 chunks for all writers.

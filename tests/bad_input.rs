@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
+use support::Folder;
 use tracezero::{BufferConfig, DataSourceConfig, Session, TraceConfig};
 
 #[test]
 fn a_trace_file_in_a_missing_directory_is_refused() {
-    let folder = Folder::new("missing_directory");
+    let folder = Folder::empty();
     let path = folder.file("missing/app.pftrace");
     let error = Session::to_file(&path).unwrap_err();
     assert_eq!(
@@ -24,13 +24,13 @@ fn a_trace_file_in_a_missing_directory_is_refused() {
 
 #[test]
 fn a_directory_is_no_trace_file() {
-    let folder = Folder::new("directory");
-    let error = Session::to_file(&folder.0).unwrap_err();
+    let folder = Folder::empty();
+    let error = Session::to_file(folder.path()).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
             "cannot write the trace file {}: Is a directory (os error 21)",
-            folder.0.display()
+            folder.path().display()
         )
     );
 }
@@ -110,7 +110,7 @@ fn one_buffer() -> TraceConfig {
 
 /// In memory and into files: a new one is not created, and an existing one keeps its content.
 fn assert_refused(config: TraceConfig, message: &str) {
-    let folder = Folder::new("refused");
+    let folder = Folder::empty();
     let existing = folder.file("existing.pftrace");
     fs::write(&existing, "older").unwrap();
     let error = config.clone().record_in_memory().unwrap_err();
@@ -121,37 +121,4 @@ fn assert_refused(config: TraceConfig, message: &str) {
     }
     assert_eq!(folder.entries(), ["existing.pftrace"]);
     assert_eq!(fs::read_to_string(existing).unwrap(), "older");
-}
-
-/// A folder of a test's own, empty at first.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("main");
-        let folder =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad_input_{test}_{name}"));
-        // It may be there from a run before.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn entries(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::collections::BTreeMap;
-use std::sync::{Barrier, Mutex, PoisonError};
-use std::{env, fs, process, thread};
+use std::sync::Barrier;
+use std::{fs, thread};
 
+use support::{Folder, alone};
 use tracezero::protos::track_event::Type;
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero::testing::Trace;
@@ -45,11 +46,8 @@ fn eight_threads_lose_nothing_on_their_way_to_a_file() {
     record_to_file(8);
 }
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn record_in_memory(threads: u64) {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = alone();
     let session = InMemorySession::start().unwrap();
     record(threads);
     let (trace, report) = session.finish();
@@ -57,14 +55,13 @@ fn record_in_memory(threads: u64) {
 }
 
 fn record_to_file(threads: u64) {
-    let _guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let name = format!("tracezero-no-loss-{}-{threads}.pftrace", process::id());
-    let path = env::temp_dir().join(name);
+    let _guard = alone();
+    let folder = Folder::empty();
+    let path = folder.file("no_loss.pftrace");
     let session = Session::to_file(&path).unwrap();
     record(threads);
     let report = session.finish().unwrap();
     let trace = fs::read(&path).unwrap();
-    fs::remove_file(path).unwrap();
     assert_that_all_are_there(&trace, &report, threads);
 }
 

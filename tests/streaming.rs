@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use protozero::FrameReader;
+use support::{Folder, alone, is_whole, wait_until};
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::Data;
 use tracezero::testing::Trace;
@@ -52,23 +51,7 @@ fn write(number: u64) {
 /// The numbers of the packets of a trace, in its order.
 fn numbers(trace: &[u8]) -> Vec<u64> {
     Trace::read(trace).unwrap().assert_well_formed();
-    numbers_so_far(trace)
-}
-
-/// The same of a trace that has not ended yet.
-fn numbers_so_far(trace: &[u8]) -> Vec<u64> {
-    TraceDecoder::new(trace)
-        .packet()
-        .filter_map(|packet| packet.unwrap().for_testing().unwrap())
-        .map(|event| event.counter().unwrap().unwrap())
-        .collect()
-}
-
-/// Whether a trace ends with a packet, which may just be written.
-fn is_whole(trace: &[u8]) -> bool {
-    let mut reader = FrameReader::new();
-    assert!(reader.append(trace).all(|frame| frame.is_ok()));
-    reader.finish().is_ok()
+    support::numbers(trace)
 }
 
 fn check_account(report: &Report) {
@@ -164,10 +147,11 @@ fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
 #[test]
 fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_meanwhile() {
     let _guard = alone();
-    let file = Temporary::new("idle");
+    let folder = Folder::empty();
+    let file = folder.file("idle");
     let session = config(BufferExhaustedPolicy::Stall)
         .file_write_period_ms(60_000)
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let (wrote, has_written) = std::sync::mpsc::channel();
@@ -188,7 +172,7 @@ fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_mea
         (4000, 0),
         "{report}"
     );
-    let mut numbers = numbers(&fs::read(&file.path).unwrap());
+    let mut numbers = numbers(&fs::read(&file).unwrap());
     numbers.sort_unstable();
     assert_eq!(numbers, (0..4000).collect::<Vec<_>>());
 }
@@ -217,9 +201,10 @@ fn a_writer_that_does_not_stall_overwrites_what_a_slow_reader_has_not_read_and_t
 #[test]
 fn packets_longer_than_the_ring_do_not_stall_their_writer_for_good() {
     let _guard = alone();
-    let file = Temporary::new("long-packets");
+    let folder = Folder::empty();
+    let file = folder.file("long-packets");
     let session = config(BufferExhaustedPolicy::Stall)
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     for len in [100_000, 200_000, 400_000, 1000] {
         Numbered::trace(|cx| {
@@ -233,7 +218,7 @@ fn packets_longer_than_the_ring_do_not_stall_their_writer_for_good() {
     }
     let report = session.finish().unwrap();
     check_account(&report);
-    let numbers = numbers(&fs::read(&file.path).unwrap());
+    let numbers = numbers(&fs::read(&file).unwrap());
     assert_eq!(numbers.first(), Some(&100_000));
     assert_eq!(numbers.last(), Some(&1000));
 }
@@ -242,10 +227,11 @@ fn packets_longer_than_the_ring_do_not_stall_their_writer_for_good() {
 fn a_file_ends_at_its_limit_and_what_is_not_in_it_is_counted() {
     const LIMIT_BYTES: u64 = 100_000;
     let _guard = alone();
-    let file = Temporary::new("limit");
+    let folder = Folder::empty();
+    let file = folder.file("limit");
     let session = config(BufferExhaustedPolicy::Stall)
         .max_file_size_bytes(LIMIT_BYTES)
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     let control = session.control().clone();
     let mut number = 0;
@@ -254,7 +240,7 @@ fn a_file_ends_at_its_limit_and_what_is_not_in_it_is_counted() {
         number += 1;
     }
     let report = session.finish().unwrap();
-    let trace = fs::read(&file.path).unwrap();
+    let trace = fs::read(&file).unwrap();
     assert!((trace.len() as u64) < LIMIT_BYTES && trace.len() as u64 > LIMIT_BYTES - 2000);
     assert_eq!(report.bytes, trace.len() as u64);
     let numbers = numbers(&trace);
@@ -268,72 +254,72 @@ fn a_file_ends_at_its_limit_and_what_is_not_in_it_is_counted() {
 #[test]
 fn an_output_path_is_never_overwritten() {
     let _guard = alone();
-    let file = Temporary::new("output-path");
+    let folder = Folder::empty();
+    let file = folder.file("output-path");
     let record = || {
-        let path = file.path.to_str().unwrap();
+        let path = file.to_str().unwrap();
         dropping().write_into_file().output_path(path).record()
     };
     let session = record().unwrap();
     write(7);
     session.finish().unwrap();
-    let trace = fs::read(&file.path).unwrap();
+    let trace = fs::read(&file).unwrap();
     assert_eq!(numbers(&trace), [7]);
     let Err(Error::File { path, source, .. }) = record() else {
         panic!("the file was there");
     };
-    assert_eq!(path, file.path);
+    assert_eq!(path, file);
     assert_eq!(source.kind(), ErrorKind::AlreadyExists);
-    assert_eq!(fs::read(&file.path).unwrap(), trace);
+    assert_eq!(fs::read(&file).unwrap(), trace);
 }
 
 #[test]
 fn each_write_can_be_made_to_reach_the_disk() {
     let _guard = alone();
-    let file = Temporary::new("synced");
+    let folder = Folder::empty();
+    let file = folder.file("synced");
     let session = dropping()
         .fflush_post_write()
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     write(1);
-    let is_there = || {
-        let trace = fs::read(&file.path).unwrap();
-        is_whole(&trace) && numbers_so_far(&trace).contains(&1)
-    };
-    while !is_there() {
+    wait_until(|| {
         // Not committed yet, or not written yet.
         assert!(session.control().flush());
-        thread::sleep(Duration::from_millis(10));
-    }
+        let trace = fs::read(&file).unwrap();
+        is_whole(&trace) && support::numbers(&trace).contains(&1)
+    });
     write(2);
     session.finish().unwrap();
-    assert_eq!(numbers(&fs::read(&file.path).unwrap()), [1, 2]);
+    assert_eq!(numbers(&fs::read(&file).unwrap()), [1, 2]);
 }
 
 #[test]
 fn a_snapshot_of_a_session_with_a_file_is_a_file_with_everything_so_far() {
     let _guard = alone();
-    let (file, copy) = (Temporary::new("source"), Temporary::new("copy"));
+    let folder = Folder::empty();
+    let (file, copy) = (folder.file("source"), folder.file("copy"));
     let session = config(BufferExhaustedPolicy::Stall)
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     let control = session.control().clone();
     assert!(control.snapshot().is_err(), "it needs a file");
     (0..2000).for_each(write);
-    control.snapshot_to(&copy.path).unwrap();
+    control.snapshot_to(&copy).unwrap();
     (2000..2100).for_each(write);
     session.finish().unwrap();
     let everything: Vec<u64> = (0..2100).collect();
-    assert_eq!(numbers(&fs::read(&copy.path).unwrap()), everything[..2000]);
-    assert_eq!(numbers(&fs::read(&file.path).unwrap()), everything);
+    assert_eq!(numbers(&fs::read(&copy).unwrap()), everything[..2000]);
+    assert_eq!(numbers(&fs::read(&file).unwrap()), everything);
 
-    fs::remove_file(&copy.path).unwrap();
-    assert!(control.snapshot_to(&copy.path).is_err(), "it has finished");
-    assert!(!copy.path.exists());
+    fs::remove_file(&copy).unwrap();
+    assert!(control.snapshot_to(&copy).is_err(), "it has finished");
+    assert!(!copy.exists());
 
     let in_memory = dropping().record_in_memory().unwrap();
     write(1);
-    in_memory.control().snapshot_to(&copy.path).unwrap();
-    assert_eq!(numbers(&fs::read(&copy.path).unwrap()), [1]);
+    in_memory.control().snapshot_to(&copy).unwrap();
+    assert_eq!(numbers(&fs::read(&copy).unwrap()), [1]);
 }
 
 #[test]
@@ -476,12 +462,13 @@ fn a_callback_does_not_wait_for_the_file() {
     // Both are reached here: the session would start one that the callback reaches first only after that.
     Dump::trace(|_| ());
     Numbered::trace(|_| ());
-    let file = Temporary::new("callback");
+    let folder = Folder::empty();
+    let file = folder.file("callback");
     let session = TraceConfig::new()
         .buffer(BufferConfig::ring(256))
         .record_all()
         .wait_limit(LONG)
-        .record_to_file(&file.path)
+        .record_to_file(&file)
         .unwrap();
     let report = session.finish().unwrap();
     check_account(&report);
@@ -492,31 +479,4 @@ fn a_callback_does_not_wait_for_the_file() {
 /// A name that the writing end of a pipe can be opened by.
 fn path_of(writer: &io::PipeWriter) -> PathBuf {
     format!("/proc/self/fd/{}", writer.as_raw_fd()).into()
-}
-
-/// The path of a file that is removed when the test is over.
-struct Temporary {
-    path: PathBuf,
-}
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        let name = format!("tracezero-streaming-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        assert!(File::open(&path).is_err(), "{} is there", path.display());
-        Self { path }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // A test that failed may have left none.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// Sessions are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
+use support::wait_for;
 use tracezero::testing::capture;
 use tracezero::{InMemorySession, instant, service_state, span};
 
@@ -20,14 +20,8 @@ struct Usage {
 impl Usage {
     /// Once threads that were joined are gone: they are listed a little longer.
     fn with_at_most(threads: usize) -> Self {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            let usage = Self::now();
-            if usage.threads <= threads || Instant::now() > deadline {
-                return usage;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        let now = || Some(Self::now()).filter(|usage| usage.threads <= threads);
+        wait_for(now).unwrap_or_else(Self::now)
     }
 
     fn now() -> Self {

@@ -3,39 +3,13 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::Path;
 
+use support::Folder;
 use tracezero::reader::{TraceReader, check};
 use tracezero::{
     Error, FlightError, FlightRecorder, InMemorySession, Session, TraceConfig, instant,
 };
-
-/// A folder that is gone when the test is over.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("tracezero-same-file-{name}-{}", process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn entries(&self) -> usize {
-        fs::read_dir(&self.0).unwrap().count()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Refused, and named.
 fn assert_in_use<T>(outcome: Result<T, Error>, path: &Path) {
@@ -73,7 +47,7 @@ fn count(path: &Path, name: &str) -> usize {
 
 #[test]
 fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
-    let folder = Folder::new("sessions");
+    let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     let session = Session::to_file(&path).unwrap();
     instant!("same_file", "before_the_others");
@@ -100,7 +74,7 @@ fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
 
 #[test]
 fn one_session_after_the_other_writes_the_same_file() {
-    let folder = Folder::new("turns");
+    let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     fs::write(&path, vec![b'x'; 100_000]).unwrap();
     for _ in 0..3 {
@@ -119,7 +93,7 @@ fn one_session_after_the_other_writes_the_same_file() {
 
 #[test]
 fn an_output_path_is_not_written_by_others_meanwhile() {
-    let folder = Folder::new("output-path");
+    let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     let config = TraceConfig::default()
         .write_into_file()
@@ -134,7 +108,7 @@ fn an_output_path_is_not_written_by_others_meanwhile() {
 /// As another process has it: locks belong to whoever opened the file.
 #[test]
 fn a_file_that_another_process_writes_is_left_as_it_is() {
-    let folder = Folder::new("processes");
+    let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     fs::write(&path, "theirs").unwrap();
     let theirs = File::open(&path).unwrap();
@@ -148,12 +122,12 @@ fn a_file_that_another_process_writes_is_left_as_it_is() {
 
 #[test]
 fn a_recorder_does_not_take_the_file_of_a_session() {
-    let folder = Folder::new("recorder");
+    let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     let session = Session::to_file(&path).unwrap();
     let recorder = FlightRecorder::builder()
         .at_most_kib(256)
-        .directory(&folder.0)
+        .directory(folder.path())
         .start()
         .unwrap();
     let outcome = recorder.snapshot("theirs").to_file(&path).save();
@@ -164,10 +138,10 @@ fn a_recorder_does_not_take_the_file_of_a_session() {
     instant!("same_file", "goes_on");
     session.finish().unwrap();
     assert_eq!(count(&path, "goes_on"), 1);
-    assert_eq!(folder.entries(), 1);
+    assert_eq!(folder.entries().len(), 1);
 
     recorder.snapshot("ours").to_file(&path).save().unwrap();
     assert_whole(&path);
     assert_eq!(recorder.stop().failed, 1);
-    assert_eq!(folder.entries(), 1);
+    assert_eq!(folder.entries().len(), 1);
 }

@@ -1,19 +1,15 @@
 //! Sessions of one process that come and go beside each other.
 
-use std::sync::{Mutex, PoisonError};
-
+use support::alone;
 use tracezero::{InMemorySession, SessionState, TraceConfig, instant};
 use tracezero_track_event::{Begun, TRACK_EVENT};
-
-/// Held by each test: one of them ends all sessions but its own.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// More than there are places for running sessions.
 const SESSIONS: usize = 40;
 
 #[test]
 fn sessions_that_never_started_leave_their_places_to_others() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     // Data sources make themselves known when they are reached.
     instant!("app", "before");
     for _ in 0..SESSIONS {
@@ -31,7 +27,7 @@ fn sessions_that_never_started_leave_their_places_to_others() {
 
 #[test]
 fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let session = InMemorySession::start().expect("there is a place");
     instant!("app", "recorded");
     let exclusive = TraceConfig::default()
@@ -47,7 +43,7 @@ fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
 
 #[test]
 fn a_session_in_the_place_of_another_sees_neither_begin_nor_end_of_slices_on_their_way() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let first = InMemorySession::start().expect("there is a place");
     let slots = TRACK_EVENT.active_slots();
     let begun = Begun::in_slots(slots).expect("a session records");

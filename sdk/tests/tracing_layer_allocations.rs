@@ -2,21 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-#[path = "../../tests/no_allocation/counting.rs"]
-mod counting; // an allocator that counts
-
-use std::sync::{Mutex, PoisonError};
-
+use support::{Counting, allocations_of, alone};
 use tracezero::{BufferConfig, TraceConfig};
 use tracing::field::Empty;
 use tracing::{Level, event, info, info_span, trace};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
 
-use self::counting::allocations_of;
-
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 const WARM_UP_ROUNDS: u32 = 4_000;
 const ROUNDS: u32 = 20_000;
@@ -78,7 +72,7 @@ fn log_records(round: u32) {
 /// In a ring that overwrites, where names are defined anew again and again.
 #[test]
 fn spans_and_events_of_threads_allocate_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let subscriber = registry().with(tracezero::layer());
     tracing::subscriber::with_default(subscriber, || {
         let config = TraceConfig::new().buffer(BufferConfig::ring(256));
@@ -103,7 +97,7 @@ fn a_span_that_is_entered_again_allocates_once() {
             span.in_scope(|| ());
         }
     };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let subscriber = registry().with(tracezero::layer());
     tracing::subscriber::with_default(subscriber, || {
         let config = TraceConfig::new().buffer(BufferConfig::ring(256));

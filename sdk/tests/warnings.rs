@@ -1,8 +1,8 @@
 //! What a report says of likely mistakes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use support::alone;
 use tracezero::{
     ARG_MAX_BYTES, BufferConfig, DataSource as _, DataSourceConfig, InMemorySession,
     OPEN_SPANS_MAX, Report, TraceConfig, TrackEventConfig, Warning, categories, counter,
@@ -11,12 +11,6 @@ use tracezero::{
 
 struct Known;
 data_source!(Known, "com.example.known");
-
-/// Values that are altered are counted in the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn config() -> TraceConfig {
     TraceConfig::new().buffer(BufferConfig::ring(1024))

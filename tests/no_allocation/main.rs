@@ -4,23 +4,25 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod counting; // an allocator that counts
 mod forms; // all that the macros take
 
 use std::time::Duration;
 
+use support::{Counting, allocations_of, alone};
 use tracezero::{
     BufferConfig, DataSource as _, InMemorySession, Report, TraceConfig, counter, data_source,
     instant, span,
 };
 
-use self::counting::allocations_of;
 use self::forms::{FORMS, OF_TRACKS, record_forms};
 use self::render::TracePacketExt as _;
 
 mod render {
     protozero::include_protos!("render");
 }
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 struct Frames;
 data_source!(Frames, "com.example.frames");
@@ -99,15 +101,6 @@ fn the_counting_allocator_counts() {
         allocations_of(|| drop(std::hint::black_box(vec![1, 2, 3]))),
         1
     );
-}
-
-/// Sessions are of the whole process.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn allocations_while_recording(buffer: BufferConfig) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use support::Folder;
 use tracezero::testing::{Event, Trace, Value, capture};
 use tracezero::{CounterTrack, Flow, InMemorySession, Track, counter, dict, instant, span};
 
@@ -166,10 +167,10 @@ fn any_trace_can_be_asked() {
     assert!(trace.report().is_none());
     assert_eq!(trace.bytes(), bytes);
 
-    let path = std::env::temp_dir().join(format!("tracezero-capture-{}", std::process::id()));
-    std::fs::write(&path, trace.bytes()).unwrap();
+    let folder = Folder::empty();
+    let path = folder.write("trace.pftrace", trace.bytes());
     let read = Trace::from_file(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    drop(folder);
     read.span("of a session").arg("unlike", "others").once();
     assert!(Trace::from_file(&path).is_err());
     assert!(Trace::read(*b"no trace at all, but a text").is_err());

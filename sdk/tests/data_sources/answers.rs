@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use support::wait_until;
 use tracezero::protos::TraceDecoder;
 use tracezero::{DataSource as _, Error, SessionState};
 
-use super::callbacks::wait_for;
 use super::probe::{
     Callback, Probe, alone, give_answers, keep_answers_of, notes, numbers, recording,
 };
@@ -39,7 +39,7 @@ fn a_session_that_finishes_waits_for_an_instance_that_stops() -> Result<(), Erro
     let config = recording("a").data_source_stop_timeout_ms(LONG_MS);
     let session = config.record_in_memory()?;
     let stopper = thread::spawn(|| {
-        wait_for(|| notes().contains(&"Stop a".to_owned()));
+        wait_until(|| notes().contains(&"Stop a".to_owned()));
         thread::sleep(Duration::from_millis(30));
         Probe::write(1);
         give_answers();
@@ -94,7 +94,7 @@ fn a_flush_waits_for_the_instances_that_flush() -> Result<(), Error> {
         .flush_timeout_ms(LONG_MS)
         .record_in_memory()?;
     let flusher = thread::spawn(|| {
-        wait_for(|| notes().contains(&"Flush a Explicit Consumer".to_owned()));
+        wait_until(|| notes().contains(&"Flush a Explicit Consumer".to_owned()));
         thread::sleep(Duration::from_millis(30));
         Probe::write(1);
         give_answers();
@@ -131,7 +131,7 @@ fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Er
         .flush_timeout_ms(LONG_MS)
         .record_in_memory()?;
     let flusher = thread::spawn(|| {
-        wait_for(|| notes().contains(&"Flush b Explicit Consumer".to_owned()));
+        wait_until(|| notes().contains(&"Flush b Explicit Consumer".to_owned()));
         give_answers();
     });
     assert!(second.control().flush());

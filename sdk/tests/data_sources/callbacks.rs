@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::wait_until;
 use tracezero::{
     DataSource, DataSourceConfig, Error, InMemorySession, Setup, Starting, Stopping, data_source,
     instant,
@@ -109,7 +110,7 @@ fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Resul
     let _alone = alone();
     let config = recording("a").incremental_state_clear_period_ms(20);
     let session = config.record_in_memory()?;
-    wait_for(|| notes().contains(&"Clear a".to_owned()));
+    wait_until(|| notes().contains(&"Clear a".to_owned()));
     drop(session.finish());
     Ok(())
 }
@@ -234,18 +235,9 @@ fn a_first_trace_point_does_not_wait_for_a_callback_that_waits_for_its_lock() ->
     });
     let guard = LOCK.lock().unwrap();
     let starting = thread::spawn(|| recording("a").record_in_memory());
-    wait_for(|| notes().contains(&"waiting".to_owned()));
+    wait_until(|| notes().contains(&"waiting".to_owned()));
     Locked::trace(|_| ());
     drop(guard);
     drop(starting.join().unwrap()?.finish());
     Ok(())
-}
-
-/// Waits for what other threads bring about.
-pub fn wait_for(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not come to that");
-        thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -1,6 +1,6 @@
 //! The schema of a data source in the traces that it is recorded into.
 
-use protozero::FrameReader;
+use support::{Folder, is_whole, wait_until};
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero::{
     BufferConfig, BuiltinDataSources, DataSource as _, DataSourceConfig, Error, InMemorySession,
@@ -44,13 +44,6 @@ fn outline(trace: &[u8]) -> Vec<String> {
     assert_well_formed(trace);
     let packets = TraceDecoder::new(trace).packet();
     packets.filter_map(|packet| name(packet.unwrap())).collect()
-}
-
-/// Whether a trace ends with a packet.
-fn is_whole(trace: &[u8]) -> bool {
-    let mut reader = FrameReader::new();
-    assert!(reader.append(trace).all(|frame| frame.is_ok()));
-    reader.finish().is_ok()
 }
 
 fn config() -> TraceConfig {
@@ -106,15 +99,14 @@ fn a_file_that_grows_gets_a_schema_once_and_when_its_data_source_comes() -> Resu
         b"\x0a\x0c\x0a\x0alate.proto"
     );
     let _alone = alone();
-    let folder = std::env::temp_dir().join(format!("tracezero-schema-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("trace.pftrace");
+    let folder = Folder::empty();
+    let path = folder.file("trace.pftrace");
     let session = config()
         .data_source(DataSourceConfig::new("com.example.described_late"))
         .file_write_period_ms(10)
         .record_to_file(&path)?;
     let has_grown_to = |names: &[&str]| {
-        super::callbacks::wait_for(|| {
+        wait_until(|| {
             let trace = std::fs::read(&path).unwrap();
             // Its last packet may just be written.
             is_whole(&trace) && outline(&trace) == names
@@ -128,7 +120,6 @@ fn a_file_that_grows_gets_a_schema_once_and_when_its_data_source_comes() -> Resu
     session.finish()?;
     let trace = std::fs::read(&path).unwrap();
     assert_eq!(outline(&trace), ["gpu.proto", "-", "late.proto", "-"]);
-    std::fs::remove_dir_all(&folder).unwrap();
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Callbacks that panic: the session goes on, and ends.
 
+use support::wait_until;
 use tracezero::{DataSource as _, Error, InMemorySession};
 
 use super::probe::{Callback, Probe, act_in, alone, notes, numbers, recording};
@@ -44,7 +45,7 @@ fn an_instance_that_panics_when_it_clears_its_state_goes_on() -> Result<(), Erro
     act_in(Callback::Clear, |_| panic!("in on_clear_.., as planned"));
     let config = recording("a").incremental_state_clear_period_ms(5);
     let session = config.record_in_memory()?;
-    super::callbacks::wait_for(|| notes().iter().filter(|it| *it == "Clear a").count() > 1);
+    wait_until(|| notes().iter().filter(|it| *it == "Clear a").count() > 1);
     Probe::write(1);
     assert_eq!(numbers(&session.finish().0), [1]);
     Ok(())

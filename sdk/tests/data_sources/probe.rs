@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protozero::HeapBuffered;
-use tracezero::protos::{DataSourceConfig as ConfigMessage, TraceDecoder};
+use tracezero::protos::DataSourceConfig as ConfigMessage;
 use tracezero::reader::{Level, Rule, check};
 use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, Flushing, Setup, Starting, Stopping, TraceConfig,
@@ -39,15 +39,13 @@ struct Plan {
 type Act = fn(&str);
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// How long at most whoever reaches a data source first waits for other threads that start it. What it
 /// traces after that may be in no session yet.
 pub const START_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sessions are of the whole process, and so is the plan.
 pub fn alone() -> MutexGuard<'static, ()> {
-    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = support::alone();
     *plan() = Some(Plan::default());
     Probe::register();
     guard
@@ -183,8 +181,5 @@ pub fn assert_well_formed(trace: &[u8]) {
 /// The numbers that [`Probe::write`] has written into a trace.
 pub fn numbers(trace: &[u8]) -> Vec<u64> {
     assert_well_formed(trace);
-    TraceDecoder::new(trace)
-        .packet()
-        .filter_map(|packet| packet.unwrap().for_testing().unwrap()?.counter().unwrap())
-        .collect()
+    support::numbers(trace)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use support::wait_until;
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::{BufferConfig, DataSource, DataSourceConfig, Error, TraceConfig};
 
-use super::callbacks::wait_for;
 use super::probe::{Callback, Probe, act_in, alone, assert_well_formed, note, notes, recording};
 
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
@@ -166,7 +166,7 @@ fn the_state_of_a_sequence_is_made_anew_when_the_service_asks_for_it() -> Result
     (0..2).for_each(write);
     act_in(Callback::Clear, |_| note("cleared"));
     // The state is cleared before the callback is called: for the first, maybe before these packets.
-    wait_for(|| notes().iter().filter(|it| *it == "cleared").count() > 1);
+    wait_until(|| notes().iter().filter(|it| *it == "cleared").count() > 1);
     write(2);
     let trace = session.finish().0;
     let last = written(&trace)

@@ -9,35 +9,35 @@ use crate::trace::{Folder, Trace, record};
 
 #[test]
 fn a_file_says_in_its_name_what_it_is_and_is_complete() {
-    let folder = Folder::new("name");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let path = recorder.snapshot("../slow request!").save().unwrap();
-    assert_eq!(path.parent(), Some(folder.path.as_path()));
+    assert_eq!(path.parent(), Some(folder.path()));
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("flight-.._slow_request_-2"), "{name}");
     let pid = std::process::id();
     assert!(name.contains(&format!("Z-{pid}-")), "{name}");
-    assert_eq!(folder.files(), [name]);
+    assert_eq!(folder.entries(), [name]);
 }
 
 #[test]
 fn the_oldest_files_make_room_and_those_of_others_stay() {
-    let folder = Folder::new("limit");
+    let folder = Folder::alone();
     let others = ["flight-notes.txt", "app.pftrace", "flight-a-b-c-d.pftrace"];
     for name in others {
-        fs::write(folder.path.join(name), "mine").unwrap();
+        fs::write(folder.file(name), "mine").unwrap();
     }
     // Of processes before this one.
     for name in ["a-20200101T000000Z-7-1", "b-20210101T000000Z-8-1"] {
-        fs::write(folder.path.join(format!("flight-{name}.pftrace")), "").unwrap();
+        fs::write(folder.file(format!("flight-{name}.pftrace")), "").unwrap();
     }
     let left_behind = "flight-a-20200101T000000Z-7-2.pftrace.partial";
-    fs::write(folder.path.join(left_behind), "").unwrap();
+    fs::write(folder.file(left_behind), "").unwrap();
     let recorder = folder.recorder().limit_files(3).start().unwrap();
     let mut saved = Vec::new();
     for number in 0..10 {
         saved.push(recorder.snapshot(&format!("n{number}")).save().unwrap());
-        let files = folder.files();
+        let files = folder.entries();
         let of_recorders = files.len() - others.len();
         assert_eq!(of_recorders, 3, "{files:?}");
         assert!(others.iter().all(|it| files.iter().any(|file| file == it)));
@@ -48,43 +48,43 @@ fn the_oldest_files_make_room_and_those_of_others_stay() {
 
 #[test]
 fn what_was_just_saved_stays_though_the_others_seem_newer() {
-    let folder = Folder::new("clock");
+    let folder = Folder::alone();
     // Of a clock that was ahead.
     for number in 0..3 {
         let name = format!("flight-a-29990101T000000Z-7-{number}.pftrace");
-        fs::write(folder.path.join(name), "").unwrap();
+        fs::write(folder.file(name), "").unwrap();
     }
     let recorder = folder.recorder().limit_files(3).start().unwrap();
     for _ in 0..3 {
         let path = recorder.snapshot("now").save().unwrap();
         assert!(path.exists());
-        assert_eq!(folder.files().len(), 3);
+        assert_eq!(folder.entries().len(), 3);
     }
 }
 
 #[test]
 fn a_snapshot_can_have_a_file_of_its_own() {
-    let folder = Folder::new("own");
+    let folder = Folder::alone();
     let recorder = folder.recorder().limit_files(1).start().unwrap();
     recorder.snapshot("usual").save().unwrap();
-    let path = folder.path.join("own.pftrace");
+    let path = folder.file("own.pftrace");
     record(1);
     for _ in 0..3 {
         let saved = recorder.snapshot("own").to_file(&path).save().unwrap();
         assert_eq!(saved, path);
     }
     assert_eq!(Trace::of(&path).numbers(), [1]);
-    assert_eq!(folder.files().len(), 2);
+    assert_eq!(folder.entries().len(), 2);
 }
 
 #[test]
 fn a_file_of_its_own_that_cannot_be_completed_stays_as_it_was() {
-    let folder = Folder::new("own-failure");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
-    let path = folder.path.join("own.pftrace");
+    let path = folder.file("own.pftrace");
     fs::write(&path, "before").unwrap();
     // Nothing can be written in its way.
-    fs::create_dir(folder.path.join("own.pftrace.partial")).unwrap();
+    fs::create_dir(folder.file("own.pftrace.partial")).unwrap();
     let outcome = recorder.snapshot("own").to_file(&path).save();
     let Err(FlightError::File { path: culprit, .. }) = outcome else {
         panic!("{outcome:?}");
@@ -95,7 +95,7 @@ fn a_file_of_its_own_that_cannot_be_completed_stays_as_it_was() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_counted() {
-    let folder = Folder::new("failure");
+    let folder = Folder::alone();
     let (tell, told) = mpsc::channel();
     let recorder = folder
         .recorder()
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
         })
         .start()
         .unwrap();
-    let path = folder.path.join("missing").join("file.pftrace");
+    let path = folder.file("missing").join("file.pftrace");
     let outcome = recorder.snapshot("lost").to_file(&path).save();
     let Err(FlightError::File { path: culprit, .. }) = outcome else {
         panic!("{outcome:?}");
@@ -120,9 +120,9 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
     );
 
     // And the folder is gone, and comes back.
-    fs::remove_dir_all(&folder.path).unwrap();
+    fs::remove_dir_all(folder.path()).unwrap();
     assert!(recorder.snapshot("lost").save().is_err());
-    fs::create_dir_all(&folder.path).unwrap();
+    fs::create_dir_all(folder.path()).unwrap();
     assert!(recorder.snapshot("lost").save().is_ok());
     let stats = recorder.stop();
     assert_eq!((stats.saved, stats.failed), (1, 2));
@@ -133,11 +133,11 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
 
 #[test]
 fn an_exit_snapshot_is_saved_when_the_recorder_ends_if_it_was_asked_for() {
-    let folder = Folder::new("exit");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);
     assert_eq!(recorder.stop().saved, 0);
-    assert!(folder.files().is_empty());
+    assert!(folder.entries().is_empty());
     let recorder = folder.recorder().snapshot_on_exit().start().unwrap();
     record(2);
     drop(recorder);

@@ -6,19 +6,20 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use support::wait_until;
 use tracezero::instant;
 
 use crate::trace::{Folder, record};
 
 #[test]
 fn a_panic_is_saved_with_its_message_and_its_place_before_it_unwinds() {
-    let folder = Folder::new("panic");
+    let folder = Folder::alone();
     let recorder = folder.recorder().snapshot_on_panic().start().unwrap();
     record(1);
     let outcome = panic::catch_unwind(|| panic!("the number is {}", 42));
     assert!(outcome.is_err());
     let trace = folder.only_trace();
-    assert!(folder.files()[0].starts_with("flight-panic-"));
+    assert!(folder.entries()[0].starts_with("flight-panic-"));
     assert_eq!(trace.numbers(), [1]);
     assert!(trace.has("panic"));
     assert!(trace.texts.iter().any(|it| it == "the number is 42"));
@@ -28,7 +29,7 @@ fn a_panic_is_saved_with_its_message_and_its_place_before_it_unwinds() {
 
     // Nobody records any more.
     assert!(panic::catch_unwind(|| panic!("later")).is_err());
-    assert_eq!(folder.files().len(), 1);
+    assert_eq!(folder.entries().len(), 1);
 }
 
 struct Panics;
@@ -41,7 +42,7 @@ impl fmt::Debug for Panics {
 
 #[test]
 fn a_panic_in_the_middle_of_an_event_is_saved_too() {
-    let folder = Folder::new("middle");
+    let folder = Folder::alone();
     let recorder = folder.recorder().snapshot_on_panic().start().unwrap();
     record(1);
     let outcome = panic::catch_unwind(|| instant!("test", "half", argument = ?Panics));
@@ -61,7 +62,7 @@ fn a_panic_in_the_middle_of_an_event_is_saved_too() {
 #[test]
 fn panics_of_many_threads_at_once_are_saved_once() {
     const THREADS: usize = 16;
-    let folder = Folder::new("many");
+    let folder = Folder::alone();
     let hour = Duration::from_secs(3600);
     let recorder = folder
         .recorder()
@@ -76,7 +77,7 @@ fn panics_of_many_threads_at_once_are_saved_once() {
                 all.wait();
                 let outcome = panic::catch_unwind(|| panic!("one of many"));
                 // Whoever was not the first has waited for the file as well.
-                assert!(!folder.files().is_empty());
+                assert!(!folder.entries().is_empty());
                 outcome.unwrap_err();
             })
         });
@@ -91,7 +92,7 @@ fn panics_of_many_threads_at_once_are_saved_once() {
 
 #[test]
 fn a_panic_waits_for_a_slow_disk_where_other_snapshots_are_refused() {
-    let folder = Folder::new("slow");
+    let folder = Folder::alone();
     let recorder = folder
         .recorder()
         .snapshot_on_panic()
@@ -99,21 +100,20 @@ fn a_panic_waits_for_a_slow_disk_where_other_snapshots_are_refused() {
         .start()
         .unwrap();
     let mut number = 0;
-    while recorder.stats().failed == 0 {
+    wait_until(|| {
         number += 1;
-        recorder
-            .snapshot(&format!("n{number}"))
-            .save_in_background();
-        thread::sleep(Duration::from_millis(1));
-    }
+        let snapshot = recorder.snapshot(&format!("n{number}"));
+        snapshot.save_in_background();
+        recorder.stats().failed > 0
+    });
     assert!(panic::catch_unwind(|| panic!("now")).is_err());
-    let files = folder.files();
+    let files = folder.entries();
     assert!(files.iter().any(|it| it.contains("panic")), "{files:?}");
 }
 
 #[test]
 fn a_panic_waits_no_longer_than_its_patience() {
-    let folder = Folder::new("patience");
+    let folder = Folder::alone();
     let (go_on, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let recorder = folder
@@ -128,7 +128,7 @@ fn a_panic_waits_no_longer_than_its_patience() {
     recorder.snapshot("first").save().unwrap();
     // The saver hangs in the callback.
     assert!(panic::catch_unwind(|| panic!("now")).is_err());
-    assert_eq!(folder.files().len(), 1);
+    assert_eq!(folder.entries().len(), 1);
     drop(go_on);
     assert_eq!(recorder.stop().saved, 2);
 }

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
+use support::wait_until;
 use tracezero::{FlightError, FlightRecorder, FlightRecorderBuilder, Signal, instant};
 
 use crate::trace::{Folder, PATIENCE, record};
@@ -37,7 +38,7 @@ fn run_by(mut program: Command, role: &str, folder: &Folder) -> ExitStatus {
             "--nocapture",
             "--test-threads=1",
         ])
-        .env(FOLDER, &folder.path)
+        .env(FOLDER, folder.path())
         .status()
         .unwrap()
 }
@@ -51,7 +52,7 @@ fn recorder_of_process() -> Option<FlightRecorderBuilder> {
 
 #[test]
 fn a_process_that_a_panic_aborts_leaves_what_led_up_to_it() {
-    let folder = Folder::new("abort");
+    let folder = Folder::alone();
     let status = run("aborts", &folder);
     assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
     let trace = folder.only_trace();
@@ -83,7 +84,7 @@ fn aborts() {
 
 #[test]
 fn so_does_one_that_aborts_in_the_middle_of_an_event() {
-    let folder = Folder::new("abort-in-event");
+    let folder = Folder::alone();
     let started = Instant::now();
     let status = run("aborts_in_event", &folder);
     assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
@@ -116,9 +117,9 @@ fn aborts_in_event() {
 
 #[test]
 fn an_exit_saves_nothing_unless_it_is_asked_to() {
-    let folder = Folder::new("exit-nothing");
+    let folder = Folder::alone();
     assert!(run("exits", &folder).success());
-    assert!(folder.files().is_empty());
+    assert!(folder.entries().is_empty());
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn exits() {
 
 #[test]
 fn an_exit_saves_what_it_is_asked_to() {
-    let folder = Folder::new("exit-asked");
+    let folder = Folder::alone();
     assert!(run("exits_with_snapshot", &folder).success());
     let trace = folder.only_trace();
     assert_eq!(trace.numbers(), [1]);
@@ -154,7 +155,7 @@ fn exits_with_snapshot() {
 
 #[test]
 fn an_exit_saves_the_windows_that_are_open() {
-    let folder = Folder::new("exit-window");
+    let folder = Folder::alone();
     let started = Instant::now();
     assert!(run("exits_in_window", &folder).success());
     assert!(started.elapsed() < PATIENCE);
@@ -177,8 +178,8 @@ fn exits_in_window() {
 
 #[test]
 fn a_disk_that_is_full_loses_the_snapshot_and_no_other_file() {
-    let folder = Folder::new("full");
-    let own = folder.path.join("own.pftrace");
+    let folder = Folder::alone();
+    let own = folder.file("own.pftrace");
     fs::write(&own, "before").unwrap();
     // No file may grow beyond a few KiB, as on a disk that is full.
     let mut shell = Command::new("sh");
@@ -187,7 +188,7 @@ fn a_disk_that_is_full_loses_the_snapshot_and_no_other_file() {
         .arg(env::current_exe().unwrap())
         .stdout(Stdio::null());
     assert!(run_by(shell, "fills_the_disk", &folder).success());
-    assert_eq!(folder.files(), ["own.pftrace"]);
+    assert_eq!(folder.entries(), ["own.pftrace"]);
     assert!(fs::read(&own).unwrap() == b"before");
 }
 
@@ -216,9 +217,9 @@ fn fills_the_disk() {
 
 #[test]
 fn a_signal_saves_what_led_up_to_it_and_the_process_goes_on() {
-    let folder = Folder::new("signal");
+    let folder = Folder::alone();
     assert!(run("gets_signals", &folder).success());
-    let files = folder.files();
+    let files = folder.entries();
     assert_eq!(files.len(), 2, "{files:?}");
     assert!(files[0].starts_with("flight-signal_HUP-"), "{files:?}");
     assert!(files[1].starts_with("flight-signal_USR2-"), "{files:?}");
@@ -236,17 +237,12 @@ fn gets_signals() {
         .start()
         .unwrap();
     record(1);
-    let started = Instant::now();
     for (count, signal) in (1..).zip([ProcessSignal::USR2, ProcessSignal::HUP]) {
         kill_process(getpid(), signal).unwrap();
-        while recorder.stats().saved < count && started.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until(|| recorder.stats().saved >= count);
     }
     // Not once more, within the interval.
     kill_process(getpid(), ProcessSignal::USR2).unwrap();
-    while recorder.stats().too_soon == 0 && started.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(|| recorder.stats().too_soon > 0);
     assert_eq!(recorder.stop().saved, 2);
 }

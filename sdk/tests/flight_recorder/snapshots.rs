@@ -17,7 +17,7 @@ const LAPS: u64 = 50_000;
 
 #[test]
 fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
-    let folder = Folder::new("newest");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     (0..LAPS).for_each(record);
     let trace = Trace::of(&recorder.snapshot("slow").save().unwrap());
@@ -32,7 +32,7 @@ fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
 
 #[test]
 fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
-    let folder = Folder::new("next");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     for round in 0..10 {
         (round * 100..(round + 1) * 100).for_each(record);
@@ -45,13 +45,13 @@ fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
 
 #[test]
 fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work() {
-    let folder = Folder::new("session");
+    let folder = Folder::alone();
     let ring = BufferConfig::ring(256).transfer_on_clone();
     let config = TraceConfig::new().buffer(ring).record_all();
     let recorder = FlightRecorder::builder()
         .config(config)
         .min_interval(Duration::ZERO)
-        .directory(&folder.path)
+        .directory(folder.path())
         .start()
         .unwrap();
     (0..100).for_each(record);
@@ -66,7 +66,7 @@ fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work()
 
 #[test]
 fn what_is_replaced_in_the_ring_is_not_kept_beside_it() {
-    let folder = Folder::new("replaced");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(0);
     recorder.snapshot("first").save().unwrap();
@@ -82,7 +82,7 @@ fn what_is_replaced_in_the_ring_is_not_kept_beside_it() {
 fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_taken() {
     const THREADS: u64 = 4;
     const EVENTS: u64 = 20_000;
-    let folder = Folder::new("threads");
+    let folder = Folder::alone();
     // Room for all.
     let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
     let is_over = AtomicBool::new(false);
@@ -115,7 +115,7 @@ fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_t
 fn parts_that_ended_in_the_middle_of_chunks_take_nothing_from_the_last_one() {
     const SNAPSHOTS: u64 = 100;
     const EVENTS: u64 = 20_000;
-    let folder = Folder::new("middle");
+    let folder = Folder::alone();
     // Room for all, and for the snapshots.
     let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
     for number in 0..SNAPSHOTS {
@@ -130,7 +130,7 @@ fn parts_that_ended_in_the_middle_of_chunks_take_nothing_from_the_last_one() {
 #[test]
 fn a_snapshot_ends_however_fast_threads_record() {
     const RING_BYTES: u64 = 256 * 1024;
-    let folder = Folder::new("fast");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn a_snapshot_ends_however_fast_threads_record() {
 
 #[test]
 fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_meanwhile() {
-    let folder = Folder::new("window");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     (0..1_000).for_each(record);
     let window = recorder.around("slow", HOUR, HOUR).save_in_background();
@@ -178,7 +178,7 @@ fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_me
 
 #[test]
 fn a_window_ends_when_its_time_is_over() {
-    let folder = Folder::new("window-ends");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);
     let after = Duration::from_millis(100);
@@ -198,7 +198,7 @@ fn a_window_ends_when_its_time_is_over() {
 
 #[test]
 fn a_snapshot_inside_of_a_window_has_what_came_before_both() {
-    let folder = Folder::new("inside");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);
     let window = recorder.around("window", HOUR, HOUR).save_in_background();
@@ -213,7 +213,7 @@ fn a_snapshot_inside_of_a_window_has_what_came_before_both() {
 
 #[test]
 fn a_recorder_that_ends_saves_its_windows_at_once() {
-    let folder = Folder::new("end");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);
     let saving = recorder.around("window", HOUR, HOUR).save_in_background();
@@ -228,7 +228,7 @@ const HALF: Duration = Duration::from_millis(1_500);
 
 #[test]
 fn what_is_older_than_asked_is_left_out_to_the_second() {
-    let folder = Folder::new("keep");
+    let folder = Folder::alone();
     let recorder = folder.recorder().keep(HALF).start().unwrap();
     // A thread that does not go on, and one that does.
     thread::spawn(|| record(1)).join().unwrap();
@@ -254,7 +254,7 @@ fn what_is_older_than_asked_is_left_out_to_the_second() {
 
 #[test]
 fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
-    let folder = Folder::new("before");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);
     thread::sleep(2 * HALF);
@@ -278,7 +278,7 @@ fn a_snapshot_may_go_back_less_far_than_what_is_kept() {
 
 #[test]
 fn a_trigger_saves_what_led_up_to_it() {
-    let folder = Folder::new("trigger");
+    let folder = Folder::alone();
     let recorder = folder
         .recorder()
         .trigger("slow_request")
@@ -291,12 +291,12 @@ fn a_trigger_saves_what_led_up_to_it() {
     activate_trigger("late_answer");
     record(2);
     assert_eq!(recorder.stop().saved, 2);
-    let files = folder.files();
+    let files = folder.entries();
     assert_eq!(files.len(), 2, "{files:?}");
-    let late = Trace::of(&folder.path.join(&files[0]));
+    let late = Trace::of(&folder.file(&files[0]));
     assert_eq!(late.numbers(), [1, 2]);
     assert!(late.has("late_answer"));
-    let slow = Trace::of(&folder.path.join(&files[1]));
+    let slow = Trace::of(&folder.file(&files[1]));
     assert!(slow.has("slow_request"));
     assert_eq!(slow.numbers()[0], 1);
 }

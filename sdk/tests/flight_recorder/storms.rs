@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use support::wait_until;
 use tracezero::{FlightError, activate_trigger};
 
 use crate::trace::{Folder, Trace, record};
@@ -16,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn a_storm_of_one_reason_leaves_one_file() {
-    let folder = Folder::new("storm");
+    let folder = Folder::alone();
     let recorder = folder
         .recorder()
         .min_interval(HOUR)
@@ -28,14 +29,14 @@ fn a_storm_of_one_reason_leaves_one_file() {
         activate_trigger("slow");
     }
     let stats = recorder.stop();
-    assert_eq!(folder.files().len(), 2);
+    assert_eq!(folder.entries().len(), 2);
     assert_eq!((stats.saved, stats.failed), (2, 0));
     assert_eq!(stats.joined + stats.too_soon, 2 * 999);
 }
 
 #[test]
 fn what_comes_while_a_window_waits_is_in_its_file() {
-    let folder = Folder::new("joined");
+    let folder = Folder::alone();
     let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
     let ask = || recorder.around("slow", HOUR, HOUR).save_in_background();
     let first = ask();
@@ -51,7 +52,7 @@ fn what_comes_while_a_window_waits_is_in_its_file() {
 #[test]
 fn what_comes_before_a_request_is_in_its_file_also_if_it_is_that_of_another_one() {
     const EVENTS: u64 = 200;
-    let folder = Folder::new("both");
+    let folder = Folder::alone();
     let recorder = folder.recorder().limit_files(1_000_000).start().unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -74,7 +75,7 @@ fn what_comes_before_a_request_is_in_its_file_also_if_it_is_that_of_another_one(
 
 #[test]
 fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_does_not() {
-    let folder = Folder::new("interval");
+    let folder = Folder::alone();
     let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
     recorder.snapshot("a").save().unwrap();
     let Err(FlightError::TooSoon { name, since }) = recorder.snapshot("a").save() else {
@@ -96,8 +97,8 @@ fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_doe
 #[test]
 fn writers_and_requests_go_on_while_the_disk_hangs() {
     const EVENTS: u64 = 40_000;
-    let folder = Folder::new("hangs");
-    let pipe = folder.path.join("pipe");
+    let folder = Folder::alone();
+    let pipe = folder.file("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     // Room for all.
@@ -130,9 +131,7 @@ fn writers_and_requests_go_on_while_the_disk_hangs() {
             .save_in_background()
     };
     let more = Vec::from_iter((0..20).map(ask));
-    while recorder.stats().failed < 17 {
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(|| recorder.stats().failed >= 17);
 
     let mut bytes = Vec::new();
     File::open(&pipe).unwrap().read_to_end(&mut bytes).unwrap();
@@ -147,7 +146,7 @@ fn writers_and_requests_go_on_while_the_disk_hangs() {
 
 #[test]
 fn a_callback_that_hangs_stops_nobody_else() {
-    let folder = Folder::new("callback");
+    let folder = Folder::alone();
     let (go_on, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let recorder = folder
@@ -167,7 +166,7 @@ fn a_callback_that_hangs_stops_nobody_else() {
 
 #[test]
 fn windows_beyond_the_limit_are_refused() {
-    let folder = Folder::new("windows");
+    let folder = Folder::alone();
     let recorder = folder.recorder().limit_files(100).start().unwrap();
     let ask = |number: u32| {
         let name = format!("window {number}");
@@ -189,10 +188,10 @@ fn windows_beyond_the_limit_are_refused() {
 fn what_a_long_window_holds_on_to_is_bounded() {
     const ROUNDS: u64 = 10;
     const EVENTS: u64 = 10_000; // far more than the ring holds
-    let folder = Folder::new("bounded");
+    let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let window = recorder.around("window", HOUR, HOUR).save_in_background();
-    let own = folder.path.join("own.pftrace");
+    let own = folder.file("own.pftrace");
     for round in 0..ROUNDS {
         (round * EVENTS..(round + 1) * EVENTS).for_each(record);
         recorder.snapshot("meanwhile").to_file(&own).save().unwrap();

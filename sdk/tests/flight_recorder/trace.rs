@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
-use std::{process, thread};
 
+use support::alone;
 use tracezero::protos::TraceDecoder;
 use tracezero::protos::trace_packet::{Data, SequenceFlags};
 use tracezero::reader::{Finding, Level, check};
@@ -15,28 +16,17 @@ use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
 /// Longer than anything takes that does not hang.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sessions are of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// A folder of this process that is empty at first, while no other test of the process records. It stays
-/// there if the test fails.
+/// A folder that is empty at first, while no other test of the process records.
 pub struct Folder {
-    pub path: PathBuf,
+    folder: support::Folder,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Folder {
-    pub fn new(name: &str) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("flight")
-            .join(format!("{name}-{}", process::id()));
-        // It may be there from a process with the same id.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
+    pub fn alone() -> Self {
         Self {
-            path,
-            _alone: alone,
+            _alone: alone(),
+            folder: support::Folder::empty(),
         }
     }
 
@@ -47,24 +37,14 @@ impl Folder {
             .at_most_kib(256)
             .min_interval(Duration::ZERO)
             .patience(PATIENCE)
-            .directory(&self.path)
-    }
-
-    /// The files that are there, by name.
-    pub fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.path).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
+            .directory(self.path())
     }
 
     /// The trace that is there, alone.
     pub fn only_trace(&self) -> Trace {
-        let files = self.files();
+        let files = self.entries();
         assert_eq!(files.len(), 1, "{files:?}");
-        Trace::of(&self.path.join(&files[0]))
+        Trace::of(&self.file(&files[0]))
     }
 }
 
@@ -80,11 +60,11 @@ pub fn within<R>(limit: Duration, mut work: impl FnMut() -> R) -> R {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            let _ = fs::remove_dir_all(&self.path);
-        }
+impl Deref for Folder {
+    type Target = support::Folder;
+
+    fn deref(&self) -> &support::Folder {
+        &self.folder
     }
 }
 

@@ -26,11 +26,11 @@ fn refused(builder: FlightRecorderBuilder, text: &str) {
 
 #[test]
 fn settings_that_make_no_recorder_are_refused_by_name() {
-    let folder = Folder::new("refused");
+    let folder = Folder::alone();
     let recorder = || folder.recorder();
     let with_config = |config| {
         FlightRecorder::builder()
-            .directory(&folder.path)
+            .directory(folder.path())
             .config(config)
     };
     refused(recorder().limit_files(0), "limit_files is 0");
@@ -56,8 +56,8 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
-    let folder = Folder::new("folder");
-    let file = folder.path.join("file");
+    let folder = Folder::alone();
+    let file = folder.file("file");
     fs::write(&file, "").unwrap();
     let path = file.join("below");
     let outcome = FlightRecorder::builder().directory(&path).start();
@@ -67,7 +67,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     assert_eq!(culprit, &path);
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("below cannot be made"), "{text}");
-    let made = folder.path.join("made/here");
+    let made = folder.file("made/here");
     let recorder = FlightRecorder::builder().directory(&made).start().unwrap();
     assert!(made.is_dir());
     drop(recorder);
@@ -75,10 +75,10 @@ fn a_folder_that_cannot_be_made_is_named() {
 
 #[test]
 fn a_recorder_takes_a_configuration_of_several_rings() {
-    let folder = Folder::new("rings");
+    let folder = Folder::alone();
     let config = ring().buffer(BufferConfig::ring(64).named("second"));
     let recorder = FlightRecorder::builder()
-        .directory(&folder.path)
+        .directory(folder.path())
         .config(config);
     let recorder = recorder.start().unwrap();
     recorder.snapshot("both").save().unwrap();

@@ -1,8 +1,7 @@
 //! Events that macros recorded, read back.
 
-use std::sync::Mutex;
-
 use rustix::time::{ClockId, clock_gettime};
+use support::alone;
 use tracezero::reader::{
     ArgValue, Args, EventKind, InTimeOrder, PacketItem, PacketReader, Record, Slices, TraceReader,
     TrackKind,
@@ -12,13 +11,8 @@ use tracezero::{
     Track, TrackEventConfig, Unit, counter, dict, instant, span,
 };
 
-/// Sessions record the whole process: one test records at a time.
-static RECORDING: Mutex<()> = Mutex::new(());
-
 fn record(config: TraceConfig, work: impl FnOnce()) -> Vec<u8> {
-    let _alone = RECORDING
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let session = config.record_in_memory().expect("a session");
     work();
     session.finish().0

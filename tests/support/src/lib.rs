@@ -8,10 +8,14 @@ mod allocations; // an allocator that counts
 mod alone; // one test at a time
 mod folder; // files that are gone when the test is over
 #[cfg(feature = "traces")]
+mod packets; // what is in a trace
+#[cfg(feature = "traces")]
 pub mod trace_buffer; // chunks for one, and what is read back
 mod waiting; // for what other threads and processes bring about
 
 pub use allocations::{Counting, allocations_of};
 pub use alone::alone;
 pub use folder::Folder;
+#[cfg(feature = "traces")]
+pub use packets::{is_whole, numbers};
 pub use waiting::{wait_for, wait_until};
