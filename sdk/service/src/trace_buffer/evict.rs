@@ -178,10 +178,11 @@ impl TraceBuffer {
             if self.observer.is_none() && self.ring.slot(front.slot).is_self_contained() {
                 self.evict_self_contained(sequence, front);
             } else {
+                self.evict_run(sequence, front);
                 while self.next_packet(sequence, front.slot, Purpose::Evict) {
                     self.show_overwritten(sequence, front);
-                    self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
-                    self.list_losing_writer(sequence);
+                    self.note_overwritten(sequence, front);
+                    self.evict_run(sequence, front);
                 }
             }
             if front.slot == last {
@@ -203,6 +204,31 @@ impl TraceBuffer {
         }
     }
 
+    /// Evicts the packets that the oldest chunk of a sequence holds whole, if nobody wants to see them.
+    /// Their payload is not looked at.
+    #[inline]
+    fn evict_run(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        if self.observer.is_some() {
+            return;
+        }
+        let Some(run) = self.ring.next_run(front.slot) else {
+            return;
+        };
+        self.reach_front(sequence, front);
+        if let Some(size_bytes) = self.ring.consume_run(&run) {
+            self.stats.chunks_overwritten += 1;
+            self.stats.bytes_overwritten += u64::from(size_bytes);
+        }
+        self.sequences.account_mut(sequence).hot.overwritten += u64::from(run.packets);
+        self.note_overwritten(sequence, front);
+    }
+
+    /// Notes that packets of the oldest chunk of a sequence were lost.
+    fn note_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
+        self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
+        self.list_losing_writer(sequence);
+    }
+
     /// Evicts a chunk by its descriptor; its payload is not looked at.
     #[inline]
     fn evict_self_contained(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
@@ -216,8 +242,7 @@ impl TraceBuffer {
         let packets = std::mem::take(&mut slot.unread_packets);
         if packets > 0 {
             self.sequences.account_mut(sequence).hot.overwritten += u64::from(packets);
-            self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
-            self.list_losing_writer(sequence);
+            self.note_overwritten(sequence, front);
         }
         self.leave_front(sequence, front);
     }
