@@ -30,6 +30,14 @@ pub(super) struct Entered {
     pub(super) args_len: usize,
 }
 
+/// Whether the thread is in any span that is recorded.
+#[inline]
+pub(super) fn is_in_any() -> bool {
+    let is_in_any =
+        |entered: &RefCell<Vec<Entered>>| entered.try_borrow().is_ok_and(|it| !it.is_empty());
+    ENTERED.try_with(is_in_any).unwrap_or(false)
+}
+
 /// Calls `begin`, which begins a slice on the thread, and keeps what it returns.
 #[inline]
 pub(super) fn enter(begin: impl FnOnce() -> Option<Entered>) {
@@ -54,7 +62,7 @@ pub(super) fn exit(layer: u32, id: u64, end: impl FnOnce(&Entered, EventTime)) {
                 end(innermost, EventTime::Now(clock::event_now_ns()));
                 entered.pop();
             }
-            // Without any, recording began after the enter.
+            // Without it, recording began after the enter.
             _ => exit_around(&mut entered, is_left, end),
         }
     });

@@ -86,7 +86,7 @@ impl TracingLayer {
     }
 
     /// A span was created.
-    #[inline]
+    #[inline(never)]
     fn create(&self, attributes: &Attributes<'_>, id: &Id) {
         let Some(site) = site_of(attributes.metadata()) else {
             return;
@@ -118,6 +118,14 @@ impl TracingLayer {
         if !fields.finish() {
             scratch.name.clear();
         }
+    }
+
+    #[inline(never)]
+    fn enter_recorded<S>(&self, id: &Id, context: &Context<'_, S>)
+    where
+        S: Subscriber + for<'l> LookupSpan<'l>,
+    {
+        entered::enter(|| self.enter(id, context));
     }
 
     /// A thread enters a span.
@@ -177,7 +185,7 @@ impl TracingLayer {
     }
 
     /// A thread leaves a span.
-    #[inline]
+    #[inline(never)]
     fn exit(&self, id: &Id) {
         let end = |left: &Entered, time| {
             let late = self.spans.at(left.slot, left.id);
@@ -194,7 +202,7 @@ impl TracingLayer {
     }
 
     /// A span has ended.
-    #[inline]
+    #[inline(never)]
     fn close(&self, id: &Id) {
         self.spans.remove(id.into_u64(), |site, span| {
             if let Some(life) = &span.life
@@ -292,7 +300,8 @@ fn is_recorded() -> bool {
 }
 
 // All spans and events are enabled, whether a session runs or not: a layer that says no says it for
-// all others.
+// all others. While nobody records, these calls find that out and return. What follows is not inlined,
+// so that they need no stack frame for it.
 impl<S> tracing_subscriber::Layer<S> for TracingLayer
 where
     S: Subscriber + for<'l> LookupSpan<'l>,
@@ -323,15 +332,19 @@ where
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
         if is_recorded() {
-            entered::enter(|| self.enter(id, &context));
+            self.enter_recorded(id, &context);
         }
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        self.exit(id);
+        if entered::is_in_any() {
+            self.exit(id);
+        }
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        self.close(&id);
+        if !self.spans.is_unused() {
+            self.close(&id);
+        }
     }
 }

@@ -32,6 +32,12 @@ impl<B: Default> Levels<B> {
         }
     }
 
+    /// Whether there is no bucket yet.
+    #[inline]
+    pub(super) fn is_unused(&self) -> bool {
+        self.levels[0].get().is_none()
+    }
+
     /// The buckets that `key` may be in, those of the first levels first, as far as there are any.
     #[inline]
     pub(super) fn buckets(&self, key: u64) -> impl Iterator<Item = (BucketIndex, &B)> {

@@ -163,6 +163,12 @@ impl Spans {
         })
     }
 
+    /// Whether there never was a span.
+    #[inline]
+    pub(super) fn is_unused(&self) -> bool {
+        self.levels.is_unused()
+    }
+
     /// Removes a span that has ended. `end` is called with what is known of it, if
     /// [`Slot::needs_end`] was.
     #[inline]
