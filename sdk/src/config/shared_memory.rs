@@ -13,7 +13,7 @@ impl TraceConfig {
     /// quarter at first, a whole page once it has written more, and a fourteenth when many hold one.
     /// So n pages suffice for 11 n parts: 4 MiB for 11,000, and the default for the 32,767 writers
     /// that there can be at once. A thread whose packet goes on in another part holds two for that
-    /// moment. Memory of less than eight pages is lent in whole pages.
+    /// moment, so 5 n threads lose nothing even if all of them record at once. Memory of less than eight pages is lent in whole pages.
     #[must_use]
     pub fn shared_memory(self, size_kb: u32, page_size_kb: u32) -> Self {
         self.add_shared_memory(None, size_kb, page_size_kb)

@@ -4,7 +4,8 @@
 //! Each case is a process of its own, since the first session chooses the shared memory of a process.
 //!
 //! A thread whose packet goes on in another chunk has two for a moment, however long the machine lets it
-//! stand there. 4 MiB lend 11,392 chunks at least, so no more than 1,000 threads record at the same moment.
+//! stand there. 4 MiB lend 11,392 chunks at least: two to each of 5,500 threads, or one to each of 10,000
+//! of which 1,000 record at the same moment. The default memory has two for all.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -23,8 +24,6 @@ use support::alone;
 use tracezero::{BufferConfig, DataSourceConfig, Report, Session, TraceConfig, instant};
 
 const THREADS: usize = 10_000;
-/// Threads that may record at the same moment.
-const AT_ONCE: usize = 1_000;
 /// Each thread has this much for its stack.
 const STACK_BYTES: usize = 64 * 1024;
 /// Set in the processes that the tests start.
@@ -41,6 +40,11 @@ fn ten_thousand_threads_lose_nothing_in_four_mib() {
 }
 
 #[test]
+fn threads_that_all_record_at_once_lose_nothing_in_four_mib() {
+    run("all_at_once_in_four_mib");
+}
+
+#[test]
 #[ignore = "a process of its own, which another test starts"]
 fn two_sessions_of_default_memory() {
     if env::var_os(IS_CASE).is_none() {
@@ -49,13 +53,13 @@ fn two_sessions_of_default_memory() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("many_threads.pftrace");
     let to_file = Session::to_file(&path).unwrap();
     let in_memory = TraceConfig::default().record_in_memory().unwrap();
-    let threads = Threads::start();
+    let threads = Threads::start(THREADS, THREADS);
     threads.go_on();
     let report = to_file.finish().unwrap();
     let (trace, report_in_memory) = in_memory.finish();
     threads.end();
-    check(&fs::read(&path).unwrap(), &report);
-    check(&trace, &report_in_memory);
+    check(&fs::read(&path).unwrap(), &report, THREADS);
+    check(&trace, &report_in_memory, THREADS);
 }
 
 #[test]
@@ -64,17 +68,30 @@ fn one_session_of_four_mib() {
     if env::var_os(IS_CASE).is_none() {
         return;
     }
+    in_four_mib(THREADS, 1_000);
+}
+
+#[test]
+#[ignore = "a process of its own, which another test starts"]
+fn all_at_once_in_four_mib() {
+    if env::var_os(IS_CASE).is_none() {
+        return;
+    }
+    in_four_mib(5_500, 5_500);
+}
+
+fn in_four_mib(threads: usize, at_once: usize) {
     let session = TraceConfig::new()
         .buffer(BufferConfig::ring(16 * 1024))
         .data_source(DataSourceConfig::new("track_event"))
         .shared_memory(4 * 1024, 4)
         .record_in_memory()
         .unwrap();
-    let threads = Threads::start();
-    threads.go_on();
+    let running = Threads::start(threads, at_once);
+    running.go_on();
     let (trace, report) = session.finish();
-    threads.end();
-    check(&trace, &report);
+    running.end();
+    check(&trace, &report, threads);
 }
 
 /// Threads that live at once. Each records an event before all go on, and one after it.
@@ -84,10 +101,11 @@ struct Threads {
 }
 
 impl Threads {
-    /// Starts the threads. Each has recorded an event and waits, with a chunk in its hand.
-    fn start() -> Self {
-        let all = Arc::new(Barrier::new(THREADS + 1));
-        let gate = Arc::new(Gate::default());
+    /// Starts the threads, of which `at_once` may record at the same moment. Each has recorded an event
+    /// and waits, with a chunk in its hand.
+    fn start(threads: usize, at_once: usize) -> Self {
+        let all = Arc::new(Barrier::new(threads + 1));
+        let gate = Arc::new(Gate::new(at_once));
         let spawn = |number| {
             let (all, gate) = (Arc::clone(&all), Arc::clone(&gate));
             let live = move || {
@@ -101,7 +119,7 @@ impl Threads {
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
             builder.spawn(live).unwrap()
         };
-        let handles = (0..THREADS).map(spawn).collect();
+        let handles = (0..threads).map(spawn).collect();
         all.wait();
         Self { all, handles }
     }
@@ -120,20 +138,25 @@ impl Threads {
     }
 }
 
-/// Lets [`AT_ONCE`] threads pass at a time.
-#[derive(Default)]
+/// Lets so many threads pass at a time.
 struct Gate {
-    inside: Mutex<usize>,
+    room: Mutex<usize>,
     left: Condvar,
 }
 
 impl Gate {
+    fn new(at_once: usize) -> Self {
+        Self {
+            room: Mutex::new(at_once),
+            left: Condvar::new(),
+        }
+    }
+
     fn pass(&self, work: impl FnOnce()) {
-        let inside = self.inside.lock().unwrap();
-        let is_full = |inside: &mut usize| *inside == AT_ONCE;
-        *self.left.wait_while(inside, is_full).unwrap() += 1;
+        let room = self.room.lock().unwrap();
+        *self.left.wait_while(room, |room| *room == 0).unwrap() -= 1;
         work();
-        *self.inside.lock().unwrap() -= 1;
+        *self.room.lock().unwrap() += 1;
         self.left.notify_one();
     }
 }
@@ -142,12 +165,12 @@ impl Gate {
 ///
 /// The judge itself takes too long for so many sequences. Here packets are counted on sequences whose
 /// incremental state is valid, by the rules of Perfetto's schema.
-fn check(trace: &[u8], report: &Report) {
+fn check(trace: &[u8], report: &Report, threads: usize) {
     assert_eq!(report.losses.total(), 0, "{report}");
     assert_eq!(report.packets_read, report.packets_begun, "{report}");
-    assert_eq!(report.events, 2 * THREADS as u64, "{report}");
+    assert_eq!(report.events, 2 * threads as u64, "{report}");
     let mut valid_sequences = HashSet::new();
-    let mut events_of = vec![0; THREADS];
+    let mut events_of = vec![0; threads];
     for packet in Trace::parse_from_bytes(trace).unwrap().packet {
         assert_eq!(packet.previous_packet_dropped, None);
         let sequence = packet.trusted_packet_sequence_id();

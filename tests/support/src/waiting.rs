@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked, once in a millisecond: for longer than anything takes that does not hang. Not a time,
+/// The number of looks, one in a millisecond: for longer than anything takes that does not hang. Not a time,
 /// since the machine may stand still meanwhile.
-const LOOKS_MAX: u32 = 60_000;
+const LOOKS_MAX: u32 = 30_000;
 
 /// Looks until there is something to return; `None` if it seems to hang.
 pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
