@@ -178,11 +178,13 @@ impl TraceBuffer {
             if self.observer.is_none() && self.ring.slot(front.slot).is_self_contained() {
                 self.evict_self_contained(sequence, front);
             } else {
-                self.evict_run(sequence, front);
-                while self.next_packet(sequence, front.slot, Purpose::Evict) {
+                loop {
+                    self.evict_run(sequence, front);
+                    if !self.next_packet(sequence, front.slot, Purpose::Evict) {
+                        break;
+                    }
                     self.show_overwritten(sequence, front);
                     self.note_overwritten(sequence, front);
-                    self.evict_run(sequence, front);
                 }
             }
             if front.slot == last {
