@@ -536,27 +536,23 @@ impl<'m> ReadableChunk<'m> {
 
     /// Called once, last.
     fn hand_back(&mut self) -> Result<(), MoveError> {
-        let page_index = self.place.page_index;
-        let no_such_chunk = MoveError::NoSuchChunk;
-        let geometry = &self.mapping.geometry;
-        let page_offset_bytes = geometry
-            .page_offset_bytes(page_index)
-            .ok_or(no_such_chunk)?;
-        let word = self.mapping.page_word(page_index).ok_or(no_such_chunk)?;
-        // What is stored here makes (M4) true for the chunk; the move below releases it to the next
-        // writer, of this chunk or of one that begins in its payload.
+        let mapping = self.mapping;
+        // These stores make (M4) true for the chunk. The move below releases them to the next writer, of
+        // this chunk or of one that begins in its payload.
         // SAFETY: the chunk is in use until the move below.
-        let header = unsafe { self.mapping.chunk_header(self.extent) };
+        let header = unsafe { mapping.chunk_header(self.extent) };
         // Relaxed and release pair as in `WritableChunk::new`.
         header.writer_id.store(0, Ordering::Relaxed);
         header.chunk_id.store(0, Ordering::Relaxed);
         header.packets.store(0, Ordering::Release);
-        let mapping = self.mapping;
-        for offset_bytes in mapping.headers_in_payload(page_offset_bytes, self.extent) {
+        for offset_bytes in mapping.headers_in_payload(self.extent) {
             // SAFETY: the bytes are payload of this chunk, which only the holder of this handle
             // accesses (R1, R2); no slice of it is lent, for this borrows the handle mutably.
             unsafe { mapping.backing.write(offset_bytes, &[0; 4]) };
         }
+        let word = mapping
+            .page_word(self.place.page_index)
+            .ok_or(MoveError::NoSuchChunk)?;
         state::move_chunk(word, self.place.chunk_index, ChunkMove::Free)?;
         Ok(())
     }

@@ -145,7 +145,7 @@ impl Geometry {
     }
 
     /// Where a page starts; `None` past the last one.
-    pub(super) fn page_offset_bytes(&self, page_index: u32) -> Option<usize> {
+    fn page_offset_bytes(&self, page_index: u32) -> Option<usize> {
         (page_index < self.page_count).then(|| page_index as usize * self.page_size_bytes)
     }
 
@@ -160,8 +160,7 @@ impl Geometry {
     }
 }
 
-/// Distances from the start of a page to each place where a chunk of any layout may begin, in
-/// rising order.
+/// Returns the distances from the start of a page to each place where a chunk of any layout may begin.
 fn chunk_offsets(page_size_bytes: usize) -> Vec<usize> {
     let offsets = PageLayout::ALL.into_iter().flat_map(|layout| {
         let offset = move |index| layout.chunk_offset_bytes(page_size_bytes, index);
@@ -215,8 +214,8 @@ impl ChunkExtent {
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) backing: Backing,
-    pub(super) geometry: Geometry,
-    /// Those of [`chunk_offsets`].
+    geometry: Geometry,
+    /// Distances from the start of a page to each place where a chunk of any layout may begin.
     chunk_offsets: Vec<usize>,
     /// No page from this one on was ever lent, so nobody needs to look at it: a look at a page that
     /// was never written costs a page fault.
@@ -243,15 +242,12 @@ impl Mapping {
         }
     }
 
-    /// Distances from the start of the mapping to the last four bytes (writer id, packets word) of
-    /// each header that another layout puts into the payload at `extent`, in a page that starts at
-    /// `page_offset_bytes`.
-    pub(super) fn headers_in_payload(
-        &self,
-        page_offset_bytes: usize,
-        extent: ChunkExtent,
-    ) -> impl Iterator<Item = usize> {
+    /// Returns the distances from the start of the mapping to the last four bytes (writer id, packets
+    /// word) of each header that another layout puts into the payload at `extent`.
+    pub(super) fn headers_in_payload(&self, extent: ChunkExtent) -> impl Iterator<Item = usize> {
         let payload = extent.payload_range_bytes();
+        let page_offset_bytes =
+            extent.offset_bytes - extent.offset_bytes % self.geometry.page_size_bytes;
         let words = self.chunk_offsets.iter();
         let words = words.map(move |offset| page_offset_bytes + offset + size_of::<u32>());
         // A word is as well aligned as a chunk: it is inside of the payload, or outside.

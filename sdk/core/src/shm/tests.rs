@@ -329,7 +329,7 @@ fn fill_and_free(producer: &ProducerMemory, service: &ServiceMemory, layout: Pag
 }
 
 #[test]
-fn a_scraper_finds_no_packets_in_a_chunk_whose_writer_has_not_stored_its_header_yet() {
+fn a_chunk_without_its_header_has_no_packets_to_scrape() {
     for page_size_bytes in PAGE_SIZES_BYTES {
         for old_layout in PageLayout::ALL {
             for layout in PageLayout::ALL {
