@@ -79,7 +79,7 @@ fn packages_depend_on_those_below_them_alone() {
 }
 
 #[test]
-fn what_tests_share_is_named_by_tests_alone_and_names_nothing_foreign() {
+fn support_is_for_tests_alone_and_names_nothing_foreign() {
     let ours = ["protozero", "tracezero-core", "tracezero-service"];
     assert_eq!(dependencies("tests/support"), ours);
     let others = [

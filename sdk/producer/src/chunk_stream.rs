@@ -33,14 +33,14 @@ pub(super) struct ChunkStream {
     stream: StreamWriter<ChunkSource>,
 }
 
-/// What became of a writer's last packet.
+/// The fate of a writer's last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LastPacket {
-    /// There was none.
+    /// The writer has begun no packet.
     None,
-    /// It is in a chunk, or goes on there.
+    /// A chunk holds the packet, or its newest part.
     Written,
-    /// There was no chunk for it, or for all of it.
+    /// No chunk was free for the packet, or for the rest of it.
     Dropped,
 }
 

@@ -17,7 +17,7 @@ use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
 use tracezero_core::coordination::Producer;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 
-/// What one session works with while the service is locked.
+/// The state that one session works with while the service is locked.
 pub(super) struct Context<'a> {
     /// The session itself.
     pub(super) session: SessionId,
@@ -31,13 +31,13 @@ pub(super) struct Context<'a> {
     pub(super) effects: Vec<Effect>,
 }
 
-/// What follows from an event beyond its session.
+/// A consequence of an event beyond its session.
 pub(super) enum Effect {
-    /// A producer, or the owner of the session, is called.
+    /// Calls a producer, or the owner of the session.
     Call(Call),
-    /// The session changed its state: the others are told.
+    /// Tells the others that the session changed its state.
     StateChanged(ConcurrentSessionEvent),
-    /// A group of buffers was flushed for a clone.
+    /// Goes on with a clone of which a group of buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
 }
 

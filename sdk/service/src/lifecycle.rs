@@ -364,7 +364,7 @@ impl TracingSession {
         context.set_aligned_timer(builtin.snapshot_interval_ms, Timer::SnapshotClocks);
     }
 
-    /// What is recorded of data sources whose configuration changed: filters only.
+    /// Takes over a changed configuration: the filters of data sources alone.
     pub(super) fn change_config(&mut self, context: &mut Context<'_>, changed: &Recording) {
         if self.phase.end().is_none() {
             self.recording = Arc::new(self.recording.with_filters_of(changed));

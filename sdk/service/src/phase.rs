@@ -1,9 +1,9 @@
-//! Where a session is in its life, with what is known only there.
+//! The phases of a session's life, each with the data that only it has.
 
 use super::pending_flush::FlushOutcome;
 use super::trigger_history::ReceivedTrigger;
 
-/// Where a session is in its life.
+/// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Set up, not started.
@@ -29,7 +29,7 @@ pub enum State {
 pub(super) enum Phase {
     Configured,
     Started {
-        /// Whether it was noted that every data source has started.
+        /// Set once every data source has started, which is noted then.
         all_started: bool,
     },
     Stopping(End),
@@ -38,10 +38,10 @@ pub(super) enum Phase {
     ClonedReadOnly(Option<ReceivedTrigger>, End),
 }
 
-/// How a session ends, or ended.
+/// The end of a session.
 #[derive(Default)]
 pub(super) struct End {
-    /// Why it ended, if it was not asked to.
+    /// The reason, if nobody asked for the end.
     pub(super) reason: Option<String>,
     /// The outcome of the flush that came before the end.
     pub(super) flush: Option<FlushOutcome>,
@@ -58,7 +58,7 @@ impl Phase {
         }
     }
 
-    /// How the session ends; `None` before that.
+    /// Returns the end, if the session is ending or has ended.
     pub(super) fn end(&self) -> Option<&End> {
         match self {
             Self::Configured | Self::Started { .. } => None,

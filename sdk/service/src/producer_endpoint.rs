@@ -150,7 +150,7 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {
-        // It answers those before it as well, in whatever session.
+        // The answer holds for earlier flushes as well, in whatever session.
         self.service.answer(|session, context| {
             session.flushes_answered(context, self.id, ..=flush);
         });

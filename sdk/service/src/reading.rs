@@ -55,7 +55,7 @@ impl Service {
 }
 
 impl TracingSession {
-    /// Whether its packets can be read: not those of a session that writes them into a file, that
+    /// Returns whether its packets can be read: not those of a session that writes them into a file, that
     /// waits for a trigger, or that is only there to take snapshots of.
     pub(super) fn can_be_read(&self) -> bool {
         let is_read = self.file == FileOutput::None

@@ -259,7 +259,7 @@ impl Control {
 }
 
 impl PendingClone {
-    /// Whether the source writes into a file. Then the snapshot has a file, too.
+    /// Returns whether the source writes into a file. Then the snapshot has a file, too.
     fn is_of_file(&self) -> bool {
         self.request.output.is_some()
     }

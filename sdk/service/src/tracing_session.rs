@@ -74,14 +74,14 @@ pub(super) enum FileOutput {
     /// There is none: the trace is read. A snapshot's file, which is written once, does not count.
     None,
     Open {
-        /// Whether the next pass also writes finished packets in chunks of writers.
+        /// Lets the next pass also write finished packets in chunks of writers.
         scrape_is_due: bool,
     },
     /// The file is complete.
     Closed,
 }
 
-/// What happens each time before a file is written.
+/// The step before each write into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BeforeWriting {
     Nothing,
@@ -92,7 +92,7 @@ pub(super) enum BeforeWriting {
     Scrape,
 }
 
-/// What the next reading says of the session, besides what has happened to it.
+/// Packets of the service that the next reading adds, besides those on events.
 #[derive(Debug)]
 pub(super) struct Due {
     /// The packets that a trace begins with.
@@ -109,7 +109,7 @@ pub(crate) struct TracingSession {
     pub(super) recording: Arc<Recording>,
     pub(super) owner: Arc<dyn SessionOwner>,
     pub(super) phase: Phase,
-    /// Whether the session ends because its process does.
+    /// Set when the process ends: the session ends with it.
     pub(super) ends_with_process: bool,
     pub(super) file: FileOutput,
     /// In the order of the configuration.
@@ -274,7 +274,7 @@ impl TracingSession {
         self.extension_descriptors = source.extension_descriptors.unwritten();
     }
 
-    /// What happens each time before the file is written.
+    /// Returns the step before each write into the file.
     pub(super) fn before_writing(&self) -> BeforeWriting {
         let config = &self.recording.config;
         let is_often = config.file_write_period_ms <= WRITE_PERIOD_LONG_MS;

@@ -30,7 +30,7 @@ pub(super) struct Entered {
     pub(super) args_len: usize,
 }
 
-/// Whether the thread is in any span that is recorded.
+/// Returns whether the thread is in any span that is recorded.
 #[inline]
 pub(super) fn is_in_any() -> bool {
     let is_in_any =

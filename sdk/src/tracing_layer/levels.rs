@@ -32,7 +32,7 @@ impl<B: Default> Levels<B> {
         }
     }
 
-    /// Whether there is no bucket yet.
+    /// Returns whether there is no bucket yet.
     #[inline]
     pub(super) fn is_unused(&self) -> bool {
         self.levels[0].get().is_none()

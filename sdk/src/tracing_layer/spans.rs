@@ -163,7 +163,7 @@ impl Spans {
         })
     }
 
-    /// Whether there never was a span.
+    /// Returns whether there never was a span.
     #[inline]
     pub(super) fn is_unused(&self) -> bool {
         self.levels.is_unused()

@@ -1,4 +1,4 @@
-//! What a thread allocates.
+//! The number of allocations of a thread.
 
 #![allow(unsafe_code)] // An allocator is an unsafe trait.
 
@@ -10,7 +10,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often `work` allocates, on this thread, if [`Counting`] is the allocator.
+/// Returns how often `work` allocates on this thread, if [`Counting`] is the allocator.
 pub fn allocations_of(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     work();

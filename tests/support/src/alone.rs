@@ -7,6 +7,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test of the process is alone. The caller is until it drops what it gets.
 pub fn alone() -> MutexGuard<'static, ()> {
-    // That another test has failed meanwhile says nothing about this one.
+    // A failure of another test says nothing about this one.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

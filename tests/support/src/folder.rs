@@ -9,7 +9,7 @@ use std::{env, fs, process, thread};
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder without files.
+    /// Creates a folder without files.
     #[must_use]
     pub fn empty() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
@@ -21,13 +21,13 @@ impl Folder {
             .replace("::", "-");
         let name = format!("tracezero-{}-{number}-{test}", process::id());
         let path = env::temp_dir().join(name);
-        // It may be there from a process with the same id.
+        // An earlier process with the same id may have left it.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    /// A folder with files of these names and contents.
+    /// Creates a folder with files of these names and contents.
     #[must_use]
     pub fn with(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Self {
         let folder = Self::empty();
@@ -37,13 +37,13 @@ impl Folder {
         folder
     }
 
-    /// Where the folder is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The path of a file in it, which need not be there.
+    /// Returns the path of a file in it, which need not be there.
     #[must_use]
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
@@ -56,13 +56,13 @@ impl Folder {
         path
     }
 
-    /// What is in a file.
+    /// Reads a file.
     #[must_use]
     pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
         fs::read(self.file(name)).unwrap()
     }
 
-    /// The names of what is in it, in their order.
+    /// Returns the names of its files and folders, sorted.
     #[must_use]
     pub fn entries(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();

@@ -1,5 +1,4 @@
-//! What tests of several packages need. It knows nothing of what each of them tests, and asserts no more than
-//! that it can do its own work.
+//! Helpers for tests of several packages. They know nothing of what a test is about.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 #![allow(clippy::missing_panics_doc)] // For the same reason, anything may panic.
@@ -8,7 +7,7 @@ mod allocations; // an allocator that counts
 mod alone; // one test at a time
 mod folder; // files that are gone when the test is over
 #[cfg(feature = "traces")]
-mod packets; // what is in a trace
+mod packets; // packets of a trace
 #[cfg(feature = "traces")]
 pub mod trace_buffer; // chunks for one, and what is read back
 mod waiting; // for what other threads and processes bring about

@@ -1,9 +1,9 @@
-//! What is in a trace, by the SDK's own decoder.
+//! Packets of a trace, by the SDK's own decoder.
 
 use protozero::FrameReader;
 use tracezero_core::protos::TraceDecoder;
 
-/// The counters of test events, in the order of the trace, which may still grow.
+/// Returns the counters of test events, in the order of the trace, which may still grow.
 #[must_use]
 pub fn numbers(trace: &[u8]) -> Vec<u64> {
     TraceDecoder::new(trace)
@@ -12,7 +12,7 @@ pub fn numbers(trace: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Whether a trace ends with a packet. Its last one may just be written.
+/// Returns whether a trace ends with a whole packet. A file that is being written may not.
 #[must_use]
 pub fn is_whole(trace: &[u8]) -> bool {
     let mut reader = FrameReader::new();
