@@ -1,12 +1,9 @@
 //! Generates the writers and decoders of the examples' own schemas.
 
 fn main() -> Result<(), protozero_codegen::Error> {
-    // Where the SDK keeps the schema that ours extends; its build script says so.
-    let tracezero_protos =
-        std::env::var("DEP_TRACEZERO_PROTOS").expect("this package depends on tracezero");
     protozero_codegen::Config::new()
         .include("examples/protos")
-        .include(tracezero_protos)
+        .include(tracezero_schema::INCLUDE_DIR)
         .extern_path(".perfetto.protos", "::tracezero::protos")
         .owned(".station.Settings")
         .descriptor_sets()

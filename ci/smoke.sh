@@ -26,7 +26,7 @@ cargo test --locked --workspace --test soak --no-run
 cargo build --locked --release --package tracezero-cli --bin tracezero --example many_spans
 tool=$(realpath "${CARGO_TARGET_DIR:-target}")/release/tracezero
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
-extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/core/protos/tracezero/sequences.proto)
+extensions=(--config 2000 examples/protos/memory.proto memory.SamplerConfig --extensions sdk/schema/protos/tracezero/sequences.proto)
 for schema in http index_tree memory render; do
     extensions+=(--extensions "examples/protos/$schema.proto")
 done

@@ -3,7 +3,7 @@
 fn main() -> Result<(), protozero_codegen::Error> {
     protozero_codegen::Config::new()
         .include("../../examples/protos")
-        .include("../../sdk/core")
+        .include("../../sdk/schema")
         .extern_path(".perfetto.protos", "::tracezero::protos")
         .descriptor_sets()
         .compile(&[

@@ -3,13 +3,13 @@
 use std::env;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, GenericArgument, LitStr, Path, PathArguments, Result, ReturnType, Signature,
-    Token, Type, Visibility, parse_quote,
+    Attribute, Error, GenericArgument, LitStr, PathArguments, Result, ReturnType, Signature, Token,
+    Type, Visibility, parse_quote,
 };
 
 use crate::options::{EndArg, Options};
@@ -103,7 +103,7 @@ fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> To
     let Some(end) = end else {
         return quote!(let #guard = #span; #block);
     };
-    let result = named_result(&library, &signature.output);
+    let result = named_result(library.clone(), &signature.output);
     // A closure, for a `return` or a `?` to lead to the end of the span.
     quote! {
         let #guard = #span;
@@ -178,7 +178,7 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
         };
     }
     let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
-    let result = named_result(&library, &signature.output);
+    let result = named_result(library.clone(), &signature.output);
     quote! {
         #library::Traced::new(#span, async move {
             #result
@@ -190,7 +190,7 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
 }
 
 /// Tells the compiler what the function returns: inside of a closure or an `async` block, it does not know.
-fn named_result(library: &Path, output: &ReturnType) -> TokenStream {
+fn named_result(library: TokenStream, output: &ReturnType) -> TokenStream {
     // Messages about it point to where it is said.
     let (span, mut result) = match output {
         ReturnType::Default => (Span::mixed_site(), Type::Tuple(parse_quote!(()))),
@@ -198,12 +198,12 @@ fn named_result(library: &Path, output: &ReturnType) -> TokenStream {
         ReturnType::Type(_, result) if matches!(**result, Type::Never(_)) => return quote!(),
         ReturnType::Type(_, result) => {
             let span = Span::mixed_site().located_at(result.span());
-            (span, Type::clone(result))
+            (span, parse_quote!(#result))
         }
     };
     infer_unnamed(&mut result);
-    let library = library.to_token_stream().into_iter();
     let library: TokenStream = library
+        .into_iter()
         .map(|mut token| {
             // With its own hygiene: `$crate` stays that of the macro that has written it.
             token.set_span(token.span().located_at(span));

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// What the span's end says of what the function returns.
     pub(crate) result: Option<EndArg>,
     pub(crate) error: Option<EndArg>,
-    library: Option<Path>,
+    library: Option<TokenStream>,
 }
 
 impl Parse for Options {
@@ -41,10 +41,9 @@ impl Parse for Options {
 
 impl Options {
     /// The path of the library, as the code around the function names it.
-    pub(crate) fn library(&self) -> Path {
-        self.library
-            .clone()
-            .unwrap_or_else(|| parse_quote!(::tracezero))
+    pub(crate) fn library(&self) -> TokenStream {
+        let library = self.library.clone();
+        library.unwrap_or_else(|| quote!(::tracezero))
     }
 
     fn parse_option(&mut self, input: ParseStream<'_>) -> Result<()> {
@@ -79,7 +78,7 @@ impl Options {
             "crate" => {
                 input.parse::<Token![=]>()?;
                 self.library
-                    .replace(Path::parse_mod_style(input)?)
+                    .replace(Path::parse_mod_style(input)?.into_token_stream())
                     .is_none()
             }
             _ => return Err(unknown(key.span())),

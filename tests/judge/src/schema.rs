@@ -195,7 +195,7 @@ impl<'a> Supplements<'a> {
             later.insert(message.full_name().to_owned(), message);
         }
         let own = ExtraSchema::default()
-            .extensions(package_dir().join("../../sdk/core/protos/tracezero/sequences.proto"));
+            .extensions(package_dir().join("../../sdk/schema/protos/tracezero/sequences.proto"));
         Self { later, own, extra }
     }
 
@@ -228,7 +228,7 @@ fn parse(path: &Path, includes: &[PathBuf]) -> FileDescriptorSet {
         .pure()
         .includes(includes)
         .include(folder)
-        .include(package_dir().join("../../sdk/core"))
+        .include(package_dir().join("../../sdk/schema"))
         .input(path)
         .parse_and_typecheck()
         .unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));

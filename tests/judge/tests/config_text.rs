@@ -15,8 +15,8 @@ const EVERY_NOTATION: &str = "every_notation.txtpb";
 fn trace_config_type(sdk: &Path) -> MessageDescriptor {
     let files = protobuf_parse::Parser::new()
         .pure()
-        .include(sdk.join("core"))
-        .input(sdk.join("core/protos/perfetto/config/trace_config.proto"))
+        .include(sdk.join("schema"))
+        .input(sdk.join("schema/protos/perfetto/config/trace_config.proto"))
         .parse_and_typecheck()
         .unwrap()
         .file_descriptors;

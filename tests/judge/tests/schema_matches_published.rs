@@ -1,4 +1,4 @@
-//! The SDK's schema is Perfetto's: every message, field and enum value of `sdk/core/protos` stands in
+//! The SDK's schema is Perfetto's: every message, field and enum value of `sdk/schema/protos` stands in
 //! the published schema with the same name, number, type and label.
 
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ fn nothing_published_later_is_declared_without_need() {
 }
 
 fn sdk_schema() -> Vec<FileDescriptorProto> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/core");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/schema");
     let mut files = Vec::new();
     proto_files(&root.join("protos"), &mut files);
     protobuf_parse::Parser::new()

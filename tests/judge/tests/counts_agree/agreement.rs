@@ -98,7 +98,7 @@ pub static TOOL: LazyLock<Tool> = LazyLock::new(|| {
 const SOURCES: [&str; 6] = [
     "protozero/src",
     "protozero-codegen/src",
-    "sdk/core/protos",
+    "sdk/schema/protos",
     "sdk/core/src",
     "sdk/reader/src",
     "sdk/tool/src",
