@@ -8,7 +8,7 @@ cargo clippy --locked --workspace --all-targets -- -D warnings
 
 # As users depend on it: with nothing that is optional, with each of it, and with everything.
 cargo clippy --locked --package tracezero -- -D warnings
-for feature in off text-config deflate zstd signals reader testing tracing; do
+for feature in text-config deflate zstd signals reader testing tracing; do
     cargo clippy --locked --package tracezero --features "$feature" -- -D warnings
 done
 cargo clippy --locked --package tracezero --all-features --all-targets -- -D warnings

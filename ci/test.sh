@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: the README's second command. In the workspace's tests all optional features are on, but `off`.
+# All tests: the README's second command. In the workspace's tests all optional features are on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

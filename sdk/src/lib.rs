@@ -36,7 +36,9 @@
 //! | `signals` | `FlightRecorderBuilder::snapshot_on_signal` |
 //! | `text-config` | [`TraceConfig::from_text`](TraceConfig) |
 //! | `deflate`, `zstd` | [`Compression`] |
-//! | `off` | nothing is recorded: macros and trace points compile to nothing |
+//!
+//! Whoever builds a program removes its trace points by `RUSTFLAGS="--cfg tracezero_off"`: macros and data sources
+//! compile to nothing then, in the program and in all libraries.
 //!
 //! # What happens to an event
 //!
@@ -116,7 +118,7 @@ pub use tracezero_service::{
     SessionSummary, TraceStats, WriterStats,
 };
 #[doc(hidden)]
-pub use tracezero_track_event::__private;
+pub use tracezero_track_event::{__private, __traced_async};
 #[doc(inline)]
 pub use tracezero_track_event::{
     ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,

@@ -10,7 +10,7 @@ use std::{mem, thread};
 use tracezero::{Attached, CaptureHandle, CapturedFuture, InMemorySession, instant};
 
 /// Whether this program can capture at all.
-const CAN_CAPTURE: bool = cfg!(feature = "testing") && !cfg!(feature = "off");
+const CAN_CAPTURE: bool = cfg!(feature = "testing") && !cfg!(tracezero_off);
 
 /// Every method, as libraries call them.
 fn hand_over(capture: CaptureHandle) -> [Poll<u32>; 4] {
@@ -51,7 +51,7 @@ fn where_nobody_captures_there_is_no_handle() {
             instant!("test", "recorded");
         });
     });
-    let recorded = u64::from(!cfg!(feature = "off"));
+    let recorded = u64::from(!cfg!(tracezero_off));
     assert_eq!(session.finish().1.events, recorded);
 }
 
@@ -71,7 +71,7 @@ fn methods_of_a_handle_change_nothing_of_what_they_are_given() {
     let capture = tracezero::testing::capture();
     let handed_over = hand_over(capture.handle());
     assert_eq!(handed_over, [1, 2, 3, 4].map(Poll::Ready));
-    // With `off`, tests do not capture either.
+    // Under `cfg(tracezero_off)`, tests do not capture either.
     assert_eq!(CaptureHandle::current().is_some(), CAN_CAPTURE);
 }
 

@@ -166,26 +166,28 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
     let output = Ident::new("output", Span::mixed_site());
     let end = end(&mut options, &output, &guard);
     let span = span("async_span", signature, options);
-    if cfg!(feature = "off") {
-        // Named, so that nothing is unused. What does not go on from there borrows nothing that the
-        // future would have to keep.
-        return quote! {
-            if false {
-                ::core::mem::drop(#span);
-                ::core::unreachable!();
-            }
-            #block
-        };
-    }
     let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let result = named_result(library.clone(), &signature.output);
+    // Under `cfg(tracezero_off)`, which only the library's own code can ask for, the span is named all the same, so
+    // that nothing is unused. What does not go on from there borrows nothing that the future would have to keep.
     quote! {
-        #library::Traced::new(#span, async move {
-            #result
-            #block
-        })
-        #end
-        .await
+        #library::__traced_async! {
+            [{
+                #library::Traced::new(#span, async move {
+                    #result
+                    #block
+                })
+                #end
+                .await
+            }]
+            [{
+                if false {
+                    ::core::mem::drop(#span);
+                    ::core::unreachable!();
+                }
+                #block
+            }]
+        }
     }
 }
 

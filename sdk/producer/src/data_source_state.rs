@@ -10,8 +10,8 @@ use crate::setup::Setup;
 use crate::switches::Switches;
 use tracezero_core::coordination::DataSourceDescriptor;
 
-/// False with the feature `off`: the compiler then leaves out all code that depends on it.
-pub const ENABLED: bool = !cfg!(feature = "off");
+/// False under `cfg(tracezero_off)`: the compiler then leaves out all code that depends on it.
+pub const ENABLED: bool = !cfg!(tracezero_off);
 
 /// A first place that is beyond all that a thread has.
 const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);

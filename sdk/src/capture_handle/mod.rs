@@ -3,9 +3,9 @@
 //! It is always there, since the library is built without the feature `testing`. Two files have what
 //! it consists of: something only where tests capture.
 
-#[cfg(all(feature = "testing", not(feature = "off")))]
+#[cfg(all(feature = "testing", not(tracezero_off)))]
 mod attached; // where tests capture: a capture, and guards of threads
-#[cfg(not(all(feature = "testing", not(feature = "off"))))]
+#[cfg(not(all(feature = "testing", not(tracezero_off))))]
 #[path = "nothing.rs"]
 mod attached; // everywhere else: types of size 0
 
@@ -41,7 +41,7 @@ use tracezero_producer::Realm;
 /// # read_ahead(&[1, 2]);
 /// ```
 ///
-/// This costs nothing in a program that is built without the feature `testing`, or with `off`:
+/// This costs nothing in a program that is built without the feature `testing`, or under `cfg(tracezero_off)`:
 /// [`current`](Self::current) is `None` for the compiler to see, the handle and what it makes take no
 /// room, and its methods return what they are given. So libraries need neither a feature nor a `cfg`
 /// for it.

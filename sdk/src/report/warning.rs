@@ -32,7 +32,7 @@ const NAMES_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The program was built with the feature `off`: its trace points are not in it.
+    /// The program was built with `--cfg tracezero_off`: its trace points are not in it.
     BuiltWithOff,
     /// The configuration lists no data source.
     NoDataSource,
@@ -170,7 +170,7 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltWithOff => f.write_str(
-                "the program was built with the feature `off` of tracezero, so it records nothing; \
+                "the program was built with `--cfg tracezero_off`, so it records nothing; \
                  build it without",
             ),
             Self::NoDataSource => f.write_str(

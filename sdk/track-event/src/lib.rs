@@ -45,7 +45,7 @@ mod pieces; // slices that end while others are open inside
 mod open_slices; // the slices that are open on the thread's track
 mod track_slices; // those of guards on other tracks
 mod slice_end; // an end, with arguments or without
-mod recorded; // what guards keep, unless the feature `off` says that they are nothing
+mod recorded; // what guards keep, unless `cfg(tracezero_off)` says that they are nothing
 mod span; // the guards that end spans
 mod call_site_events; // the events of call sites
 mod async_span; // spans of futures: their lives and polls

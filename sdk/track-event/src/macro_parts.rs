@@ -235,3 +235,22 @@ macro_rules! __placement {
         $crate::Placement::new().named(&$name)$(.on($track))?$(.at($at))?
     };
 }
+
+/// The first of two blocks; the second one in a program that is built without trace points.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(tracezero_off))]
+macro_rules! __traced_async {
+    ([$traced:block] [$($untraced:tt)*]) => {
+        $traced
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+#[cfg(tracezero_off)]
+macro_rules! __traced_async {
+    ([$($traced:tt)*] [$untraced:block]) => {
+        $untraced
+    };
+}

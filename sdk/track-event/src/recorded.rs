@@ -2,27 +2,27 @@
 
 use std::marker::PhantomData;
 
-/// An `Option` that is always `None`, and takes no room, with the feature `off`.
+/// An `Option` that is always `None`, and takes no room, under `cfg(tracezero_off)`.
 #[derive(Debug)]
 pub(super) struct Recorded<T> {
-    #[cfg(not(feature = "off"))]
+    #[cfg(not(tracezero_off))]
     value: Option<T>,
     of: PhantomData<T>,
 }
 
 impl<T> Recorded<T> {
     pub(super) const NOTHING: Self = Self {
-        #[cfg(not(feature = "off"))]
+        #[cfg(not(tracezero_off))]
         value: None,
         of: PhantomData,
     };
 
     #[inline(always)]
     pub(super) fn new(value: T) -> Self {
-        #[cfg(feature = "off")]
+        #[cfg(tracezero_off)]
         drop(value);
         Self {
-            #[cfg(not(feature = "off"))]
+            #[cfg(not(tracezero_off))]
             value: Some(value),
             of: PhantomData,
         }
@@ -30,25 +30,25 @@ impl<T> Recorded<T> {
 
     #[inline(always)]
     pub(super) const fn as_ref(&self) -> Option<&T> {
-        #[cfg(feature = "off")]
+        #[cfg(tracezero_off)]
         return None;
-        #[cfg(not(feature = "off"))]
+        #[cfg(not(tracezero_off))]
         self.value.as_ref()
     }
 
     #[inline(always)]
     pub(super) const fn as_mut(&mut self) -> Option<&mut T> {
-        #[cfg(feature = "off")]
+        #[cfg(tracezero_off)]
         return None;
-        #[cfg(not(feature = "off"))]
+        #[cfg(not(tracezero_off))]
         self.value.as_mut()
     }
 
     #[inline(always)]
     pub(super) const fn take(&mut self) -> Option<T> {
-        #[cfg(feature = "off")]
+        #[cfg(tracezero_off)]
         return None;
-        #[cfg(not(feature = "off"))]
+        #[cfg(not(tracezero_off))]
         self.value.take()
     }
 }

@@ -1,4 +1,4 @@
-//! With the feature `off`, sessions run and trace points do nothing.
+//! With `--cfg tracezero_off`, sessions run and trace points do nothing.
 
 #![deny(warnings)]
 
