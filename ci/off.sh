@@ -4,10 +4,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A folder of its own: another feature builds everything anew.
 # What both workspaces depend on is built once.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 package=(--locked --manifest-path tests/off/Cargo.toml)
+# Handles of captures, as libraries are built.
+cargo test --locked --package tracezero --test capture_handle
+
+export RUSTFLAGS="--cfg tracezero_off"
+cargo clippy --locked --package tracezero --package tracezero-events -- -D warnings
 cargo clippy "${package[@]}" --all-targets -- -D warnings
 cargo test "${package[@]}"
 # Handles of captures, where tests have nothing to capture.

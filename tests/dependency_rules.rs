@@ -53,8 +53,11 @@ const UNSAFE_FENCE: [(&str, &str); 12] = [
 ];
 
 /// The packages of the SDK, and those of ours that each depends on.
-const PACKAGES: [(&str, &[&str]); 6] = [
-    ("sdk/core", &["protozero", "protozero-codegen"]),
+const PACKAGES: [(&str, &[&str]); 9] = [
+    ("sdk/schema", &[]),
+    ("sdk/events-core", &[]),
+    ("sdk/events", &["tracezero-events-core"]),
+    ("sdk/core", &["protozero"]),
     ("sdk/config", &["protozero", "tracezero-core"]),
     (
         "sdk/service",
@@ -63,7 +66,12 @@ const PACKAGES: [(&str, &[&str]); 6] = [
     ("sdk/producer", &["protozero", "tracezero-core"]),
     (
         "sdk/track-event",
-        &["protozero", "tracezero-core", "tracezero-producer"],
+        &[
+            "protozero",
+            "tracezero-core",
+            "tracezero-events-core",
+            "tracezero-producer",
+        ],
     ),
     ("sdk/reader", &["protozero", "tracezero-core"]),
 ];
@@ -118,6 +126,8 @@ fn no_module_names_one_that_leads_back_to_it() {
         "sdk",
         "sdk/config",
         "sdk/core",
+        "sdk/events",
+        "sdk/events-core",
         "sdk/producer",
         "sdk/reader",
         "sdk/service",

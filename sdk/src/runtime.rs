@@ -93,6 +93,7 @@ impl Runtime {
         realm: Realm,
         asked: Option<Geometry>,
     ) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
+        tracezero_track_event::connect_libraries();
         let geometry = match asked {
             Some(geometry) => geometry,
             None => Geometry::new(

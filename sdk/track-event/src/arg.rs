@@ -125,7 +125,7 @@ scalar_arg!(bool => |value| Scalar::Bool(*value));
 scalar_arg!(str String Cow<'_, str> => |value| Scalar::Text(value));
 
 #[inline]
-fn write_scalar(value: Scalar<'_>, annotation: &mut DebugAnnotation<'_>) {
+pub(super) fn write_scalar(value: Scalar<'_>, annotation: &mut DebugAnnotation<'_>) {
     match value {
         Scalar::Bool(value) => _ = annotation.set_bool_value(value),
         Scalar::Int(value) => _ = annotation.set_int_value(value),

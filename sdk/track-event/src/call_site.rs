@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use crate::ENABLED;
 use crate::call_site_names::{CallSiteNames, Origin};
 use crate::counter_track::CounterTrack;
-use crate::data_source;
+use crate::data_source::{self, Switch};
 use tracezero_producer::ActiveSlots;
 
 /// One place in the code that records events.
@@ -93,7 +93,22 @@ impl CallSite {
 
     #[cold]
     fn register(&'static self) {
-        data_source::register(self.category(), self.tags(), &self.active, || {
+        self.register_with(None);
+    }
+
+    /// Registers the call site of a library, which is then on while this one is.
+    pub(super) fn register_for(&'static self, library: tracezero_events_core::Switch) {
+        self.register_with(Some(library));
+    }
+
+    fn register_with(&'static self, library: Option<tracezero_events_core::Switch>) {
+        let switch = Switch {
+            category: self.category(),
+            tags: self.tags(),
+            active: &self.active,
+            library,
+        };
+        data_source::register(switch, || {
             // So that recording does not have to.
             self.names.ids();
         });

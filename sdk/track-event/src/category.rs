@@ -1,7 +1,7 @@
 //! Declarations of categories, and switches that hang on them.
 
 use crate::ENABLED;
-use crate::data_source::{self, TRACK_EVENT};
+use crate::data_source::{self, Switch, TRACK_EVENT};
 use crate::declared_categories::DeclaredCategories;
 use tracezero_core::forked_child;
 use tracezero_producer::{self as producer, ActiveSlots};
@@ -86,10 +86,17 @@ impl CategorySwitch {
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self) -> bool {
-        ENABLED
-            && self
-                .active
-                .load(|| data_source::register(self.category, &[], &self.active, || {}))
-                != 0
+        ENABLED && self.active.load(|| self.register()) != 0
+    }
+
+    #[cold]
+    fn register(&'static self) {
+        let switch = Switch {
+            category: self.category,
+            tags: &[],
+            active: &self.active,
+            library: None,
+        };
+        data_source::register(switch, || {});
     }
 }

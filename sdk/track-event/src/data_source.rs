@@ -24,11 +24,13 @@ static SWITCHES: Mutex<Vec<Switch>> = Mutex::new(Vec::new());
 
 /// Something that is on while a session records a category.
 #[derive(Clone, Copy)]
-struct Switch {
-    category: &'static str,
+pub(super) struct Switch {
+    pub(super) category: &'static str,
     /// Beside those that were declared for the category.
-    tags: &'static [&'static str],
-    active: &'static ActiveSlots,
+    pub(super) tags: &'static [&'static str],
+    pub(super) active: &'static ActiveSlots,
+    /// The switch of a library's call site, which is on while this one is.
+    pub(super) library: Option<tracezero_events_core::Switch>,
 }
 
 impl Switch {
@@ -36,7 +38,11 @@ impl Switch {
         let chooses = |instance: &EventInstance| {
             declared.are_enabled(self.category, self.tags, &instance.filter.lock())
         };
-        self.active.store(recording.slots_chosen(chooses));
+        let slots = recording.slots_chosen(chooses);
+        self.active.store(slots);
+        if let Some(library) = self.library {
+            library.set(slots != 0);
+        }
     }
 }
 
@@ -58,15 +64,10 @@ impl Switches for EventSwitches {
     }
 }
 
-/// Registers a switch, so that `active` says which slots record its category, unless a nested trace point asks.
+/// Registers a switch, so that its mask says which slots record its category, unless a nested trace point asks.
 /// Calls `prepare` first, with nothing locked.
 #[cold]
-pub(super) fn register(
-    category: &'static str,
-    tags: &'static [&'static str],
-    active: &'static ActiveSlots,
-    prepare: impl FnOnce(),
-) {
+pub(super) fn register(switch: Switch, prepare: impl FnOnce()) {
     if producer::is_nested() {
         return;
     }
@@ -74,11 +75,6 @@ pub(super) fn register(
         return;
     };
     prepare();
-    let switch = Switch {
-        category,
-        tags,
-        active,
-    };
     producer::with_recording(TRACK_EVENT.state(), |recording| {
         if !switch.active.is_registered() {
             SWITCHES.lock().push(switch);

@@ -51,6 +51,7 @@ mod call_site_events; // the events of call sites
 mod async_span; // spans of futures: their lives and polls
 mod future; // futures that have such a span
 mod encoded; // events of another library's call sites, with arguments that are encoded already
+mod library_events; // events of libraries that depend on `tracezero-events`
 
 pub use altered::AlteredCounts;
 pub use altered::note_cut_arg;
@@ -66,6 +67,7 @@ pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through}
 pub use event_config::EventConfig;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
+pub use library_events::connect_libraries;
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;

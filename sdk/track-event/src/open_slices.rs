@@ -296,6 +296,16 @@ impl SlicePosition {
     const fn index(self) -> usize {
         self.0.get() as usize - 1
     }
+
+    /// Returns the position as a number that is not 0.
+    pub(super) fn number(self) -> u64 {
+        self.0.get().into()
+    }
+
+    /// Returns the position that [`number`](Self::number) stands for.
+    pub(super) fn from_number(number: u64) -> Option<Self> {
+        Self::new(u32::try_from(number).ok()?)
+    }
 }
 
 impl Place {

@@ -78,6 +78,13 @@ impl Span {
         }
     }
 
+    /// Returns the position of the slice, which goes on.
+    pub(super) const fn into_position(mut self) -> Option<SlicePosition> {
+        let open = self.open.take();
+        std::mem::forget(self);
+        open
+    }
+
     /// Ends the span at another time than now, in nanoseconds on the trace clock.
     pub fn end_at(mut self, timestamp_ns: u64) {
         if let Some(open) = self.open.take() {

@@ -27,6 +27,10 @@ pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {
         product = product.wrapping_mul(*number);
         end!("off", product);
         counter!("off", "product", product);
+        let of_library = tracezero_events::span!("off", format!("{salt} {index}"), number);
+        tracezero_events::instant!("off", "of a library", why = %salt, salt = ?salt);
+        tracezero_events::counter!("off", "of a library", product);
+        tracezero_events::end!(of_library, product);
         if enabled!("off") {
             println!("{product} is recorded");
         }

@@ -1,4 +1,4 @@
-//! Every kind of trace point, in a program that is built with the feature `off`.
+//! Every kind of trace point, in a program that is built with `--cfg tracezero_off`.
 //!
 //! Nothing warns, although hardly any value is used but by a macro, and nothing is evaluated: each
 //! value here comes from [`Witness`], which counts.
@@ -78,6 +78,20 @@ pub fn record_all() {
     counters();
     packets();
     traced(&Witness);
+    events_of_libraries();
+}
+
+fn events_of_libraries() {
+    let w = Witness;
+    let only_for_the_trace = 1;
+    let _literal = tracezero_events::span!("off", "span", only_for_the_trace, value = w.value(1));
+    let named = tracezero_events::span!("off", w.value(String::from("name")), %w, ?w);
+    tracezero_events::end!(named, value = w.value(2));
+    tracezero_events::instant!("off", "instant", value = w.value(1));
+    tracezero_events::counter!("off", "counter", w.value(1));
+    if tracezero_events::enabled!("off") {
+        w.value(());
+    }
 }
 
 fn spans() {

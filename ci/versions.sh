@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# A program with two versions of `tracezero` and two of `tracezero-events`: each session has the events of both
+# libraries. The second version is a copy of the tree; both meet in one `tracezero-events-core`, as in a registry.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+folder=$root/target/versions
+mkdir -p "$folder/other" "$folder/program/src"
+# Times are kept, so that a second run builds nothing anew.
+git ls-files -z -- Cargo.toml build.rs examples protozero protozero-codegen sdk benches tests |
+    tar --create --null --files-from=- | tar --extract --directory "$folder/other"
+sed -i -e 's/^version = "0.1.0"/version = "0.2.0"/' \
+    -e "s|^tracezero-events-core = .*|tracezero-events-core = { path = \"$root/sdk/events-core\" }|" "$folder/other/Cargo.toml"
+
+cat >"$folder/program/Cargo.toml" <<EOF
+[package]
+name = "versions"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+one = { package = "tracezero", path = "$root/sdk" }
+one-events = { package = "tracezero-events", path = "$root/sdk/events" }
+other = { package = "tracezero", path = "../other/sdk" }
+other-events = { package = "tracezero-events", path = "../other/sdk/events" }
+
+# As in the workspace, so that what both depend on is built once.
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+EOF
+cat >"$folder/program/src/main.rs" <<'EOF'
+fn main() {
+    let one = one::InMemorySession::start().expect("a session");
+    let other = other::InMemorySession::start().expect("a session");
+    {
+        let _span = one_events::span!("library", "from_one", number = 1);
+        other_events::instant!("library", "from_other", number = 2);
+    }
+    other::instant!("app", "only_in_other");
+    let (one, one_report) = one.finish();
+    let (other, other_report) = other.finish();
+    println!("one: {one_report}\nother: {other_report}");
+    assert_eq!((one_report.events, other_report.events), (3, 4));
+    for trace in [&one, &other] {
+        assert!(has(trace, "from_one") && has(trace, "from_other"));
+    }
+    assert!(!has(&one, "only_in_other") && has(&other, "only_in_other"));
+}
+
+fn has(trace: &[u8], name: &str) -> bool {
+    trace.windows(name.len()).any(|at| at == name.as_bytes())
+}
+EOF
+cp Cargo.lock "$folder/program/Cargo.lock"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
+cargo run --quiet --manifest-path "$folder/program/Cargo.toml"

@@ -1,0 +1,220 @@
+//! What users type.
+
+/// Begins a span on the track of this thread; it ends where the returned guard is dropped.
+///
+/// The category is a literal; the name is a literal, or any expression that is a string. After them come
+/// arguments:
+///
+/// | | |
+/// |---|---|
+/// | `name = value` | any [`ToValue`](crate::ToValue) |
+/// | `name = %value` | as text, by [`Display`](std::fmt::Display) |
+/// | `name = ?value` | as text, by [`Debug`](std::fmt::Debug) |
+/// | `name`, `%name`, `?name` | the same for a variable of that name |
+///
+/// While nothing records the category, no argument is evaluated, and the cost is one relaxed load.
+///
+/// ```
+/// use tracezero_events::span;
+///
+/// let path = String::from("Cargo.toml");
+/// let error = std::io::Error::other("no such luck");
+/// let _span = span!("mylib", "read_file", path, bytes = 1234_u64, %error, "http.status" = 404);
+/// let _attempt = span!("mylib", format!("attempt {}", 3));
+/// ```
+#[macro_export]
+macro_rules! span {
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(span $category [literal $name] [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(span $category [dynamic $name] [] [] [$($($rest)*)?,])
+    };
+}
+
+/// Ends a span that [`span!`](crate::span) began, with arguments that are known only now.
+///
+/// ```
+/// use tracezero_events::{end, span};
+///
+/// let span = span!("mylib", "read_file");
+/// let text = "what was read";
+/// end!(span, bytes = text.len());
+/// ```
+#[macro_export]
+macro_rules! end {
+    ($span:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(end "" [dynamic $span] [] [] [$($($rest)*)?,])
+    };
+}
+
+/// Records something that happens at one point in time, on the track of this thread. It takes what
+/// [`span!`](crate::span) takes.
+///
+/// ```
+/// use tracezero_events::instant;
+///
+/// instant!("mylib", "retry", attempt = 3, reason = "timeout");
+/// ```
+#[macro_export]
+macro_rules! instant {
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        $crate::__parse!(instant $category [literal $name] [] [] [$($($rest)*)?,])
+    };
+    ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
+        $crate::__parse!(instant $category [dynamic $name] [] [] [$($($rest)*)?,])
+    };
+}
+
+/// Records the value of a counter: any number. The value is evaluated only while the category is recorded.
+///
+/// ```
+/// use tracezero_events::counter;
+///
+/// counter!("mylib", "open_files", 3);
+/// counter!("mylib", "load", 0.75);
+/// ```
+#[macro_export]
+macro_rules! counter {
+    ($category:literal, $name:literal, $value:expr $(,)?) => {{
+        static CALL_SITE: $crate::__private::CallSite =
+            $crate::__private::CallSite::new($category, $name, &[]);
+        if $crate::__private::ENABLED {
+            match CALL_SITE.active() {
+                0 => {}
+                active => CALL_SITE.count(active, $crate::__private::Number::from($value)),
+            }
+        }
+    }};
+}
+
+/// Returns whether anything records a category: for work that is done for an event alone.
+///
+/// ```
+/// use tracezero_events::{enabled, instant};
+///
+/// if enabled!("mylib") {
+///     let longest = ["a", "bb"].iter().map(|name| name.len()).max();
+///     instant!("mylib", "names", longest);
+/// }
+/// ```
+#[macro_export]
+macro_rules! enabled {
+    ($category:literal) => {{
+        static CALL_SITE: $crate::__private::CallSite =
+            $crate::__private::CallSite::new($category, "", &[]);
+        $crate::__private::ENABLED && CALL_SITE.active() != 0
+    }};
+}
+
+/// Takes the arguments of an event apart, one at a time, and hands all of them to
+/// [`__record`](crate::__record) at the end: `kind category [name] [names of arguments] [values] [rest ..]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __parse {
+    // The end, also after a comma too many.
+    ($kind:ident $category:literal $name:tt $names:tt $values:tt [$(,)?]) => {
+        $crate::__record!($kind $category $name $names $values)
+    };
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
+        [$arg:tt = %$value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            [$($values)* $crate::__private::Value::Display(&$value),] [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
+        [$arg:tt = ?$value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            [$($values)* $crate::__private::Value::Debug(&$value),] [$($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
+        [$arg:tt = $value:expr, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
+            [$($values)* $crate::__private::ToValue::to_value(&$value),] [$($rest)*])
+    };
+    // A variable whose name is that of the argument, too.
+    ($kind:ident $category:literal $name:tt $names:tt $values:tt [%$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $values [$arg = %$arg, $($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $values:tt [?$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $values [$arg = ?$arg, $($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $values:tt [$arg:ident, $($rest:tt)*]) => {
+        $crate::__parse!($kind $category $name $names $values [$arg = $arg, $($rest)*])
+    };
+    ($kind:ident $category:literal $name:tt $names:tt $values:tt [$($rest:tt)*]) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: an argument is `name = value`, `name = %display`, `name = ?debug`, or the \
+             name of a variable; this is none of them: ",
+            ::core::stringify!($($rest)*)
+        ))
+    };
+}
+
+/// The name of an argument, as a string.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __arg_name {
+    ($name:literal) => {
+        $name
+    };
+    ($name:ident) => {
+        ::core::stringify!($name)
+    };
+}
+
+/// The call site with what it records: see [`__parse`](crate::__parse).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __record {
+    (span $category:literal $name:tt $names:tt $values:tt) => {
+        $crate::__record!(@site CALL_SITE $category $name $names
+            if $crate::__private::ENABLED {
+                match CALL_SITE.active() {
+                    0 => $crate::Span::none(),
+                    active => match &$crate::__record!(@event $name $values) {
+                        event => $crate::Span::new(CALL_SITE.begin(active, event)),
+                    },
+                }
+            } else {
+                $crate::Span::none()
+            })
+    };
+    (instant $category:literal $name:tt $names:tt $values:tt) => {
+        $crate::__record!(@site CALL_SITE $category $name $names
+            if $crate::__private::ENABLED {
+                match CALL_SITE.active() {
+                    0 => {}
+                    active => match &$crate::__record!(@event $name $values) {
+                        event => CALL_SITE.instant(active, event),
+                    },
+                }
+            })
+    };
+    // The guard knows which recorders have begun the span, so nothing asks the call site.
+    (end $category:literal [dynamic $span:expr] $names:tt $values:tt) => {
+        $crate::__record!(@site CALL_SITE $category [literal ""] $names {
+            let span: $crate::Span = $span;
+            if span.is_recorded() {
+                match &$crate::__record!(@event [literal ""] $values) {
+                    event => span.end_with(&CALL_SITE, event),
+                }
+            }
+        })
+    };
+    (@site $site:ident $category:literal [literal $name:literal] [$($names:tt)*] $($then:tt)*) => {{
+        static $site: $crate::__private::CallSite =
+            $crate::__private::CallSite::new($category, $name, &[$($names)*]);
+        $($then)*
+    }};
+    (@site $site:ident $category:literal $name:tt [$($names:tt)*] $($then:tt)*) => {{
+        static $site: $crate::__private::CallSite =
+            $crate::__private::CallSite::new($category, "", &[$($names)*]);
+        $($then)*
+    }};
+    (@event [literal $name:literal] [$($values:tt)*]) => {
+        $crate::__private::Event::new(&[$($values)*])
+    };
+    (@event [dynamic $name:expr] [$($values:tt)*]) => {
+        $crate::__private::Event::new(&[$($values)*]).named(&$name)
+    };
+}

@@ -1,0 +1,166 @@
+//! The events of a library are in the sessions and captures of the application.
+
+#![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tracezero::testing::{Trace, Value, capture};
+use tracezero::{DataSourceConfig, InMemorySession, TraceConfig, TrackEventConfig};
+use tracezero_events::{counter, enabled, end, instant, span};
+
+#[test]
+fn arguments_arrive_with_their_types() {
+    let capture = capture();
+    let (path, level) = (String::from("Cargo.toml"), Some(7_u8));
+    let missing: Option<u32> = None;
+    let error = std::io::Error::other("no luck");
+    instant!(
+        "mylib", "arguments", path, level, missing, %error, ?level, flag = true, less = -3, ratio = 0.5,
+        "http.status" = 404_u16, shared = Rc::new('x'), long = "x".repeat(300), huge = u64::MAX,
+    );
+    let trace = capture.finish();
+
+    let event = trace.instant("arguments").once().single();
+    let text = |text: &str| Value::Text(text.to_owned());
+    let expected = [
+        ("path", text("Cargo.toml")),
+        ("level", Value::Uint(7)),
+        ("error", text("no luck")),
+        ("level", text("Some(7)")),
+        ("flag", Value::Bool(true)),
+        ("less", Value::Int(-3)),
+        ("ratio", Value::Double(0.5)),
+        ("http.status", Value::Uint(404)),
+        ("shared", text("x")),
+        ("long", text(&"x".repeat(300))),
+        ("huge", Value::Uint(u64::MAX)),
+    ];
+    let args: Vec<_> = event
+        .args()
+        .filter(|(name, _)| *name != "missing")
+        .collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, value)| (*name, value))
+        .collect();
+    assert_eq!(args, expected);
+    assert_eq!(event.categories().collect::<Vec<_>>(), ["mylib"]);
+    trace.assert_no_loss().assert_well_formed();
+}
+
+#[test]
+fn spans_of_library_and_application_nest() {
+    let capture = capture();
+    {
+        let _request = tracezero::span!("app", "request");
+        let read = span!("mylib", "read", number = 3);
+        {
+            let _parse = tracezero::span!("app", "parse");
+            let _attempt = span!("mylib", format!("attempt {}", 1), ok = false);
+        }
+        end!(read, bytes = 1234_u64);
+        instant!("mylib", String::from("made at run time"));
+    }
+    let trace = capture.finish();
+
+    trace
+        .span("read")
+        .once()
+        .inside("request")
+        .arg("number", 3)
+        .arg("bytes", 1234);
+    trace
+        .span("attempt 1")
+        .once()
+        .inside("parse")
+        .arg("ok", false);
+    trace.instant("made at run time").once().inside("request");
+    trace.assert_no_loss().assert_well_formed();
+}
+
+#[test]
+fn guards_end_their_spans_in_any_order_and_after_a_panic() {
+    let capture = capture();
+    let outer = span!("mylib", "outer");
+    let inner = span!("mylib", "inner");
+    drop(outer);
+    instant!("mylib", "between");
+    drop(inner);
+    let result = std::panic::catch_unwind(|| {
+        let _span = span!("mylib", "panics");
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(result.is_err());
+    let trace = capture.finish();
+
+    trace.span("outer").once();
+    trace.instant("between").once().inside("inner");
+    trace.span("panics").once();
+    trace.assert_well_formed();
+}
+
+#[test]
+fn counters_have_a_value_for_each_time() {
+    let capture = capture();
+    for value in 1..=3 {
+        counter!("mylib", "open_files", value);
+    }
+    counter!("mylib", "load", 0.75);
+    let trace = capture.finish();
+
+    assert_eq!(trace.counter("open_files").values(), [1.0, 2.0, 3.0]);
+    assert_eq!(trace.counter("load").values(), [0.75]);
+}
+
+#[test]
+fn nothing_is_evaluated_while_nobody_records_the_category() {
+    let evaluated = Cell::new(0);
+    let evaluate = || {
+        evaluated.set(evaluated.get() + 1);
+        evaluated.get()
+    };
+    let trace_all = || {
+        let span = span!("mylib.unchosen", "span", number = evaluate());
+        instant!("mylib.unchosen", "instant", number = evaluate());
+        counter!("mylib.unchosen", "counter", evaluate());
+        end!(span, last = evaluate());
+        enabled!("mylib.unchosen")
+    };
+    assert!(!trace_all());
+    let choice = TrackEventConfig::new().disable("*").enable("mylib");
+    let source = DataSourceConfig::new("track_event").track_event(&choice);
+    let session = TraceConfig::default()
+        .data_source(source)
+        .record_in_memory()
+        .unwrap();
+    assert!(!trace_all());
+    drop(session);
+    assert_eq!(evaluated.get(), 0);
+
+    let session = InMemorySession::start().unwrap();
+    assert!(trace_all());
+    let (bytes, _) = session.finish();
+    assert_eq!(evaluated.get(), 4);
+    assert!(!trace_all());
+    let trace = Trace::read(bytes).unwrap();
+    trace.span("span").once().arg("number", 1).arg("last", 4);
+}
+
+#[test]
+fn threads_that_reach_a_call_site_together_lose_nothing() {
+    let session = InMemorySession::start().unwrap();
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(|| {
+                for _ in 0..100 {
+                    instant!("mylib.threads", "together");
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    let (bytes, report) = session.finish();
+    assert_eq!(report.losses.total(), 0);
+    Trace::read(bytes).unwrap().instant("together").times(800);
+}

@@ -1,0 +1,162 @@
+//! Events of libraries that depend on `tracezero-events`.
+//!
+//! Each of their call sites gets one of ours, which lives as long as the program. It is on while a session records
+//! its category, and then so is the library's.
+
+use std::num::NonZeroU32;
+use std::sync::Once;
+
+use tracezero_events_core::{
+    CallSite as LibraryCallSite, Event, Number, Recorder, SiteRecorder, Switch, Value,
+};
+
+use crate::arg::{ArgValue, debug, display, write_arg, write_scalar};
+use crate::call_site::CallSite;
+use crate::event::{EventParts, EventWriter};
+use crate::open_slices::SlicePosition;
+use crate::placement::Placement;
+use crate::scalar::Scalar;
+use crate::short_event::ShortEvent;
+use crate::span::Span;
+use tracezero_core::counter_value::CounterValue;
+use tracezero_core::forked_child;
+use tracezero_core::protos::DebugAnnotation;
+use tracezero_producer as producer;
+
+/// Records the events of libraries from now on, in the sessions that choose their categories.
+pub fn connect_libraries() {
+    static CONNECT: Once = Once::new();
+    CONNECT.call_once(|| {
+        // A program with so many recorders has them record the events.
+        let _ = tracezero_events_core::connect(&LibraryEvents);
+    });
+}
+
+struct LibraryEvents;
+
+impl Recorder for LibraryEvents {
+    fn recorder_of(
+        &'static self,
+        site: &'static LibraryCallSite,
+        switch: Switch,
+    ) -> Option<&'static dyn SiteRecorder> {
+        if producer::is_nested() {
+            return None;
+        }
+        let call_site = CallSite::new(site.category(), site.name(), site.arg_names());
+        let recorder: &'static LibrarySite = {
+            // An allocator that traces by this very call site finds that the thread is inside of the tracer.
+            let _inside = forked_child::enter()?;
+            Box::leak(Box::new(LibrarySite { call_site }))
+        };
+        recorder.call_site.register_for(switch);
+        Some(recorder)
+    }
+}
+
+/// What records the events of one call site.
+struct LibrarySite {
+    call_site: CallSite,
+}
+
+impl SiteRecorder for LibrarySite {
+    fn instant(&'static self, event: &Event<'_>) {
+        let Some(slots) = NonZeroU32::new(self.call_site.active_slots()) else {
+            return;
+        };
+        let values = Values(event.args());
+        match event.name() {
+            None => self.call_site.instant(slots, &values),
+            Some(name) => {
+                let placement = Placement::new().named(name);
+                self.call_site
+                    .instant_placed(slots.get(), &placement, &values);
+            }
+        }
+    }
+
+    fn begin(&'static self, event: &Event<'_>) -> u64 {
+        let Some(slots) = NonZeroU32::new(self.call_site.active_slots()) else {
+            return 0;
+        };
+        let values = Values(event.args());
+        let span = match event.name() {
+            None => self.call_site.span(slots, &values),
+            Some(name) => {
+                let placement = Placement::new().named(name);
+                self.call_site.span_placed(slots.get(), &placement, &values)
+            }
+        };
+        span.into_position().map_or(0, SlicePosition::number)
+    }
+
+    fn end(&'static self, span: u64, event: &Event<'_>) {
+        let Some(position) = SlicePosition::from_number(span) else {
+            return;
+        };
+        let span = Span::new(position);
+        if event.args().is_empty() {
+            drop(span);
+        } else {
+            span.end_with(&self.call_site, Placement::USUAL, &Values(event.args()));
+        }
+    }
+
+    fn count(&'static self, value: Number) {
+        let value = match value {
+            Number::Int(value) => CounterValue::from(value),
+            Number::Double(value) => CounterValue::from(value),
+            _ => return,
+        };
+        let slots = self.call_site.active_slots();
+        if slots != 0 {
+            self.call_site.counter(slots, Placement::USUAL, value);
+        }
+    }
+}
+
+/// The arguments of an event, in the order of the call site's names.
+struct Values<'a>(&'a [Value<'a>]);
+
+impl EventParts for Values<'_> {
+    const IS_EMPTY: bool = false;
+
+    fn write_all(&self, event: &mut EventWriter<'_, '_>) {
+        for (value, name_iid) in self.0.iter().zip(event.name_iids) {
+            write_arg(value, *name_iid, event.event);
+        }
+    }
+
+    fn are_short(&self) -> bool {
+        self.0.iter().all(|value| value.scalar().is_some())
+    }
+
+    fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool {
+        self.0.iter().all(|value| event.put_arg(value))
+    }
+}
+
+impl ArgValue for Value<'_> {
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        match self {
+            Self::Display(value) => display(value).write(annotation),
+            Self::Debug(value) => debug(value).write(annotation),
+            value => {
+                if let Some(scalar) = value.scalar() {
+                    write_scalar(scalar, annotation);
+                }
+            }
+        }
+    }
+
+    fn scalar(&self) -> Option<Scalar<'_>> {
+        Some(match *self {
+            Self::Bool(value) => Scalar::Bool(value),
+            Self::Int(value) => Scalar::Int(value),
+            Self::Uint(value) => Scalar::Uint(value),
+            Self::Double(value) => Scalar::Double(value),
+            Self::Text(value) => Scalar::Text(value),
+            _ => return None,
+        })
+    }
+}
