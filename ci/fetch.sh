@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Downloads what the lock files name, and installs the tools that other scripts use: cargo-fuzz,
+# Downloads what the lock files name, and installs what other scripts use: cargo-fuzz, an older compiler,
 # valgrind for its Callgrind, and chromium for the page of `tracezero view`. Every other script works
 # offline afterwards.
 set -euo pipefail
@@ -24,3 +24,28 @@ for program in valgrind chromium; do
     apt-get update
     apt-get install --yes --no-install-recommends "$program"
 done
+
+# The oldest compiler that libraries may build with, from Debian 13 into a folder; nothing of the machine changes.
+old=$PWD/target/rustc-1.85
+if [ ! -x "$old/rustc" ]; then
+    mkdir -p "$old"/lists/partial "$old"/cache/archives/partial "$old/packages"
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$old/sources.list"
+    apt=(apt-get --quiet --quiet -o Dir::Etc::sourcelist="$old/sources.list" -o Dir::Etc::sourceparts=-
+        -o Dir::State::lists="$old/lists" -o Dir::Cache="$old/cache" -o APT::Architecture=amd64
+        -o APT::Architectures=amd64 -o Acquire::Languages=none -o APT::Sandbox::User=root)
+    "${apt[@]}" update
+    # The compiler, and the libraries that it wants: those of the machine may be older.
+    (cd "$old/packages" && "${apt[@]}" download rustc libstd-rust-1.85 libstd-rust-dev libllvm19 libbsd0 libc6 libedit2 \
+        libffi8 libgcc-s1 libicu76 liblzma5 libmd0 libstdc++6 libtinfo6 libxml2 libz3-4 libzstd1 zlib1g)
+    for package in "$old"/packages/*.deb; do
+        dpkg-deb --extract "$package" "$old/root"
+    done
+    rm -r "$old/packages" "$old/lists" "$old/cache"
+    libraries=$old/root/usr/lib/x86_64-linux-gnu
+    cat >"$old/rustc" <<EOF
+#!/bin/sh
+exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $old/root/usr/bin/rustc --sysroot $old/root/usr "\$@"
+EOF
+    chmod +x "$old/rustc"
+fi
