@@ -1,7 +1,7 @@
 //! Choices that the message has no fields for.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
+use tracezero_core::small_map::SmallMap;
 
 /// How long a writer waits for a file that lags behind, unless the configuration says.
 const DEFAULT_WAIT_LIMIT: Duration = Duration::from_secs(10);
@@ -15,9 +15,9 @@ pub struct LocalChoices {
     pub wait_limit: Duration,
     /// Sizes in KiB, by index of the buffer, to which rings grow that are streamed into a file.
     /// The others have a fixed size.
-    pub buffer_limits_kb: BTreeMap<usize, u32>,
+    pub buffer_limits_kb: SmallMap<usize, u32>,
     /// The longest waits, by index of the data source.
-    pub stall_limits: BTreeMap<usize, Duration>,
+    pub stall_limits: SmallMap<usize, Duration>,
 }
 
 impl Default for LocalChoices {
@@ -25,8 +25,8 @@ impl Default for LocalChoices {
         Self {
             records_all: false,
             wait_limit: DEFAULT_WAIT_LIMIT,
-            buffer_limits_kb: BTreeMap::new(),
-            stall_limits: BTreeMap::new(),
+            buffer_limits_kb: SmallMap::new(),
+            stall_limits: SmallMap::new(),
         }
     }
 }

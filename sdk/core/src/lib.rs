@@ -17,4 +17,5 @@ pub mod own_thread; // threads that get no signals
 pub mod process_hooks; // what is called at a fork, at the exit, and for a signal
 pub mod reentry; // trace points in an allocator that is called by the tracer
 
-pub mod protos; // the generated schema
+pub mod protos; // the code generated of the schema
+pub mod small_map; // a map for a handful of entries

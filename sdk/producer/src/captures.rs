@@ -52,8 +52,8 @@ pub fn disconnect(realm: Realm) {
     let removed = {
         let mut registry = REGISTRY.lock();
         let connected = registry.realms.remove(&realm);
-        let left = |&(other, _): &(Realm, InstanceId), _: &mut RegisteredInstance| other == realm;
-        let instances: Vec<_> = registry.instances.extract_if(.., left).collect();
+        let left = |&(other, _): &(Realm, InstanceId), _: &RegisteredInstance| other == realm;
+        let instances: Vec<_> = registry.instances.extract(left);
         advance_generation();
         registry.update_masks();
         (connected, instances)

@@ -1,8 +1,7 @@
 //! Which instances have not finished which flushes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use tracezero_core::ids::{FlushId, InstanceId};
+use tracezero_core::small_map::SmallMap;
 
 /// Flushes that are under way.
 ///
@@ -10,42 +9,44 @@ use tracezero_core::ids::{FlushId, InstanceId};
 /// before it are, too.
 #[derive(Debug, Default)]
 pub(super) struct PendingFlushes {
-    waiting_for: BTreeMap<FlushId, BTreeSet<InstanceId>>,
+    /// The instances that each flush waits for, each once.
+    waiting_for: SmallMap<FlushId, Vec<InstanceId>>,
 }
 
 impl PendingFlushes {
     pub(super) const fn new() -> Self {
         Self {
-            waiting_for: BTreeMap::new(),
+            waiting_for: SmallMap::new(),
         }
     }
 
     /// A flush begins, and waits for these.
-    pub(super) fn begin(&mut self, flush: FlushId, instances: BTreeSet<InstanceId>) {
+    pub(super) fn begin(&mut self, flush: FlushId, instances: Vec<InstanceId>) {
         self.waiting_for.insert(flush, instances);
     }
 
     /// An instance has finished a flush.
     pub(super) fn finish(&mut self, flush: FlushId, instance: InstanceId) {
         if let Some(waiting_for) = self.waiting_for.get_mut(&flush) {
-            waiting_for.remove(&instance);
+            waiting_for.retain(|other| *other != instance);
         }
     }
 
     /// An instance is gone.
     pub(super) fn forget(&mut self, instance: InstanceId) {
         for waiting_for in self.waiting_for.values_mut() {
-            waiting_for.remove(&instance);
+            waiting_for.retain(|other| *other != instance);
         }
     }
 
     /// Takes out the flushes that are over; returns the last one.
     pub(super) fn take_finished(&mut self) -> Option<FlushId> {
         let mut last = None;
-        while let Some(first) = self.waiting_for.first_entry()
-            && first.get().is_empty()
+        while let Some((&flush, waiting_for)) = self.waiting_for.first()
+            && waiting_for.is_empty()
         {
-            last = Some(first.remove_entry().0);
+            last = Some(flush);
+            self.waiting_for.pop_first();
         }
         last
     }
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn a_flush_is_over_when_all_its_instances_have_finished() {
         let mut pending = PendingFlushes::new();
-        pending.begin(FlushId(1), BTreeSet::from([A, B]));
+        pending.begin(FlushId(1), Vec::from([A, B]));
         pending.finish(FlushId(1), A);
         assert_eq!(pending.take_finished(), None);
         pending.finish(FlushId(1), B);
@@ -72,15 +73,15 @@ mod tests {
     #[test]
     fn a_flush_without_instances_is_over_at_once() {
         let mut pending = PendingFlushes::new();
-        pending.begin(FlushId(1), BTreeSet::new());
+        pending.begin(FlushId(1), Vec::new());
         assert_eq!(pending.take_finished(), Some(FlushId(1)));
     }
 
     #[test]
     fn a_flush_waits_for_those_before_it() {
         let mut pending = PendingFlushes::new();
-        pending.begin(FlushId(1), BTreeSet::from([A]));
-        pending.begin(FlushId(2), BTreeSet::from([B]));
+        pending.begin(FlushId(1), Vec::from([A]));
+        pending.begin(FlushId(2), Vec::from([B]));
         pending.finish(FlushId(2), B);
         assert_eq!(pending.take_finished(), None);
         pending.finish(FlushId(1), A);
@@ -90,8 +91,8 @@ mod tests {
     #[test]
     fn nobody_waits_for_an_instance_that_is_gone() {
         let mut pending = PendingFlushes::new();
-        pending.begin(FlushId(1), BTreeSet::from([A]));
-        pending.begin(FlushId(2), BTreeSet::from([A, B]));
+        pending.begin(FlushId(1), Vec::from([A]));
+        pending.begin(FlushId(2), Vec::from([A, B]));
         pending.forget(A);
         assert_eq!(pending.take_finished(), Some(FlushId(1)));
     }

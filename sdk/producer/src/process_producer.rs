@@ -3,7 +3,6 @@
 //! What a call changes in the registry is changed first; then the application is called, with
 //! nothing locked. It answers by dropping what it was given, during the call or later.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::answers::{Flushing, Starting, Stopping};
@@ -108,7 +107,7 @@ impl Producer for ProcessProducer {
                 .filter(|&id| registry.has_started(id))
                 .filter_map(|id| Some((id, registry.instance(id)?)))
                 .collect();
-            let ids: BTreeSet<InstanceId> = asked.iter().map(|&((_, id), _)| id).collect();
+            let ids: Vec<InstanceId> = asked.iter().map(|&((_, id), _)| id).collect();
             if let Some(flushes) = registry.flushes(self.realm) {
                 flushes.begin(flush, ids);
             }

@@ -3,7 +3,6 @@
 //! A data source of an application is a `static`, which enters itself here when a thread reaches it first or
 //! the application calls `DataSource::register`. No program lists its data sources anywhere.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,22 +19,23 @@ use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::{DataSourceSetup, ServiceControl};
 use tracezero_core::forked_child;
 use tracezero_core::ids::{InstanceId, SessionId};
+use tracezero_core::small_map::SmallMap;
 
 /// Locked before anything of the service, and never while the application is called.
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    realms: BTreeMap::new(),
+    realms: SmallMap::new(),
     data_sources: Vec::new(),
     slots: [const { None }; SLOTS],
-    instances: BTreeMap::new(),
+    instances: SmallMap::new(),
 });
 
 pub(super) struct Registry {
     /// That of the process is there from the first session on.
-    pub(super) realms: BTreeMap<Realm, ConnectedRealm>,
+    pub(super) realms: SmallMap<Realm, ConnectedRealm>,
     /// In the order of their indices.
     pub(super) data_sources: Vec<&'static DataSourceState>,
     slots: [Option<Slot>; SLOTS],
-    pub(super) instances: BTreeMap<(Realm, InstanceId), RegisteredInstance>,
+    pub(super) instances: SmallMap<(Realm, InstanceId), RegisteredInstance>,
 }
 
 /// What data sources need of a realm.
@@ -178,11 +178,11 @@ impl Registry {
         data_source: &DataSourceState,
         slot: usize,
     ) -> Option<&RegisteredInstance> {
-        let of_realm = (realm, InstanceId(0))..=(realm, InstanceId(u64::MAX));
-        let mut instances = self.instances.range(of_realm).map(|(_, instance)| instance);
-        instances.find(|instance| {
-            instance.slot == slot && std::ptr::eq(instance.data_source, data_source)
-        })
+        let mut instances = self.instances.iter();
+        let found = instances.find(|((of, _), instance)| {
+            *of == realm && instance.slot == slot && std::ptr::eq(instance.data_source, data_source)
+        });
+        found.map(|(_, instance)| instance)
     }
 
     /// The instances of a data source that record.

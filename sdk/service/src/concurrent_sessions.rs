@@ -12,7 +12,7 @@ const QUEUED_MAX: usize = 4096;
 impl Control {
     /// Tells the others that a session changed its state.
     pub(super) fn tell_others(&mut self, event: &ConcurrentSessionEvent) {
-        for (&id, session) in &mut self.sessions {
+        for (&id, session) in self.sessions.iter_mut() {
             if id != event.session {
                 session.queue(event);
             }

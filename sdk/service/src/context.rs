@@ -4,7 +4,6 @@
 //! another session. `Control::with_session` applies the effects afterwards, in the order in which
 //! they were noted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::Call;
@@ -16,13 +15,14 @@ use super::timers::{Timer, Timers};
 use super::tracing_session::{ConcurrentSessionEvent, SessionOwner};
 use tracezero_core::coordination::Producer;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
+use tracezero_core::small_map::SmallMap;
 
 /// The state that one session works with while the service is locked.
 pub(super) struct Context<'a> {
     /// The session itself.
     pub(super) session: SessionId,
     pub(super) environment: &'a dyn Environment,
-    pub(super) producers: &'a BTreeMap<ProducerId, ConnectedProducer>,
+    pub(super) producers: &'a SmallMap<ProducerId, ConnectedProducer>,
     /// The only user whose producers take part; `None` admits all.
     pub(super) only_uid: Option<u32>,
     pub(super) timers: &'a mut Timers,

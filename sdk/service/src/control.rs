@@ -1,7 +1,6 @@
 //! The service's books, under one lock: who is connected, which sessions there are, what is to be
 //! done and when. Chunks are committed without it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::calls::Calls;
@@ -15,6 +14,7 @@ use super::timers::Timers;
 use super::tracing_session::TracingSession;
 use super::trigger_history::TriggerHistory;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
+use tracezero_core::small_map::SmallMap;
 
 /// How many sessions there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +41,15 @@ impl Default for Limits {
 pub(crate) struct Control {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) limits: Limits,
-    pub(super) producers: BTreeMap<ProducerId, ConnectedProducer>,
-    pub(super) sessions: BTreeMap<SessionId, TracingSession>,
+    pub(super) producers: SmallMap<ProducerId, ConnectedProducer>,
+    pub(super) sessions: SmallMap<SessionId, TracingSession>,
     pub(super) timers: Timers,
     pub(super) calls: Calls,
     pub(super) triggers: TriggerHistory,
-    pub(super) clones: BTreeMap<CloneId, PendingClone>,
+    pub(super) clones: SmallMap<CloneId, PendingClone>,
     pub(super) last_clone: u64,
     /// When sessions with a name began, in nanoseconds on the trace clock.
-    pub(super) name_starts: BTreeMap<String, u64>,
+    pub(super) name_starts: SmallMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
     /// The only user whose producers take part; `None` admits all.
     pub(super) only_uid: Option<u32>,
@@ -67,14 +67,14 @@ impl Control {
         Self {
             environment,
             limits,
-            producers: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            producers: SmallMap::new(),
+            sessions: SmallMap::new(),
             timers: Timers::default(),
             calls: Calls::default(),
             triggers: TriggerHistory::default(),
-            clones: BTreeMap::new(),
+            clones: SmallMap::new(),
             last_clone: 0,
-            name_starts: BTreeMap::new(),
+            name_starts: SmallMap::new(),
             refused: Arc::default(),
             only_uid: None,
             last_producer: ProducerId(0),

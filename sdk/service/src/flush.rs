@@ -65,9 +65,16 @@ impl TracingSession {
         flushes: impl RangeBounds<FlushId>,
     ) {
         let mut complete = Vec::new();
-        for (&flush, pending) in self.flushes.range_mut(flushes) {
-            if pending.producers.remove(&producer) && pending.producers.is_empty() {
-                complete.push(flush);
+        for (&flush, pending) in self.flushes.iter_mut() {
+            let asked = pending
+                .producers
+                .iter()
+                .position(|asked| *asked == producer);
+            if let Some(place) = asked.filter(|_| flushes.contains(&flush)) {
+                pending.producers.remove(place);
+                if pending.producers.is_empty() {
+                    complete.push(flush);
+                }
             }
         }
         for flush in complete {

@@ -1,6 +1,5 @@
 //! Instances: data sources of producers in the sessions that record them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::context::Context;
@@ -11,6 +10,7 @@ use super::timers::Timer;
 use super::tracing_session::{SessionOwner, TracingSession};
 use tracezero_core::coordination::DataSourceSetup;
 use tracezero_core::ids::{InstanceId, ProducerId};
+use tracezero_core::small_map::SmallMap;
 
 impl TracingSession {
     /// Ends and forgets instances whose data source or producer is gone.
@@ -40,7 +40,7 @@ impl TracingSession {
 
     /// Sets up the data sources of all producers that the session wants and does not have yet.
     pub(super) fn set_up_all(&mut self, context: &mut Context<'_>) {
-        for (&id, producer) in context.producers {
+        for (&id, producer) in context.producers.iter() {
             for data_source in &producer.data_sources {
                 self.set_up_and_start(context, id, data_source);
             }
@@ -244,13 +244,10 @@ impl TracingSession {
     pub(super) fn instances_by_producer(
         &self,
         is_meant: impl Fn(&Instance) -> bool,
-    ) -> BTreeMap<ProducerId, Vec<InstanceId>> {
-        let mut found = BTreeMap::<_, Vec<_>>::new();
+    ) -> SmallMap<ProducerId, Vec<InstanceId>> {
+        let mut found = SmallMap::<_, Vec<_>>::new();
         for instance in self.instances.iter().filter(|it| is_meant(it)) {
-            found
-                .entry(instance.producer)
-                .or_default()
-                .push(instance.id);
+            found.or_default(instance.producer).push(instance.id);
         }
         found
     }

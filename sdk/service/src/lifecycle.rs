@@ -310,7 +310,7 @@ impl TracingSession {
         self.enter(context, Phase::Disabled(end));
         self.note_event(context.environment, Event::TracingDisabled);
         self.due.stats = true;
-        for flush in std::mem::take(&mut self.flushes).into_values() {
+        for (_, flush) in std::mem::take(&mut self.flushes) {
             self.flush_failed(context, flush.then);
         }
         context.call_owner(&self.owner, move |owner| owner.disabled(reason.as_deref()));
@@ -318,7 +318,7 @@ impl TracingSession {
 
     /// Copies what is finished in the chunks of the producers that take part.
     pub(super) fn scrape(&self, context: &Context<'_>) {
-        for (id, producer) in context.producers {
+        for (id, producer) in context.producers.iter() {
             if self.instances.iter().any(|it| it.producer == *id) {
                 producer.link.scrape(&self.buffers);
             }

@@ -50,6 +50,7 @@ impl Event {
         )
     }
 
+    #[cold]
     pub(super) fn write(&self, out: &mut protos::TracingServiceEvent<'_>) {
         match self {
             Self::TracingStarted => out.set_tracing_started(true),

@@ -1,7 +1,5 @@
 //! A flush that is under way, and what comes after it.
 
-use std::collections::BTreeSet;
-
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::ProducerId;
 
@@ -41,7 +39,8 @@ pub(super) enum FlushThen {
 
 /// A flush that producers have not finished.
 pub(super) struct PendingFlush {
-    pub(super) producers: BTreeSet<ProducerId>,
+    /// Each once.
+    pub(super) producers: Vec<ProducerId>,
     pub(super) flags: FlushFlags,
     pub(super) then: FlushThen,
 }

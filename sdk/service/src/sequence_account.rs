@@ -133,6 +133,7 @@ impl SequenceAccount {
         }
     }
 
+    #[cold]
     pub(super) fn write(&self, out: &mut sequences::SequenceAccount<'_>) {
         if let Some(sequence_id) = self.sequence_id {
             out.set_sequence_id(sequence_id);
@@ -204,7 +205,7 @@ impl Control {
             return writers.clone();
         }
         let mut writers = Vec::new();
-        for (&producer_id, producer) in &self.producers {
+        for (&producer_id, producer) in self.producers.iter() {
             let totals = producer.calls_to.writer_totals().into_iter();
             let of_buffer = totals.filter(|totals| totals.target_buffer == buffer.id);
             writers.extend(of_buffer.map(|totals| (producer_id, totals)));

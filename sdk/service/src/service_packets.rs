@@ -31,7 +31,7 @@ pub(crate) struct ServicePackets<'t, 'w> {
 
 impl ServicePackets<'_, '_> {
     pub(super) fn clock_snapshot(&mut self, snapshot: &ClockSnapshot, primary_clock: u32) {
-        self.packet(snapshot.timestamp_ns, |packet| {
+        self.packet(snapshot.timestamp_ns, &|packet| {
             packet.clock_snapshot(|out| {
                 for &(id, timestamp_ns) in &snapshot.clocks {
                     out.add_clocks(|clock| {
@@ -55,11 +55,11 @@ impl ServicePackets<'_, '_> {
     }
 
     pub(super) fn trace_config(&mut self, config: &owned::TraceConfig) {
-        self.packet_now(|packet| packet.trace_config(|out| config.encode(out)));
+        self.packet_now(&|packet| packet.trace_config(|out| config.encode(out)));
     }
 
     pub(super) fn trace_uuid(&mut self, (msb, lsb): (i64, i64)) {
-        self.packet_now(|packet| {
+        self.packet_now(&|packet| {
             packet.trace_uuid(|out| {
                 out.set_msb(msb);
                 out.set_lsb(lsb);
@@ -68,7 +68,7 @@ impl ServicePackets<'_, '_> {
     }
 
     pub(super) fn recording_boundary(&mut self, recording_id: u64, kind: BoundaryKind) {
-        self.packet_now(|packet| {
+        self.packet_now(&|packet| {
             packet.recording_boundary(|out| {
                 out.set_recording_id(recording_id);
                 out.set_kind(kind);
@@ -78,7 +78,7 @@ impl ServicePackets<'_, '_> {
 
     /// The schema of a data source, a serialized `FileDescriptorSet`.
     pub(super) fn extension_descriptor(&mut self, descriptors: &[u8]) {
-        self.packet_now(|packet| {
+        self.packet_now(&|packet| {
             packet.extension_descriptor(|out| {
                 out.extension_set(|out| {
                     out.as_message_mut().append_raw(descriptors);
@@ -89,7 +89,7 @@ impl ServicePackets<'_, '_> {
 
     /// Which sequences of which producers are in which buffer, as far as they are known.
     pub(super) fn trace_provenance(&mut self, buffers: &[Vec<(u32, ProducerId)>]) {
-        self.packet_now(|packet| {
+        self.packet_now(&|packet| {
             packet.trace_provenance(|out| {
                 for sequences in buffers {
                     out.add_buffers(|out| {
@@ -106,30 +106,30 @@ impl ServicePackets<'_, '_> {
     }
 
     pub(super) fn system_info(&mut self) {
-        self.packet_now(|packet| packet.system_info(system_info));
+        self.packet_now(&|packet| packet.system_info(system_info));
     }
 
     pub(super) fn trigger(&mut self, trigger: &ReceivedTrigger) {
-        self.packet(trigger.timestamp_ns, |packet| {
+        self.packet(trigger.timestamp_ns, &|packet| {
             packet.trigger(|out| write_trigger(trigger, out));
         });
     }
 
     pub(super) fn clone_trigger(&mut self, trigger: &ReceivedTrigger) {
-        self.packet(trigger.timestamp_ns, |packet| {
+        self.packet(trigger.timestamp_ns, &|packet| {
             packet.clone_snapshot_trigger(|out| write_trigger(trigger, out));
         });
     }
 
     pub(super) fn event(&mut self, timestamp_ns: u64, event: &Event) {
-        self.packet(timestamp_ns, |packet| {
+        self.packet(timestamp_ns, &|packet| {
             packet.service_event(|out| event.write(out));
         });
     }
 
     pub(super) fn concurrent_session_event(&mut self, event: &ConcurrentSessionEvent) {
         use protos::concurrent_session_event::State as Wire;
-        self.packet(event.timestamp_ns, |packet| {
+        self.packet(event.timestamp_ns, &|packet| {
             packet.concurrent_session_event(|out| {
                 out.set_state(match event.state {
                     State::Configured => Wire::CONFIGURED,
@@ -147,7 +147,7 @@ impl ServicePackets<'_, '_> {
     }
 
     pub(super) fn trace_stats(&mut self, stats: &TraceStats) {
-        self.packet_now(|packet| {
+        self.packet_now(&|packet| {
             packet.trace_stats(|out| stats.write(out));
             packet.sequence_accounts(|out| {
                 for account in &stats.sequences {
@@ -157,11 +157,12 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    fn packet_now(&mut self, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+    fn packet_now(&mut self, write: &dyn Fn(&mut protos::TracePacket<'_>)) {
         self.packet(self.now_ns, write);
     }
 
-    fn packet(&mut self, timestamp_ns: u64, write: impl FnOnce(&mut protos::TracePacket<'_>)) {
+    /// Called virtually: otherwise each kind of packet would come with the code around it.
+    fn packet(&mut self, timestamp_ns: u64, write: &dyn Fn(&mut protos::TracePacket<'_>)) {
         let uid = self.uid;
         self.trace.add_packet(|packet| {
             packet.set_trusted_uid(uid as i32);
@@ -173,6 +174,7 @@ impl ServicePackets<'_, '_> {
     }
 }
 
+#[cold]
 fn write_trigger(trigger: &ReceivedTrigger, out: &mut protos::Trigger<'_>) {
     out.set_trigger_name(&trigger.name);
     out.set_producer_name(&trigger.producer_name);
@@ -182,6 +184,7 @@ fn write_trigger(trigger: &ReceivedTrigger, out: &mut protos::Trigger<'_>) {
     out.set_stop_delay_ms(u64::from(trigger.stop_delay_ms));
 }
 
+#[cold]
 fn system_info(out: &mut protos::SystemInfo<'_>) {
     let uname = rustix::system::uname();
     out.utsname(|out| {

@@ -252,7 +252,8 @@ impl Control {
 
     fn take_clones(&mut self, is_taken: impl Fn(&PendingClone) -> bool) -> Vec<PendingClone> {
         self.clones
-            .extract_if(.., |_, clone| is_taken(clone))
+            .extract(|_, clone| is_taken(clone))
+            .into_iter()
             .map(|(_, clone)| clone)
             .collect()
     }

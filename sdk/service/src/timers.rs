@@ -1,15 +1,14 @@
 //! What is to be done later.
 
-use std::collections::BTreeMap;
-
 use super::trigger_history::ReceivedTrigger;
 use tracezero_core::ids::{FlushId, SessionId};
+use tracezero_core::small_map::SmallMap;
 
 /// Deadlines of all sessions, in nanoseconds on the trace clock.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     /// Those with the same deadline go in the order in which they were set.
-    by_deadline: BTreeMap<(u64, u64), (SessionId, Timer)>,
+    by_deadline: SmallMap<(u64, u64), (SessionId, Timer)>,
     last_number: u64,
 }
 
@@ -52,13 +51,14 @@ impl Timers {
 
     /// The next timer that is due, with its deadline.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<(SessionId, Timer)> {
-        let first = self.by_deadline.first_entry()?;
-        let is_due = first.key().0 <= now_ns;
-        is_due.then(|| first.remove())
+        let is_due = self.next_deadline_ns()? <= now_ns;
+        is_due
+            .then(|| self.by_deadline.pop_first())?
+            .map(|(_, due)| due)
     }
 
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
-        Some(self.by_deadline.first_key_value()?.0.0)
+        Some(self.by_deadline.first()?.0.0)
     }
 }
 

@@ -154,6 +154,7 @@ impl TraceReader {
 
 impl TraceStats {
     /// Writes the statistics as a trace carries them.
+    #[cold]
     pub(super) fn write(&self, out: &mut protos::TraceStats<'_>) {
         for buffer in &self.buffers {
             out.add_buffer_stats(|out| write_buffer_stats(buffer, out));
@@ -196,6 +197,7 @@ impl TraceStats {
     }
 }
 
+#[cold]
 fn write_buffer_stats(stats: &BufferStats, out: &mut trace_stats::BufferStats<'_>) {
     out.set_buffer_size(stats.buffer_size);
     out.set_bytes_written(stats.bytes_written);

@@ -1,6 +1,6 @@
 //! What the service keeps of one session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use super::trace_reader::TraceReader;
 use super::trigger_history::ReceivedTrigger;
 use tracezero_config::WriteFlushMode;
 use tracezero_core::ids::{FlushId, SessionId};
+use tracezero_core::small_map::SmallMap;
 
 /// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
 pub trait SessionOwner: Send + Sync {
@@ -116,10 +117,10 @@ pub(crate) struct TracingSession {
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
     pub(super) instances: Vec<Instance>,
     /// What data sources, by name, are to do in place of what the configuration says.
-    pub(super) changed_configs: BTreeMap<String, Arc<[u8]>>,
+    pub(super) changed_configs: SmallMap<String, Arc<[u8]>>,
     /// Instances that there ever were.
     pub(super) instances_ever: u64,
-    pub(super) flushes: BTreeMap<FlushId, PendingFlush>,
+    pub(super) flushes: SmallMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
     pub(super) uuid: (i64, i64),
     /// Triggers that were not written into the trace yet, and whether there ever was any.
@@ -158,9 +159,9 @@ impl TracingSession {
             file: FileOutput::None,
             buffers: reader.buffers().to_vec(),
             instances: Vec::new(),
-            changed_configs: BTreeMap::new(),
+            changed_configs: SmallMap::new(),
             instances_ever: 0,
-            flushes: BTreeMap::new(),
+            flushes: SmallMap::new(),
             flush_counts: FlushCounts::default(),
             uuid,
             received_triggers: Vec::new(),

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
 
+use super::answer::answer;
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
 use crate::config::{TraceConfig, TrackEventConfig};
@@ -93,16 +93,13 @@ impl SessionControl {
         let Ok(runtime) = self.runtime.here() else {
             return false;
         };
-        let (tell, told) = mpsc::sync_channel(1);
-        let done = move |outcome| {
-            // The receiver waits below.
-            let _ = tell.send(outcome);
-        };
+        let (answer, asked) = answer();
+        let done = move |outcome| answer.give(outcome);
         runtime
             .service()
             .flush(self.id, 0, FlushFlags::explicit(), done);
         // There is an answer to everybody, also if the session ends or is no more.
-        told.recv() == Ok(FlushOutcome::Succeeded)
+        asked.wait() == Some(FlushOutcome::Succeeded)
     }
 
     /// Statistics as they are now; empty ones once the session has finished.

@@ -4,12 +4,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::answer::answer;
 use super::on_error;
 use crate::error::Error;
 use crate::process_end::{self, Finisher};
@@ -101,15 +102,14 @@ impl FileWriter {
         });
         FILES.lock().push(Arc::clone(&file));
         let open = OpenFile(Arc::clone(&file));
-        let (tell, has_begun) = mpsc::sync_channel(1);
+        let (begins, has_begun) = answer();
         let write = move || {
             let begun = match runtime.service().state(session) {
                 // It waits for a trigger, or for `start`.
                 Some(State::Configured) => Ok(Writing::GoesOn),
                 _ => runtime.service().write_into_file(session),
             };
-            // The receiver waits below.
-            let _ = tell.send(());
+            begins.give(());
             open.write_all(runtime, session, begun)
         };
         let thread = own_thread::spawn("tracezero-file", write).map_err(|error| {
@@ -117,7 +117,7 @@ impl FileWriter {
             Error::Thread(error)
         })?;
         // An error is told when the session finishes, like those that come later.
-        let _ = has_begun.recv();
+        let _ = has_begun.wait();
         Ok(Self { file, thread })
     }
 
@@ -247,16 +247,15 @@ fn tell_failures(deadline: Instant) {
     if failures.is_empty() {
         return;
     }
-    let (tell, told) = mpsc::sync_channel(1);
+    let (answer, asked) = answer();
     let work = move || {
         failures.iter().for_each(on_error::report);
-        // The receiver may have given up.
-        let _ = tell.send(());
+        answer.give(());
     };
     // The application's function, or a standard error that nobody reads, may take its time.
     if own_thread::spawn("tracezero-errors", work).is_ok() {
         let patience = deadline.saturating_duration_since(Instant::now());
-        let _ = told.recv_timeout(patience.max(TELLING_PATIENCE));
+        let _ = asked.wait_for(patience.max(TELLING_PATIENCE));
     }
 }
 

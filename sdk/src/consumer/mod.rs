@@ -7,6 +7,7 @@ mod snapshot; // what was in the buffers at one moment
 mod trigger_callback; // what to do about triggers
 mod file_writer; // the session into a file, by a thread of its own
 mod on_error; // errors that nobody asks for
+mod answer; // a value that one thread waits for
 
 pub(crate) use control::BufferFill;
 pub use control::SessionControl;

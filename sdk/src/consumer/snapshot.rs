@@ -4,8 +4,8 @@ use std::fs::{self, TryLockError};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
 
+use super::answer::answer;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use tracezero_core::ids::SessionId;
@@ -163,18 +163,15 @@ fn clone_of(
     trigger: Option<ReceivedTrigger>,
     output: Option<TraceOutput>,
 ) -> Result<SessionId, Error> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let (answer, asked) = answer();
     runtime.service().clone_session(CloneRequest {
         source,
         uid: rustix::process::getuid().as_raw(),
         owner: Arc::new(Nobody),
         output,
         trigger,
-        done: Box::new(move |outcome| {
-            // The receiver waits below.
-            let _ = tell.send(outcome);
-        }),
+        done: Box::new(move |outcome| answer.give(outcome)),
     });
-    let outcome = told.recv().unwrap_or(Err(Refusal::SessionEnded.into()));
+    let outcome = asked.wait().unwrap_or(Err(Refusal::SessionEnded.into()));
     outcome.map_err(Error::from)
 }

@@ -1,20 +1,19 @@
 //! Descriptions and tags of the categories that were declared.
 
-use std::collections::BTreeMap;
-
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::category_filter::CategoryFilter;
 use tracezero_core::coordination::CategoryDescriptor;
+use tracezero_core::small_map::SmallMap;
 
 static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
-    by_name: BTreeMap::new(),
+    by_name: SmallMap::new(),
 });
 
 /// All declarations so far. Locked inside of the registry of data sources.
 #[derive(Debug)]
 pub(crate) struct DeclaredCategories {
-    by_name: BTreeMap<&'static str, Declaration>,
+    by_name: SmallMap<&'static str, Declaration>,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +35,7 @@ impl DeclaredCategories {
         tags: &[&'static str],
     ) -> bool {
         let mut is_new = !self.by_name.contains_key(name);
-        let declaration = self.by_name.entry(name).or_default();
+        let declaration = self.by_name.or_default(name);
         if declaration.description.is_empty() && !description.is_empty() {
             declaration.description = description;
             is_new = true;
@@ -72,7 +71,7 @@ impl DeclaredCategories {
 
     /// Adds the names of all, and their tags.
     pub(crate) fn add_to(&self, names: &mut Vec<&'static str>, tags: &mut Vec<&'static str>) {
-        for (name, declaration) in &self.by_name {
+        for (name, declaration) in self.by_name.iter() {
             names.push(name);
             tags.extend(&declaration.tags);
         }

@@ -1,6 +1,5 @@
 //! The account of every sequence: whatever happens, what was begun is the sum of what became of it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::harness::{World, write};
@@ -170,7 +169,7 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
         .data_source(source);
     let message = tracezero_config::decode(&config.encode()).unwrap();
     let local = LocalChoices {
-        stall_limits: BTreeMap::from([(0, limit)]),
+        stall_limits: [(0, limit)].into_iter().collect(),
         ..LocalChoices::default()
     };
     let _session = world.session_of(Recording::new(message, &local).unwrap());
