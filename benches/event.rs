@@ -23,9 +23,16 @@ fn record_instant() {
     instant!("bench", "instant");
 }
 
+fn record_instant_of_library() {
+    tracezero_events::instant!("bench", "of_library");
+}
+
 fn event(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event");
     group.bench_function("disabled", |bencher| bencher.iter(record_instant));
+    group.bench_function("library_disabled", |bencher| {
+        bencher.iter(record_instant_of_library);
+    });
 
     let session = InMemorySession::start().expect("a session");
     group.bench_function("clock", |bencher| bencher.iter(clock::now_ns));
@@ -45,6 +52,20 @@ fn event(criterion: &mut Criterion) {
                 size = size,
                 text = text
             );
+        });
+    });
+    group.bench_function("library_instant", |bencher| {
+        bencher.iter(record_instant_of_library);
+    });
+    group.bench_function("library_span", |bencher| {
+        bencher.iter(|| {
+            let _span = tracezero_events::span!("bench", "library_span");
+        });
+    });
+    group.bench_function("library_span_3_args", |bencher| {
+        bencher.iter(|| {
+            let (number, size, text) = black_box((7, 1234_u64, TEXT));
+            let _span = tracezero_events::span!("bench", "library_span_3_args", number, size, text);
         });
     });
     group.bench_function("counter", |bencher| {

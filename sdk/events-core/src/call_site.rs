@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::event::Event;
-use crate::recorder::{Recorder, SiteRecorder, Switch};
-use crate::registry::{RECORDERS_MAX, add_call_site};
 use crate::value::Number;
 
+/// The number of recorders that a program can have.
+pub const RECORDERS_MAX: usize = 4;
+
 /// Bit of [`CallSite::active`] that says: a recorder may not know the call site yet.
-const UNREGISTERED: u32 = 1 << 31;
+pub(crate) const UNREGISTERED: u32 = 1 << 31;
 
 /// One place in the code that records events: a `static` behind each use of a macro.
 pub struct CallSite {
@@ -18,7 +19,7 @@ pub struct CallSite {
     name: &'static str,
     arg_names: &'static [&'static str],
     /// The recorders that have the call site turned on, as a bit mask.
-    active: AtomicU32,
+    pub(crate) active: AtomicU32,
     /// By recorder. One that has turned the call site on is there.
     recorders: [OnceLock<&'static dyn SiteRecorder>; RECORDERS_MAX],
     /// The call site that was registered before this one. Set with the registry locked.
@@ -111,25 +112,6 @@ impl CallSite {
             .filter_map(|(_, recorder)| recorder.get().copied())
     }
 
-    #[cold]
-    #[inline(never)]
-    fn register(&'static self) -> u32 {
-        if let Some(recorders) = add_call_site(self) {
-            let mut is_known_to_all = true;
-            for (index, recorder) in recorders.iter().enumerate() {
-                if let Some(recorder) = recorder {
-                    is_known_to_all &= self.introduce(index, *recorder);
-                }
-            }
-            if is_known_to_all {
-                // Relaxed: at worst another thread does the same.
-                self.active.fetch_and(!UNREGISTERED, Ordering::Relaxed);
-            }
-        }
-        // Relaxed: as in `active`.
-        self.active.load(Ordering::Relaxed) & !UNREGISTERED
-    }
-
     /// Makes the call site known to a recorder, with nothing locked. Returns whether the recorder knows it.
     pub(crate) fn introduce(
         &'static self,
@@ -158,7 +140,7 @@ impl CallSite {
         self.active.fetch_or(UNREGISTERED, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_active(&self, recorder_index: usize, is_on: bool) {
+    fn set_active(&self, recorder_index: usize, is_on: bool) {
         let bit = 1 << recorder_index;
         // Relaxed: a thread that has to see the change synchronizes with the one that made it otherwise, as by
         // starting a session before it starts the thread.
@@ -210,5 +192,61 @@ impl OpenSpan {
                 recorder.end(span, &Event::default());
             }
         }
+    }
+}
+
+/// Records the events of all libraries, as far as it wants them.
+///
+/// Its methods may be called by any thread at any time, also by trace points in an allocator, while another
+/// call on the same thread has not returned.
+pub trait Recorder: Sync {
+    /// Returns what records the events of a call site. The call site is off until `switch` turns it on.
+    ///
+    /// `None` makes the next event of the call site ask again. Two threads that reach the call site at the same
+    /// time may both ask; one of the answers is used then.
+    fn recorder_of(
+        &'static self,
+        site: &'static CallSite,
+        switch: Switch,
+    ) -> Option<&'static dyn SiteRecorder>;
+}
+
+/// Records the events of one call site.
+pub trait SiteRecorder: Sync {
+    /// Records an instant.
+    fn instant(&'static self, event: &Event<'_>);
+
+    /// Begins a slice on the track of this thread. Returns a number for [`end`](Self::end); 0 if nobody records
+    /// the slice, so that its end is for nobody either.
+    fn begin(&'static self, event: &Event<'_>) -> u64;
+
+    /// Ends a slice. It is the recorder of the end's call site that is called, if the end has one of its own: that
+    /// has the names of the arguments.
+    fn end(&'static self, span: u64, event: &Event<'_>);
+
+    /// Records the value of the counter with the call site's name.
+    fn count(&'static self, value: Number);
+}
+
+/// Turns a call site on and off for one recorder.
+#[derive(Clone, Copy)]
+pub struct Switch {
+    site: &'static CallSite,
+    recorder_index: usize,
+}
+
+impl Switch {
+    /// Turns the call site on or off. The call site is on while any recorder has turned it on.
+    pub fn set(self, is_on: bool) {
+        self.site.set_active(self.recorder_index, is_on);
+    }
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Switch")
+            .field("category", &self.site.category())
+            .field("name", &self.site.name())
+            .finish_non_exhaustive()
     }
 }

@@ -16,14 +16,12 @@
 //! site once, answers with a [`SiteRecorder`], and switches the call site on and off by its [`Switch`].
 //! While all recorders have it switched off, a call site costs one relaxed load.
 
-mod call_site; // one place in the code, and who records it
+mod call_site; // one place in the code, and what records it
 mod event; // what an event carries
-mod recorder; // what records events
 mod registry; // which call sites and recorders there are
 mod value; // values of arguments and counters
 
-pub use call_site::{CallSite, OpenSpan};
+pub use call_site::{CallSite, OpenSpan, RECORDERS_MAX, Recorder, SiteRecorder, Switch};
 pub use event::Event;
-pub use recorder::{Recorder, SiteRecorder, Switch};
-pub use registry::{RECORDERS_MAX, TooManyRecorders, connect};
+pub use registry::{TooManyRecorders, connect};
 pub use value::{Number, ToValue, Value};

@@ -1,14 +1,11 @@
 //! Which call sites and recorders there are.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread;
 
-use crate::call_site::CallSite;
-use crate::recorder::Recorder;
-
-/// The number of recorders that a program can have.
-pub const RECORDERS_MAX: usize = 4;
+use crate::call_site::{CallSite, RECORDERS_MAX, Recorder, UNREGISTERED};
 
 /// How often a thread tries to lock the registry. In a forked child, a thread of the parent may hold it for ever.
 const LOCK_ATTEMPTS: u32 = 10_000;
@@ -62,17 +59,39 @@ pub fn connect(recorder: &'static dyn Recorder) -> Result<(), TooManyRecorders> 
     };
     let mut next = newest;
     while let Some(site) = next {
-        if !site.introduce(index, recorder) {
-            site.forget_registration();
-        }
+        // First: a thread that finds the call site on before the recorder is in its place introduces it again.
+        site.forget_registration();
+        site.introduce(index, recorder);
         next = site.previous.get().copied().flatten();
     }
     Ok(())
 }
 
+impl CallSite {
+    /// Makes the call site known to all recorders. Returns those that have turned it on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn register(&'static self) -> u32 {
+        if let Some(recorders) = add_call_site(self) {
+            let mut is_known_to_all = true;
+            for (index, recorder) in recorders.iter().enumerate() {
+                if let Some(recorder) = recorder {
+                    is_known_to_all &= self.introduce(index, *recorder);
+                }
+            }
+            if is_known_to_all {
+                // Relaxed: at worst another thread does the same.
+                self.active.fetch_and(!UNREGISTERED, Ordering::Relaxed);
+            }
+        }
+        // Relaxed: as in `active`.
+        self.active.load(Ordering::Relaxed) & !UNREGISTERED
+    }
+}
+
 /// Adds a call site, unless it is there. Returns the recorders that it has to be introduced to; `None` if the
 /// registry stays locked.
-pub(crate) fn add_call_site(site: &'static CallSite) -> Option<Recorders> {
+fn add_call_site(site: &'static CallSite) -> Option<Recorders> {
     let mut registry = lock()?;
     if site.previous.set(registry.newest).is_ok() {
         registry.newest = Some(site);

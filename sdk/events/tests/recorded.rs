@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
+use tracezero::InMemorySession;
 use tracezero::testing::{Trace, Value, capture};
-use tracezero::{DataSourceConfig, InMemorySession, TraceConfig, TrackEventConfig};
-use tracezero_events::{counter, enabled, end, instant, span};
+use tracezero_events::{counter, end, instant, span};
 
 #[test]
 fn arguments_arrive_with_their_types() {
@@ -111,40 +110,6 @@ fn counters_have_a_value_for_each_time() {
 
     assert_eq!(trace.counter("open_files").values(), [1.0, 2.0, 3.0]);
     assert_eq!(trace.counter("load").values(), [0.75]);
-}
-
-#[test]
-fn nothing_is_evaluated_while_nobody_records_the_category() {
-    let evaluated = Cell::new(0);
-    let evaluate = || {
-        evaluated.set(evaluated.get() + 1);
-        evaluated.get()
-    };
-    let trace_all = || {
-        let span = span!("mylib.unchosen", "span", number = evaluate());
-        instant!("mylib.unchosen", "instant", number = evaluate());
-        counter!("mylib.unchosen", "counter", evaluate());
-        end!(span, last = evaluate());
-        enabled!("mylib.unchosen")
-    };
-    assert!(!trace_all());
-    let choice = TrackEventConfig::new().disable("*").enable("mylib");
-    let source = DataSourceConfig::new("track_event").track_event(&choice);
-    let session = TraceConfig::default()
-        .data_source(source)
-        .record_in_memory()
-        .unwrap();
-    assert!(!trace_all());
-    drop(session);
-    assert_eq!(evaluated.get(), 0);
-
-    let session = InMemorySession::start().unwrap();
-    assert!(trace_all());
-    let (bytes, _) = session.finish();
-    assert_eq!(evaluated.get(), 4);
-    assert!(!trace_all());
-    let trace = Trace::read(bytes).unwrap();
-    trace.span("span").once().arg("number", 1).arg("last", 4);
 }
 
 #[test]
