@@ -105,7 +105,13 @@ impl Control {
             effects: Vec::new(),
         };
         let result = work(session, &mut context);
-        for effect in context.effects {
+        let effects = context.effects;
+        self.apply(effects);
+        Some(result)
+    }
+
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
             match effect {
                 Effect::Call(call) => self.calls.note(call),
                 Effect::StateChanged(event) => self.tell_others(&event),
@@ -114,7 +120,6 @@ impl Control {
                 }
             }
         }
-        Some(result)
     }
 
     pub(super) fn for_each_session(

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::calls::{Patience, make_calls};
 use super::central_buffer::CentralBuffer;
@@ -69,13 +69,17 @@ impl Service {
         let mut control = self.control.lock();
         let result = work(&mut control);
         self.changed.notify_all();
+        self.make_noted_calls(control, patience);
+        result
+    }
+
+    fn make_noted_calls(&self, control: MutexGuard<'_, Control>, patience: Patience) {
         make_calls(
             control,
             |control| &mut control.calls,
             &self.changed,
             patience,
         );
-        result
     }
 
     /// Calls `work` with the books locked; also while a reader is. The calls that it notes, if any,
