@@ -43,8 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn start(events: &TrackEventConfig) -> Result<InMemorySession, tracezero::Error> {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(1024)) // KiB
-        .data_source(DataSourceConfig::new("track_event").track_event(events))
+        .add_buffer(BufferConfig::ring(1024)) // KiB
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()
 }
 

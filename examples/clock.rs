@@ -9,7 +9,7 @@ use tracezero::{Clock, Session, instant, span};
 const SPANS: u32 = 100_000;
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("clock.pftrace")?;
+    let session = Session::record_to_file("clock.pftrace")?;
     println!("{:?}: {:?} for each span", Clock::of_events(), per_span());
     // Where the counter cannot be relied on, events keep the clock that they have.
     match Clock::Tsc.use_for_events() {

@@ -15,7 +15,7 @@ struct Renderer;
 data_source!(Renderer, "com.example.render");
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("data_source.pftrace")?;
+    let session = Session::record_to_file("data_source.pftrace")?;
     for number in 1..=60 {
         record_frame(number, &[("shadows", 2_100_000), ("opaque", 5_400_000)]);
     }

@@ -13,7 +13,7 @@ mod http {
 fn main() -> Result<(), tracezero::Error> {
     // The schema goes into the trace, so viewers show the fields as arguments of the events.
     tracezero::declare_event_schema(protozero::include_descriptor_set!("http"));
-    let session = Session::to_file("event_fields.pftrace")?;
+    let session = Session::record_to_file("event_fields.pftrace")?;
     for (path, status) in [("/", 200), ("/index.html", 200), ("/missing", 404)] {
         // Beside the fields an event can have any number of arguments.
         let _request = span!("http", "request", path, fields: |event| {

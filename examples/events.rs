@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracezero::{Session, begin, clock, counter, dict, end, instant, span};
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("events.pftrace")?;
+    let session = Session::record_to_file("events.pftrace")?;
     spans();
     arguments();
     times();

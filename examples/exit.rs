@@ -13,7 +13,7 @@ use tracezero::{Session, instant, span};
 static SESSION: OnceLock<Session> = OnceLock::new();
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("exit.pftrace")?;
+    let session = Session::record_to_file("exit.pftrace")?;
     assert!(SESSION.set(session).is_ok(), "it is set once");
 
     let worker = thread::spawn(|| {

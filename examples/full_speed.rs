@@ -14,7 +14,7 @@ const SPANS: u32 = 10_000;
 
 fn main() -> Result<(), tracezero::Error> {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024).grow_to(64 * 1024)) // KiB
+        .add_buffer(BufferConfig::ring(1024).grow_to(64 * 1024)) // KiB
         .record_all()
         .wait_limit(Duration::from_secs(1)) // `never_wait()` drops packets at once
         .record_to_file("full_speed.pftrace")?;

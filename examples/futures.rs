@@ -13,7 +13,7 @@ use tracezero::{Session, TraceFuture as _, async_span, end, span, trace};
 const PAGES: [&str; 4] = ["/", "/news", "/slow", "/about"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let session = Session::to_file("futures.pftrace")?;
+    let session = Session::record_to_file("futures.pftrace")?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_time()

@@ -24,7 +24,7 @@ fn main() -> Result<(), tracezero::Error> {
     // Nobody records this one.
     thumbnails::shrink("logo.png", 900);
 
-    let session = Session::to_file("library.pftrace")?;
+    let session = Session::record_to_file("library.pftrace")?;
     {
         let _page = span!("app", "page");
         for (name, bytes) in [("cat.png", 2_500), ("dog.png", 7_300)] {

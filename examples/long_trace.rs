@@ -11,11 +11,11 @@ use tracezero::{BufferConfig, SessionState, TraceConfig, counter, span};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024)) // KiB: a few periods' worth
+        .add_buffer(BufferConfig::ring(1024)) // KiB: a few periods' worth
         .record_all()
-        .file_write_period_ms(100)
+        .file_write_period(Duration::from_millis(100))
         .max_file_size_bytes(4 << 20)
-        .duration_ms(1000)
+        .duration(Duration::from_secs(1))
         .record_to_file("long_trace.pftrace")?;
 
     let mut step = 0_u64;

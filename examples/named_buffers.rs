@@ -14,10 +14,10 @@ data_source!(Samples, "com.example.samples");
 
 fn main() -> Result<(), Box<dyn Error>> {
     let config = TraceConfig::new()
-        .buffer(BufferConfig::discard(64).named("start-up")) // KiB
-        .buffer(BufferConfig::ring(64).named("newest"))
-        .data_source(DataSourceConfig::new("track_event").target_name("start-up"))
-        .data_source(DataSourceConfig::new("com.example.samples").target_name("newest"));
+        .add_buffer(BufferConfig::discard(64).named("start-up")) // KiB
+        .add_buffer(BufferConfig::ring(64).named("newest"))
+        .add_data_source(DataSourceConfig::new("track_event").target_name("start-up"))
+        .add_data_source(DataSourceConfig::new("com.example.samples").target_name("newest"));
     let session = config.record_in_memory()?;
 
     instant!("app", "configuration_loaded", path = "app.toml");

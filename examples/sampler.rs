@@ -122,8 +122,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let sampler = DataSourceConfig::new(Sampler::NAME).source_specific(&fields.to_vec());
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(sampler);
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(sampler);
 
     Sampler::register();
     let session = config.record_to_file("sampler.pftrace")?;

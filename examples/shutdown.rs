@@ -12,7 +12,7 @@ fn main() -> Result<(), tracezero::Error> {
     leave_signals_alone();
     on_error(|error| eprintln!("a trace is not complete: {error}"));
 
-    let session = Session::to_file("shutdown.pftrace")?;
+    let session = Session::record_to_file("shutdown.pftrace")?;
     instant!("app", "at work");
     // As where the session belongs to somebody who is not asked any more.
     mem::forget(session);

@@ -10,7 +10,7 @@ use tracezero::{BufferConfig, TraceConfig, instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(64)) // KiB: far too small for what follows
+        .add_buffer(BufferConfig::ring(64)) // KiB: far too small for what follows
         .record_all()
         .record_in_memory()?;
 

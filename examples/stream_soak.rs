@@ -75,8 +75,8 @@ fn stream(path: &Path, size_bytes: u64) -> Result<(Report, Duration), tracezero:
     let soak = DataSourceConfig::new("com.example.soak");
     let began = Instant::now();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(RING_KIB))
-        .data_source(soak.exhausted_policy(BufferExhaustedPolicy::Stall))
+        .add_buffer(BufferConfig::ring(RING_KIB))
+        .add_data_source(soak.exhausted_policy(BufferExhaustedPolicy::Stall))
         .record_to_file(path)?;
     let packets = size_bytes / TEXT_BYTES as u64;
     thread::scope(|scope| {

@@ -56,7 +56,7 @@ async fn fetch(host: &str, timeout: Duration) -> usize {
 }
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("trace_attribute.pftrace")?;
+    let session = Session::record_to_file("trace_attribute.pftrace")?;
     println!("{} files", read_all(&Store { folder: "src" }));
     let short = fetch("example.com", Duration::from_millis(2));
     let long = fetch("example.org", Duration::from_millis(4));

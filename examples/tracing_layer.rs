@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::registry()
         .with(tracezero::layer().name_fields(["system"]))
         .init();
-    let session = tracezero::Session::to_file(path)?;
+    let session = tracezero::Session::record_to_file(path)?;
 
     start_up();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -23,7 +23,7 @@ struct Request {
 }
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::to_file("tracks.pftrace")?;
+    let session = Session::record_to_file("tracks.pftrace")?;
     queues();
     requests();
     println!("{}", session.finish()?);
@@ -32,7 +32,7 @@ fn main() -> Result<(), tracezero::Error> {
 
 /// Tracks under a track.
 fn queues() {
-    let gpu = Track::named("GPU").children(ChildOrder::Explicit);
+    let gpu = Track::new("GPU").children(ChildOrder::Explicit);
     let draw = gpu.child("draw queue").rank(1);
     let copy = gpu.child("copy queue").rank(2);
     for number in 0..4 {

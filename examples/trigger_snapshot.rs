@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use tracezero::{
     BufferConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode, activate_trigger, counter, span,
@@ -13,10 +14,10 @@ use tracezero::{
 const SLOW_REQUEST: &str = "slow_request";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, 3_600_000) // ms: an hour
-        .trigger(Trigger::new(SLOW_REQUEST));
+    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(3600)) // ms: an hour
+        .add_trigger(Trigger::new(SLOW_REQUEST));
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(256)) // KiB: the newest events
+        .add_buffer(BufferConfig::ring(256)) // KiB: the newest events
         .record_all()
         .triggers(triggers)
         .record_in_memory()?;

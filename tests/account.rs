@@ -175,8 +175,8 @@ fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, R
 fn record_into(buffer: BufferConfig) -> InMemorySession {
     TraceConfig::new()
         .shared_memory(256, 4)
-        .buffer(buffer)
-        .data_source(DataSourceConfig::new("com.example.numbered"))
+        .add_buffer(buffer)
+        .add_data_source(DataSourceConfig::new("com.example.numbered"))
         .record_in_memory()
         .unwrap()
 }

@@ -11,7 +11,7 @@ use tracezero::{BufferConfig, DataSourceConfig, Session, TraceConfig};
 fn a_trace_file_in_a_missing_directory_is_refused() {
     let folder = Folder::empty();
     let path = folder.file("missing/app.pftrace");
-    let error = Session::to_file(&path).unwrap_err();
+    let error = Session::record_to_file(&path).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -25,7 +25,7 @@ fn a_trace_file_in_a_missing_directory_is_refused() {
 #[test]
 fn a_directory_is_no_trace_file() {
     let folder = Folder::empty();
-    let error = Session::to_file(folder.path()).unwrap_err();
+    let error = Session::record_to_file(folder.path()).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -37,7 +37,7 @@ fn a_directory_is_no_trace_file() {
 
 #[test]
 fn a_device_without_space_fails_when_the_session_finishes() {
-    let session = Session::to_file("/dev/full").unwrap();
+    let session = Session::record_to_file("/dev/full").unwrap();
     let error = session.finish().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -48,23 +48,25 @@ fn a_device_without_space_fails_when_the_session_finishes() {
 #[test]
 fn a_target_buffer_that_does_not_exist_is_refused() {
     assert_refused(
-        one_buffer().data_source(DataSourceConfig::new("com.example.a").target_index(1)),
+        one_buffer().add_data_source(DataSourceConfig::new("com.example.a").target_index(1)),
         "invalid trace config: data_sources[0] (com.example.a) targets buffers[1], \
          but the number of buffers is 1",
     );
     assert_refused(
         one_buffer()
-            .data_source(DataSourceConfig::new("com.example.a"))
-            .data_source(DataSourceConfig::new("com.example.b").target_name("other")),
+            .add_data_source(DataSourceConfig::new("com.example.a"))
+            .add_data_source(DataSourceConfig::new("com.example.b").target_name("other")),
         "invalid trace config: data_sources[1] (com.example.b) targets the buffer \"other\", \
          which does not exist",
     );
     assert_refused(
-        one_buffer().buffer(BufferConfig::ring(64)).data_source(
-            DataSourceConfig::new("com.example.a")
-                .target_name("first")
-                .target_index(1),
-        ),
+        one_buffer()
+            .add_buffer(BufferConfig::ring(64))
+            .add_data_source(
+                DataSourceConfig::new("com.example.a")
+                    .target_name("first")
+                    .target_index(1),
+            ),
         "invalid trace config: data_sources[0] (com.example.a) targets buffers[0] by name, \
          but buffers[1] by index",
     );
@@ -73,7 +75,7 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
 #[test]
 fn names_of_buffers_that_occur_twice_are_refused() {
     assert_refused(
-        one_buffer().buffer(BufferConfig::discard(64).named("first")),
+        one_buffer().add_buffer(BufferConfig::discard(64).named("first")),
         "invalid trace config: buffers[1] has the name \"first\" of buffers[0]",
     );
 }
@@ -81,7 +83,7 @@ fn names_of_buffers_that_occur_twice_are_refused() {
 #[test]
 fn buffers_without_a_size_or_none_at_all_are_refused() {
     assert_refused(
-        one_buffer().buffer(BufferConfig::ring(0)),
+        one_buffer().add_buffer(BufferConfig::ring(0)),
         "invalid trace config: buffers[1] has size_kb 0: give it at least 1",
     );
     assert_refused(
@@ -105,7 +107,7 @@ fn a_text_with_a_mistake_is_refused_with_its_line() {
 }
 
 fn one_buffer() -> TraceConfig {
-    TraceConfig::new().buffer(BufferConfig::ring(64).named("first"))
+    TraceConfig::new().add_buffer(BufferConfig::ring(64).named("first"))
 }
 
 /// In memory and into files: a new one is not created, and an existing one keeps its content.

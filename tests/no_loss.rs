@@ -58,7 +58,7 @@ fn record_to_file(threads: u64) {
     let _guard = alone();
     let folder = Folder::empty();
     let path = folder.file("no_loss.pftrace");
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     record(threads);
     let report = session.finish().unwrap();
     let trace = fs::read(&path).unwrap();

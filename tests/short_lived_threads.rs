@@ -15,7 +15,7 @@ const THREADS: u64 = 40_000;
 #[test]
 fn events_of_more_threads_than_there_are_writer_ids_are_all_in_the_trace() {
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(64 * 1024))
+        .add_buffer(BufferConfig::ring(64 * 1024))
         .record_all();
     let session = config.record_in_memory().unwrap();
     for number in 0..THREADS {

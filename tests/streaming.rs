@@ -27,9 +27,9 @@ const LONG: Duration = Duration::from_secs(60);
 fn config(policy: BufferExhaustedPolicy) -> TraceConfig {
     let data_source = DataSourceConfig::new("com.example.numbered").exhausted_policy(policy);
     TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(data_source)
-        .file_write_period_ms(100)
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(data_source)
+        .file_write_period(Duration::from_millis(100))
 }
 
 fn dropping() -> TraceConfig {
@@ -124,7 +124,7 @@ fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
     let _guard = alone();
     let (mut reader, writer) = io::pipe().unwrap();
     let session = config(BufferExhaustedPolicy::Stall)
-        .fflush_post_write()
+        .sync_after_write()
         .record_to_file(path_of(&writer))
         .unwrap();
     drop(writer);
@@ -150,7 +150,7 @@ fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_mea
     let folder = Folder::empty();
     let file = folder.file("idle");
     let session = config(BufferExhaustedPolicy::Stall)
-        .file_write_period_ms(60_000)
+        .file_write_period(Duration::from_secs(60))
         .record_to_file(&file)
         .unwrap();
     let (done, is_done) = std::sync::mpsc::channel::<()>();
@@ -278,10 +278,7 @@ fn each_write_can_be_made_to_reach_the_disk() {
     let _guard = alone();
     let folder = Folder::empty();
     let file = folder.file("synced");
-    let session = dropping()
-        .fflush_post_write()
-        .record_to_file(&file)
-        .unwrap();
+    let session = dropping().sync_after_write().record_to_file(&file).unwrap();
     write(1);
     wait_until(|| {
         // Not committed yet, or not written yet.
@@ -377,9 +374,9 @@ fn record_before_reading(config: TraceConfig, record: impl FnOnce()) -> (Vec<u64
 
 fn growing_to(limit_mib: u32) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(256).grow_to(limit_mib * 1024))
-        .data_source(DataSourceConfig::new("com.example.numbered"))
-        .file_write_period_ms(100)
+        .add_buffer(BufferConfig::ring(256).grow_to(limit_mib * 1024))
+        .add_data_source(DataSourceConfig::new("com.example.numbered"))
+        .file_write_period(Duration::from_millis(100))
 }
 
 #[test]
@@ -465,7 +462,7 @@ fn a_callback_does_not_wait_for_the_file() {
     let folder = Folder::empty();
     let file = folder.file("callback");
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
+        .add_buffer(BufferConfig::ring(256))
         .record_all()
         .wait_limit(LONG)
         .record_to_file(&file)

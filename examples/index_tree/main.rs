@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Failure> {
     let root = directory(args)?;
-    let session = Session::to_file(&args.output).map_err(Failure::Trace)?;
+    let session = Session::record_to_file(&args.output).map_err(Failure::Trace)?;
     let started = Instant::now();
     let recorded = index_tree(&root, args).and_then(|outcome| {
         let duration = started.elapsed();

@@ -123,9 +123,9 @@ fn main() -> ExitCode {
     callgrind::main(SUBJECTS, |record| {
         let events = TrackEventConfig::new().disable("off");
         let config = TraceConfig::new()
-            .buffer(BufferConfig::ring(1024))
-            .data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
-            .data_source(DataSourceConfig::new("track_event").track_event(&events));
+            .add_buffer(BufferConfig::ring(1024))
+            .add_data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
+            .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
         let session = config.record_in_memory().expect("a session");
         let geometry = Geometry::new(4096, 4096).expect("one page");
         let (memory, _service) = shared_memory(geometry).expect("a page");

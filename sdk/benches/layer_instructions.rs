@@ -88,8 +88,8 @@ fn main() -> ExitCode {
     callgrind::main(SUBJECTS, |record| {
         let events = TrackEventConfig::new().disable("off");
         let config = TraceConfig::new()
-            .buffer(BufferConfig::ring(1024))
-            .data_source(DataSourceConfig::new("track_event").track_event(&events));
+            .add_buffer(BufferConfig::ring(1024))
+            .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
         let session = config.record_in_memory().expect("a session");
         // The layer searches a bucket in the order in which it met the call sites. The linker decides which
         // sites share a bucket, so the measured one is reached first.

@@ -9,7 +9,7 @@
 //! # let path = directory.join("app.pftrace");
 //! # let path = path.to_str().expect("UTF-8");
 //! # let _ = "app.pftrace";
-//! let session = Session::to_file(path)?;
+//! let session = Session::record_to_file(path)?;
 //! {
 //!     let _span = span!("io", "read_file", path = "Cargo.toml", bytes = 1234_u64);
 //!     counter!("io", "open_files", 3);

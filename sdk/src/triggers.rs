@@ -5,18 +5,21 @@ use tracezero_producer as producer;
 
 /// Hits the trigger of this name: every session of this process that waits for it takes it, and
 /// starts, ends, or has a snapshot taken, as its configuration says; so does every
-/// [`FlightRecorder`](crate::FlightRecorder) that [waits](crate::FlightRecorderBuilder::trigger) for
+/// [`FlightRecorder`](crate::FlightRecorder) that [waits](crate::FlightRecorderBuilder::add_trigger) for
 /// it.
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use tracezero::{BufferConfig, Trigger, TriggerConfig, TriggerMode};
 /// use tracezero::{TraceConfig, activate_trigger, instant};
 ///
 /// let session = TraceConfig::new()
-///     .buffer(BufferConfig::ring(1024))
+///     .add_buffer(BufferConfig::ring(1024))
 ///     .record_all()
 ///     .triggers(
-///         TriggerConfig::new(TriggerMode::Start, 60_000).trigger(Trigger::new("too slow")),
+///         TriggerConfig::new(TriggerMode::Start, Duration::from_secs(60))
+///             .add_trigger(Trigger::new("too slow")),
 ///     )
 ///     .record_in_memory()?;
 /// instant!("app", "before");

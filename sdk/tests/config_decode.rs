@@ -48,9 +48,9 @@ fn buffers_and_data_sources_are_read_in_order() {
         }));
     });
     let expected = TraceConfig::new()
-        .buffer(BufferConfig::discard(64))
-        .buffer(BufferConfig::ring(128).named("second"))
-        .data_source(
+        .add_buffer(BufferConfig::discard(64))
+        .add_buffer(BufferConfig::ring(128).named("second"))
+        .add_data_source(
             DataSourceConfig::new("com.example.frames")
                 .target_name("second")
                 .producer_name("com.example"),
@@ -99,7 +99,7 @@ fn messages_of_schemas_that_are_not_known_are_handed_to_the_data_source_as_they_
     let source = DataSourceConfig::new("linux.ftrace").source_specific(&unknown);
     assert_eq!(
         TraceConfig::decode(&with_source(&config)),
-        Ok(TraceConfig::new().data_source(source))
+        Ok(TraceConfig::new().add_data_source(source))
     );
 }
 
@@ -114,7 +114,7 @@ fn what_the_service_says_itself_is_not_taken_from_a_configuration() {
         out.append_int32::<8>(1);
         out.append_bool::<122>(true);
     });
-    let expected = TraceConfig::new().data_source(DataSourceConfig::new("x"));
+    let expected = TraceConfig::new().add_data_source(DataSourceConfig::new("x"));
     assert_eq!(TraceConfig::decode(&with_source(&config)), Ok(expected));
 }
 
@@ -225,8 +225,8 @@ fn bytes_that_are_no_configuration_are_refused_with_their_place() {
 fn fields_handed_to_a_data_source_are_checked_like_those_that_arrive_with_it() {
     let check = |fields: Vec<u8>| {
         TraceConfig::new()
-            .buffer(BufferConfig::ring(64))
-            .data_source(DataSourceConfig::new("x").source_specific(&fields))
+            .add_buffer(BufferConfig::ring(64))
+            .add_data_source(DataSourceConfig::new("x").source_specific(&fields))
             .check()
             .map_err(|error| error.to_string())
     };

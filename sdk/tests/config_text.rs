@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+use std::time::Duration;
+
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
     DataSourceConfig, LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceConfig,
@@ -19,7 +21,7 @@ macro_rules! read {
 }
 
 fn ring(size_kb: u32) -> TraceConfig {
-    TraceConfig::new().buffer(BufferConfig::ring(size_kb))
+    TraceConfig::new().add_buffer(BufferConfig::ring(size_kb))
 }
 
 fn track_event() -> DataSourceConfig {
@@ -28,7 +30,7 @@ fn track_event() -> DataSourceConfig {
 
 #[test]
 fn buffers_are_rings_unless_they_discard() {
-    let expected = ring(4096).buffer(BufferConfig::discard(8192));
+    let expected = ring(4096).add_buffer(BufferConfig::discard(8192));
     assert_eq!(read!("two_policies"), expected);
 }
 
@@ -38,32 +40,34 @@ fn producers_are_chosen_by_name_or_expression() {
         .producer_name("com.example.editor")
         .producer_name("com.example.viewer")
         .producer_name_regex(r"com\.example\.player(-[0-9]+)?");
-    assert_eq!(read!("producer_filter"), ring(4096).data_source(source));
+    assert_eq!(read!("producer_filter"), ring(4096).add_data_source(source));
 }
 
 #[test]
 fn triggers_start_stop_or_clone() {
-    let start = TriggerConfig::new(TriggerMode::Start, 30_000)
-        .trigger(Trigger::new("search_is_slow").stop_delay_ms(5000));
-    let expected = ring(4096).data_source(track_event());
+    let start = TriggerConfig::new(TriggerMode::Start, Duration::from_secs(30))
+        .add_trigger(Trigger::new("search_is_slow").stop_delay(Duration::from_secs(5)));
+    let expected = ring(4096).add_data_source(track_event());
     assert_eq!(read!("start_trigger"), expected.clone().triggers(start));
 
-    let stop = TriggerConfig::new(TriggerMode::Stop, 30_000).trigger(
+    let stop = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(30)).add_trigger(
         Trigger::new("missed_frame")
             .producer_name_regex(r"com\.example\..*")
-            .stop_delay_ms(1000)
+            .stop_delay(Duration::from_secs(1))
             .max_per_24_h(5)
             .skip_probability(0.25),
     );
     assert_eq!(read!("stop_trigger"), expected.triggers(stop));
 
-    let clone = TriggerConfig::new(TriggerMode::CloneSnapshot, 3_600_000)
-        .trigger(Trigger::new("com.example.out-of-memory").stop_delay_ms(500));
+    let clone = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(3600))
+        .add_trigger(
+            Trigger::new("com.example.out-of-memory").stop_delay(Duration::from_millis(500)),
+        );
     let expected = TraceConfig::new()
-        .buffer(BufferConfig::discard(524_288).transfer_on_clone())
-        .data_source(DataSourceConfig::new("com.example.heap"))
-        .data_source(DataSourceConfig::new("com.example.packages"))
-        .data_source_stop_timeout_ms(100_000)
+        .add_buffer(BufferConfig::discard(524_288).transfer_on_clone())
+        .add_data_source(DataSourceConfig::new("com.example.heap"))
+        .add_data_source(DataSourceConfig::new("com.example.packages"))
+        .data_source_stop_timeout(Duration::from_secs(100))
         .triggers(clone);
     assert_eq!(read!("clone_trigger"), expected);
 }
@@ -73,41 +77,43 @@ fn a_part_of_a_configuration_is_read_but_not_started() {
     let text = include_str!("configs/one_data_source.txtpb");
     let config = TraceConfig::from_text(text).unwrap();
     let source = DataSourceConfig::new("com.example.power");
-    assert_eq!(config, TraceConfig::new().data_source(source));
+    assert_eq!(config, TraceConfig::new().add_data_source(source));
     assert!(config.check().is_err());
-    assert_eq!(config.buffer(BufferConfig::ring(64)).check(), Ok(()));
+    assert_eq!(config.add_buffer(BufferConfig::ring(64)).check(), Ok(()));
 }
 
 #[test]
 fn data_sources_of_other_producers_can_be_asked_for() {
     let expected = TraceConfig::new()
-        .buffer(BufferConfig::discard(63_488))
-        .data_source(DataSourceConfig::new("linux.sysfs_power"))
-        .data_source(DataSourceConfig::new("metatrace"))
-        .data_source(DataSourceConfig::new("linux.system_info").target_index(0))
-        .duration_ms(10_000);
+        .add_buffer(BufferConfig::discard(63_488))
+        .add_data_source(DataSourceConfig::new("linux.sysfs_power"))
+        .add_data_source(DataSourceConfig::new("metatrace"))
+        .add_data_source(DataSourceConfig::new("linux.system_info").target_index(0))
+        .duration(Duration::from_secs(10));
     assert_eq!(read!("several_data_sources"), expected);
 }
 
 #[test]
 fn buffers_are_targeted_by_name_by_index_or_by_both() {
     let named = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024).named("small"))
-        .buffer(BufferConfig::ring(4096).named("frames"));
+        .add_buffer(BufferConfig::ring(1024).named("small"))
+        .add_buffer(BufferConfig::ring(4096).named("frames"));
     let frames = || DataSourceConfig::new("com.example.frames");
     assert_eq!(
         read!("named_buffers"),
-        named.clone().data_source(frames().target_name("frames"))
+        named
+            .clone()
+            .add_data_source(frames().target_name("frames"))
     );
     assert_eq!(
         read!("named_and_indexed_buffers"),
-        named.data_source(frames().target_index(1).target_name("frames"))
+        named.add_data_source(frames().target_index(1).target_name("frames"))
     );
     assert_eq!(
         read!("indexed_buffers"),
         ring(1024)
-            .buffer(BufferConfig::ring(4096))
-            .data_source(frames().target_index(1))
+            .add_buffer(BufferConfig::ring(4096))
+            .add_data_source(frames().target_index(1))
     );
 }
 
@@ -116,20 +122,20 @@ fn categories_of_track_events_are_chosen_by_pattern() {
     let events = TrackEventConfig::new().disable("*").enable("rendering");
     assert_eq!(
         read!("track_event_categories"),
-        ring(1024).data_source(track_event().track_event(&events))
+        ring(1024).add_data_source(track_event().track_event(&events))
     );
 }
 
 #[test]
 fn long_traces_are_streamed_into_a_file() {
     let expected = ring(16_384)
-        .data_source(track_event())
+        .add_data_source(track_event())
         .write_into_file()
         .output_path("/var/tmp/long.pftrace")
-        .file_write_period_ms(2500)
+        .file_write_period(Duration::from_millis(2500))
         .max_file_size_bytes(1_000_000_000)
-        .flush_period_ms(30_000)
-        .incremental_state_clear_period_ms(5000);
+        .flush_period(Duration::from_secs(30))
+        .incremental_state_clear_period(Duration::from_secs(5));
     assert_eq!(read!("long_trace"), expected);
 }
 
@@ -138,7 +144,7 @@ fn shared_memory_is_chosen_for_each_producer() {
     let expected = ring(65_536)
         .shared_memory_of("com.example.camera", 4096, 16)
         .shared_memory(1024, 0)
-        .data_source(
+        .add_data_source(
             DataSourceConfig::new("com.example.images")
                 .exhausted_policy(BufferExhaustedPolicy::StallThenDrop),
         );
@@ -177,39 +183,39 @@ fn every_field_that_is_supported_can_be_written() {
         .without_extension_descriptors()
         .with_concurrent_session_events()
         .primary_trace_clock(PrimaryTraceClock::Monotonic)
-        .snapshot_interval_ms(500);
+        .snapshot_interval(Duration::from_millis(500));
     let expected = TraceConfig::new()
-        .buffer(buffer)
-        .data_source(source)
+        .add_buffer(buffer)
+        .add_data_source(source)
         // Field 1000, a string of 7 bytes.
-        .data_source(
+        .add_data_source(
             DataSourceConfig::new("com.example.old").source_specific(b"\xc2\x3e\x07verbose"),
         )
         .builtin_data_sources(builtin)
         .shared_memory_of("a", 256, 4)
-        .incremental_state_clear_period_ms(1000)
-        .duration_ms(5000)
+        .incremental_state_clear_period(Duration::from_secs(1))
+        .duration(Duration::from_secs(5))
         .prefer_suspend_clock_for_duration()
-        .data_source_stop_timeout_ms(6000)
+        .data_source_stop_timeout(Duration::from_secs(6))
         .write_into_file()
         .output_path("trace.pftrace")
-        .file_write_period_ms(200)
+        .file_write_period(Duration::from_millis(200))
         .max_file_size_bytes(5_000_000_000)
-        .flush_period_ms(700)
-        .flush_timeout_ms(800)
+        .flush_period(Duration::from_millis(700))
+        .flush_timeout(Duration::from_millis(800))
         .write_flush_mode(WriteFlushMode::Enabled)
-        .fflush_post_write()
+        .sync_after_write()
         .compression(Compression::Zstd { level: 7 })
         .unique_session_name("one")
         .trace_uuid(-2, 0x1234)
-        .trace_attribute("build", 42)
-        .trace_attribute("branch", "main")
+        .add_trace_attribute("build", 42)
+        .add_trace_attribute("branch", "main")
         .bugreport_score(-1)
         .bugreport_filename("a-b_c.pftrace")
         .enable_extra_guardrails()
         .guardrail_max_tracing_buffer_size_kb(200_000)
         .lockdown_mode(LockdownMode::Clear)
-        .session_semaphore(SessionSemaphore::new("gpu", 3))
+        .add_session_semaphore(SessionSemaphore::new("gpu", 3))
         .exclusive_prio(9);
     let config = TraceConfig::from_text(include_str!("configs/every_field.txtpb")).unwrap();
     assert_eq!(config, expected);
@@ -221,17 +227,17 @@ fn every_field_that_is_supported_can_be_written() {
 fn every_notation_of_the_text_format_is_understood() {
     let quotes = "quotes \" ' ? \\ ' and bytes AB\t\nä😀 \x07\x08\x0c\r\x0b";
     let trigger = |name, probability| Trigger::new(name).skip_probability(probability);
-    let triggers = TriggerConfig::new(TriggerMode::Stop, 1000)
-        .trigger(trigger("a", 1.0))
-        .trigger(trigger("b", 0.5))
-        .trigger(trigger("c", 0.25))
-        .trigger(trigger("d", 0.1));
+    let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
+        .add_trigger(trigger("a", 1.0))
+        .add_trigger(trigger("b", 0.5))
+        .add_trigger(trigger("c", 0.25))
+        .add_trigger(trigger("d", 0.1));
     let expected = TraceConfig::new()
-        .buffer(BufferConfig::discard(64).named("one"))
-        .buffer(BufferConfig::ring(64))
-        .buffer(BufferConfig::ring(64).named("two"))
-        .data_source(DataSourceConfig::new(quotes))
-        .data_source(
+        .add_buffer(BufferConfig::discard(64).named("one"))
+        .add_buffer(BufferConfig::ring(64))
+        .add_buffer(BufferConfig::ring(64).named("two"))
+        .add_data_source(DataSourceConfig::new(quotes))
+        .add_data_source(
             DataSourceConfig::new("x")
                 .target_index(2)
                 .producer_name("a")

@@ -42,7 +42,7 @@ fn write(number: u64) -> u64 {
 #[test]
 fn incremental_state_is_made_anew_after_a_loss_and_the_loss_is_counted() -> Result<(), Error> {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
+        .add_buffer(BufferConfig::ring(64))
         .record_all()
         .shared_memory(4, 4)
         .record_in_memory()?;

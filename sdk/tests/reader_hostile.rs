@@ -43,7 +43,7 @@ impl Read for Pieces<'_> {
 
 fn good_trace() -> Vec<u8> {
     let session = InMemorySession::start().expect("a session");
-    let track = Track::named("lane");
+    let track = Track::new("lane");
     for number in 0..40 {
         let _outer = span!("io", "outer", number, text = "abc");
         let _inner = span!("io", format!("inner {number}"), track: &track);

@@ -49,15 +49,15 @@ fn count(path: &Path, name: &str) -> usize {
 fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
     let folder = Folder::empty();
     let path = folder.file("same.pftrace");
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     instant!("same_file", "before_the_others");
     // So that there is something to be lost.
     assert!(session.control().flush());
 
-    assert_in_use(Session::to_file(&path), &path);
+    assert_in_use(Session::record_to_file(&path), &path);
     let other_name = folder.file("linked.pftrace");
     fs::hard_link(&path, &other_name).unwrap();
-    assert_in_use(Session::to_file(&other_name), &other_name);
+    assert_in_use(Session::record_to_file(&other_name), &other_name);
     assert_in_use(session.control().snapshot_to(&path), &path);
     let in_memory = InMemorySession::start().unwrap();
     assert_in_use(in_memory.control().snapshot_to(&path), &path);
@@ -78,7 +78,7 @@ fn one_session_after_the_other_writes_the_same_file() {
     let path = folder.file("same.pftrace");
     fs::write(&path, vec![b'x'; 100_000]).unwrap();
     for _ in 0..3 {
-        let session = Session::to_file(&path).unwrap();
+        let session = Session::record_to_file(&path).unwrap();
         instant!("same_file", "turn");
         session.finish().unwrap();
         assert_eq!(count(&path, "turn"), 1);
@@ -99,9 +99,9 @@ fn an_output_path_is_not_written_by_others_meanwhile() {
         .write_into_file()
         .output_path(path.to_str().unwrap());
     let session = config.record().unwrap();
-    assert_in_use(Session::to_file(&path), &path);
+    assert_in_use(Session::record_to_file(&path), &path);
     session.finish().unwrap();
-    Session::to_file(&path).unwrap().finish().unwrap();
+    Session::record_to_file(&path).unwrap().finish().unwrap();
     assert_whole(&path);
 }
 
@@ -113,10 +113,10 @@ fn a_file_that_another_process_writes_is_left_as_it_is() {
     fs::write(&path, "theirs").unwrap();
     let theirs = File::open(&path).unwrap();
     theirs.lock().unwrap();
-    assert_in_use(Session::to_file(&path), &path);
+    assert_in_use(Session::record_to_file(&path), &path);
     assert_eq!(fs::read(&path).unwrap(), b"theirs");
     drop(theirs);
-    Session::to_file(&path).unwrap().finish().unwrap();
+    Session::record_to_file(&path).unwrap().finish().unwrap();
     assert_whole(&path);
 }
 
@@ -124,7 +124,7 @@ fn a_file_that_another_process_writes_is_left_as_it_is() {
 fn a_recorder_does_not_take_the_file_of_a_session() {
     let folder = Folder::empty();
     let path = folder.file("same.pftrace");
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     let recorder = FlightRecorder::builder()
         .at_most_kib(256)
         .directory(folder.path())

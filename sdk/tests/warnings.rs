@@ -13,7 +13,7 @@ struct Known;
 data_source!(Known, "com.example.known");
 
 fn config() -> TraceConfig {
-    TraceConfig::new().buffer(BufferConfig::ring(1024))
+    TraceConfig::new().add_buffer(BufferConfig::ring(1024))
 }
 
 fn record(config: TraceConfig) -> InMemorySession {
@@ -21,7 +21,7 @@ fn record(config: TraceConfig) -> InMemorySession {
 }
 
 fn record_events(events: &TrackEventConfig) -> InMemorySession {
-    record(config().data_source(DataSourceConfig::new("track_event").track_event(events)))
+    record(config().add_data_source(DataSourceConfig::new("track_event").track_event(events)))
 }
 
 /// What the report prints behind its first line.
@@ -37,8 +37,8 @@ fn a_session_without_mistakes_has_no_warnings() {
     let events = TrackEventConfig::new().disable("*").enable("sound*");
     let events = DataSourceConfig::new("track_event").track_event(&events);
     let config = config()
-        .data_source(events)
-        .data_source(DataSourceConfig::new("com.example.known"));
+        .add_data_source(events)
+        .add_data_source(DataSourceConfig::new("com.example.known"));
     let session = record(config);
     instant!("sound", "played");
     let report = session.finish().1;
@@ -58,9 +58,9 @@ fn a_data_source_that_nobody_has_is_named() {
     let _guard = alone();
     Known::register();
     let config = config()
-        .data_source(DataSourceConfig::new("track_event"))
-        .data_source(DataSourceConfig::new("com.example.knwon"))
-        .data_source(DataSourceConfig::new("com.example.known").producer_name("another"));
+        .add_data_source(DataSourceConfig::new("track_event"))
+        .add_data_source(DataSourceConfig::new("com.example.knwon"))
+        .add_data_source(DataSourceConfig::new("com.example.known").producer_name("another"));
     let report = record(config).finish().1;
     let names = report.warnings.iter().map(|warning| match warning {
         Warning::UnknownDataSource { name, known } => {
@@ -84,7 +84,7 @@ fn a_data_source_that_comes_while_the_session_runs_is_there() {
     struct Late;
     data_source!(Late, "com.example.late");
     let _guard = alone();
-    let session = record(config().data_source(DataSourceConfig::new("com.example.late")));
+    let session = record(config().add_data_source(DataSourceConfig::new("com.example.late")));
     Late::trace(|cx| cx.packet(|_| ()));
     assert_eq!(session.finish().1.warnings, []);
 }

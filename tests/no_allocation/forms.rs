@@ -59,7 +59,7 @@ pub const OF_TRACKS: [(&str, Record, u64); 7] = [
     ("name", under_formatted_name, 1),
 ];
 
-static TRACK: LazyLock<Track> = LazyLock::new(|| Track::named("parent").child("child"));
+static TRACK: LazyLock<Track> = LazyLock::new(|| Track::new("parent").child("child"));
 static COUNTER: LazyLock<CounterTrack> =
     LazyLock::new(|| CounterTrack::under(&TRACK, "bytes").unit(Unit::Bytes));
 static BY_NAME: LazyLock<BTreeMap<&str, u32>> = LazyLock::new(|| [("one", 1), ("two", 2)].into());
@@ -180,7 +180,7 @@ fn tracks(round: u32) {
 
 fn flows(round: u32) {
     let flow = Flow::new();
-    instant!("forms", "first", flow: &flow, flow: &Flow::of_process(u64::from(round)));
+    instant!("forms", "first", flow: &flow, flow: &Flow::for_process(u64::from(round)));
     instant!("forms", "last", last_flow: &flow);
 }
 
@@ -282,7 +282,7 @@ fn call_async_with_arguments(round: u32) {
 }
 
 fn on_named_track(_: u32) {
-    instant!("forms", "named", track: &Track::named("named"));
+    instant!("forms", "named", track: &Track::new("named"));
 }
 
 fn on_new_counter(round: u32) {

@@ -114,7 +114,7 @@ fn allocations_while_recording(buffer: BufferConfig) -> u64 {
 }
 
 fn record_into(buffer: BufferConfig) -> InMemorySession {
-    let config = TraceConfig::new().buffer(buffer).record_all();
+    let config = TraceConfig::new().add_buffer(buffer).record_all();
     let session = config.record_in_memory().unwrap();
     // A thread that meets another one at a lock for the first time gets what it sleeps with. It may meet
     // one at any time, so it gets that now.

@@ -14,7 +14,7 @@ impl Tracezero {
     /// With this much memory between writers and service.
     pub fn start_with(shared_memory_kb: u32) -> Self {
         let session = TraceConfig::new()
-            .buffer(BufferConfig::ring(RING_KB))
+            .add_buffer(BufferConfig::ring(RING_KB))
             .shared_memory(shared_memory_kb, 4)
             .record_all()
             .record_in_memory()

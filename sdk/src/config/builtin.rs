@@ -1,9 +1,11 @@
 //! Which packets the service itself adds to a trace.
 
+use std::time::Duration;
+
 use tracezero_core::protos::BuiltinClock;
 use tracezero_core::protos::owned::trace_config as owned;
 
-use super::PrimaryTraceClock;
+use super::{PrimaryTraceClock, whole_ms};
 
 /// The packets of the service itself. All are on, except for the events of other sessions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,10 +77,10 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Chooses how often the clocks are looked at; 0 for the default of 10 s.
+    /// Chooses how often the trace gets a snapshot of the clocks, in whole milliseconds; zero for the default of 10 s.
     #[must_use]
-    pub fn snapshot_interval_ms(mut self, interval_ms: u32) -> Self {
-        self.message.snapshot_interval_ms = Some(interval_ms);
+    pub fn snapshot_interval(mut self, interval: Duration) -> Self {
+        self.message.snapshot_interval_ms = Some(whole_ms(interval));
         self
     }
 }

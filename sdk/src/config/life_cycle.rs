@@ -1,9 +1,11 @@
 //! When a session starts and ends, and beside which others it may run.
 
+use std::time::Duration;
+
 use tracezero_core::protos::owned;
 use tracezero_core::protos::trace_config::LockdownModeOperation;
 
-use super::{LockdownMode, TraceConfig, TriggerConfig};
+use super::{LockdownMode, TraceConfig, TriggerConfig, whole_ms};
 
 /// A limit on how many sessions run at once that name the same semaphore.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,10 +37,10 @@ impl TraceConfig {
         self
     }
 
-    /// Ends the session after `duration_ms` milliseconds; 0 for never.
+    /// Ends the session after this time, in whole milliseconds; zero for never.
     #[must_use]
-    pub fn duration_ms(mut self, duration_ms: u32) -> Self {
-        self.message.duration_ms = Some(duration_ms);
+    pub fn duration(mut self, duration: Duration) -> Self {
+        self.message.duration_ms = Some(whole_ms(duration));
         self
     }
 
@@ -49,10 +51,10 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses how long data sources may take to stop; 0 for the default of 5 s.
+    /// Chooses how long data sources may take to stop, in whole milliseconds; zero for the default of 5 s.
     #[must_use]
-    pub fn data_source_stop_timeout_ms(mut self, timeout_ms: u32) -> Self {
-        self.message.data_source_stop_timeout_ms = Some(timeout_ms);
+    pub fn data_source_stop_timeout(mut self, timeout: Duration) -> Self {
+        self.message.data_source_stop_timeout_ms = Some(whole_ms(timeout));
         self
     }
 
@@ -95,7 +97,7 @@ impl TraceConfig {
 
     /// Adds a limit on sessions that run at once.
     #[must_use]
-    pub fn session_semaphore(mut self, semaphore: SessionSemaphore) -> Self {
+    pub fn add_session_semaphore(mut self, semaphore: SessionSemaphore) -> Self {
         self.message.session_semaphores.push(semaphore.message);
         self
     }

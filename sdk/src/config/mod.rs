@@ -45,13 +45,13 @@ const DEFAULT_BUFFER_LIMIT_KB: u32 = 256 * 1024;
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 ///
 /// let config = TraceConfig::new()
-///     .buffer(BufferConfig::ring(16 * 1024).named("events"))
-///     .buffer(BufferConfig::discard(1024).named("start-up"))
-///     .data_source(DataSourceConfig::new("track_event").target_name("events"))
-///     .data_source(DataSourceConfig::new("com.example.boot").target_name("start-up"));
+///     .add_buffer(BufferConfig::ring(16 * 1024).named("events"))
+///     .add_buffer(BufferConfig::discard(1024).named("start-up"))
+///     .add_data_source(DataSourceConfig::new("track_event").target_name("events"))
+///     .add_data_source(DataSourceConfig::new("com.example.boot").target_name("start-up"));
 /// assert!(config.check().is_ok());
 ///
-/// let config = config.data_source(DataSourceConfig::new("com.example.gpu").target_index(2));
+/// let config = config.add_data_source(DataSourceConfig::new("com.example.gpu").target_index(2));
 /// assert_eq!(
 ///     config.check().unwrap_err().to_string(),
 ///     "data_sources[2] (com.example.gpu) targets buffers[2], but the number of buffers is 2"
@@ -70,7 +70,7 @@ impl Default for TraceConfig {
     /// as much as the file lags behind, up to 256 MiB.
     fn default() -> Self {
         Self::new()
-            .buffer(BufferConfig::ring(DEFAULT_BUFFER_SIZE_KB).grow_to(DEFAULT_BUFFER_LIMIT_KB))
+            .add_buffer(BufferConfig::ring(DEFAULT_BUFFER_SIZE_KB).grow_to(DEFAULT_BUFFER_LIMIT_KB))
             .record_all()
     }
 }
@@ -193,7 +193,7 @@ impl TraceConfig {
 
     /// Adds a buffer; the first one has index 0.
     #[must_use]
-    pub fn buffer(mut self, buffer: BufferConfig) -> Self {
+    pub fn add_buffer(mut self, buffer: BufferConfig) -> Self {
         let index = self.message.buffers.len();
         if let Some(limit_kb) = buffer.limit_kb {
             self.local.buffer_limits_kb.insert(index, limit_kb);
@@ -204,7 +204,7 @@ impl TraceConfig {
 
     /// Adds a data source to record.
     #[must_use]
-    pub fn data_source(mut self, data_source: DataSourceConfig) -> Self {
+    pub fn add_data_source(mut self, data_source: DataSourceConfig) -> Self {
         let index = self.message.data_sources.len();
         if let Some(limit) = data_source.stall_limit {
             self.local.stall_limits.insert(index, limit);
@@ -243,16 +243,22 @@ impl TraceConfig {
         self
     }
 
-    /// Has every data source repeat what its packets depend on, such as interned names, each
-    /// `period_ms` milliseconds; 0 for never. Rings of this crate repeat it by themselves whenever
-    /// they have come further.
+    /// Makes every data source repeat what its packets depend on, such as interned names, with this period, in
+    /// whole milliseconds; zero for never. Rings of this crate repeat it by themselves whenever they have come
+    /// further.
     #[must_use]
-    pub fn incremental_state_clear_period_ms(mut self, period_ms: u32) -> Self {
+    pub fn incremental_state_clear_period(mut self, period: Duration) -> Self {
         let config = self
             .message
             .incremental_state_config
             .get_or_insert_default();
-        config.clear_period_ms = Some(period_ms);
+        config.clear_period_ms = Some(whole_ms(period));
         self
     }
+}
+
+/// Returns whole milliseconds, rounded up: a time below one is not none. More than 49 days are 49 days.
+fn whole_ms(duration: Duration) -> u32 {
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    u32::try_from(ms).unwrap_or(u32::MAX)
 }

@@ -1,11 +1,13 @@
 //! How the trace is flushed and written, and what describes it.
 
+use std::time::Duration;
+
 use tracezero_core::protos::owned::trace_attributes::{Attribute, attribute};
 use tracezero_core::protos::owned::trace_config::CompressionConfig;
 use tracezero_core::protos::owned::trace_config::compression_config::{Deflate, Zstd};
 use tracezero_core::protos::trace_config as schema;
 
-use super::{Compression, TraceConfig, WriteFlushMode};
+use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
 
 /// The value of an attribute of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +47,11 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses how often the file is written: at most every 100 ms; 0 for the default of 200 ms. A process
-    /// that is killed loses what came since.
+    /// Chooses how often the file is written: at most every 100 ms; zero for the default of 200 ms. A process
+    /// that is killed loses what came since. Counts in whole milliseconds.
     #[must_use]
-    pub fn file_write_period_ms(mut self, period_ms: u32) -> Self {
-        self.message.file_write_period_ms = Some(period_ms);
+    pub fn file_write_period(mut self, period: Duration) -> Self {
+        self.message.file_write_period_ms = Some(whole_ms(period));
         self
     }
 
@@ -60,17 +62,17 @@ impl TraceConfig {
         self
     }
 
-    /// Asks data sources to flush every `period_ms` milliseconds; 0 for never.
+    /// Asks data sources to flush with this period, in whole milliseconds; zero for never.
     #[must_use]
-    pub fn flush_period_ms(mut self, period_ms: u32) -> Self {
-        self.message.flush_period_ms = Some(period_ms);
+    pub fn flush_period(mut self, period: Duration) -> Self {
+        self.message.flush_period_ms = Some(whole_ms(period));
         self
     }
 
-    /// Chooses how long data sources may take to flush; 0 for the default of 5 s.
+    /// Chooses how long data sources may take to flush, in whole milliseconds; zero for the default of 5 s.
     #[must_use]
-    pub fn flush_timeout_ms(mut self, timeout_ms: u32) -> Self {
-        self.message.flush_timeout_ms = Some(timeout_ms);
+    pub fn flush_timeout(mut self, timeout: Duration) -> Self {
+        self.message.flush_timeout_ms = Some(whole_ms(timeout));
         self
     }
 
@@ -83,7 +85,7 @@ impl TraceConfig {
 
     /// Waits after each write until the data has reached the disk.
     #[must_use]
-    pub fn fflush_post_write(mut self) -> Self {
+    pub fn sync_after_write(mut self) -> Self {
         self.message.fflush_post_write = Some(schema::FFlushMode::FFLUSH_ENABLED);
         self
     }
@@ -119,7 +121,7 @@ impl TraceConfig {
 
     /// Adds a key with a value that the trace carries along.
     #[must_use]
-    pub fn trace_attribute(
+    pub fn add_trace_attribute(
         mut self,
         key: impl Into<String>,
         value: impl Into<TraceAttributeValue>,

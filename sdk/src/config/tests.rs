@@ -4,12 +4,14 @@ use super::{BufferConfig, ConfigError, DataSourceConfig, TraceConfig};
 
 fn two_buffers() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(64).named("a"))
-        .buffer(BufferConfig::discard(64).named("b"))
+        .add_buffer(BufferConfig::ring(64).named("a"))
+        .add_buffer(BufferConfig::discard(64).named("b"))
 }
 
 fn target(data_source: DataSourceConfig) -> Result<usize, ConfigError> {
-    let config = two_buffers().data_source(data_source).session_config()?;
+    let config = two_buffers()
+        .add_data_source(data_source)
+        .session_config()?;
     Ok(config.resolve()?.target_buffers[0])
 }
 
@@ -42,15 +44,15 @@ fn targets_that_do_not_exist_or_contradict_are_refused_with_their_values() {
 
 #[test]
 fn buffers_need_a_size_and_distinct_names() {
-    let config = two_buffers().buffer(BufferConfig::ring(64).named("a"));
+    let config = two_buffers().add_buffer(BufferConfig::ring(64).named("a"));
     assert_eq!(
         config.check().unwrap_err().to_string(),
         "buffers[2] has the name \"a\" of buffers[0]"
     );
-    let config = two_buffers().buffer(BufferConfig::ring(0));
+    let config = two_buffers().add_buffer(BufferConfig::ring(0));
     assert_eq!(config.check(), Err(ConfigError::EmptyBuffer { index: 2 }));
     let config = (0..129).fold(TraceConfig::new(), |config, _| {
-        config.buffer(BufferConfig::ring(4))
+        config.add_buffer(BufferConfig::ring(4))
     });
     assert_eq!(
         config.check(),
@@ -98,8 +100,8 @@ fn waiting_is_limited_by_data_source_or_for_all() {
     let limit = Duration::from_millis(7);
     let config = two_buffers()
         .wait_limit(Duration::from_secs(3))
-        .data_source(DataSourceConfig::new("x"))
-        .data_source(DataSourceConfig::new("y").stall_limit(limit));
+        .add_data_source(DataSourceConfig::new("x"))
+        .add_data_source(DataSourceConfig::new("y").stall_limit(limit));
     let config = config.session_config().expect("valid");
     let limits = config.data_sources.iter().map(|source| source.stall_limit);
     assert_eq!(limits.collect::<Vec<_>>(), [None, Some(limit)]);
@@ -123,7 +125,7 @@ fn a_trace_carries_nothing_that_was_not_chosen() {
 #[test]
 fn fields_of_the_service_are_not_handed_to_a_data_source() {
     let name = [0x0a, 1, b'x'];
-    let config = two_buffers().data_source(DataSourceConfig::new("y").source_specific(&name));
+    let config = two_buffers().add_data_source(DataSourceConfig::new("y").source_specific(&name));
     assert_eq!(
         config.check().unwrap_err().to_string(),
         "data_sources[0].config.name: is not for the data source alone: the service sets it, \

@@ -22,8 +22,8 @@ use super::{ConfigError, DataSourceConfig};
 ///
 /// let events = TrackEventConfig::new().disable("*").enable("rendering");
 /// let config = TraceConfig::new()
-///     .buffer(BufferConfig::ring(4096))
-///     .data_source(DataSourceConfig::new("track_event").track_event(&events));
+///     .add_buffer(BufferConfig::ring(4096))
+///     .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
 /// assert!(config.check().is_ok());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,9 +1,11 @@
 //! Events, named by their triggers, that start, end or clone a session.
 
+use std::time::Duration;
+
 use tracezero_core::protos::owned::trace_config as owned;
 use tracezero_core::protos::trace_config::trigger_config as schema;
 
-use super::TriggerMode;
+use super::{TriggerMode, whole_ms};
 
 /// The triggers of a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,13 +14,13 @@ pub struct TriggerConfig {
 }
 
 impl TriggerConfig {
-    /// A session that is ended after `trigger_timeout_ms` milliseconds if there was no trigger.
+    /// A session that is ended after `trigger_timeout`, in whole milliseconds, if there was no trigger.
     #[must_use]
-    pub fn new(mode: TriggerMode, trigger_timeout_ms: u32) -> Self {
+    pub fn new(mode: TriggerMode, trigger_timeout: Duration) -> Self {
         Self {
             message: owned::TriggerConfig {
                 trigger_mode: Some(schema::TriggerMode(mode as i32)),
-                trigger_timeout_ms: Some(trigger_timeout_ms),
+                trigger_timeout_ms: Some(whole_ms(trigger_timeout)),
                 ..owned::TriggerConfig::default()
             },
         }
@@ -26,7 +28,7 @@ impl TriggerConfig {
 
     /// Adds a trigger; its name is unique.
     #[must_use]
-    pub fn trigger(mut self, trigger: Trigger) -> Self {
+    pub fn add_trigger(mut self, trigger: Trigger) -> Self {
         self.message.triggers.push(trigger.message);
         self
     }
@@ -64,10 +66,10 @@ impl Trigger {
         self
     }
 
-    /// Milliseconds from the trigger to the end of the session, or to its clone.
+    /// Ends or clones the session so long after the trigger, in whole milliseconds.
     #[must_use]
-    pub fn stop_delay_ms(mut self, delay_ms: u32) -> Self {
-        self.message.stop_delay_ms = Some(delay_ms);
+    pub fn stop_delay(mut self, delay: Duration) -> Self {
+        self.message.stop_delay_ms = Some(whole_ms(delay));
         self
     }
 

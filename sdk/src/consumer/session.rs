@@ -62,7 +62,7 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 /// # let directory = std::env::temp_dir().join(format!("tracezero-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).expect("a temporary directory");
 /// # let path = directory.join("app.pftrace");
-/// let session = Session::to_file(&path)?;
+/// let session = Session::record_to_file(&path)?;
 /// {
 ///     let _span = span!("app", "work");
 ///     instant!("app", "half_way");
@@ -90,7 +90,7 @@ impl Session {
     /// If the file cannot be created, or there is no memory or place for another session. No file
     /// is left behind. If another session, of whatever process, writes into that file:
     /// [`Error::FileInUse`]; it is left alone.
-    pub fn to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn record_to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         TraceConfig::default().record_to_file(path)
     }
 
@@ -112,7 +112,7 @@ impl Session {
     /// ```
     /// use tracezero::{Session, instant};
     ///
-    /// let session = Session::to_file("/dev/full")?;
+    /// let session = Session::record_to_file("/dev/full")?;
     /// instant!("app", "here");
     /// let error = session.finish().expect_err("the disk is full");
     /// assert!(error.to_string().contains("No space left on device"));
@@ -258,7 +258,7 @@ impl TraceConfig {
     ///
     /// If the configuration contradicts itself, the file cannot be created, or there is no memory
     /// or place for another session. No file is left behind. A configuration at fault also leaves an
-    /// existing file alone. If another session writes into that file, as [`Session::to_file`] says.
+    /// existing file alone. If another session writes into that file, as [`Session::record_to_file`] says.
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
         self.record_into(path.as_ref(), TraceFile::create)
     }

@@ -60,17 +60,17 @@ impl Snapshot {
     /// use tracezero::{BufferConfig, Snapshot, TraceConfig, instant};
     ///
     /// let session = TraceConfig::new()
-    ///     .buffer(BufferConfig::ring(1024))
+    ///     .add_buffer(BufferConfig::ring(1024))
     ///     .record_all()
     ///     .unique_session_name("flight recorder")
     ///     .record_in_memory()?;
     /// instant!("app", "here");
-    /// assert_eq!(Snapshot::of_session("flight recorder")?.events(), 1);
+    /// assert_eq!(Snapshot::from_session("flight recorder")?.events(), 1);
     /// drop(session);
-    /// assert!(Snapshot::of_session("flight recorder").is_err());
+    /// assert!(Snapshot::from_session("flight recorder").is_err());
     /// # Ok::<(), tracezero::Error>(())
     /// ```
-    pub fn of_session(unique_name: &str) -> Result<Self, Error> {
+    pub fn from_session(unique_name: &str) -> Result<Self, Error> {
         let source = CloneSource::Name(unique_name.to_owned());
         Self::take(Runtime::of_process(None)?, source, None)
     }

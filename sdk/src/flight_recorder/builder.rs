@@ -51,7 +51,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 ///     .limit_files(5)
 ///     .min_interval(Duration::from_secs(60)) // a second one of a name before that makes no file
 ///     .snapshot_on_panic()
-///     .trigger("slow_request")
+///     .add_trigger("slow_request")
 ///     .start()?;
 /// # drop(recorder);
 /// # std::fs::remove_dir_all(&folder).expect("removed");
@@ -204,12 +204,12 @@ impl FlightRecorderBuilder {
 
     /// Takes a snapshot when this process hits the trigger, by
     /// [`activate_trigger`](crate::activate_trigger). Its name is that of the trigger.
-    pub fn trigger(self, name: impl Into<String>) -> Self {
+    pub fn add_trigger(self, name: impl Into<String>) -> Self {
         self.on_trigger(name.into(), None, Duration::ZERO)
     }
 
-    /// As [`trigger`](Self::trigger), with what was recorded so long `before` and `after` it.
-    pub fn trigger_around(
+    /// As [`trigger`](Self::add_trigger), with what was recorded so long `before` and `after` it.
+    pub fn add_trigger_around(
         self,
         name: impl Into<String>,
         before: Duration,
@@ -317,10 +317,12 @@ impl FlightRecorderBuilder {
             }
             let events = self.events.take().unwrap_or_default();
             let config = TraceConfig::new()
-                .buffer(BufferConfig::ring(ring_kib))
-                .data_source(DataSourceConfig::new("track_event").track_event(&events))
+                .add_buffer(BufferConfig::ring(ring_kib))
+                .add_data_source(DataSourceConfig::new("track_event").track_event(&events))
                 .record_all();
-            return Ok(config.incremental_state_clear_period_ms(START_ANEW_PERIOD_MS));
+            return Ok(config.incremental_state_clear_period(Duration::from_millis(
+                START_ANEW_PERIOD_MS.into(),
+            )));
         };
         if self.ring_kib.is_some() || self.events.is_some() {
             let reason = "stands beside at_most_kib or events: it says all that these say";
@@ -356,7 +358,8 @@ impl FlightRecorderBuilder {
             }
         }
         Ok(match asked.incremental_state_clear_period_ms {
-            0 => config.incremental_state_clear_period_ms(START_ANEW_PERIOD_MS),
+            0 => config
+                .incremental_state_clear_period(Duration::from_millis(START_ANEW_PERIOD_MS.into())),
             _ => config,
         })
     }

@@ -44,7 +44,7 @@ use tracezero_core::forked_child;
 
 /// Records into a ring all the time, and writes a file when something goes wrong: when the
 /// application asks for a [snapshot](Self::snapshot) or hits a
-/// [trigger](FlightRecorderBuilder::trigger), and if it is told to, when a thread
+/// [trigger](FlightRecorderBuilder::add_trigger), and if it is told to, when a thread
 /// [panics](FlightRecorderBuilder::snapshot_on_panic) or a signal comes. What led up to it is in the
 /// file, and if that is wanted, what came [after](Self::around). Recording goes on meanwhile.
 ///

@@ -97,7 +97,7 @@ pub(crate) fn watch(finisher: &'static Finisher) -> Result<(), io::Error> {
 /// # let directory = std::env::temp_dir().join(format!("tracezero-end-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).expect("a temporary directory");
 /// # let path = directory.join("app.pftrace");
-/// let session = Session::to_file(&path)?;
+/// let session = Session::record_to_file(&path)?;
 /// instant!("app", "shutdown");
 /// assert!(finish_recordings());
 /// // The file is complete. `std::process::abort()` would lose nothing here.

@@ -19,8 +19,8 @@ const NAMES_MAX: usize = 8;
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 ///
 /// let config = TraceConfig::new()
-///     .buffer(BufferConfig::ring(1024))
-///     .data_source(DataSourceConfig::new("track_events"));
+///     .add_buffer(BufferConfig::ring(1024))
+///     .add_data_source(DataSourceConfig::new("track_events"));
 /// let (_, report) = config.record_in_memory()?.finish();
 /// assert_eq!(
 ///     report.warnings[0].to_string(),

@@ -30,7 +30,7 @@ pub fn capture() -> Capture {
 /// use tracezero::{BufferConfig, TraceConfig, instant};
 ///
 /// // Also data sources that it does not list.
-/// let config = TraceConfig::new().buffer(BufferConfig::discard(64)).record_all();
+/// let config = TraceConfig::new().add_buffer(BufferConfig::discard(64)).record_all();
 /// let capture = capture_with(config);
 /// instant!("app", "captured");
 /// capture.finish().instant("captured").once();

@@ -3,6 +3,7 @@
 use std::panic;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use protozero::HeapBuffered;
 use tracezero::protos::{self, TestEventDecoder, TracePacket};
@@ -212,8 +213,8 @@ fn a_capture_may_have_a_configuration() {
         fields.message().set_legacy_config(text);
         let source = DataSourceConfig::new(Configured::NAME).source_specific(&fields.to_vec());
         let config = TraceConfig::new()
-            .buffer(BufferConfig::ring(64))
-            .data_source(source);
+            .add_buffer(BufferConfig::ring(64))
+            .add_data_source(source);
         let capture = capture_with(config);
         Configured::trace(|cx| {
             let text = cx.instance().text.clone();
@@ -238,9 +239,10 @@ fn a_configuration_that_makes_no_capture_is_refused_by_name() {
         assert!(message.contains(text), "{message}");
         assert_eq!(CaptureHandle::current(), None);
     };
-    let nothing = || TraceConfig::new().buffer(BufferConfig::ring(64));
+    let nothing = || TraceConfig::new().add_buffer(BufferConfig::ring(64));
     refused(nothing(), "data_sources: is empty");
-    let triggers = TriggerConfig::new(TriggerMode::Stop, 1_000).trigger(Trigger::new("t"));
+    let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
+        .add_trigger(Trigger::new("t"));
     refused(
         nothing().record_all().triggers(triggers),
         "trigger_config is not supported",

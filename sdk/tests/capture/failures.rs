@@ -18,7 +18,7 @@ fn reads() -> Trace {
         instant!("io", "cached", at: ms(start_ms + 4));
         read.end_at(ms(start_ms + 5));
     }
-    let jobs = Track::named("jobs");
+    let jobs = Track::new("jobs");
     span!("io", "job", track: &jobs, at: ms(20)).end_at(ms(30));
     counter!("io", "queue", 3);
     capture.finish()

@@ -151,7 +151,7 @@ fn a_future_that_outlives_the_one_that_started_it_is_inside_of_nothing() {
 fn a_slice_on_a_thread_is_a_poll_only_of_a_span_of_its_name_that_goes_on() {
     let trace = captured(|| {
         let flow = tracezero::Flow::new();
-        let track = tracezero::Track::named("jobs");
+        let track = tracezero::Track::new("jobs");
         let job = span!("test", "job", track: &track, flow: &flow);
         drop(span!("test", "job", flow: &flow));
         drop(span!("test", "step", flow: &flow));

@@ -54,7 +54,7 @@ fn an_outline_is_what_happened_without_times_and_ids() {
             counter!("io", "queue", value);
         }
         counter!("io", &CounterTrack::new("a load"), 0.25);
-        drop(span!("io", "job", track: &Track::named("jobs")));
+        drop(span!("io", "job", track: &Track::new("jobs")));
         instant!("io", "for all", track: &Track::process());
         begin!("io", "never ends");
     });
@@ -330,7 +330,7 @@ fn a_task_that_outlives_the_one_that_started_it_has_a_track_of_its_own() {
 #[test]
 fn a_slice_that_shares_a_flow_is_a_poll_only_while_a_span_of_its_name_is_open() {
     let outline = outline_of(|| {
-        let (flow, track) = (tracezero::Flow::new(), Track::named("jobs"));
+        let (flow, track) = (tracezero::Flow::new(), Track::new("jobs"));
         let job = span!("test", "job", track: &track, flow: &flow);
         {
             let _poll = span!("test", "job", flow: &flow);
@@ -351,7 +351,7 @@ track "jobs"
 #[test]
 fn what_a_thread_does_in_a_poll_after_the_future_is_on_the_thread() {
     let outline = outline_of(|| {
-        let (flow, track) = (tracezero::Flow::new(), Track::named("jobs"));
+        let (flow, track) = (tracezero::Flow::new(), Track::new("jobs"));
         let job = span!("test", "job", track: &track, flow: &flow);
         let _poll = span!("test", "job", flow: &flow);
         drop(job);

@@ -28,7 +28,7 @@ fn reads() -> Trace {
     for (time_ms, value) in [(1, 3.0), (2, 5.5), (3, 1.0)] {
         counter!("io", &queue, value, at: ms(time_ms));
     }
-    let track = Track::named("jobs");
+    let track = Track::new("jobs");
     span!("io", "job", track: &track, at: ms(1)).end_at(ms(2));
     let trace = capture.finish();
     trace.assert_no_loss().assert_well_formed();
@@ -179,7 +179,7 @@ fn any_trace_can_be_asked() {
 #[test]
 fn spans_that_several_threads_write_to_a_track_are_in_the_order_of_their_times() {
     let capture = capture();
-    let track = Track::named("shared");
+    let track = Track::new("shared");
     let mut threads = Vec::new();
     for number in (0..20).rev() {
         let track = track.clone();

@@ -36,7 +36,7 @@ fn an_instance_is_traced_until_it_says_that_it_has_stopped() -> Result<(), Error
 fn a_session_that_finishes_waits_for_an_instance_that_stops() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Stop);
-    let config = recording("a").data_source_stop_timeout_ms(LONG_MS);
+    let config = recording("a").data_source_stop_timeout(Duration::from_millis(LONG_MS.into()));
     let session = config.record_in_memory()?;
     let stopper = thread::spawn(|| {
         wait_until(|| notes().contains(&"Stop a".to_owned()));
@@ -53,7 +53,7 @@ fn a_session_that_finishes_waits_for_an_instance_that_stops() -> Result<(), Erro
 fn a_session_ends_without_an_instance_that_does_not_stop_in_time() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Stop);
-    let config = recording("a").data_source_stop_timeout_ms(50);
+    let config = recording("a").data_source_stop_timeout(Duration::from_millis(50));
     drop(config.record_in_memory()?.finish());
     assert!(Probe::is_enabled());
     give_answers();
@@ -91,7 +91,7 @@ fn a_flush_waits_for_the_instances_that_flush() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Flush);
     let session = recording("a")
-        .flush_timeout_ms(LONG_MS)
+        .flush_timeout(Duration::from_millis(LONG_MS.into()))
         .record_in_memory()?;
     let flusher = thread::spawn(|| {
         wait_until(|| notes().contains(&"Flush a Explicit Consumer".to_owned()));
@@ -110,7 +110,7 @@ fn a_flush_that_takes_too_long_fails_and_the_next_one_succeeds() -> Result<(), E
     let _alone = alone();
     keep_answers_of(Callback::Flush);
     // Long enough for the second one, wherever its threads are kept from running.
-    let config = recording("a").flush_timeout_ms(1_000);
+    let config = recording("a").flush_timeout(Duration::from_secs(1));
     let session = config.record_in_memory()?;
     assert!(!session.control().flush());
     give_answers();
@@ -123,12 +123,14 @@ fn a_flush_that_takes_too_long_fails_and_the_next_one_succeeds() -> Result<(), E
 fn nobody_waits_for_the_flush_of_an_instance_that_has_stopped() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Flush);
-    let first = recording("a").flush_timeout_ms(50).record_in_memory()?;
+    let first = recording("a")
+        .flush_timeout(Duration::from_millis(50))
+        .record_in_memory()?;
     assert!(!first.control().flush());
     drop(first.finish());
     // The answers of the first session were never given.
     let second = recording("b")
-        .flush_timeout_ms(LONG_MS)
+        .flush_timeout(Duration::from_millis(LONG_MS.into()))
         .record_in_memory()?;
     let flusher = thread::spawn(|| {
         wait_until(|| notes().contains(&"Flush b Explicit Consumer".to_owned()));

@@ -83,7 +83,7 @@ fn sessions_have_instances_of_their_own() -> Result<(), Error> {
 #[test]
 fn a_session_that_lists_a_data_source_twice_has_two_instances() -> Result<(), Error> {
     let _alone = alone();
-    let config = recording("a").data_source(DataSourceConfig::new(Probe::NAME));
+    let config = recording("a").add_data_source(DataSourceConfig::new(Probe::NAME));
     let session = config.record_in_memory()?;
     let mut labels = Vec::new();
     Probe::trace(|cx| labels.push(cx.instance().label.clone()));
@@ -108,7 +108,7 @@ fn what_callbacks_trace_is_recorded_from_the_start_to_the_stop() -> Result<(), E
 #[test]
 fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Result<(), Error> {
     let _alone = alone();
-    let config = recording("a").incremental_state_clear_period_ms(20);
+    let config = recording("a").incremental_state_clear_period(Duration::from_millis(20));
     let session = config.record_in_memory()?;
     wait_until(|| notes().contains(&"Clear a".to_owned()));
     drop(session.finish());

@@ -1,5 +1,7 @@
 //! The schema of a data source in the traces that it is recorded into.
 
+use std::time::Duration;
+
 use support::{Folder, is_whole, wait_until};
 use tracezero::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero::{
@@ -48,9 +50,9 @@ fn outline(trace: &[u8]) -> Vec<String> {
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
-        .data_source(DataSourceConfig::new(NAME))
-        .data_source(DataSourceConfig::new("com.example.sibling"))
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(DataSourceConfig::new(NAME))
+        .add_data_source(DataSourceConfig::new("com.example.sibling"))
 }
 
 #[test]
@@ -102,8 +104,8 @@ fn a_file_that_grows_gets_a_schema_once_and_when_its_data_source_comes() -> Resu
     let folder = Folder::empty();
     let path = folder.file("trace.pftrace");
     let session = config()
-        .data_source(DataSourceConfig::new("com.example.described_late"))
-        .file_write_period_ms(10)
+        .add_data_source(DataSourceConfig::new("com.example.described_late"))
+        .file_write_period(Duration::from_millis(10))
         .record_to_file(&path)?;
     let has_grown_to = |names: &[&str]| {
         wait_until(|| {

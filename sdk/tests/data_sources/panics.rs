@@ -1,5 +1,7 @@
 //! Callbacks that panic: the session goes on, and ends.
 
+use std::time::Duration;
+
 use support::wait_until;
 use tracezero::{DataSource as _, Error, InMemorySession};
 
@@ -43,7 +45,7 @@ fn an_instance_that_panics_when_it_flushes_has_flushed() -> Result<(), Error> {
 fn an_instance_that_panics_when_it_clears_its_state_goes_on() -> Result<(), Error> {
     let _alone = alone();
     act_in(Callback::Clear, |_| panic!("in on_clear_.., as planned"));
-    let config = recording("a").incremental_state_clear_period_ms(5);
+    let config = recording("a").incremental_state_clear_period(Duration::from_millis(5));
     let session = config.record_in_memory()?;
     wait_until(|| notes().iter().filter(|it| *it == "Clear a").count() > 1);
     Probe::write(1);

@@ -165,8 +165,8 @@ pub fn recording(label: &str) -> TraceConfig {
     let mut config = HeapBuffered::<ConfigMessage<'_>>::new();
     config.message().set_legacy_config(label);
     TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
-        .data_source(DataSourceConfig::new(Probe::NAME).source_specific(&config.to_vec()))
+        .add_buffer(BufferConfig::ring(1024))
+        .add_data_source(DataSourceConfig::new(Probe::NAME).source_specific(&config.to_vec()))
 }
 
 /// Whether other tools can read it. Its session may still go on.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::thread;
+use std::time::Duration;
 
 use support::wait_until;
 use tracezero::protos::TraceDecoder;
@@ -67,7 +68,9 @@ fn a_state_that_panics_when_it_is_dropped_harms_no_later_session() -> Result<(),
     let config = || {
         let buffer = BufferConfig::ring(64);
         let source = DataSourceConfig::new("com.example.rude");
-        TraceConfig::new().buffer(buffer).data_source(source)
+        TraceConfig::new()
+            .add_buffer(buffer)
+            .add_data_source(source)
     };
     let session = config().record_in_memory()?;
     Source::trace(|cx| {
@@ -161,7 +164,7 @@ fn a_state_that_was_looked_at_first_is_still_announced_by_a_packet() -> Result<(
 #[test]
 fn the_state_of_a_sequence_is_made_anew_when_the_service_asks_for_it() -> Result<(), Error> {
     let _alone = alone();
-    let config = recording("a").incremental_state_clear_period_ms(20);
+    let config = recording("a").incremental_state_clear_period(Duration::from_millis(20));
     let session = config.record_in_memory()?;
     (0..2).for_each(write);
     act_in(Callback::Clear, |_| note("cleared"));
@@ -182,8 +185,8 @@ fn what_is_left_of_a_ring_that_has_lapped_is_readable_but_for_the_oldest_quarter
     const PACKETS: u64 = 20_000;
     let _alone = alone();
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
-        .data_source(DataSourceConfig::new(Probe::NAME));
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(DataSourceConfig::new(Probe::NAME));
     let session = config.record_in_memory()?;
     (0..PACKETS).for_each(write);
     let packets = written(&session.finish().0);

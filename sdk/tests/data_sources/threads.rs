@@ -160,8 +160,8 @@ fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_session
     let _alone = alone();
     let config = || {
         TraceConfig::new()
-            .buffer(BufferConfig::ring(256))
-            .data_source(DataSourceConfig::new(Raced::NAME))
+            .add_buffer(BufferConfig::ring(256))
+            .add_data_source(DataSourceConfig::new(Raced::NAME))
     };
     let sessions = [config().record_in_memory()?, config().record_in_memory()?];
     let waited = thread::scope(|scope| {
@@ -191,8 +191,8 @@ fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_session
 fn record_one_session() -> Result<u64, Error> {
     // Room for what the others write while this thread is kept from running.
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(8 * 1024))
-        .data_source(DataSourceConfig::new(Busy::NAME));
+        .add_buffer(BufferConfig::ring(8 * 1024))
+        .add_data_source(DataSourceConfig::new(Busy::NAME));
     let session = config.record_in_memory()?;
     write_next();
     let (trace, report) = session.finish();

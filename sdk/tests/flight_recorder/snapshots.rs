@@ -47,7 +47,7 @@ fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
 fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work() {
     let folder = Folder::alone();
     let ring = BufferConfig::ring(256).transfer_on_clone();
-    let config = TraceConfig::new().buffer(ring).record_all();
+    let config = TraceConfig::new().add_buffer(ring).record_all();
     let recorder = FlightRecorder::builder()
         .config(config)
         .min_interval(Duration::ZERO)
@@ -281,8 +281,8 @@ fn a_trigger_saves_what_led_up_to_it() {
     let folder = Folder::alone();
     let recorder = folder
         .recorder()
-        .trigger("slow_request")
-        .trigger_around("late_answer", HOUR, HOUR)
+        .add_trigger("slow_request")
+        .add_trigger_around("late_answer", HOUR, HOUR)
         .start()
         .unwrap();
     record(1);

@@ -21,7 +21,7 @@ fn a_storm_of_one_reason_leaves_one_file() {
     let recorder = folder
         .recorder()
         .min_interval(HOUR)
-        .trigger("slow")
+        .add_trigger("slow")
         .start()
         .unwrap();
     for _ in 0..1_000 {

@@ -12,7 +12,7 @@ use crate::trace::Folder;
 
 fn ring() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
+        .add_buffer(BufferConfig::ring(64))
         .record_all()
 }
 
@@ -44,9 +44,10 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
         recorder().config(ring()),
         "config stands beside at_most_kib",
     );
-    let discarding = ring().buffer(BufferConfig::discard(64));
+    let discarding = ring().add_buffer(BufferConfig::discard(64));
     refused(with_config(discarding), "buffers[1] is no ring");
-    let triggers = TriggerConfig::new(TriggerMode::Stop, 1_000).trigger(Trigger::new("t"));
+    let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
+        .add_trigger(Trigger::new("t"));
     refused(
         with_config(ring().triggers(triggers)),
         "trigger_config is not",
@@ -76,7 +77,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 #[test]
 fn a_recorder_takes_a_configuration_of_several_rings() {
     let folder = Folder::alone();
-    let config = ring().buffer(BufferConfig::ring(64).named("second"));
+    let config = ring().add_buffer(BufferConfig::ring(64).named("second"));
     let recorder = FlightRecorder::builder()
         .directory(folder.path())
         .config(config);

@@ -21,7 +21,7 @@ fn record(config: TraceConfig, work: impl FnOnce()) -> Vec<u8> {
 /// Events in a form of their own.
 fn with(config: &TrackEventConfig) -> TraceConfig {
     let data_source = DataSourceConfig::new("track_event").track_event(config);
-    TraceConfig::default().data_source(data_source)
+    TraceConfig::default().add_data_source(data_source)
 }
 
 /// An event in words: kind, name, categories and arguments.
@@ -103,7 +103,7 @@ fn tracks_say_what_they_are_and_what_they_are_under() {
     let trace = record(TraceConfig::default(), || {
         let heap = CounterTrack::new("heap").unit(Unit::Bytes).multiplier(1024);
         counter!("app", &heap, 3);
-        let lane = Track::named("lane").child("inner");
+        let lane = Track::new("lane").child("inner");
         instant!("app", "here", track: &lane);
     });
     let mut reader = TraceReader::new(&trace[..]);
@@ -255,7 +255,7 @@ fn flows_join_events_of_several_threads_and_their_slices_pair_up() {
 #[test]
 fn what_was_lost_is_told_where_it_was_lost() {
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
+        .add_buffer(BufferConfig::ring(64))
         .record_all();
     let trace = record(config, || {
         for number in 0..20_000 {

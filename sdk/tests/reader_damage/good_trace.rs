@@ -52,7 +52,7 @@ static GOOD: LazyLock<Trace> = LazyLock::new(|| Trace::of(&record()));
 fn record() -> Vec<u8> {
     let session = InMemorySession::start().expect("a session");
     let flow = Flow::new();
-    let lane = Track::named("lane");
+    let lane = Track::new("lane");
     // Each thread ends after the next: one that comes later would go on with its sequence.
     on_thread("worker", || {
         {

@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let began = Instant::now();
     let events = DataSourceConfig::new("track_event");
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(RING_KIB))
-        .data_source(events.exhausted_policy(BufferExhaustedPolicy::Stall))
+        .add_buffer(BufferConfig::ring(RING_KIB))
+        .add_data_source(events.exhausted_policy(BufferExhaustedPolicy::Stall))
         .record_to_file(&path)?;
     let requests = size_mb * 1_000_000 / REQUEST_BYTES / THREADS;
     thread::scope(|scope| {

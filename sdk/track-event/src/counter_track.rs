@@ -37,7 +37,7 @@ impl CounterTrack {
         let name = name.into();
         let uuid = identity::derived(parent.uuid(), Kind::CounterTrack, identity::hash(&name));
         let parent = Some(parent.clone());
-        Self(Track::new(
+        Self(Track::with_subject(
             uuid,
             parent,
             name,

@@ -43,7 +43,7 @@ impl Flow {
 
     /// The flow of something in this process that has a number: a request, or an address.
     #[must_use]
-    pub fn of_process(id: u64) -> Self {
+    pub fn for_process(id: u64) -> Self {
         Self(identity::of_process(identity::Kind::NumberedFlow, id))
     }
 

@@ -25,7 +25,7 @@ use tracezero_core::reentry;
 /// use tracezero::{Track, instant, span};
 ///
 /// # let session = tracezero::InMemorySession::start()?;
-/// let gpu = Track::named("GPU").children(tracezero::ChildOrder::Explicit);
+/// let gpu = Track::new("GPU").children(tracezero::ChildOrder::Explicit);
 /// let copy_queue = gpu.child("copy queue").rank(2);
 /// instant!("render", "submitted", bytes = 4096, track: &copy_queue);
 ///
@@ -98,10 +98,10 @@ enum Merge {
 }
 
 static PROCESS_TRACK: LazyLock<Track> =
-    LazyLock::new(|| Track::new(identity::process(), None, "".into(), Subject::Process));
+    LazyLock::new(|| Track::with_subject(identity::process(), None, "".into(), Subject::Process));
 
 impl Track {
-    pub(super) fn new(
+    pub(super) fn with_subject(
         uuid: u64,
         parent: Option<Self>,
         name: Cow<'static, str>,
@@ -141,7 +141,7 @@ impl Track {
         let tid = current_tid();
         let name = std::thread::current().name().unwrap_or("").to_owned();
         let parent = Some(Self::process());
-        Self::new(
+        Self::with_subject(
             thread_uuid(tid),
             parent,
             name.into(),
@@ -151,7 +151,7 @@ impl Track {
 
     /// The track of this name under the process.
     #[must_use]
-    pub fn named(name: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self::process().child(name)
     }
 
@@ -161,7 +161,7 @@ impl Track {
     pub fn global(name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
         let uuid = identity::derived(0, Kind::NamedTrack, identity::hash(&name));
-        Self::new(uuid, None, name, Subject::Custom)
+        Self::with_subject(uuid, None, name, Subject::Custom)
     }
 
     /// A track that no one else has, under the process: for one of several operations that go on
@@ -185,7 +185,7 @@ impl Track {
         let name = name.into();
         let of_name = identity::derived(self.uuid(), Kind::NamedTrack, identity::hash(&name));
         let uuid = identity::derived(of_name, Kind::NumberedTrack, number);
-        Self::new(uuid, Some(self.clone()), name, Subject::Custom)
+        Self::with_subject(uuid, Some(self.clone()), name, Subject::Custom)
     }
 
     /// A track that no one else has, under this one: see [`Track::unique`].
@@ -203,12 +203,12 @@ impl Track {
         let name = "thread_time";
         let uuid = identity::derived(self.uuid(), Kind::ThreadTime, identity::hash(name));
         let parent = Some(self.clone());
-        Self::new(uuid, parent, name.into(), Subject::ThreadTime { unit_ns })
+        Self::with_subject(uuid, parent, name.into(), Subject::ThreadTime { unit_ns })
     }
 
     fn derived(&self, kind: Kind, number: u64, name: Cow<'static, str>) -> Self {
         let uuid = identity::derived(self.uuid(), kind, number);
-        Self::new(uuid, Some(self.clone()), name, Subject::Custom)
+        Self::with_subject(uuid, Some(self.clone()), name, Subject::Custom)
     }
 
     /// Chooses how the tracks under this one are sorted.
@@ -343,18 +343,18 @@ mod tests {
 
     #[test]
     fn the_same_name_under_the_same_parent_is_the_same_track() {
-        let gpu = Track::named("GPU");
-        assert_eq!(gpu.uuid(), Track::named("GPU").rank(1).uuid());
+        let gpu = Track::new("GPU");
+        assert_eq!(gpu.uuid(), Track::new("GPU").rank(1).uuid());
         assert_eq!(gpu.child("a").uuid(), gpu.child("a").uuid());
         assert_ne!(gpu.child("a").uuid(), gpu.child("b").uuid());
-        assert_ne!(gpu.child("a").uuid(), Track::named("a").uuid());
+        assert_ne!(gpu.child("a").uuid(), Track::new("a").uuid());
         assert_ne!(Track::global("GPU").uuid(), gpu.uuid());
         assert_eq!(gpu.child("a").parent().map(Track::uuid), Some(gpu.uuid()));
     }
 
     #[test]
     fn unique_and_numbered_tracks_differ_from_all_others() {
-        let parent = Track::named("parent");
+        let parent = Track::new("parent");
         let uuids = [
             Track::unique("a").uuid(),
             Track::unique("a").uuid(),
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn tracks_that_would_nest_too_deep_lie_beside_their_parents() {
-        let mut track = Track::named("root");
+        let mut track = Track::new("root");
         for _ in 0..100_000 {
             track = track.child("deeper");
         }

@@ -16,8 +16,8 @@ use tracezero::{
 fn session() -> (MutexGuard<'static, ()>, InMemorySession) {
     let alone = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(8192))
-        .data_source(DataSourceConfig::new("track_event"))
+        .add_buffer(BufferConfig::ring(8192))
+        .add_data_source(DataSourceConfig::new("track_event"))
         .record_in_memory()
         .unwrap();
     (alone, session)

@@ -200,8 +200,8 @@ fn a_session_that_starts_later_starts_with_what_was_chosen_last() {
     let _guard = alone();
     let events = DataSourceConfig::new("track_event").track_event(&TrackEventConfig::new());
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
-        .data_source(events)
+        .add_buffer(BufferConfig::ring(1024))
+        .add_data_source(events)
         .deferred_start()
         .record_in_memory()
         .unwrap();
@@ -233,8 +233,8 @@ fn a_pattern_with_a_star_inside_is_refused_and_changes_nothing() {
     let wrong = TrackEventConfig::new().disable_tag("a*b").disable("*");
     let source = DataSourceConfig::new("track_event").track_event(&wrong);
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
-        .data_source(source);
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(source);
     let error = config.check().unwrap_err().to_string();
     let place = "data_sources[0].config.track_event_config.disabled_tags";
     assert!(error.contains(place) && error.contains("a*b"), "{error}");
@@ -255,8 +255,8 @@ fn a_pattern_with_a_star_inside_is_refused_and_changes_nothing() {
 
 fn session(events: &TrackEventConfig) -> InMemorySession {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(8192))
-        .data_source(DataSourceConfig::new("track_event").track_event(events))
+        .add_buffer(BufferConfig::ring(8192))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()
         .unwrap()
 }

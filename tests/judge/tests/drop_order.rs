@@ -18,8 +18,8 @@ use tracezero::{
 
 fn session_of(events: &TrackEventConfig) -> InMemorySession {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(8192))
-        .data_source(DataSourceConfig::new("track_event").track_event(events))
+        .add_buffer(BufferConfig::ring(8192))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()
         .unwrap()
 }
@@ -146,7 +146,7 @@ fn spans_that_follow_one_another_in_a_variable_leave_nothing_behind() {
     const SPANS: u64 = 100_000;
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
+        .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .record_in_memory()
         .unwrap();
@@ -361,7 +361,7 @@ fn a_span_that_ends_before_an_inner_one_began_is_not_split() {
 fn guards_on_one_track_end_their_own_spans() {
     let _guard = alone();
     let session = session();
-    let queue = Track::named("queue");
+    let queue = Track::new("queue");
     let outer = span!("app", "outer", track: &queue);
     let inner = thread::scope(|scope| {
         let begin = scope.spawn(|| span!("app", format!("inner {}", 1), track: &queue));

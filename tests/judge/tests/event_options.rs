@@ -120,7 +120,7 @@ fn events_on_the_track_of_their_thread_carry_its_processor_time() {
             let _idle = span!("time", "idle");
             thread::sleep(Duration::from_millis(20));
         }
-        instant!("time", "elsewhere", track: &Track::named("elsewhere"));
+        instant!("time", "elsewhere", track: &Track::new("elsewhere"));
         counter!("time", "counter", 1);
         instant!("time", "then", at: clock::now_ns());
     });
@@ -215,8 +215,8 @@ fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
 
 fn config(events: &TrackEventConfig, size_kb: u32) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(size_kb))
-        .data_source(DataSourceConfig::new("track_event").track_event(events))
+        .add_buffer(BufferConfig::ring(size_kb))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events))
 }
 
 fn recorded(events: &TrackEventConfig, record: impl FnOnce()) -> Verdict {

@@ -31,8 +31,8 @@ fn traces_of_events_carry_the_schema_of_their_fields_from_its_declaration_on() -
 /// Of a session that records events alone.
 fn trace_of_an_event() -> Result<Verdict, Error> {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
-        .data_source(DataSourceConfig::new("track_event"))
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(DataSourceConfig::new("track_event"))
         .record_in_memory()?;
     instant!("http", "request", fields: |event| {
         event.http_request(|request| {

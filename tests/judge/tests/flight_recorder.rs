@@ -145,7 +145,7 @@ fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
 /// One event of each form, with the round's number.
 fn record(number: i64) {
     let flow = Flow::new();
-    let track = Track::named("requests");
+    let track = Track::new("requests");
     let _outer = span!("test", "outer", number);
     let _request = span!("test", "request", track: &track.unique_child("request"), flow: &flow);
     counter!("test", "rounds", number);

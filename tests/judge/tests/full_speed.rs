@@ -36,7 +36,7 @@ fn full_speed_loses_nothing_by_default() {
     let folder = Folder::empty();
     let path = folder.file("full_speed.pftrace");
 
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     record(spans);
     let report = session.finish().unwrap();
     let process_peak_kib = peak_memory_kib();

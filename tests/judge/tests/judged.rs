@@ -339,14 +339,14 @@ fn trace_round(round: u32) {
 fn sessions_at_the_same_time_record_what_each_is_configured_for() {
     let _guard = alone();
     let for_events = TraceConfig::new()
-        .buffer(BufferConfig::ring(256).named("events"))
-        .data_source(DataSourceConfig::new("track_event").target_name("events"))
+        .add_buffer(BufferConfig::ring(256).named("events"))
+        .add_data_source(DataSourceConfig::new("track_event").target_name("events"))
         .record_in_memory()
         .unwrap();
     let for_frames = TraceConfig::new()
-        .buffer(BufferConfig::discard(64))
-        .buffer(BufferConfig::ring(1024).named("frames"))
-        .data_source(DataSourceConfig::new("com.example.frames").target_index(1))
+        .add_buffer(BufferConfig::discard(64))
+        .add_buffer(BufferConfig::ring(1024).named("frames"))
+        .add_data_source(DataSourceConfig::new("com.example.frames").target_index(1))
         .record_in_memory()
         .unwrap();
     let for_all = InMemorySession::start().unwrap();
@@ -401,7 +401,7 @@ fn a_session_that_starts_within_a_span_sees_neither_its_begin_nor_its_end() {
 fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     let _guard = alone();
     let path = scratch("streams.pftrace");
-    let in_file = Session::to_file(&path).unwrap();
+    let in_file = Session::record_to_file(&path).unwrap();
     let mirror = InMemorySession::start().unwrap();
     let threads: Vec<_> = (0..2)
         .map(|number| {

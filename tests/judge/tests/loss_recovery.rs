@@ -10,7 +10,7 @@ use tracezero::{BufferConfig, TraceConfig, instant, span};
 #[test]
 fn events_after_a_drop_are_readable_and_the_dropped_ones_are_counted() {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
+        .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .shared_memory(4, 4)
         .record_in_memory()

@@ -51,7 +51,7 @@ fn two_sessions_of_default_memory() {
         return;
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("many_threads.pftrace");
-    let to_file = Session::to_file(&path).unwrap();
+    let to_file = Session::record_to_file(&path).unwrap();
     let in_memory = TraceConfig::default().record_in_memory().unwrap();
     let threads = Threads::start(THREADS, THREADS);
     threads.go_on();
@@ -82,8 +82,8 @@ fn all_at_once_in_four_mib() {
 
 fn in_four_mib(threads: usize, at_once: usize) {
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(16 * 1024))
-        .data_source(DataSourceConfig::new("track_event"))
+        .add_buffer(BufferConfig::ring(16 * 1024))
+        .add_data_source(DataSourceConfig::new("track_event"))
         .shared_memory(4 * 1024, 4)
         .record_in_memory()
         .unwrap();

@@ -33,8 +33,8 @@ fn events_behind_an_overrun_of_a_streamed_ring_are_readable() {
     let _guard = alone();
     let source = DataSourceConfig::new("track_event").exhausted_policy(BufferExhaustedPolicy::Drop);
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(source);
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(source);
     let (verdict, report) = recorded_while_the_file_stands_still(config);
     assert!(report.losses.overwritten > 0, "{report}");
     assert_that_the_rest_is_readable(&verdict, &report);
@@ -69,7 +69,7 @@ fn packets_behind_an_invalid_one_start_their_incremental_state_anew() {
     let (mut reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let session = TraceConfig::default()
-        .file_write_period_ms(1)
+        .file_write_period(Duration::from_millis(1))
         .record_to_file(path)
         .unwrap();
     drop(writer);
@@ -110,7 +110,7 @@ fn rings_lose_at_most_a_fiftieth_of_what_they_hold_with_its_names() {
     let _guard = alone();
     for (size_kb, threads) in [(256, 1), (256, 4), (1024, 8)] {
         let config = TraceConfig::new()
-            .buffer(BufferConfig::ring(size_kb))
+            .add_buffer(BufferConfig::ring(size_kb))
             .record_all();
         let session = config.record_in_memory().unwrap();
         thread::scope(|scope| {
@@ -136,7 +136,7 @@ fn rings_lose_at_most_a_fiftieth_of_what_they_hold_with_its_names() {
 /// A buffer that grows to 4 MiB.
 fn streaming() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(256).grow_to(4096))
+        .add_buffer(BufferConfig::ring(256).grow_to(4096))
         .record_all()
 }
 
@@ -144,7 +144,10 @@ fn streaming() -> TraceConfig {
 fn recorded_while_the_file_stands_still(config: TraceConfig) -> (Verdict, Report) {
     let (mut reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
-    let session = config.file_write_period_ms(1).record_to_file(path).unwrap();
+    let session = config
+        .file_write_period(Duration::from_millis(1))
+        .record_to_file(path)
+        .unwrap();
     drop(writer);
     for number in 0..FLOOD {
         instant!(

@@ -89,13 +89,13 @@ fn laps(size_kb: u32) -> i64 {
     i64::from(size_kb) * 10
 }
 
-static DRAW: LazyLock<Track> = LazyLock::new(|| Track::named("GPU").child("draw"));
+static DRAW: LazyLock<Track> = LazyLock::new(|| Track::new("GPU").child("draw"));
 static BYTES: LazyLock<CounterTrack> = LazyLock::new(|| CounterTrack::under(&DRAW, "bytes"));
 
 /// One event of each form, with the round's number.
 fn record(number: i64) {
     let flow = Flow::new();
-    let request = Track::named("requests").unique_child("request");
+    let request = Track::new("requests").unique_child("request");
     let _outer = span!("rounds, a,b.c", "outer", number, text = "some text");
     instant!("rounds", format!("pass {number}"), number);
     let _frame = span!("gpu", "frame", number, track: &DRAW);
@@ -217,8 +217,8 @@ fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
     for size_kb in sizes_kb {
         let name = format!("{size_kb} KiB");
         config = config
-            .buffer(BufferConfig::ring(*size_kb).named(&name))
-            .data_source(DataSourceConfig::new("track_event").target_name(&name));
+            .add_buffer(BufferConfig::ring(*size_kb).named(&name))
+            .add_data_source(DataSourceConfig::new("track_event").target_name(&name));
     }
     let session = config.record_in_memory().unwrap();
     record();

@@ -99,17 +99,17 @@ fn round(sum: &mut Sum) {
             .stall_limit(STALL_LIMIT)
     };
     let ring = config()
-        .buffer(BufferConfig::ring(3 * 1024))
-        .data_source(of("com.example.drops", BufferExhaustedPolicy::Drop));
+        .add_buffer(BufferConfig::ring(3 * 1024))
+        .add_data_source(of("com.example.drops", BufferExhaustedPolicy::Drop));
     let in_ring = ring.clone().record_in_memory().unwrap();
     let in_discarding = config()
-        .buffer(BufferConfig::discard(3 * 1024).transfer_on_clone())
-        .data_source(of("com.example.stalls", BufferExhaustedPolicy::Stall))
+        .add_buffer(BufferConfig::discard(3 * 1024).transfer_on_clone())
+        .add_data_source(of("com.example.stalls", BufferExhaustedPolicy::Stall))
         .record_in_memory()
         .unwrap();
     let in_file = config()
-        .buffer(BufferConfig::ring(4 * 1024))
-        .data_source(of(
+        .add_buffer(BufferConfig::ring(4 * 1024))
+        .add_data_source(of(
             "com.example.stalls_then_drops",
             BufferExhaustedPolicy::StallThenDrop,
         ))
@@ -175,8 +175,8 @@ fn round(sum: &mut Sum) {
 /// A session that begins and ends while threads write.
 fn brief_session() {
     let session = config()
-        .buffer(BufferConfig::ring(256))
-        .data_source(DataSourceConfig::new("com.example.brief"))
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(DataSourceConfig::new("com.example.brief"))
         .record_in_memory()
         .unwrap();
     thread::sleep(Duration::from_millis(3));

@@ -60,7 +60,7 @@ fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
     TRACES.set(true);
     for _ in 0..10 {
         let session = InMemorySession::start().unwrap();
-        let to_file = Session::to_file(&path).unwrap();
+        let to_file = Session::record_to_file(&path).unwrap();
         instant!("heap", "in between");
         assert!(session.control().flush());
         assert!(!session.control().stats().sequences.is_empty());

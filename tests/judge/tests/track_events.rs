@@ -194,7 +194,7 @@ fn slices_that_begin_and_end_in_different_places_nest() {
 
 #[test]
 fn a_span_ends_with_what_is_known_by_then() {
-    let track = Track::named("elsewhere");
+    let track = Track::new("elsewhere");
     let verdict = recorded(|| {
         let outer = span!("results", "outer");
         let inner = span!("results", "inner", number = 1);
@@ -282,7 +282,7 @@ fn a_span_ends_in_every_session_although_formatting_its_result_panics() {
 
 #[test]
 fn spans_inside_of_one_whose_result_panics_go_on() {
-    let track = Track::named("elsewhere");
+    let track = Track::new("elsewhere");
     let verdict = recorded(|| {
         let root = span!("results", "root");
         let outer = span!("results", "outer");
@@ -328,7 +328,7 @@ fn an_event_belongs_to_all_categories_of_its_group() {
 
 #[test]
 fn tracks_are_described_with_their_parents_and_the_order_of_their_children() {
-    let gpu = Track::named("GPU")
+    let gpu = Track::new("GPU")
         .children(ChildOrder::Explicit)
         .description("what the GPU does");
     let queue = gpu.numbered_child("queue", 7).rank(2);
@@ -386,11 +386,11 @@ fn operations_that_overlap_have_slices_on_tracks_of_their_own_ended_by_any_threa
 
 #[test]
 fn flows_join_the_events_that_name_them() {
-    let (flow, other) = (Flow::new(), Flow::of_process(17));
+    let (flow, other) = (Flow::new(), Flow::for_process(17));
     let verdict = recorded(|| {
         instant!("flows", "first", flow: &flow, flow: &other);
         let _span = span!("flows", "then", number = 1, flow: &flow);
-        instant!("flows", "last", last_flow: &flow, last_flow: &Flow::of_process(17));
+        instant!("flows", "last", last_flow: &flow, last_flow: &Flow::for_process(17));
     });
     assert_eq!(event(&verdict, "first").flow_ids, [flow.id(), other.id()]);
     assert_eq!(event(&verdict, "then").flow_ids, [flow.id()]);
@@ -428,7 +428,7 @@ fn a_time_that_is_given_is_kept_and_leaves_the_others_alone() {
 #[test]
 fn counters_have_units_and_parents() {
     static HEAP: LazyLock<CounterTrack> = LazyLock::new(|| {
-        CounterTrack::under(&Track::named("memory"), "heap")
+        CounterTrack::under(&Track::new("memory"), "heap")
             .unit(Unit::Bytes)
             .multiplier(1024)
             .rank(3)
@@ -439,7 +439,7 @@ fn counters_have_units_and_parents() {
         counter!("disk", &speed, 0.5);
     });
     let heap = descriptor(&verdict, HEAP.track().uuid());
-    assert_eq!(heap.parent_uuid(), Track::named("memory").uuid());
+    assert_eq!(heap.parent_uuid(), Track::new("memory").uuid());
     assert_eq!(heap.counter.unit_multiplier(), 1024);
     assert_eq!(heap.sibling_order_rank(), 3);
     let speed = descriptor(&verdict, speed.track().uuid());
@@ -479,7 +479,7 @@ fn fields_of_a_schema_of_ones_own_are_on_the_event() {
 fn more_tracks_than_a_sequence_remembers_are_all_described() {
     let verdict = recorded(|| {
         for number in 0..5000 {
-            drop(span!("many", "short", track: &Track::named("many").numbered_child("n", number)));
+            drop(span!("many", "short", track: &Track::new("many").numbered_child("n", number)));
         }
     });
     assert_eq!(verdict.events_named("short").count(), 5000);

@@ -106,8 +106,8 @@ fn spans() {
     end!(span!("off", "elsewhere", track: &w.value(Track::unique("track"))), value = w.value(2));
     begin!("off", "begin", w = %w);
     end!("off", value = w.value("text"));
-    begin!("off", w.value("name"), track: &w.value(Track::named("track")), at: w.value(1));
-    end!("off", track: &w.value(Track::named("track")), at: w.value(2));
+    begin!("off", w.value("name"), track: &w.value(Track::new("track")), at: w.value(1));
+    end!("off", track: &w.value(Track::new("track")), at: w.value(2));
 }
 
 fn points() {
@@ -115,7 +115,7 @@ fn points() {
     let (path, error) = ("path", std::io::Error::other("no such luck"));
     instant!("off", "instant");
     instant!("off, grouped", "instant", path, %error, array = w.value([1, 2]));
-    instant!("off", format!("instant {w}"), last_flow: &w.value(Flow::of_process(1)));
+    instant!("off", format!("instant {w}"), last_flow: &w.value(Flow::for_process(1)));
     instant!("off", "instant", entries = dict(|entries| {
         entries.add("value", &w.value(true));
     }));
@@ -193,7 +193,7 @@ pub fn for_a_runtime<F: Future>(future: F) -> Result<F, CapturedFuture<F>> {
 pub fn traced_future<T>(w: &Witness, other: impl Future<Output = T>) -> impl Future<Output = T> {
     let only_for_the_trace = 1;
     let span = async_span!("off", "future", only_for_the_trace, value = w.value(1), %w,
-        flow: &w.value(Flow::new()), track: &w.value(Track::named("track")));
+        flow: &w.value(Flow::new()), track: &w.value(Track::new("track")));
     let named = async_span!("off", w.value(String::from("name")), ?w);
     let ended = other.traced(span).end_with(|_, span| end!(span, value = Witness.value(1)));
     ended.traced(named)

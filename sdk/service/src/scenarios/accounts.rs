@@ -23,8 +23,8 @@ fn only(accounts: Vec<SequenceAccount>) -> SequenceAccount {
 
 fn config(buffer: BufferConfig) -> TraceConfig {
     TraceConfig::new()
-        .buffer(buffer)
-        .data_source(DataSourceConfig::new(SOURCE))
+        .add_buffer(buffer)
+        .add_data_source(DataSourceConfig::new(SOURCE))
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
     let limit = Duration::from_millis(7);
     let source = DataSourceConfig::new(SOURCE).exhausted_policy(BufferExhaustedPolicy::Stall);
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(64))
-        .data_source(source);
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(source);
     let message = tracezero_config::decode(&config.encode()).unwrap();
     let local = LocalChoices {
         stall_limits: [(0, limit)].into_iter().collect(),

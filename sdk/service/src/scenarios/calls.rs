@@ -17,8 +17,8 @@ use super::harness::{Call, TestSession, World, recording};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(4))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(4))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 fn session_of(world: &World, owner: Arc<dyn SessionOwner>) -> SessionId {

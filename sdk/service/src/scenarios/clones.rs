@@ -12,15 +12,15 @@ use super::trace_file::TraceFile;
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 /// A second buffer, for a second data source.
 fn with_second(config: TraceConfig, name: &str, buffer: BufferConfig) -> TraceConfig {
     config
-        .buffer(buffer)
-        .data_source(DataSourceConfig::new(name).target_index(1))
+        .add_buffer(buffer)
+        .add_data_source(DataSourceConfig::new(name).target_index(1))
 }
 
 fn producer(world: &World) -> TestProducer {
@@ -133,8 +133,8 @@ fn a_clone_that_is_refused_for_want_of_memory_leaves_every_buffer_what_it_has() 
         let producer = producer(&world);
         producer.register("second");
         let config = TraceConfig::new()
-            .buffer(buffer.clone())
-            .data_source(DataSourceConfig::new("ds"));
+            .add_buffer(buffer.clone())
+            .add_data_source(DataSourceConfig::new("ds"));
         let session = world.session(with_second(config, "second", buffer));
         for (data_source, text) in [("ds", "1"), ("second", "2")] {
             let mut writer = producer.writer(data_source);
@@ -159,8 +159,8 @@ fn a_chunk_that_its_writer_still_fills_is_in_no_clone_twice() {
     let moved = BufferConfig::ring(128).transfer_on_clone();
     let session = world.session(
         TraceConfig::new()
-            .buffer(moved)
-            .data_source(DataSourceConfig::new("ds")),
+            .add_buffer(moved)
+            .add_data_source(DataSourceConfig::new("ds")),
     );
     let mut writer = producer.writer("ds");
     for round in ["1", "2", "3"] {
@@ -179,8 +179,8 @@ fn a_buffer_that_is_cleared_before_a_clone_holds_what_its_flush_brought() {
     let buffer = BufferConfig::ring(128).clear_before_clone();
     let session = world.session(
         TraceConfig::new()
-            .buffer(buffer)
-            .data_source(DataSourceConfig::new("ds")),
+            .add_buffer(buffer)
+            .add_data_source(DataSourceConfig::new("ds")),
     );
     let mut writer = producer.writer("ds");
     for round in ["1", "2"] {

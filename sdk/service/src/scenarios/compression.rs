@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::harness::{ReadTrace, World, write};
 use super::trace_file::TraceFile;
 use crate::{CloneSource, FileEnd};
@@ -5,8 +7,8 @@ use tracezero::{BufferConfig, Compression, DataSourceConfig, TraceConfig};
 
 fn config(compression: Compression) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(512))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(512))
+        .add_data_source(DataSourceConfig::new("ds"))
         .compression(compression)
 }
 
@@ -79,7 +81,9 @@ fn files_and_clones_are_compressed_as_well() {
         let producer = world.producer("p");
         producer.register("ds");
         let (file, clone_file) = (TraceFile::new(), TraceFile::new());
-        let config = config(way).write_into_file().file_write_period_ms(100);
+        let config = config(way)
+            .write_into_file()
+            .file_write_period(Duration::from_millis(100));
         let session = world.file_session(config.clone(), file.output());
         let mut writer = producer.writer("ds");
         write(&mut writer, "one");

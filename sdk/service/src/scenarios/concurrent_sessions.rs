@@ -8,8 +8,8 @@ use super::harness::{TestSession, World};
 
 fn config(name: &str) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
         .unique_session_name(name)
 }
 

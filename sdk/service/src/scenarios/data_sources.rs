@@ -1,6 +1,7 @@
 //! Producers and their data sources: which of them a session records.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::SessionState;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
@@ -11,8 +12,8 @@ use super::harness::{Call, TestProducer, TestSession, World, calls, recording, w
 
 fn config(data_source: DataSourceConfig) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(data_source)
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(data_source)
 }
 
 fn ds() -> DataSourceConfig {
@@ -91,7 +92,8 @@ fn changed_filters_bring_in_more_producers_and_send_none_away() {
         (vec![], started.clone(), vec![])
     );
 
-    let by_name = config(ds().producer_name("p3")).data_source(DataSourceConfig::new("unasked"));
+    let by_name =
+        config(ds().producer_name("p3")).add_data_source(DataSourceConfig::new("unasked"));
     change_filters(&world, &session, by_name);
     assert_eq!(
         (p1.calls(), p2.calls(), p3.calls()),
@@ -119,7 +121,7 @@ fn changed_filters_are_those_of_each_data_source_alone() {
     }
     let filters = |of_ds: &str, of_other: &str| {
         let other = DataSourceConfig::new("other").producer_name(of_other);
-        config(ds().producer_name(of_ds)).data_source(other)
+        config(ds().producer_name(of_ds)).add_data_source(other)
     };
     let session = world.session(filters("p1", "p2"));
     assert_eq!(p1.calls(), calls(&["set_up ds", "start ds"]));
@@ -134,7 +136,7 @@ fn entries_of_one_name_keep_filters_and_places_of_their_own() {
     let world = World::new();
     let (p, q) = (producer(&world, "p"), producer(&world, "q"));
     let filters = |first: &str, second: &str| {
-        config(ds().producer_name(first)).data_source(ds().producer_name(second))
+        config(ds().producer_name(first)).add_data_source(ds().producer_name(second))
     };
     let session = world.session(filters("nobody", "p"));
     assert_eq!(p.setup("ds").1.ordinal, 1);
@@ -190,7 +192,9 @@ fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
     let (p, q) = (producer(&world, "p"), producer(&world, "q"));
     p.register("ds");
     q.register("other");
-    let named = config(ds()).unique_session_name("mine").duration_ms(1000);
+    let named = config(ds())
+        .unique_session_name("mine")
+        .duration(Duration::from_secs(1));
     let mine = world.try_session(named, 7).unwrap();
     let _deferred = world.try_session(config(ds()).deferred_start(), 8).unwrap();
 
@@ -226,7 +230,7 @@ fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
 fn what_a_data_source_is_to_do_instead_reaches_its_instances_and_those_to_come() {
     let world = World::new();
     let p = producer(&world, "p");
-    let session = world.session(config(ds()).data_source(DataSourceConfig::new("other")));
+    let session = world.session(config(ds()).add_data_source(DataSourceConfig::new("other")));
     p.register("other");
     p.calls();
     let change = |config: &[u8]| {

@@ -8,8 +8,8 @@ use super::harness::{Call, ReadTrace, TestProducer, World};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 /// What happened, and when, in milliseconds.
@@ -162,10 +162,10 @@ fn a_clone_tells_when_each_of_its_buffers_was_taken_once() {
     slow.ignore_flushes(true);
     let session = world.session(
         TraceConfig::new()
-            .buffer(BufferConfig::ring(128).transfer_on_clone())
-            .buffer(BufferConfig::ring(128))
-            .data_source(DataSourceConfig::new("fast").target_index(0))
-            .data_source(DataSourceConfig::new("slow").target_index(1)),
+            .add_buffer(BufferConfig::ring(128).transfer_on_clone())
+            .add_buffer(BufferConfig::ring(128))
+            .add_data_source(DataSourceConfig::new("fast").target_index(0))
+            .add_data_source(DataSourceConfig::new("slow").target_index(1)),
     );
     let clone = world.begin_clone(CloneSource::Id(session.id), 0);
     world.advance_ms(1000);

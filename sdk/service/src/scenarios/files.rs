@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::Duration;
 
 use super::harness::{Call, ReadTrace, World, write};
 use super::trace_file::TraceFile;
@@ -14,10 +15,10 @@ use tracezero_core::protos::trace_stats::FinalFlushOutcome;
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(512))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(512))
+        .add_data_source(DataSourceConfig::new("ds"))
         .write_into_file()
-        .file_write_period_ms(100)
+        .file_write_period(Duration::from_millis(100))
 }
 
 fn last_stats(trace: &ReadTrace) -> TraceStatsDecoder<'_> {
@@ -51,7 +52,7 @@ fn a_file_is_flushed_before_each_write_or_every_5_s_if_it_is_written_more_often(
 
     let file = TraceFile::new();
     world.advance_ms(9500);
-    let auto = config().file_write_period_ms(1000);
+    let auto = config().file_write_period(Duration::from_secs(1));
     let _session = world.file_session(auto, file.output());
     producer.calls();
     for expected in [0, 1, 0, 1] {
@@ -71,7 +72,9 @@ fn a_file_is_flushed_before_it_is_written_after_more_than_5_s_unless_that_is_dis
         let producer = world.producer("p");
         producer.register("ds");
         let file = TraceFile::new();
-        let config = config().file_write_period_ms(10_000).write_flush_mode(mode);
+        let config = config()
+            .file_write_period(Duration::from_secs(10))
+            .write_flush_mode(mode);
         let session = world.file_session(config, file.output());
         let mut writer = producer.writer("ds");
         write(&mut writer, "not committed");
@@ -280,7 +283,7 @@ fn a_file_can_be_picked_up_at_each_sync_marker() {
     let producer = world.producer("p");
     producer.register("ds");
     let file = TraceFile::new();
-    let builtin = BuiltinDataSources::new().snapshot_interval_ms(100);
+    let builtin = BuiltinDataSources::new().snapshot_interval(Duration::from_millis(100));
     let config = config().builtin_data_sources(builtin);
     let session = world.file_session(config, file.output());
     let mut writer = producer.writer("ds");
@@ -322,10 +325,10 @@ fn a_buffer_that_fills_as_fast_as_it_is_read_leaves_time_for_the_next_one() {
     producer.register("busy");
     producer.register("quiet");
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
-        .buffer(BufferConfig::ring(64))
-        .data_source(DataSourceConfig::new("busy"))
-        .data_source(DataSourceConfig::new("quiet").target_index(1))
+        .add_buffer(BufferConfig::ring(1024))
+        .add_buffer(BufferConfig::ring(64))
+        .add_data_source(DataSourceConfig::new("busy"))
+        .add_data_source(DataSourceConfig::new("quiet").target_index(1))
         .write_into_file();
     // A file that takes no more than is read from it, so that the test goes on with it.
     let (mut pipe, end) = std::io::pipe().unwrap();

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::{FlushOutcome, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_core::coordination::{DataSourceDescriptor, FlushFlags, FlushReason, ServiceControl};
@@ -7,8 +9,8 @@ use super::harness::{Call, TestProducer, World, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 fn producer(world: &World) -> TestProducer {
@@ -47,7 +49,7 @@ fn a_flush_that_the_owner_asks_for_says_so() {
 fn a_session_flushes_before_its_time_is_up() {
     let world = World::new();
     let producer = producer(&world);
-    let session = world.session(config().duration_ms(10));
+    let session = world.session(config().duration(Duration::from_millis(10)));
     let mut writer = producer.writer("ds");
     write(&mut writer, "unfinished chunk");
     producer.ignore_flushes(true);
@@ -68,7 +70,8 @@ fn a_session_flushes_before_its_time_is_up() {
 fn a_session_flushes_before_a_trigger_ends_it() {
     let world = World::new();
     let producer = producer(&world);
-    let triggers = TriggerConfig::new(TriggerMode::Stop, 1000).trigger(Trigger::new("stop"));
+    let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
+        .add_trigger(Trigger::new("stop"));
     let session = world.session(config().triggers(triggers));
     producer.endpoint.activate_triggers(&["stop"]);
     world.advance_ms(0);
@@ -99,7 +102,7 @@ fn the_answer_to_a_flush_answers_all_before_it() {
 fn a_flush_that_was_given_no_timeout_has_that_of_the_configuration() {
     let world = World::new();
     let producer = producer(&world);
-    let session = world.session(config().flush_timeout_ms(300));
+    let session = world.session(config().flush_timeout(Duration::from_millis(300)));
     producer.ignore_flushes(true);
     let outcome = session.flush(0);
     world.advance_ms(299);
@@ -112,7 +115,7 @@ fn a_flush_that_was_given_no_timeout_has_that_of_the_configuration() {
 fn data_sources_flush_once_a_period() {
     let world = World::new();
     let producer = producer(&world);
-    let _session = world.session(config().flush_period_ms(1));
+    let _session = world.session(config().flush_period(Duration::from_millis(1)));
     let periodic = FlushFlags::by_service(FlushReason::Periodic);
     world.advance_ms(3);
     assert_eq!(flags(&producer), [periodic; 3]);
@@ -130,7 +133,7 @@ fn only_data_sources_that_have_something_to_flush_are_asked() {
     first.register("ds");
     first.register_with(idle("idle"));
     second.register_with(idle("idle"));
-    let session = world.session(config().data_source(DataSourceConfig::new("idle")));
+    let session = world.session(config().add_data_source(DataSourceConfig::new("idle")));
     let outcome = session.flush(0);
     let asked = flushes(&first);
     assert_eq!(asked.len(), 1);
@@ -179,7 +182,7 @@ fn a_session_that_is_freed_while_it_flushes_to_its_end_answers_every_flush() {
     let world = World::new();
     let producer = producer(&world);
     producer.ignore_flushes(true);
-    let session = world.session(config().duration_ms(10));
+    let session = world.session(config().duration(Duration::from_millis(10)));
     let explicit = session.flush(10_000);
     world.advance_ms(10);
     let ids: Vec<FlushId> = flushes(&producer)

@@ -1,5 +1,7 @@
 //! Sessions and the data sources in them, from set-up to end.
 
+use std::time::Duration;
+
 use crate::State;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::DataSourceDescriptor;
@@ -8,8 +10,8 @@ use super::harness::{Call, Told, World, calls, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 #[test]
@@ -34,7 +36,7 @@ fn a_deferred_session_is_set_up_at_once_and_starts_when_it_is_told() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
-    let session = world.session(config().deferred_start().duration_ms(1000));
+    let session = world.session(config().deferred_start().duration(Duration::from_secs(1)));
     assert_eq!(producer.calls(), calls(&["set_up ds"]));
     world.advance_ms(5000);
     assert_eq!(session.state(), Some(State::Configured));
@@ -128,10 +130,10 @@ fn incremental_state_is_cleared_periodically_in_instances_that_ask_for_it() {
         ..DataSourceDescriptor::default()
     });
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("a"))
-        .data_source(DataSourceConfig::new("b"))
-        .incremental_state_clear_period_ms(100);
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("a"))
+        .add_data_source(DataSourceConfig::new("b"))
+        .incremental_state_clear_period(Duration::from_millis(100));
     let session = world.session(config);
     p.calls();
     q.calls();

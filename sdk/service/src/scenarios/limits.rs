@@ -1,5 +1,7 @@
 //! What a session may not do because of the others, and how many there may be.
 
+use std::time::Duration;
+
 use super::harness::StartError;
 use crate::{Limits, Refusal, SessionError, State};
 use tracezero::{BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig};
@@ -8,8 +10,8 @@ use super::harness::{SERVICE_UID, TestSession, Told, World, calls};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 fn named(name: &str) -> TraceConfig {
@@ -69,7 +71,7 @@ fn guarded_sessions_of_one_name_begin_five_minutes_apart() {
 fn a_session_lasts_a_week_at_most_or_a_day_with_guardrails() {
     const DAY_MS: u32 = 24 * 60 * 60 * 1000;
     let world = World::new();
-    let lasting = |ms| config().duration_ms(ms);
+    let lasting = |ms: u32| config().duration(Duration::from_millis(ms.into()));
     assert!(world.try_session(lasting(7 * DAY_MS), 0).is_ok());
     assert!(matches!(
         world.try_session(lasting(7 * DAY_MS + 1), 0),
@@ -86,7 +88,7 @@ fn a_session_lasts_a_week_at_most_or_a_day_with_guardrails() {
 #[test]
 fn a_buffer_that_no_number_can_measure_is_refused_with_its_place() {
     let world = World::new();
-    let config = config().buffer(BufferConfig::ring(4 * 1024 * 1024));
+    let config = config().add_buffer(BufferConfig::ring(4 * 1024 * 1024));
     let message = world.try_session(config, 0).err().unwrap().to_string();
     assert!(message.contains("buffers[1].size_kb"), "{message}");
     assert_eq!(world.service.service_state(0).session_count, 0);
@@ -152,7 +154,7 @@ fn a_semaphore_lets_as_many_others_in_as_the_strictest_holder_allows() {
     let world = World::new();
     let begin = |semaphore: &str, others| {
         let semaphore = SessionSemaphore::new(semaphore, others);
-        world.try_session(config().session_semaphore(semaphore), 0)
+        world.try_session(config().add_session_semaphore(semaphore), 0)
     };
     let held = |holders, limit| Refusal::SemaphoreHeld {
         name: "s".to_owned(),

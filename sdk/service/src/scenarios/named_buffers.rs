@@ -8,9 +8,9 @@ use super::harness::{World, write};
 /// Two buffers with names, then one without.
 fn buffers() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128).named("first"))
-        .buffer(BufferConfig::ring(128).named("second"))
-        .buffer(BufferConfig::ring(128))
+        .add_buffer(BufferConfig::ring(128).named("first"))
+        .add_buffer(BufferConfig::ring(128).named("second"))
+        .add_buffer(BufferConfig::ring(128))
 }
 
 /// The buffer that a data source is told to write to, in a service that had no session before; or
@@ -19,7 +19,7 @@ fn target(data_source: DataSourceConfig) -> Result<BufferId, String> {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
-    let config = buffers().data_source(data_source);
+    let config = buffers().add_data_source(data_source);
     let session = world
         .try_session(config, 0)
         .map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ fn a_target_that_is_not_there_or_contradicts_itself_is_refused() {
 #[test]
 fn two_buffers_of_one_name_are_refused() {
     let world = World::new();
-    let config = buffers().buffer(BufferConfig::ring(128).named("first"));
+    let config = buffers().add_buffer(BufferConfig::ring(128).named("first"));
     let message = world.try_session(config, 0).err().unwrap().to_string();
     assert!(
         message.contains("buffers[3] has the name \"first\" of buffers[0]"),
@@ -78,7 +78,7 @@ fn chunks_for_a_buffer_of_a_session_that_does_not_record_the_producer_go_nowhere
     let (inside, outside) = (world.producer("inside"), world.producer("outside"));
     inside.register("ds");
     outside.register("other");
-    let session = world.session(buffers().data_source(ds()));
+    let session = world.session(buffers().add_data_source(ds()));
     let target = inside.setup("ds").1.target_buffer;
     let mut own = inside.writer("ds");
     write(&mut own, "allowed");
@@ -99,11 +99,11 @@ fn a_producer_keeps_no_way_into_the_buffers_of_a_session_that_was_freed() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
-    let first = world.session(buffers().data_source(ds()));
+    let first = world.session(buffers().add_data_source(ds()));
     let mut late = producer.writer("ds");
     write(&mut late, "too late");
     drop(first);
-    let second = world.session(buffers().data_source(ds()));
+    let second = world.session(buffers().add_data_source(ds()));
     late.flush();
     assert_eq!(second.stats().chunks_discarded, 1);
     second.disable();

@@ -9,9 +9,9 @@ use super::harness::{ReadTrace, TestProducer, TestSession, Told, World};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
-        .data_source(DataSourceConfig::new("ds2"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
+        .add_data_source(DataSourceConfig::new("ds2"))
 }
 
 /// Offers a data source that says when it has started.

@@ -21,8 +21,8 @@ use super::harness::{TestSession, World, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(4096))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(4096))
+        .add_data_source(DataSourceConfig::new("ds"))
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Data sources that say when they are done, and those that do not say it in time.
 
+use std::time::Duration;
+
 use crate::State;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
@@ -8,10 +10,10 @@ use super::harness::{TestProducer, Told, World, calls, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("slow"))
-        .data_source(DataSourceConfig::new("quick"))
-        .data_source(DataSourceConfig::new("late"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("slow"))
+        .add_data_source(DataSourceConfig::new("quick"))
+        .add_data_source(DataSourceConfig::new("late"))
 }
 
 /// Offers a data source that says when it is done.
@@ -87,7 +89,10 @@ fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeo
     register_slow(&producer, "slow");
     for (config, timeout_ms) in [
         (config(), 5000),
-        (config().data_source_stop_timeout_ms(1), 1),
+        (
+            config().data_source_stop_timeout(Duration::from_millis(1)),
+            1,
+        ),
     ] {
         let session = world.session(config);
         let mut writer = producer.writer("slow");
@@ -124,7 +129,11 @@ fn a_session_that_ends_slowly_does_nothing_periodically_and_keeps_the_outcome_of
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "slow");
-    let session = world.session(config().flush_period_ms(100).duration_ms(1050));
+    let session = world.session(
+        config()
+            .flush_period(Duration::from_millis(100))
+            .duration(Duration::from_millis(1050)),
+    );
     world.advance_ms(1050);
     assert_eq!(session.state(), Some(State::Stopping));
     let at_the_end = session.stats();

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Weak};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -238,17 +239,21 @@ impl Arena {
 
     fn begin_session(&self, random: &mut Random) {
         let mut config = TraceConfig::new()
-            .buffer(BufferConfig::ring(64))
-            .buffer(BufferConfig::ring(16).transfer_on_clone())
-            .data_source(DataSourceConfig::new("a").target_index(0))
-            .data_source(DataSourceConfig::new("b").target_index(1));
+            .add_buffer(BufferConfig::ring(64))
+            .add_buffer(BufferConfig::ring(16).transfer_on_clone())
+            .add_data_source(DataSourceConfig::new("a").target_index(0))
+            .add_data_source(DataSourceConfig::new("b").target_index(1));
         match random.below(4) {
             0 => config = config.deferred_start(),
-            1 => config = config.duration_ms(1).flush_period_ms(1),
-            2 => config = config.incremental_state_clear_period_ms(1),
+            1 => {
+                config = config
+                    .duration(Duration::from_millis(1))
+                    .flush_period(Duration::from_millis(1))
+            }
+            2 => config = config.incremental_state_clear_period(Duration::from_millis(1)),
             _ => {
-                let triggers = TriggerConfig::new(TriggerMode::Stop, 1000);
-                config = config.triggers(triggers.trigger(Trigger::new("a")));
+                let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1));
+                config = config.triggers(triggers.add_trigger(Trigger::new("a")));
             }
         }
         let owner = Arc::new(CuriousOwner {

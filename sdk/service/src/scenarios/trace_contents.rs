@@ -13,8 +13,8 @@ fn three_buffers() -> TraceConfig {
         .fold(TraceConfig::new(), |config, (index, name)| {
             let data_source = DataSourceConfig::new(*name).target_index(index);
             config
-                .buffer(BufferConfig::ring(128))
-                .data_source(data_source)
+                .add_buffer(BufferConfig::ring(128))
+                .add_data_source(data_source)
         })
 }
 

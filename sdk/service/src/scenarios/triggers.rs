@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::{CloneSource, ReceivedTrigger, State};
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerConfig, TriggerMode};
 use tracezero_core::coordination::ServiceControl;
@@ -9,12 +11,13 @@ const HOUR_MS: u64 = 60 * 60 * 1000;
 const TIMEOUT_MS: u32 = 8 * HOUR_MS as u32;
 
 fn config(mode: TriggerMode, triggers: impl IntoIterator<Item = Trigger>) -> TraceConfig {
-    let triggers = triggers
-        .into_iter()
-        .fold(TriggerConfig::new(mode, TIMEOUT_MS), TriggerConfig::trigger);
+    let triggers = triggers.into_iter().fold(
+        TriggerConfig::new(mode, Duration::from_millis(TIMEOUT_MS.into())),
+        TriggerConfig::add_trigger,
+    );
     TraceConfig::new()
-        .buffer(BufferConfig::ring(128))
-        .data_source(DataSourceConfig::new("ds"))
+        .add_buffer(BufferConfig::ring(128))
+        .add_data_source(DataSourceConfig::new("ds"))
         .triggers(triggers)
 }
 
@@ -60,7 +63,7 @@ fn a_session_that_waits_for_a_trigger_starts_when_it_is_hit_and_ends_after_its_d
     let producer = producer(&world, "p");
     let session = world.session(config(
         TriggerMode::Start,
-        [Trigger::new("go").stop_delay_ms(100)],
+        [Trigger::new("go").stop_delay(Duration::from_millis(100))],
     ));
     assert_eq!(session.state(), Some(State::Configured));
     assert_eq!(producer.calls(), calls(&["set_up ds"]));
@@ -166,8 +169,8 @@ fn a_trace_tells_each_trigger_with_its_own_delay() {
     let world = World::new();
     let producer = producer(&world, "p");
     let triggers = [
-        Trigger::new("a").stop_delay_ms(10),
-        Trigger::new("b").stop_delay_ms(20),
+        Trigger::new("a").stop_delay(Duration::from_millis(10)),
+        Trigger::new("b").stop_delay(Duration::from_millis(20)),
     ];
     let session = world.session(config(TriggerMode::Stop, triggers));
     producer.endpoint.activate_triggers(&["a", "b"]);
@@ -204,7 +207,7 @@ fn a_session_that_no_trigger_stopped_in_time_ends_unreadable() {
 fn a_ring_holds_what_came_around_the_trigger_that_stopped_the_session() {
     let world = World::new();
     let producer = producer(&world, "p");
-    let trigger = Trigger::new("stop").stop_delay_ms(100);
+    let trigger = Trigger::new("stop").stop_delay(Duration::from_millis(100));
     let session = world.session(config(TriggerMode::Stop, [trigger]));
     let mut writer = producer.writer("ds");
     let almost_all = 127 * 1024;
@@ -228,8 +231,8 @@ fn the_first_of_several_triggers_decides_when_a_session_stops() {
     let world = World::new();
     let producer = producer(&world, "p");
     let triggers = [
-        Trigger::new("slow").stop_delay_ms(200),
-        Trigger::new("fast").stop_delay_ms(10),
+        Trigger::new("slow").stop_delay(Duration::from_millis(200)),
+        Trigger::new("fast").stop_delay(Duration::from_millis(10)),
     ];
     let session = world.session(config(TriggerMode::Stop, triggers));
     producer.endpoint.activate_triggers(&["slow"]);
@@ -279,7 +282,7 @@ fn each_clone_that_a_trigger_asks_for_tells_of_that_trigger_alone() {
     let world = World::new();
     let producer = producer(&world, "p");
     let names = ["first", "second", "third"];
-    let triggers = names.map(|name| Trigger::new(name).stop_delay_ms(10));
+    let triggers = names.map(|name| Trigger::new(name).stop_delay(Duration::from_millis(10)));
     let session = world.session(config(TriggerMode::CloneSnapshot, triggers));
     let mut writer = producer.writer("ds");
     for name in names {
@@ -307,7 +310,7 @@ fn a_trigger_tells_the_owner_by_whom_and_when_it_was_hit() {
     let world = World::new();
     let producer = world.producer_of("p", 77);
     producer.register("ds");
-    let trigger = Trigger::new("snap").stop_delay_ms(3);
+    let trigger = Trigger::new("snap").stop_delay(Duration::from_millis(3));
     let session = world.session(config(TriggerMode::CloneSnapshot, [trigger]));
     world.advance_ms(5);
     producer.endpoint.activate_triggers(&["snap"]);
@@ -326,7 +329,7 @@ fn a_trigger_tells_the_owner_by_whom_and_when_it_was_hit() {
 fn a_clone_names_the_trigger_that_asked_for_it_once() {
     let world = World::new();
     let producer = producer(&world, "p");
-    let trigger = Trigger::new("snap").stop_delay_ms(3);
+    let trigger = Trigger::new("snap").stop_delay(Duration::from_millis(3));
     let session = world.session(config(TriggerMode::CloneSnapshot, [trigger]));
     producer.endpoint.activate_triggers(&["snap"]);
     world.advance_ms(3);

@@ -147,7 +147,7 @@ fn of_flows_through_events() {
 fn of_events_on_tracks_of_their_own_at_times_of_their_own() {
     let judged = recorded("tracks and times", || {
         let now_ns = clock::now_ns();
-        let requests = Track::named("requests");
+        let requests = Track::new("requests");
         for number in (0..50).rev() {
             let at_ns = now_ns - number * 1_000_000;
             let track = requests.unique_child("request");
@@ -181,8 +181,8 @@ fn of_every_form_of_timestamps_and_of_thread_times() {
     let _guard = alone();
     for (number, form) in forms.iter().enumerate() {
         let session = TraceConfig::new()
-            .buffer(BufferConfig::ring(1024))
-            .data_source(DataSourceConfig::new("track_event").track_event(form))
+            .add_buffer(BufferConfig::ring(1024))
+            .add_data_source(DataSourceConfig::new("track_event").track_event(form))
             .record_in_memory()
             .unwrap();
         for number in 0..100 {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::alone;
@@ -32,7 +33,7 @@ fn of_traces_that_the_service_compressed() {
         ("zstd", Compression::Zstd { level: 3 }),
     ] {
         let config = TraceConfig::new()
-            .buffer(BufferConfig::ring(1024))
+            .add_buffer(BufferConfig::ring(1024))
             .record_all()
             .compression(compression);
         let session = config.clone().record_in_memory().unwrap();
@@ -44,7 +45,7 @@ fn of_traces_that_the_service_compressed() {
 
         let file = scratch(&format!("{name} streamed.pftrace"));
         let session = config
-            .file_write_period_ms(10)
+            .file_write_period(Duration::from_millis(10))
             .record_to_file(&file)
             .unwrap();
         (0..3_000).for_each(record);
@@ -74,9 +75,9 @@ fn of_a_file_as_large_as_it_may_be() {
     let _guard = alone();
     let file = scratch("full.pftrace");
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
+        .add_buffer(BufferConfig::ring(1024))
         .record_all()
-        .file_write_period_ms(10)
+        .file_write_period(Duration::from_millis(10))
         .max_file_size_bytes(100_000)
         .record_to_file(&file)
         .unwrap();
@@ -119,9 +120,9 @@ fn process_whose_disk_is_full() {
     };
     setrlimit(Resource::Fsize, limited).unwrap();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(1024))
+        .add_buffer(BufferConfig::ring(1024))
         .record_all()
-        .file_write_period_ms(10)
+        .file_write_period(Duration::from_millis(10))
         .record_to_file(&file)
         .unwrap();
     trace_until_ended(session.control().clone());
@@ -152,9 +153,9 @@ fn of_a_copy_of_a_file_that_is_still_written() {
     let _guard = alone();
     let (file, copy) = (scratch("written.pftrace"), scratch("copy.pftrace"));
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
+        .add_buffer(BufferConfig::ring(256))
         .record_all()
-        .file_write_period_ms(1)
+        .file_write_period(Duration::from_millis(1))
         .record_to_file(&file)
         .unwrap();
     for _ in 0..3 {
@@ -173,7 +174,7 @@ fn of_a_copy_of_a_file_that_is_still_written() {
 fn of_several_traces_that_were_merged() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(16))
+        .add_buffer(BufferConfig::ring(16))
         .record_all()
         .record_in_memory()
         .unwrap();

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use support::alone;
 use tracezero::protos::trace_packet::SequenceFlags;
@@ -46,7 +47,7 @@ fn undecodable_in_lapped_ring((size_kb, threads): (u32, u32)) -> u64 {
 /// An event of each form.
 fn record(number: i64) {
     let flow = Flow::new();
-    let track = Track::named("requests").unique_child("request");
+    let track = Track::new("requests").unique_child("request");
     let _outer = span!("rounds", "outer", number, text = "some text");
     let _request = span!("net", "request", number, track: &track, flow: &flow);
     instant!("rounds", format!("pass {number}"), number, last_flow: &flow);
@@ -56,7 +57,7 @@ fn record(number: i64) {
 
 fn ring(size_kb: u32) -> TraceConfig {
     TraceConfig::new()
-        .buffer(BufferConfig::ring(size_kb))
+        .add_buffer(BufferConfig::ring(size_kb))
         .record_all()
 }
 
@@ -64,7 +65,7 @@ fn ring(size_kb: u32) -> TraceConfig {
 fn of_a_buffer_that_was_full_and_discarded_the_rest() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::discard(64))
+        .add_buffer(BufferConfig::discard(64))
         .record_all()
         .record_in_memory()
         .unwrap();
@@ -81,8 +82,8 @@ fn of_a_streamed_ring_that_writers_do_not_wait_for() {
         (
             "overwritten",
             TraceConfig::new()
-                .buffer(BufferConfig::ring(64))
-                .data_source(
+                .add_buffer(BufferConfig::ring(64))
+                .add_data_source(
                     DataSourceConfig::new("track_event")
                         .exhausted_policy(BufferExhaustedPolicy::Drop),
                 ),
@@ -90,14 +91,17 @@ fn of_a_streamed_ring_that_writers_do_not_wait_for() {
         (
             "refused",
             TraceConfig::new()
-                .buffer(BufferConfig::ring(64).grow_to(256))
+                .add_buffer(BufferConfig::ring(64).grow_to(256))
                 .record_all()
                 .never_wait(),
         ),
     ] {
         let (mut reader, writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
-        let session = config.file_write_period_ms(1).record_to_file(path).unwrap();
+        let session = config
+            .file_write_period(Duration::from_millis(1))
+            .record_to_file(path)
+            .unwrap();
         drop(writer);
         // Nobody reads meanwhile, and it is more than what there is room for anywhere.
         let text = "long ".repeat(400);

@@ -35,8 +35,8 @@ fn of_two_sessions_at_once_with_different_filters() {
     let of_category = |category: &str| {
         let events = TrackEventConfig::new().disable("*").enable(category);
         TraceConfig::new()
-            .buffer(BufferConfig::ring(1024))
-            .data_source(DataSourceConfig::new("track_event").track_event(&events))
+            .add_buffer(BufferConfig::ring(1024))
+            .add_data_source(DataSourceConfig::new("track_event").track_event(&events))
             .record_in_memory()
             .unwrap()
     };
@@ -61,12 +61,12 @@ fn of_two_sessions_at_once_with_different_filters() {
 fn of_a_session_with_several_named_buffers() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::discard(64).named("start-up"))
-        .buffer(BufferConfig::ring(16).named("newest"))
-        .buffer(BufferConfig::ring(1024).named("packets"))
-        .data_source(DataSourceConfig::new("track_event").target_name("start-up"))
-        .data_source(DataSourceConfig::new("track_event").target_name("newest"))
-        .data_source(
+        .add_buffer(BufferConfig::discard(64).named("start-up"))
+        .add_buffer(BufferConfig::ring(16).named("newest"))
+        .add_buffer(BufferConfig::ring(1024).named("packets"))
+        .add_data_source(DataSourceConfig::new("track_event").target_name("start-up"))
+        .add_data_source(DataSourceConfig::new("track_event").target_name("newest"))
+        .add_data_source(
             DataSourceConfig::new("com.example.packets_of_sessions").target_name("packets"),
         )
         .record_in_memory()
@@ -83,7 +83,7 @@ fn of_a_session_with_several_named_buffers() {
 fn of_snapshots_and_of_the_session_that_they_are_of() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(32))
+        .add_buffer(BufferConfig::ring(32))
         .record_all()
         .record_in_memory()
         .unwrap();
@@ -103,7 +103,7 @@ fn of_snapshots_and_of_the_session_that_they_are_of() {
 fn of_snapshots_that_take_what_they_have_out_of_the_buffer() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(BufferConfig::ring(256).transfer_on_clone())
+        .add_buffer(BufferConfig::ring(256).transfer_on_clone())
         .record_all()
         .record_in_memory()
         .unwrap();
@@ -123,7 +123,7 @@ fn of_snapshots_that_take_what_they_have_out_of_the_buffer() {
 fn of_a_snapshot_of_a_session_that_writes_into_a_file() {
     let _guard = alone();
     let (file, copy) = (scratch("streamed.pftrace"), scratch("copied.pftrace"));
-    let session = Session::to_file(&file).unwrap();
+    let session = Session::record_to_file(&file).unwrap();
     (0..100).for_each(record);
     session.control().snapshot_to(&copy).unwrap();
     (0..100).for_each(record);
@@ -168,7 +168,7 @@ fn of_files_of_a_flight_recorder() {
 fn of_a_process_that_forked() {
     let _guard = alone();
     let file = scratch("forked.pftrace");
-    let mut session = Some(Session::to_file(&file).unwrap());
+    let mut session = Some(Session::record_to_file(&file).unwrap());
     record(1);
     let open = span!("server", "across the fork");
     fork(|| {

@@ -1,5 +1,7 @@
 //! Packets of data sources, beside track events and with content of other kinds.
 
+use std::time::Duration;
+
 use support::alone;
 use tracezero::protos::trace_packet::SequenceFlags;
 use tracezero::protos::track_event::Type;
@@ -59,9 +61,9 @@ fn of_packets_with_incremental_state() {
 fn of_incremental_state_that_is_cleared_now_and_then_and_that_a_ring_has_lapped_over() {
     let _guard = alone();
     let session = TraceConfig::new()
-        .buffer(tracezero::BufferConfig::ring(16))
+        .add_buffer(tracezero::BufferConfig::ring(16))
         .record_all()
-        .incremental_state_clear_period_ms(1)
+        .incremental_state_clear_period(Duration::from_millis(1))
         .record_in_memory()
         .unwrap();
     for _ in 0..20_000 {
@@ -137,8 +139,8 @@ fn of_a_source_that_writes_to_two_sessions_with_different_names() {
     let _guard = alone();
     let both = InMemorySession::start().unwrap();
     let numbers = TraceConfig::new()
-        .buffer(tracezero::BufferConfig::ring(256))
-        .data_source(tracezero::DataSourceConfig::new("com.example.numbers"))
+        .add_buffer(tracezero::BufferConfig::ring(256))
+        .add_data_source(tracezero::DataSourceConfig::new("com.example.numbers"))
         .record_in_memory()
         .unwrap();
     for number in 0..20 {

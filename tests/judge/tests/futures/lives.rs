@@ -202,7 +202,7 @@ fn its_life_carries_what_the_macro_is_given_and_the_future_borrows_none_of_it() 
             },
         )))
     }
-    let (cause, parent) = (Flow::new(), Track::named("connection"));
+    let (cause, parent) = (Flow::new(), Track::new("connection"));
     let verdict = recorded(|| {
         assert_eq!(task(&String::from("/a"), &cause, &parent).run(), 1);
     });

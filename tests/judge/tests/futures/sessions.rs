@@ -15,8 +15,8 @@ use crate::recording::verdict;
 
 fn session(events: &TrackEventConfig) -> InMemorySession {
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(DataSourceConfig::new("track_event").track_event(events));
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events));
     config.record_in_memory().unwrap()
 }
 

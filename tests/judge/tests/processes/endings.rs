@@ -174,7 +174,7 @@ fn program() {
         }
         None => path,
     };
-    let session = Session::to_file(path).unwrap();
+    let session = Session::record_to_file(path).unwrap();
     drop(pipe);
     say_started();
     match mode.as_str() {

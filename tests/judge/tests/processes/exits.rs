@@ -188,7 +188,7 @@ fn is_killed() {
     let Some(path) = file_of_process() else {
         return;
     };
-    let config = TraceConfig::default().file_write_period_ms(20);
+    let config = TraceConfig::default().file_write_period(Duration::from_millis(20));
     let _session = config.record_to_file(path).unwrap();
     loop {
         drop(span!("exit", "goes on"));
@@ -198,7 +198,7 @@ fn is_killed() {
 
 /// A session that writes nothing before its end.
 fn slow_session(path: PathBuf) -> Session {
-    let config = TraceConfig::default().file_write_period_ms(3_600_000);
+    let config = TraceConfig::default().file_write_period(Duration::from_secs(3600));
     config.record_to_file(path).unwrap()
 }
 

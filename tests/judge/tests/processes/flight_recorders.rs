@@ -81,7 +81,7 @@ fn start(folder: &Path) -> FlightRecorder {
         .directory(folder)
         .snapshot_on_panic()
         .snapshot_on_exit()
-        .trigger("trigger")
+        .add_trigger("trigger")
         .start()
         .unwrap()
 }

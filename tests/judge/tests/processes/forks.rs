@@ -30,7 +30,7 @@ data_source!(PacketsOfChildren, "com.example.packets_of_children");
 fn a_child_records_nothing_and_leaves_session_and_file_to_its_parent() {
     let _guard = alone();
     let path = scratch("quiet_child.pftrace");
-    let mut session = Some(Session::to_file(&path).unwrap());
+    let mut session = Some(Session::record_to_file(&path).unwrap());
     record("before");
     let open = span!("parent", "across the fork");
     fork(|| {
@@ -55,12 +55,12 @@ fn a_child_records_nothing_and_leaves_session_and_file_to_its_parent() {
         assert_eq!(service_state().session_count, 0);
 
         let own_path = path.with_extension("of_child");
-        let own = Session::to_file(&own_path).unwrap_err();
+        let own = Session::record_to_file(&own_path).unwrap_err();
         assert!(own.to_string().contains("only after the fork"), "{own}");
         assert!(!own_path.exists());
         assert!(matches!(InMemorySession::start(), Err(Error::ForkedChild)));
         assert!(matches!(
-            Snapshot::of_session("any"),
+            Snapshot::from_session("any"),
             Err(Error::ForkedChild)
         ));
     })
@@ -135,7 +135,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
     let path = scratch("many_children.pftrace");
     let mut session = Some(
         TraceConfig::default()
-            .file_write_period_ms(10)
+            .file_write_period(Duration::from_millis(10))
             .record_to_file(&path)
             .unwrap(),
     );
@@ -266,7 +266,7 @@ fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
 fn a_child_that_runs_a_new_program_records_for_itself() {
     let _guard = alone();
     let (path, path_of_child) = (scratch("parent.pftrace"), scratch("new_program.pftrace"));
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     fork(|| {
         let error = process("forks::new_program", &path_of_child).exec();
         panic!("{error}");
@@ -285,7 +285,7 @@ fn new_program() {
     let Some(path) = file_of_process() else {
         return;
     };
-    let session = Session::to_file(path).unwrap();
+    let session = Session::record_to_file(path).unwrap();
     record("new program");
     assert_eq!(session.finish().unwrap().events, 2);
 }
@@ -310,12 +310,12 @@ fn forks_first() {
     // Trace points are known before the fork, here and there.
     record("nobody");
     fork(|| {
-        let session = Session::to_file(path.with_extension("of_child")).unwrap();
+        let session = Session::record_to_file(path.with_extension("of_child")).unwrap();
         record("child");
         assert_eq!(session.finish().unwrap().events, 2);
     })
     .wait();
-    let session = Session::to_file(path).unwrap();
+    let session = Session::record_to_file(path).unwrap();
     record("parent");
     assert_eq!(session.finish().unwrap().events, 2);
 }

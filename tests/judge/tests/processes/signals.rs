@@ -146,7 +146,7 @@ fn process_1() {
     let child = fork(|| {
         set_handler(Signal::TERM, libc::SIG_DFL);
         assert_eq!(std::process::id(), 1);
-        let _session = Session::to_file(&path).unwrap();
+        let _session = Session::record_to_file(&path).unwrap();
         instant!("test", "before the signal");
         kill_process(getpid(), Signal::TERM).unwrap();
         loop {
@@ -222,7 +222,7 @@ fn program() {
         "stuck" => return fills_a_pipe(),
         _ => {}
     }
-    let session = Session::to_file(&path).unwrap();
+    let session = Session::record_to_file(&path).unwrap();
     let others = (mode == "several").then(|| {
         let recorder = FlightRecorder::builder()
             .directory(folder_of(&path))
@@ -291,7 +291,7 @@ fn set_handler(signal: Signal, handler: usize) -> usize {
 
 /// A runtime whose main task waits for ctrl-c, as its documentation shows.
 fn ends_by_ctrl_c(path: &Path) {
-    let session = Session::to_file(path).unwrap();
+    let session = Session::record_to_file(path).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -330,7 +330,7 @@ fn fills_a_pipe() {
     use std::os::fd::AsRawFd as _;
 
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let session = Session::to_file(format!("/proc/self/fd/{}", writer.as_raw_fd())).unwrap();
+    let session = Session::record_to_file(format!("/proc/self/fd/{}", writer.as_raw_fd())).unwrap();
     let mut begin = [0; 100];
     reader.read_exact(&mut begin).unwrap();
     say_started();

@@ -21,8 +21,8 @@ fn names(verdict: &Verdict) -> Vec<&str> {
 fn recorded_with(events: &TrackEventConfig, record: impl FnOnce()) -> Verdict {
     let _guard = alone();
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(DataSourceConfig::new("track_event").track_event(events));
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(events));
     let session = config.record_in_memory().unwrap();
     record();
     finish(session)

@@ -146,8 +146,8 @@ fn a_session_without_arguments_and_names_made_at_run_time_gets_neither() {
         .filter_debug_annotations()
         .filter_dynamic_event_names();
     let config = TraceConfig::new()
-        .buffer(BufferConfig::ring(256))
-        .data_source(DataSourceConfig::new("track_event").track_event(&events));
+        .add_buffer(BufferConfig::ring(256))
+        .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
     let session = config.record_in_memory().unwrap();
     for secret in ["one", "two"] {
         info!(secret, "the secret is {secret}");

@@ -90,7 +90,7 @@ pub struct Tracezero(tracezero::Session);
 
 impl FileRecording for Tracezero {
     fn start(file: &Path) -> Self {
-        Self(tracezero::Session::to_file(file).expect("a session"))
+        Self(tracezero::Session::record_to_file(file).expect("a session"))
     }
 
     fn batch(first: u64, text: &'static str) {
