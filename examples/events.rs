@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tracezero::{Session, begin, clock, counter, dict, end, instant, span};
+use tracezero::{ArgValue, Session, begin, clock, counter, dict, end, instant, span};
 
 fn main() -> Result<(), tracezero::Error> {
     let session = Session::record_to_file("events.pftrace")?;
@@ -52,9 +52,16 @@ fn arguments() {
         window = dict(|window| {        // a dictionary
             window.add("width", &640).add("height", &480);
         }),
+        source = Source::Disk { page: 7 }, // a type of one's own
+        wait_ns = Duration::from_micros(3), // a duration, in nanoseconds
     );
     // While no session records, this is never called.
     instant!("events", "costly", value = costly());
+}
+
+#[derive(ArgValue)]
+enum Source {
+    Disk { page: u32 },
 }
 
 fn costly() -> u64 {

@@ -99,7 +99,7 @@ pub use tracezero_core::ids::SessionId;
 #[doc(inline)]
 pub use tracezero_core::protos;
 #[doc(inline)]
-pub use tracezero_macros::trace;
+pub use tracezero_macros::{ArgValue, trace};
 #[doc(inline)]
 pub use tracezero_producer::{
     DataSource, DataSourceState, Flushing, Setup, Starting, Stopping, TraceContext, data_source,

@@ -32,6 +32,7 @@ impl<K, V> SmallMap<K, V> {
     }
 
     /// Returns the entries in the order of their keys.
+    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
@@ -42,11 +43,13 @@ impl<K, V> SmallMap<K, V> {
     }
 
     /// Returns the keys in order.
+    #[must_use]
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
         self.entries.iter().map(|(key, _)| key)
     }
 
     /// Returns the values in the order of their keys.
+    #[must_use]
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.entries.iter().map(|(_, value)| value)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use crate::call_site::{CallSite, RECORDERS_MAX, Recorder, UNREGISTERED};
@@ -49,9 +49,7 @@ impl std::error::Error for TooManyRecorders {}
 /// If there are [`RECORDERS_MAX`] recorders.
 pub fn connect(recorder: &'static dyn Recorder) -> Result<(), TooManyRecorders> {
     let (index, newest) = {
-        let mut registry = REGISTRY
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
         let mut places = registry.recorders.iter();
         let index = places.position(Option::is_none).ok_or(TooManyRecorders)?;
         registry.recorders[index] = Some(recorder);

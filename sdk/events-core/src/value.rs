@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The value of an argument.
 #[derive(Clone, Copy)]
@@ -80,13 +82,30 @@ macro_rules! to_value {
     };
 }
 
+macro_rules! number_to_value {
+    ($($type:ty)+ => $Variant:ident as $Wide:ty) => {
+        to_value!($($type)+ => |value| Value::$Variant(*value as $Wide));
+    };
+}
+
+macro_rules! non_zero_to_value {
+    ($($type:ty)+ => $Variant:ident as $Wide:ty) => {
+        to_value!($(NonZero<$type>)+ => |value| Value::$Variant(value.get() as $Wide));
+    };
+}
+
 to_value!(bool => |value| Value::Bool(*value));
-to_value!(i8 i16 i32 i64 isize => |value| Value::Int(*value as i64));
-to_value!(u8 u16 u32 u64 usize => |value| Value::Uint(*value as u64));
-to_value!(f32 f64 => |value| Value::Double(f64::from(*value)));
 to_value!(str String Cow<'_, str> => |value| Value::Text(value));
+number_to_value!(i8 i16 i32 i64 isize => Int as i64);
+number_to_value!(u8 u16 u32 u64 usize => Uint as u64);
+number_to_value!(f32 f64 => Double as f64);
+non_zero_to_value!(i8 i16 i32 i64 isize => Int as i64);
+non_zero_to_value!(u8 u16 u32 u64 usize => Uint as u64);
+// Nanoseconds, up to 584 years: `wait_ns = duration` says so.
+to_value!(Duration => |value| Value::Uint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)));
 // No variant is wide enough.
 to_value!(char i128 u128 => |value| Value::Display(value));
+to_value!(fmt::Arguments<'_> => |value| Value::Display(value));
 
 macro_rules! to_value_by_reference {
     ($($type:ty)+) => {
@@ -119,18 +138,29 @@ pub enum Number {
 }
 
 macro_rules! number {
-    ($($type:ty)+ => |$value:ident| $result:expr) => {
+    ($($type:ty)+ => $Variant:ident as $Wide:ty) => {
         $(impl From<$type> for Number {
             #[inline]
-            fn from($value: $type) -> Self {
-                $result
+            fn from(value: $type) -> Self {
+                Self::$Variant(value as $Wide)
             }
         })+
     };
 }
 
-number!(i8 i16 i32 i64 u8 u16 u32 => |value| Self::Int(i64::from(value)));
-number!(isize => |value| Self::Int(value as i64));
-// Larger ones do not occur.
-number!(u64 usize => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX)));
-number!(f32 f64 => |value| Self::Double(f64::from(value)));
+number!(i8 i16 i32 i64 isize u8 u16 u32 => Int as i64);
+number!(f32 f64 => Double as f64);
+
+macro_rules! large_number {
+    ($($type:ty)+) => {
+        $(impl From<$type> for Number {
+            /// Numbers beyond the range of `i64` become its last one.
+            #[inline]
+            fn from(value: $type) -> Self {
+                Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+            }
+        })+
+    };
+}
+
+large_number!(u64 usize);

@@ -1,12 +1,14 @@
-//! The attribute of [`tracezero`](https://docs.rs/tracezero): use it from there, as
-//! `tracezero::trace`.
+//! The attribute and the derive macro of [`tracezero`](https://docs.rs/tracezero): use them from there, as
+//! `tracezero::trace` and `tracezero::ArgValue`.
 
 #![forbid(unsafe_code)]
 
 mod options; // what is written in the attribute
 mod function; // what it is written on, and what becomes of that
+mod arg_value; // values of arguments, derived
 
 use proc_macro::TokenStream;
+use syn::Error;
 
 use crate::function::Function;
 
@@ -104,4 +106,57 @@ pub fn trace(options: TokenStream, item: TokenStream) -> TokenStream {
 fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::TokenStream> {
     let function: Function = syn::parse(item)?;
     function.traced(syn::parse(options)?)
+}
+
+/// Derives `ArgValue`, so that events can carry values of a type of one's own.
+///
+/// | | the argument |
+/// |---|---|
+/// | a struct with named fields | a dictionary of them |
+/// | a tuple struct of one field | that field |
+/// | a tuple struct of several | a dictionary with the keys `0`, `1`, .. |
+/// | a variant without fields, a unit struct | its name, as text |
+/// | a variant with fields | a dictionary with the variant's name as its key, and with its fields as the value |
+///
+/// Each field must be an `ArgValue`, or say how it becomes one:
+///
+/// | attribute of a field | |
+/// |---|---|
+/// | `#[arg(display)]` | as text, by `Display` |
+/// | `#[arg(debug)]` | as text, by `Debug` |
+/// | `#[arg(rename = "key")]` | another key |
+/// | `#[arg(skip)]` | left out |
+///
+/// `#[arg(crate = path)]` on the type names this library, if the dependency has another name than `tracezero`.
+///
+/// ```
+/// use tracezero::{ArgValue, instant};
+///
+/// #[derive(ArgValue)]
+/// struct Request {
+///     path: String,
+///     #[arg(rename = "wait_ns")]
+///     wait: std::time::Duration,
+///     #[arg(debug)]
+///     peer: Option<std::net::IpAddr>,
+///     body: Body,
+/// }
+///
+/// #[derive(ArgValue)]
+/// enum Body {
+///     Empty,
+///     Bytes(usize),
+/// }
+///
+/// let wait = std::time::Duration::from_micros(3);
+/// let request = Request { path: "/".into(), wait, peer: None, body: Body::Bytes(7) };
+/// instant!("http", "request", request);
+/// instant!("http", "answer", body = Body::Empty);
+/// ```
+#[proc_macro_derive(ArgValue, attributes(arg))]
+pub fn arg_value(input: TokenStream) -> TokenStream {
+    syn::parse(input)
+        .and_then(arg_value::derive)
+        .unwrap_or_else(Error::into_compile_error)
+        .into()
 }

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::arg_limit::{CutMark, ELEMENT_BYTES, TextLimit, take, take_text, with_budget};
 use crate::scalar::Scalar;
@@ -19,36 +22,37 @@ const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
 /// One that is larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES) is cut.
 ///
 /// There are implementations for numbers, booleans, characters, strings, paths, raw pointers,
-/// options, and for slices and maps of all these. What is only [`fmt::Display`] or [`fmt::Debug`] is
+/// durations (in nanoseconds), options, and for slices and maps of all these. What is only [`fmt::Display`] or [`fmt::Debug`] is
 /// written as text by [`display`] and [`debug`]; in the macros, by `%` and `?` before the value.
 ///
-/// Implement it for a type of your own by delegating to one of these, or with [`dict`]:
+/// Derive it for a type of your own, or implement it by delegating to one of these or to [`dict`]:
 ///
 /// ```
 /// use tracezero::protos::DebugAnnotation;
 /// use tracezero::{ArgValue, instant};
 ///
+/// #[derive(ArgValue)]
 /// struct Size {
 ///     width: u32,
 ///     height: u32,
 /// }
 ///
-/// impl ArgValue for Size {
+/// struct Celsius(f32);
+///
+/// impl ArgValue for Celsius {
 ///     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
-///         tracezero::dict(|size| {
-///             size.add("width", &self.width).add("height", &self.height);
-///         })
-///         .write(annotation);
+///         (self.0 + 273.15).write(annotation);
 ///     }
 /// }
 ///
-/// instant!("ui", "resized", to = Size { width: 640, height: 480 });
+/// let size = Size { width: 640, height: 480 };
+/// instant!("ui", "resized", to = size, screen_kelvin = Celsius(31.0));
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is no value of an argument",
     label = "an argument here is a `{Self}`",
     note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
-    note = "or implement `tracezero::ArgValue` for it"
+    note = "or write `#[derive(tracezero::ArgValue)]` on it"
 )]
 pub trait ArgValue {
     /// Sets the value of the annotation.
@@ -112,15 +116,41 @@ macro_rules! scalar_arg {
     };
 }
 
+/// Nanoseconds, up to 584 years: `wait_ns = duration` says so.
+impl ArgValue for Duration {
+    #[inline]
+    fn write(&self, annotation: &mut DebugAnnotation<'_>) {
+        nanoseconds(*self).write(annotation);
+    }
+
+    #[inline(always)]
+    fn scalar(&self) -> Option<Scalar<'_>> {
+        Some(Scalar::Uint(nanoseconds(*self)))
+    }
+}
+
+#[inline]
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 macro_rules! number_arg {
     ($($type:ty)+ => $Scalar:ident as $Wide:ty) => {
         scalar_arg!($($type)+ => |value| Scalar::$Scalar(*value as $Wide));
     };
 }
 
+macro_rules! non_zero_arg {
+    ($($type:ty)+ => $Scalar:ident as $Wide:ty) => {
+        scalar_arg!($(NonZero<$type>)+ => |value| Scalar::$Scalar(value.get() as $Wide));
+    };
+}
+
 number_arg!(i8 i16 i32 i64 isize => Int as i64);
 number_arg!(u8 u16 u32 u64 usize => Uint as u64);
 number_arg!(f32 f64 => Double as f64);
+non_zero_arg!(i8 i16 i32 i64 isize => Int as i64);
+non_zero_arg!(u8 u16 u32 u64 usize => Uint as u64);
 scalar_arg!(bool => |value| Scalar::Bool(*value));
 scalar_arg!(str String Cow<'_, str> => |value| Scalar::Text(value));
 
@@ -155,8 +185,10 @@ macro_rules! arg_by_display {
 
 // No field is wide enough.
 arg_by_display!(i128 u128 => |value| value);
+arg_by_display!(fmt::Arguments<'_> => |value| value);
 // What is not Unicode is replaced.
 arg_by_display!(Path PathBuf => |value| &value.display());
+arg_by_display!(OsStr OsString => |value| &value.display());
 
 /// An address.
 impl<T> ArgValue for *const T {

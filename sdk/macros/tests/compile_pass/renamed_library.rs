@@ -27,6 +27,12 @@ macro_rules! traced {
 }
 traced!(by_macro);
 
+#[derive(vendor::sdk::ArgValue)]
+#[arg(crate = vendor::sdk)]
+pub struct Size {
+    pub width: u32,
+}
+
 fn main() {
     plain(1);
     drop(asynchronous("2"));

@@ -248,7 +248,7 @@ impl Arena {
             1 => {
                 config = config
                     .duration(Duration::from_millis(1))
-                    .flush_period(Duration::from_millis(1))
+                    .flush_period(Duration::from_millis(1));
             }
             2 => config = config.incremental_state_clear_period(Duration::from_millis(1)),
             _ => {

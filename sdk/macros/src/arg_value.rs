@@ -1,0 +1,217 @@
+//! The derive macro for values of arguments.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, GenericParam, LitStr, Path, Result,
+    parse_quote,
+};
+
+/// What a field becomes.
+struct FieldOptions {
+    name: String,
+    form: Form,
+    /// Messages about the field's type point there.
+    span: Span,
+}
+
+enum Form {
+    Value,
+    Display,
+    Debug,
+    Skipped,
+}
+
+pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
+    let library = library(&input.attrs)?;
+    let type_name = &input.ident;
+    let body = match &input.data {
+        Data::Struct(data) => {
+            let fields = FieldValues::new(&library, &data.fields)?;
+            let pattern = fields.pattern(quote!(Self));
+            let value = match &data.fields {
+                Fields::Unit => text(type_name),
+                _ => fields.value(),
+            };
+            quote!(let #pattern = self; #library::ArgValue::write(&#value, annotation);)
+        }
+        Data::Enum(data) => {
+            let arms = data.variants.iter().map(|variant| {
+                let name = &variant.ident;
+                let fields = FieldValues::new(&library, &variant.fields)?;
+                let pattern = fields.pattern(quote!(Self::#name));
+                let text = text(name);
+                let value = match &variant.fields {
+                    Fields::Unit => text,
+                    _ => {
+                        let value = fields.value();
+                        dict(&library, &quote!(.add(#text, &#value)))
+                    }
+                };
+                Ok(quote!(#pattern => #library::ArgValue::write(&#value, annotation),))
+            });
+            let arms: Vec<_> = arms.collect::<Result<_>>()?;
+            quote!(match self { #(#arms)* })
+        }
+        Data::Union(_) => {
+            return Err(Error::new_spanned(
+                type_name,
+                "`ArgValue` is for structs and enums: a union does not know its value",
+            ));
+        }
+    };
+    let mut generics = input.generics;
+    for parameter in &mut generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter.bounds.push(parse_quote!(#library::ArgValue));
+        }
+    }
+    let (parameters, arguments, bounds) = generics.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        impl #parameters #library::ArgValue for #type_name #arguments #bounds {
+            fn write(&self, annotation: &mut #library::protos::DebugAnnotation<'_>) {
+                #body
+            }
+        }
+    })
+}
+
+/// The fields of a struct or variant, by reference under names of the macro's own.
+struct FieldValues<'a> {
+    library: &'a TokenStream,
+    fields: &'a Fields,
+    options: Vec<FieldOptions>,
+}
+
+impl<'a> FieldValues<'a> {
+    fn new(library: &'a TokenStream, fields: &'a Fields) -> Result<Self> {
+        let options = fields.iter().enumerate().map(FieldOptions::of);
+        Ok(Self {
+            library,
+            options: options.collect::<Result<_>>()?,
+            fields,
+        })
+    }
+
+    fn binding(index: usize) -> Ident {
+        Ident::new(&format!("field_{index}"), Span::mixed_site())
+    }
+
+    /// The pattern that binds the fields that are written.
+    fn pattern(&self, path: TokenStream) -> TokenStream {
+        let bound = self.options.iter().enumerate().map(|(index, options)| {
+            let binding = Self::binding(index);
+            match options.form {
+                Form::Skipped => quote!(_),
+                _ => quote!(#binding),
+            }
+        });
+        match self.fields {
+            Fields::Unit => path,
+            Fields::Unnamed(_) => quote!(#path(#(#bound),*)),
+            Fields::Named(fields) => {
+                let names = fields.named.iter().map(|field| &field.ident);
+                quote!(#path { #(#names: #bound),* })
+            }
+        }
+    }
+
+    /// A dictionary of the fields; the one field of a tuple by itself.
+    fn value(&self) -> TokenStream {
+        let library = self.library;
+        let values = self.options.iter().enumerate().map(|(index, options)| {
+            let binding = Self::binding(index);
+            let span = options.span;
+            match options.form {
+                Form::Value => quote_spanned!(span=> *#binding),
+                Form::Display => quote_spanned!(span=> #library::display(#binding)),
+                Form::Debug => quote_spanned!(span=> #library::debug(#binding)),
+                Form::Skipped => quote!(),
+            }
+        });
+        let values: Vec<_> = values.collect();
+        if let (Fields::Unnamed(_), [value]) = (self.fields, &values[..])
+            && !value.is_empty()
+        {
+            return quote!(#value);
+        }
+        let entries = self.options.iter().zip(&values);
+        let entries = entries.filter(|(_, value)| !value.is_empty());
+        let entries = entries.map(
+            |(FieldOptions { name, span, .. }, value)| quote_spanned!(*span=> .add(#name, &#value)),
+        );
+        dict(library, &quote!(#(#entries)*))
+    }
+}
+
+impl FieldOptions {
+    fn of((index, field): (usize, &Field)) -> Result<Self> {
+        let mut options = Self {
+            name: match &field.ident {
+                Some(name) => name.unraw().to_string(),
+                None => index.to_string(),
+            },
+            form: Form::Value,
+            span: field.ty.span(),
+        };
+        for attribute in arg_attributes(&field.attrs) {
+            attribute.parse_nested_meta(|option| {
+                let name = option.path.to_token_stream().to_string();
+                match name.as_str() {
+                    "rename" => options.name = option.value()?.parse::<LitStr>()?.value(),
+                    "display" => options.form = Form::Display,
+                    "debug" => options.form = Form::Debug,
+                    "skip" => options.form = Form::Skipped,
+                    _ => {
+                        return Err(option.error(
+                            "the options of a field are `rename = \"..\"`, `display`, `debug` and `skip`",
+                        ));
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(options)
+    }
+}
+
+/// The path of the library, as the code around the type names it.
+fn library(attributes: &[Attribute]) -> Result<TokenStream> {
+    let mut library = quote!(::tracezero);
+    for attribute in arg_attributes(attributes) {
+        attribute.parse_nested_meta(|option| {
+            if !option.path.is_ident("crate") {
+                return Err(option.error("the option of a type is `crate = path`"));
+            }
+            library = option
+                .value()?
+                .call(Path::parse_mod_style)?
+                .into_token_stream();
+            Ok(())
+        })?;
+    }
+    Ok(library)
+}
+
+fn arg_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+    attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("arg"))
+}
+
+fn text(name: &Ident) -> TokenStream {
+    let name = name.unraw().to_string();
+    quote!(#name)
+}
+
+/// A dictionary with entries, each a call of `add`.
+fn dict(library: &TokenStream, entries: &TokenStream) -> TokenStream {
+    if entries.is_empty() {
+        return quote!(#library::dict(|_| {}));
+    }
+    let writer = Ident::new("entries", Span::mixed_site());
+    quote!(#library::dict(|#writer| { #writer #entries; }))
+}
