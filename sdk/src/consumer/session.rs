@@ -47,7 +47,7 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 /// itself, or calls [`finish_recordings`](crate::finish_recordings).
 ///
 /// A process that aborts or is killed by `SIGKILL` loses what came in the last 200 ms, or in the last
-/// [period](TraceConfig::file_write_period_ms); a power failure loses what is not on the disk yet.
+/// [period](TraceConfig::file_write_period); a power failure loses what is not on the disk yet.
 /// Such a trace has no end, and `tracezero check` says so.
 ///
 /// If the file cannot be written, as on a full disk, the session ends. `finish` returns the error with
