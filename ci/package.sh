@@ -25,7 +25,8 @@ rm -rf "$folder/packages"
 mkdir -p "$folder/packages"
 patches=""
 for package in "${packages[@]}"; do
-    tar --extract --directory "$folder/packages" --file "$folder/packaged/package/$package-$version.crate"
+    # With new times: those in a package never change, and so Cargo would take what it has built before.
+    tar --extract --touch --directory "$folder/packages" --file "$folder/packaged/package/$package-$version.crate"
     mv "$folder/packages/$package-$version" "$folder/packages/$package"
     [ -f "$folder/packages/$package/LICENSE" ] || { echo "$package has no LICENSE" >&2; exit 1; }
     [ -f "$folder/packages/$package/README.md" ] || { echo "$package has no README.md" >&2; exit 1; }

@@ -10,7 +10,7 @@ mkdir -p "$folder/other" "$folder/program/src"
 # Times are kept, so that a second run builds nothing anew.
 git ls-files -z -- Cargo.toml build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/other"
-sed -i -e 's/^version = "0.1.0"/version = "0.2.0"/' \
+sed -i -e 's/version = "0\.1\.0"/version = "0.2.0"/' \
     -e "s|^tracezero-events-core = .*|tracezero-events-core = { path = \"$root/sdk/events-core\" }|" "$folder/other/Cargo.toml"
 
 cat >"$folder/program/Cargo.toml" <<EOF

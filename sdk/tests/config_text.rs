@@ -142,7 +142,7 @@ fn long_traces_are_streamed_into_a_file() {
 #[test]
 fn shared_memory_is_chosen_for_each_producer() {
     let expected = ring(65_536)
-        .shared_memory_of("com.example.camera", 4096, 16)
+        .shared_memory_for("com.example.camera", 4096, 16)
         .shared_memory(1024, 0)
         .add_data_source(
             DataSourceConfig::new("com.example.images")
@@ -192,7 +192,7 @@ fn every_field_that_is_supported_can_be_written() {
             DataSourceConfig::new("com.example.old").source_specific(b"\xc2\x3e\x07verbose"),
         )
         .builtin_data_sources(builtin)
-        .shared_memory_of("a", 256, 4)
+        .shared_memory_for("a", 256, 4)
         .incremental_state_clear_period(Duration::from_secs(1))
         .duration(Duration::from_secs(5))
         .prefer_suspend_clock_for_duration()

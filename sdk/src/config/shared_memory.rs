@@ -22,7 +22,7 @@ impl TraceConfig {
     /// Chooses the memory of the producer with this name, likewise; that of this process if it is empty. Only the first session that
     /// the producer takes part in can choose.
     #[must_use]
-    pub fn shared_memory_of(
+    pub fn shared_memory_for(
         self,
         producer_name: impl Into<String>,
         size_kb: u32,

@@ -111,7 +111,7 @@ fn waiting_is_limited_by_data_source_or_for_all() {
 #[test]
 fn the_last_choice_of_shared_memory_counts() {
     let config = two_buffers()
-        .shared_memory_of("", 256, 4)
+        .shared_memory_for("", 256, 4)
         .shared_memory(512, 4);
     assert_eq!(config.message.producers.len(), 1);
     assert_eq!(config.check(), Ok(()));

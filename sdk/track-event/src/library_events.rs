@@ -49,7 +49,10 @@ impl Recorder for LibraryEvents {
             let _inside = forked_child::enter()?;
             Box::leak(Box::new(LibrarySite { call_site }))
         };
-        recorder.call_site.register_for(switch);
+        // That of an end has none: what has begun is what ends.
+        if !site.category().is_empty() {
+            recorder.call_site.register_for(switch);
+        }
         Some(recorder)
     }
 }
