@@ -28,6 +28,10 @@ done
 # The oldest compiler that libraries may build with, from Debian 13 into a folder; nothing of the machine changes.
 old=$PWD/target/rustc-1.85
 if [ ! -x "$old/rustc" ]; then
+    if ! command -v apt-get >/dev/null || [ "$(dpkg --print-architecture)" != amd64 ]; then
+        echo "Rust 1.85 is missing: put a program or link of that name at $old/rustc" >&2
+        exit 1
+    fi
     mkdir -p "$old"/lists/partial "$old"/cache/archives/partial "$old/packages"
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$old/sources.list"

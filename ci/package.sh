@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 root=$PWD
 folder=$root/target/package-check
+rm -rf "$folder/tree"
 mkdir -p "$folder/tree"
 git ls-files -z -- Cargo.toml Cargo.lock LICENSE README.md build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/tree"
@@ -16,18 +17,19 @@ packages=(protozero protozero-codegen)
 for manifest in sdk/Cargo.toml sdk/*/Cargo.toml; do
     packages+=("$(sed -n 's/^name = "\(.*\)"$/\1/p' "$manifest" | head -n 1)")
 done
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+rm -rf "$folder/packaged"
 cargo package --offline --quiet --no-verify --allow-dirty --manifest-path "$folder/tree/Cargo.toml" \
     --target-dir "$folder/packaged" "${packages[@]/#/--package=}"
 
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 rm -rf "$folder/packages"
 mkdir -p "$folder/packages"
 patches=""
 for package in "${packages[@]}"; do
+    crate=$(basename "$folder/packaged/package/$package"-[0-9]*.crate .crate)
     # With new times: those in a package never change, and so Cargo would take what it has built before.
-    tar --extract --touch --directory "$folder/packages" --file "$folder/packaged/package/$package-$version.crate"
-    mv "$folder/packages/$package-$version" "$folder/packages/$package"
+    tar --extract --touch --directory "$folder/packages" --file "$folder/packaged/package/$crate.crate"
+    mv "$folder/packages/$crate" "$folder/packages/$package"
     [ -f "$folder/packages/$package/LICENSE" ] || { echo "$package has no LICENSE" >&2; exit 1; }
     [ -f "$folder/packages/$package/README.md" ] || { echo "$package has no README.md" >&2; exit 1; }
     patches+="$package = { path = \"$folder/packages/$package\" }"$'\n'
@@ -41,7 +43,7 @@ user() {
     # As in the workspace, so that what both depend on is built once.
     printf '\n[profile.dev]\ndebug = "line-tables-only"\n\n[profile.dev.package."*"]\ndebug = false\n' >>"$user/Cargo.toml"
     echo "--- $1"
-    (cd "$user" && CARGO_TARGET_DIR=$(realpath -m "$root/$CARGO_TARGET_DIR") cargo run --offline --quiet)
+    (cd "$user" && CARGO_TARGET_DIR=$target cargo run --offline --quiet)
 }
 
 rm -rf "$folder/users"

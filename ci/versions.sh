@@ -1,17 +1,24 @@
 #!/usr/bin/env bash
 # A program with two versions of `tracezero` and two of `tracezero-events`: each session has the events of both
-# libraries. The second version is a copy of the tree; both meet in one `tracezero-events-core`, as in a registry.
+# libraries. The second version is a copy of the tree, with another version of all packages but `tracezero-events-core`:
+# of that, a registry would give both the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 root=$PWD
 folder=$root/target/versions
+rm -rf "$folder/other"
 mkdir -p "$folder/other" "$folder/program/src"
 # Times are kept, so that a second run builds nothing anew.
 git ls-files -z -- Cargo.toml build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/other"
 sed -i -e 's/version = "0\.1\.0"/version = "0.2.0"/' \
     -e "s|^tracezero-events-core = .*|tracezero-events-core = { path = \"$root/sdk/events-core\" }|" "$folder/other/Cargo.toml"
+
+grep -q '^version = "1\.' "$folder/other/sdk/events-core/Cargo.toml" || {
+    echo "tracezero-events-core has the version of the others: a program would contain it twice" >&2
+    exit 1
+}
 
 cat >"$folder/program/Cargo.toml" <<EOF
 [package]

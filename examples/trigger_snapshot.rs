@@ -14,7 +14,7 @@ use tracezero::{
 const SLOW_REQUEST: &str = "slow_request";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(3600)) // ms: an hour
+    let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(3600))
         .add_trigger(Trigger::new(SLOW_REQUEST));
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(256)) // KiB: the newest events

@@ -18,7 +18,7 @@ use tracezero_core::shm::{Geometry, MemoryError, shared_memory};
 use tracezero_producer::{self as producer, Arbiter, ArbiterConfig, ProcessProducer, Realm};
 use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{CentralBuffer, Limits, Machine, Service};
-use tracezero_track_event::TRACK_EVENT;
+use tracezero_track_event::{TRACK_EVENT, connect_libraries};
 
 /// How long the timer thread sleeps at a time while there is nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -46,6 +46,8 @@ impl Runtime {
     /// already, with another one.
     pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
+        // Outside of the tracer: inside, no call site makes itself known.
+        connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
         let runtime = match RUNTIME.get() {
@@ -93,7 +95,6 @@ impl Runtime {
         realm: Realm,
         asked: Option<Geometry>,
     ) -> Result<(Self, Arc<dyn ServiceControl>), MemoryError> {
-        tracezero_track_event::connect_libraries();
         let geometry = match asked {
             Some(geometry) => geometry,
             None => Geometry::new(

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::ffi::OsStr;
-use std::fmt::Display;
+use std::io;
+use std::marker::PhantomData;
 use std::num::NonZero;
 use std::time::Duration;
 
@@ -30,16 +31,16 @@ fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
 }
 
 #[derive(ArgValue)]
-struct Request<'a, T: Display> {
+struct Request<'a, T, M> {
     path: &'a str,
-    #[arg(rename = "wait_ns")]
+    #[arg_value(rename = "wait_ns")]
     wait: Duration,
-    #[arg(debug)]
+    #[arg_value(debug)]
     peer: Option<u8>,
-    #[arg(display)]
+    #[arg_value(display)]
     error: T,
-    #[arg(skip)]
-    _secret: [u8; 3],
+    #[arg_value(skip)]
+    _marker: PhantomData<M>,
     r#type: bool,
 }
 
@@ -47,13 +48,17 @@ struct Request<'a, T: Display> {
 struct Port(u16);
 
 #[derive(ArgValue)]
-struct Point(i32, #[arg(display)] i32);
+struct Point(i32, #[arg_value(display)] i32);
 
 #[derive(ArgValue)]
 struct Nothing;
 
 #[derive(ArgValue)]
 struct Empty {}
+
+/// Nobody has a value of it.
+#[derive(ArgValue)]
+enum Never {}
 
 #[derive(ArgValue)]
 enum Body {
@@ -69,8 +74,8 @@ fn struct_is_a_dictionary_of_its_fields() {
         path: "/",
         wait: Duration::from_micros(3),
         peer: Some(7),
-        error: "no luck".to_owned(),
-        _secret: [1, 2, 3],
+        error: io::Error::other("no luck"),
+        _marker: PhantomData::<Empty>,
         r#type: true,
     };
     let expected = dict([
@@ -94,6 +99,7 @@ fn tuple_of_one_field_is_that_field() {
 #[test]
 fn struct_without_fields_has_no_value() {
     assert_eq!(recorded(Empty {}), Value::None);
+    assert_eq!(recorded(None::<Never>), Value::None);
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod event; // what an event carries
 mod registry; // which call sites and recorders there are
 mod value; // values of arguments and counters
 
-pub use call_site::{CallSite, OpenSpan, RECORDERS_MAX, Recorder, SiteRecorder, Switch};
+pub use call_site::{CallSite, Kind, OpenSpan, RECORDERS_MAX, Recorder, SiteRecorder, Switch};
 pub use event::Event;
-pub use registry::{TooManyRecorders, connect};
-pub use value::{Number, ToValue, Value};
+pub use registry::{ConnectError, connect};
+pub use value::{Dict, List, Number, ToValue, Value};

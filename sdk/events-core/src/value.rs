@@ -1,8 +1,11 @@
 //! Values of arguments and counters.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,16 @@ pub enum Value<'a> {
     Double(f64),
     /// A text.
     Text(&'a str),
+    /// A path. What is not Unicode in it is replaced.
+    Path(&'a Path),
+    /// A text of the system. What is not Unicode in it is replaced.
+    OsStr(&'a OsStr),
+    /// An address.
+    Pointer(u64),
+    /// Values in order.
+    List(&'a dyn List),
+    /// Values with names, in order.
+    Dict(&'a dyn Dict),
     /// A text, by its `Display`. A recorder formats it within the call, once per session.
     Display(&'a dyn fmt::Display),
     /// A text, by its `Debug`. A recorder formats it within the call, once per session.
@@ -38,18 +51,63 @@ impl fmt::Debug for Value<'_> {
             Self::Uint(value) => value.fmt(f),
             Self::Double(value) => value.fmt(f),
             Self::Text(text) => text.fmt(f),
+            Self::Path(path) => path.fmt(f),
+            Self::OsStr(text) => text.fmt(f),
+            Self::Pointer(address) => write!(f, "{address:#x}"),
+            Self::List(list) => {
+                let mut debug = f.debug_list();
+                list.for_each(&mut |value| _ = debug.entry(&value));
+                debug.finish()
+            }
+            Self::Dict(dict) => {
+                let mut debug = f.debug_map();
+                dict.for_each(&mut |name, value| _ = debug.entry(&name, &value));
+                debug.finish()
+            }
             Self::Display(value) => value.fmt(f),
             Self::Debug(value) => value.fmt(f),
         }
     }
 }
 
+/// Values in order, which are visited one at a time.
+pub trait List {
+    /// Passes each value to `visit`.
+    fn for_each(&self, visit: &mut dyn FnMut(Value<'_>));
+}
+
+/// Values with names, which are visited one at a time.
+pub trait Dict {
+    /// Passes each name and value to `visit`.
+    fn for_each(&self, visit: &mut dyn FnMut(&str, Value<'_>));
+}
+
 /// A type whose values can be arguments.
 ///
-/// Implement the trait for a type of your own by delegating to one of these:
+/// Numbers, booleans, texts, paths, durations (in nanoseconds), options, and lists and maps of them can. Implement the
+/// trait for a type of your own by delegating to one of these, or by [`Dict`]:
 ///
 /// ```
-/// use tracezero_events_core::{ToValue, Value};
+/// # use tracezero_events_core as tracezero_events;
+/// use tracezero_events::{Dict, ToValue, Value};
+///
+/// struct Size {
+///     width: u32,
+///     height: u32,
+/// }
+///
+/// impl Dict for Size {
+///     fn for_each(&self, visit: &mut dyn FnMut(&str, Value<'_>)) {
+///         visit("width", self.width.to_value());
+///         visit("height", self.height.to_value());
+///     }
+/// }
+///
+/// impl ToValue for Size {
+///     fn to_value(&self) -> Value<'_> {
+///         Value::Dict(self)
+///     }
+/// }
 ///
 /// struct Port(u16);
 ///
@@ -101,11 +159,65 @@ number_to_value!(u8 u16 u32 u64 usize => Uint as u64);
 number_to_value!(f32 f64 => Double as f64);
 non_zero_to_value!(i8 i16 i32 i64 isize => Int as i64);
 non_zero_to_value!(u8 u16 u32 u64 usize => Uint as u64);
-// Nanoseconds, up to 584 years: `wait_ns = duration` says so.
+// Nanoseconds, up to 584 years. Put the unit into the name: `wait_ns = duration`.
 to_value!(Duration => |value| Value::Uint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)));
 // No variant is wide enough.
 to_value!(char i128 u128 => |value| Value::Display(value));
 to_value!(fmt::Arguments<'_> => |value| Value::Display(value));
+to_value!(Path PathBuf => |value| Value::Path(value));
+to_value!(OsStr OsString => |value| Value::OsStr(value));
+
+macro_rules! list_to_value {
+    ($([$($bounds:tt)*] $type:ty),+) => {
+        $(impl<T: ToValue $($bounds)*> List for $type {
+            fn for_each(&self, visit: &mut dyn FnMut(Value<'_>)) {
+                self.iter().for_each(|value| visit(value.to_value()));
+            }
+        }
+
+        impl<T: ToValue $($bounds)*> ToValue for $type {
+            #[inline]
+            fn to_value(&self) -> Value<'_> {
+                Value::List(self)
+            }
+        })+
+    };
+}
+
+list_to_value!([] Vec<T>, [] &[T], [, const N: usize] [T; N]);
+
+macro_rules! map_to_value {
+    ($([$($parameters:tt)*] $type:ty),+) => {
+        $(impl<K: AsRef<str>, T: ToValue $($parameters)*> Dict for $type {
+            fn for_each(&self, visit: &mut dyn FnMut(&str, Value<'_>)) {
+                self.iter().for_each(|(name, value)| visit(name.as_ref(), value.to_value()));
+            }
+        }
+
+        impl<K: AsRef<str>, T: ToValue $($parameters)*> ToValue for $type {
+            #[inline]
+            fn to_value(&self) -> Value<'_> {
+                Value::Dict(self)
+            }
+        })+
+    };
+}
+
+map_to_value!([] BTreeMap<K, T>, [, S] HashMap<K, T, S>);
+
+impl<T> ToValue for *const T {
+    #[inline]
+    fn to_value(&self) -> Value<'_> {
+        Value::Pointer(self.addr() as u64)
+    }
+}
+
+impl<T> ToValue for *mut T {
+    #[inline]
+    fn to_value(&self) -> Value<'_> {
+        Value::Pointer(self.addr() as u64)
+    }
+}
 
 macro_rules! to_value_by_reference {
     ($($type:ty)+) => {

@@ -2,11 +2,11 @@
 //!
 //! One test, since recorders are connected for good.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock};
 
 use tracezero_events_core::{
-    CallSite, Event, Number, RECORDERS_MAX, Recorder, SiteRecorder, Switch, TooManyRecorders,
-    Value, connect,
+    CallSite, Event, Kind, Number, RECORDERS_MAX, Recorder, SiteRecorder, Switch, Value, connect,
 };
 
 /// Notes what it is told.
@@ -16,6 +16,10 @@ struct Notes {
     switches: Mutex<Vec<Switch>>,
     /// How often it asks to be introduced later.
     declines: Mutex<u32>,
+    /// Connected while a call site is introduced, as by another thread.
+    connects: Mutex<Option<&'static Notes>>,
+    /// Panics in its next call.
+    panics: Mutex<bool>,
 }
 
 struct Site {
@@ -30,6 +34,8 @@ impl Notes {
             lines: Mutex::new(Vec::new()),
             switches: Mutex::new(Vec::new()),
             declines: Mutex::new(0),
+            connects: Mutex::new(None),
+            panics: Mutex::new(false),
         }
     }
 
@@ -54,6 +60,9 @@ impl Recorder for Notes {
         site: &'static CallSite,
         switch: Switch,
     ) -> Option<&'static dyn SiteRecorder> {
+        if let Some(other) = self.connects.lock().expect("no panic").take() {
+            connect(other).expect("there is room");
+        }
         let mut declines = self.declines.lock().expect("no panic");
         if *declines > 0 {
             *declines -= 1;
@@ -84,9 +93,11 @@ impl SiteRecorder for Site {
     fn end(&'static self, span: u64, event: &Event<'_>) {
         self.notes
             .note(format!("end {span} by {} {:?}", self.name, event.args()));
+        let panics = std::mem::take(&mut *self.notes.panics.lock().expect("no panic"));
+        assert!(!panics, "as formatting an argument does");
     }
 
-    fn count(&'static self, value: Number) {
+    fn count(&'static self, value: Number, _: &Event<'_>) {
         self.notes.note(format!("count {} {value:?}", self.name));
     }
 }
@@ -96,9 +107,9 @@ static SECOND: Notes = Notes::new("second");
 
 #[test]
 fn recorders_record_what_they_have_turned_on() {
-    static EARLY: CallSite = CallSite::new("lib", "early", &["number"]);
-    static LATE: CallSite = CallSite::new("lib", "late", &[]);
-    static END: CallSite = CallSite::new("", "", &["bytes"]);
+    static EARLY: CallSite = CallSite::new(Kind::Span, "lib", "early", &["number"]);
+    static LATE: CallSite = CallSite::new(Kind::Counter, "lib", "late", &[]);
+    static END: CallSite = CallSite::new(Kind::End, "", "end", &["bytes"]);
 
     // Nobody is there.
     assert_eq!(EARLY.active(), 0);
@@ -122,7 +133,7 @@ fn recorders_record_what_they_have_turned_on() {
         EARLY.active(),
         &Event::new(&[Value::Uint(1)]).named("other"),
     );
-    LATE.count(LATE.active(), Number::Double(0.5));
+    LATE.count(LATE.active(), Number::Double(0.5), &Event::default());
     assert_eq!(FIRST.take(), [""; 0]);
     assert_eq!(
         SECOND.take(),
@@ -133,7 +144,7 @@ fn recorders_record_what_they_have_turned_on() {
     let open = EARLY.begin(EARLY.active(), &Event::new(&[Value::Text("x")]));
     FIRST.turn(true);
     SECOND.turn(false);
-    open.end();
+    drop(open);
     assert_eq!(FIRST.take(), [""; 0]);
     assert_eq!(SECOND.take(), ["begin early [\"x\"]", "end 7 by early []"]);
 
@@ -144,14 +155,34 @@ fn recorders_record_what_they_have_turned_on() {
     assert_eq!(FIRST.take(), ["begin early []", "end 7 by early []"]);
     let open = EARLY.begin(EARLY.active(), &Event::default());
     open.end_at(&END, &Event::new(&[Value::Int(-1)]));
-    let by_end = ["begin early []", "first knows ", "end 7 by  [-1]"];
+    let by_end = ["begin early []", "first knows end", "end 7 by end [-1]"];
     assert_eq!(FIRST.take(), by_end);
 
+    // A panic in one recorder ends the slice for the others.
+    SECOND.turn(true);
+    let open = EARLY.begin(EARLY.active(), &Event::default());
+    *FIRST.panics.lock().expect("no panic") = true;
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| open.end_at(&END, &Event::default())));
+    assert!(ended.is_err());
+    assert_eq!(FIRST.take(), ["begin early []", "end 7 by end []"]);
+    assert_eq!(SECOND.take().last().expect("an end"), "end 7 by early []");
+
+    // A recorder that is connected while a call site registers, and declines it then, is asked again.
+    static THIRD: Notes = Notes::new("third");
+    static NEW: CallSite = CallSite::new(Kind::Instant, "lib", "new", &[]);
+    *THIRD.declines.lock().expect("no panic") = 100;
+    *FIRST.connects.lock().expect("no panic") = Some(&THIRD);
+    NEW.active();
+    *THIRD.declines.lock().expect("no panic") = 0;
+    NEW.active();
+    assert_eq!(THIRD.take(), ["third knows new"]);
+
     // A program has room for some recorders and no more.
-    static OTHERS: [OnceLock<Notes>; RECORDERS_MAX - 2] =
-        [const { OnceLock::new() }; RECORDERS_MAX - 2];
+    static OTHERS: [OnceLock<Notes>; RECORDERS_MAX - 3] =
+        [const { OnceLock::new() }; RECORDERS_MAX - 3];
     for other in &OTHERS {
         connect(other.get_or_init(|| Notes::new("other"))).expect("there is room");
     }
-    assert_eq!(connect(&FIRST), Err(TooManyRecorders));
+    let error = connect(&FIRST).expect_err("there is no room");
+    assert!(error.to_string().contains("4 recorders already"), "{error}");
 }

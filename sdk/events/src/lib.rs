@@ -24,11 +24,12 @@
 //! Libraries may depend on different versions of this package: their events are recorded all the same, since all
 //! versions meet in `tracezero-events-core`.
 //!
-//! # What is left to the application's macros
+//! # What only the application's macros can do
 //!
 //! An application that depends on `tracezero` uses that package's own macros. They write events straight into
-//! the memory of the trace, which takes less time, and they know tracks, flows, times, dictionaries, futures and
-//! fields of a schema.
+//! the memory of the trace, which takes less time, and they know tracks, flows, times, futures and fields of a
+//! schema. Their arguments are of another trait, `tracezero::ArgValue`: a library whose types are to be arguments of both
+//! offers their parts, or `Display`.
 //!
 //! Whoever builds the program compiles all trace points to nothing by `RUSTFLAGS="--cfg tracezero_off"`.
 
@@ -36,12 +37,12 @@ mod macros; // what users type
 mod span; // the guard that ends a span
 
 pub use span::Span;
-pub use tracezero_events_core::{Number, ToValue, Value};
+pub use tracezero_events_core::{Dict, List, Number, ToValue, Value};
 
 /// What the macros expand to.
 #[doc(hidden)]
 pub mod __private {
-    pub use tracezero_events_core::{CallSite, Event, Number, OpenSpan, ToValue, Value};
+    pub use tracezero_events_core::{CallSite, Event, Kind, Number, OpenSpan, ToValue, Value};
 
     /// Whether trace points are compiled at all.
     pub const ENABLED: bool = !cfg!(tracezero_off);

@@ -66,7 +66,7 @@ macro_rules! instant {
     };
 }
 
-/// Records the value of a counter: any number. The value is evaluated only while the category is recorded.
+/// Records the value of a counter, whose name is a literal: any number. The value is evaluated only while the category is recorded.
 ///
 /// ```
 /// use tracezero_events::counter;
@@ -77,12 +77,21 @@ macro_rules! instant {
 #[macro_export]
 macro_rules! counter {
     ($category:literal, $name:literal, $value:expr $(,)?) => {{
-        static CALL_SITE: $crate::__private::CallSite =
-            $crate::__private::CallSite::new($category, $name, &[]);
+        static __TRACEZERO_CALL_SITE: $crate::__private::CallSite =
+            $crate::__private::CallSite::new(
+                $crate::__private::Kind::Counter,
+                $category,
+                $name,
+                &[],
+            );
         if $crate::__private::ENABLED {
-            match CALL_SITE.active() {
+            match __TRACEZERO_CALL_SITE.active() {
                 0 => {}
-                active => CALL_SITE.count(active, $crate::__private::Number::from($value)),
+                active => __TRACEZERO_CALL_SITE.count(
+                    active,
+                    $crate::__private::Number::from($value),
+                    &$crate::__private::Event::new(&[]),
+                ),
             }
         }
     }};
@@ -101,9 +110,9 @@ macro_rules! counter {
 #[macro_export]
 macro_rules! enabled {
     ($category:literal) => {{
-        static CALL_SITE: $crate::__private::CallSite =
-            $crate::__private::CallSite::new($category, "", &[]);
-        $crate::__private::ENABLED && CALL_SITE.active() != 0
+        static __TRACEZERO_CALL_SITE: $crate::__private::CallSite =
+            $crate::__private::CallSite::new($crate::__private::Kind::Switch, $category, "", &[]);
+        $crate::__private::ENABLED && __TRACEZERO_CALL_SITE.active() != 0
     }};
 }
 
@@ -119,12 +128,12 @@ macro_rules! __parse {
     ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
         [$arg:tt = %$value:expr, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
-            [$($values)* $crate::__private::Value::Display(&$value),] [$($rest)*])
+            [$($values)* $crate::__private::Value::Display(&&$value),] [$($rest)*])
     };
     ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
         [$arg:tt = ?$value:expr, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
-            [$($values)* $crate::__private::Value::Debug(&$value),] [$($rest)*])
+            [$($values)* $crate::__private::Value::Debug(&&$value),] [$($rest)*])
     };
     ($kind:ident $category:literal $name:tt [$($names:tt)*] [$($values:tt)*]
         [$arg:tt = $value:expr, $($rest:tt)*]) => {
@@ -167,12 +176,12 @@ macro_rules! __arg_name {
 #[macro_export]
 macro_rules! __record {
     (span $category:literal $name:tt $names:tt $values:tt) => {
-        $crate::__record!(@site CALL_SITE $category $name $names
+        $crate::__record!(@site Span __TRACEZERO_CALL_SITE $category $name $names
             if $crate::__private::ENABLED {
-                match CALL_SITE.active() {
+                match __TRACEZERO_CALL_SITE.active() {
                     0 => $crate::Span::none(),
                     active => match &$crate::__record!(@event $name $values) {
-                        event => $crate::Span::new(CALL_SITE.begin(active, event)),
+                        event => $crate::Span::new(__TRACEZERO_CALL_SITE.begin(active, event)),
                     },
                 }
             } else {
@@ -180,35 +189,39 @@ macro_rules! __record {
             })
     };
     (instant $category:literal $name:tt $names:tt $values:tt) => {
-        $crate::__record!(@site CALL_SITE $category $name $names
+        $crate::__record!(@site Instant __TRACEZERO_CALL_SITE $category $name $names
             if $crate::__private::ENABLED {
-                match CALL_SITE.active() {
+                match __TRACEZERO_CALL_SITE.active() {
                     0 => {}
                     active => match &$crate::__record!(@event $name $values) {
-                        event => CALL_SITE.instant(active, event),
+                        event => __TRACEZERO_CALL_SITE.instant(active, event),
                     },
                 }
             })
     };
     // The guard knows which recorders have begun the span, so nothing asks the call site.
     (end $category:literal [dynamic $span:expr] $names:tt $values:tt) => {
-        $crate::__record!(@site CALL_SITE $category [literal ""] $names {
+        $crate::__record!(@site End __TRACEZERO_CALL_SITE $category [literal ""] $names {
             let span: $crate::Span = $span;
             if span.is_recorded() {
                 match &$crate::__record!(@event [literal ""] $values) {
-                    event => span.end_with(&CALL_SITE, event),
+                    event => span.end_with(&__TRACEZERO_CALL_SITE, event),
                 }
             }
         })
     };
-    (@site $site:ident $category:literal [literal $name:literal] [$($names:tt)*] $($then:tt)*) => {{
+    (@site $kind:ident $site:ident $category:literal [literal $name:literal] [$($names:tt)*] $($then:tt)*) => {{
         static $site: $crate::__private::CallSite =
-            $crate::__private::CallSite::new($category, $name, &[$($names)*]);
+            $crate::__private::CallSite::new(
+                $crate::__private::Kind::$kind, $category, $name, &[$($names)*],
+            );
         $($then)*
     }};
-    (@site $site:ident $category:literal $name:tt [$($names:tt)*] $($then:tt)*) => {{
+    (@site $kind:ident $site:ident $category:literal $name:tt [$($names:tt)*] $($then:tt)*) => {{
         static $site: $crate::__private::CallSite =
-            $crate::__private::CallSite::new($category, "", &[$($names)*]);
+            $crate::__private::CallSite::new(
+                $crate::__private::Kind::$kind, $category, "", &[$($names)*],
+            );
         $($then)*
     }};
     (@event [literal $name:literal] [$($values:tt)*]) => {

@@ -17,6 +17,8 @@ use tracezero_events_core::{CallSite, Event, OpenSpan};
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
 pub struct Span {
+    /// Nothing in a program that is built without trace points.
+    #[cfg(not(tracezero_off))]
     open: Option<OpenSpan>,
     not_send: PhantomData<*const ()>,
 }
@@ -27,6 +29,7 @@ impl Span {
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
+            #[cfg(not(tracezero_off))]
             open: None,
             not_send: PhantomData,
         }
@@ -34,8 +37,11 @@ impl Span {
 
     #[doc(hidden)]
     #[inline(always)]
-    pub const fn new(open: OpenSpan) -> Self {
+    pub fn new(open: OpenSpan) -> Self {
+        #[cfg(tracezero_off)]
+        drop(open);
         Self {
+            #[cfg(not(tracezero_off))]
             open: Some(open),
             not_send: PhantomData,
         }
@@ -46,22 +52,19 @@ impl Span {
     #[inline(always)]
     #[must_use]
     pub const fn is_recorded(&self) -> bool {
+        #[cfg(tracezero_off)]
+        return false;
+        #[cfg(not(tracezero_off))]
         self.open.is_some()
     }
 
     #[doc(hidden)]
-    pub fn end_with(mut self, site: &'static CallSite, event: &Event<'_>) {
-        if let Some(open) = self.open.take() {
+    pub fn end_with(self, site: &'static CallSite, event: &Event<'_>) {
+        #[cfg(tracezero_off)]
+        let _ = (site, event);
+        #[cfg(not(tracezero_off))]
+        if let Some(open) = self.open {
             open.end_at(site, event);
-        }
-    }
-}
-
-impl Drop for Span {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.end();
         }
     }
 }

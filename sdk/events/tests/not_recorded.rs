@@ -1,4 +1,5 @@
-//! What costs nothing while nobody records. Alone in its process: a capture of another test evaluates arguments, too.
+//! Trace points evaluate no arguments while nobody records. Alone in its process: a capture of another test would make
+//! them do so.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use tracezero::InMemorySession;
 use tracezero::testing::{Trace, Value, capture};
-use tracezero_events::{counter, end, instant, span};
+use tracezero_events::{Dict, ToValue, counter, end, instant, span};
 
 #[test]
 fn arguments_arrive_with_their_types() {
@@ -46,6 +48,67 @@ fn arguments_arrive_with_their_types() {
     assert_eq!(args, expected);
     assert_eq!(event.categories().collect::<Vec<_>>(), ["mylib"]);
     trace.assert_no_loss().assert_well_formed();
+}
+
+#[test]
+fn lists_maps_and_paths_are_typed() {
+    struct Size(u32, u32);
+
+    impl Dict for Size {
+        fn for_each(&self, visit: &mut dyn FnMut(&str, tracezero_events::Value<'_>)) {
+            visit("width", self.0.to_value());
+            visit("height", self.1.to_value());
+        }
+    }
+
+    impl ToValue for Size {
+        fn to_value(&self) -> tracezero_events::Value<'_> {
+            tracezero_events::Value::Dict(self)
+        }
+    }
+
+    let capture = capture();
+    let (numbers, text) = ([1_u8, 2], "text");
+    let error: Box<dyn std::error::Error> = "no luck".into();
+    instant!(
+        "mylib", "typed", list = vec!["a", "b"], slice = &numbers[..1], size = Size(640, 480),
+        map = BTreeMap::from([("key", 7)]), path = Path::new("/tmp"), ?text, first = %text[..1],
+        error = %*error, address = std::ptr::null::<u8>(), many = vec![0_u8; 100_000],
+    );
+    let trace = capture.finish();
+
+    let event = trace.instant("typed").once().single();
+    let dict = |entries: &[(&str, Value)]| {
+        Value::Dict(
+            entries
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        )
+    };
+    let text = |text: &str| Value::Text(text.to_owned());
+    let expected = [
+        ("list", Value::Array(vec![text("a"), text("b")])),
+        ("slice", Value::Array(vec![Value::Uint(1)])),
+        (
+            "size",
+            dict(&[("width", Value::Uint(640)), ("height", Value::Uint(480))]),
+        ),
+        ("map", dict(&[("key", Value::Int(7))])),
+        ("path", text("/tmp")),
+        ("text", text("\"text\"")),
+        ("first", text("t")),
+        ("error", text("no luck")),
+        ("address", Value::Pointer(0)),
+    ];
+    let args: Vec<_> = event.args().collect();
+    for ((name, value), (found_name, found)) in expected.iter().zip(&args) {
+        assert_eq!((name, value), (found_name, *found));
+    }
+    let Some(("many", Value::Array(many))) = args.last() else {
+        panic!("{:?}", args.last());
+    };
+    assert_eq!(many.last(), Some(&text("… (100000 elements)")));
 }
 
 #[test]
@@ -110,6 +173,16 @@ fn counters_have_a_value_for_each_time() {
 
     assert_eq!(trace.counter("open_files").values(), [1.0, 2.0, 3.0]);
     assert_eq!(trace.counter("load").values(), [0.75]);
+}
+
+#[test]
+fn call_site_that_was_reached_before_the_first_session_is_recorded_in_it() {
+    let record = || instant!("mylib", "reached early");
+    record();
+    let session = InMemorySession::start().unwrap();
+    record();
+    let (bytes, _) = session.finish();
+    Trace::read(bytes).unwrap().instant("reached early").once();
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The derive macro for values of arguments.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Data, DeriveInput, Error, Field, Fields, GenericParam, LitStr, Path, Result,
-    parse_quote,
+    TypeParamBound, parse_quote,
 };
 
 /// What a field becomes.
@@ -27,6 +27,7 @@ enum Form {
 pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
     let library = library(&input.attrs)?;
     let type_name = &input.ident;
+    let annotation = annotation();
     let body = match &input.data {
         Data::Struct(data) => {
             let fields = FieldValues::new(&library, &data.fields)?;
@@ -35,11 +36,15 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
                 Fields::Unit => text(type_name),
                 _ => fields.value(),
             };
-            quote!(let #pattern = self; #library::ArgValue::write(&#value, annotation);)
+            quote!(let #pattern = self; #library::ArgValue::write(&#value, #annotation);)
         }
         Data::Enum(data) => {
             let arms = data.variants.iter().map(|variant| {
                 let name = &variant.ident;
+                if let Some(attribute) = arg_attributes(&variant.attrs).next() {
+                    let message = "the options are for fields, and `crate = path` for the type";
+                    return Err(Error::new_spanned(attribute, message));
+                }
                 let fields = FieldValues::new(&library, &variant.fields)?;
                 let pattern = fields.pattern(quote!(Self::#name));
                 let text = text(name);
@@ -50,10 +55,16 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
                         dict(&library, &quote!(.add(#text, &#value)))
                     }
                 };
-                Ok(quote!(#pattern => #library::ArgValue::write(&#value, annotation),))
+                Ok(quote!(#pattern => #library::ArgValue::write(&#value, #annotation),))
             });
             let arms: Vec<_> = arms.collect::<Result<_>>()?;
-            quote!(match self { #(#arms)* })
+            // A reference to an enum without variants would count as one of something.
+            let value = if arms.is_empty() {
+                quote!(*self)
+            } else {
+                quote!(self)
+            };
+            quote!(match #value { #(#arms)* })
         }
         Data::Union(_) => {
             return Err(Error::new_spanned(
@@ -65,14 +76,15 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
     let mut generics = input.generics;
     for parameter in &mut generics.params {
         if let GenericParam::Type(parameter) = parameter {
-            parameter.bounds.push(parse_quote!(#library::ArgValue));
+            let bounds = bounds(&library, &parameter.ident, &input.data)?;
+            parameter.bounds.extend(bounds);
         }
     }
     let (parameters, arguments, bounds) = generics.split_for_impl();
     Ok(quote! {
         #[automatically_derived]
         impl #parameters #library::ArgValue for #type_name #arguments #bounds {
-            fn write(&self, annotation: &mut #library::protos::DebugAnnotation<'_>) {
+            fn write(&self, #annotation: &mut #library::protos::DebugAnnotation<'_>) {
                 #body
             }
         }
@@ -199,7 +211,7 @@ fn library(attributes: &[Attribute]) -> Result<TokenStream> {
 fn arg_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attributes
         .iter()
-        .filter(|attribute| attribute.path().is_ident("arg"))
+        .filter(|attribute| attribute.path().is_ident("arg_value"))
 }
 
 fn text(name: &Ident) -> TokenStream {
@@ -214,4 +226,39 @@ fn dict(library: &TokenStream, entries: &TokenStream) -> TokenStream {
     }
     let writer = Ident::new("entries", Span::mixed_site());
     quote!(#library::dict(|#writer| { #writer #entries; }))
+}
+
+/// The name of the parameter of `ArgValue::write`.
+fn annotation() -> Ident {
+    Ident::new("annotation", Span::mixed_site())
+}
+
+/// What the fields ask of a type parameter: the traits that those are written by whose types name the parameter.
+fn bounds(library: &TokenStream, parameter: &Ident, data: &Data) -> Result<Vec<TypeParamBound>> {
+    let fields: Vec<&Field> = match data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|it| &it.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let mut bounds = Vec::new();
+    for field in fields {
+        if !names(field.ty.to_token_stream(), parameter) {
+            continue;
+        }
+        match FieldOptions::of((0, field))?.form {
+            Form::Value => bounds.push(parse_quote!(#library::ArgValue)),
+            Form::Display => bounds.push(parse_quote!(::core::fmt::Display)),
+            Form::Debug => bounds.push(parse_quote!(::core::fmt::Debug)),
+            Form::Skipped => {}
+        }
+    }
+    Ok(bounds)
+}
+
+fn names(tokens: TokenStream, wanted: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *wanted,
+        TokenTree::Group(group) => names(group.stream(), wanted),
+        _ => false,
+    })
 }

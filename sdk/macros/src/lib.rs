@@ -122,12 +122,12 @@ fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::T
 ///
 /// | attribute of a field | |
 /// |---|---|
-/// | `#[arg(display)]` | as text, by `Display` |
-/// | `#[arg(debug)]` | as text, by `Debug` |
-/// | `#[arg(rename = "key")]` | another key |
-/// | `#[arg(skip)]` | left out |
+/// | `#[arg_value(display)]` | as text, by `Display` |
+/// | `#[arg_value(debug)]` | as text, by `Debug` |
+/// | `#[arg_value(rename = "key")]` | another key |
+/// | `#[arg_value(skip)]` | left out |
 ///
-/// `#[arg(crate = path)]` on the type names this library, if the dependency has another name than `tracezero`.
+/// A field that is no `ArgValue` takes `#[arg_value(display)]` or `#[arg_value(debug)]`. `#[arg_value(crate = path)]` on the type names this library, if the dependency has another name than `tracezero`.
 ///
 /// ```
 /// use tracezero::{ArgValue, instant};
@@ -135,9 +135,9 @@ fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::T
 /// #[derive(ArgValue)]
 /// struct Request {
 ///     path: String,
-///     #[arg(rename = "wait_ns")]
+///     #[arg_value(rename = "wait_ns")]
 ///     wait: std::time::Duration,
-///     #[arg(debug)]
+///     #[arg_value(debug)]
 ///     peer: Option<std::net::IpAddr>,
 ///     body: Body,
 /// }
@@ -153,7 +153,7 @@ fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::T
 /// instant!("http", "request", request);
 /// instant!("http", "answer", body = Body::Empty);
 /// ```
-#[proc_macro_derive(ArgValue, attributes(arg))]
+#[proc_macro_derive(ArgValue, attributes(arg_value))]
 pub fn arg_value(input: TokenStream) -> TokenStream {
     syn::parse(input)
         .and_then(arg_value::derive)

@@ -12,8 +12,10 @@ pub struct BufferConfig {
 }
 
 impl BufferConfig {
-    /// A buffer in which the newest data overwrites the oldest. `size_kb` counts KiB; memory is
-    /// used only as far as the buffer ever fills.
+    /// Creates a ring of `size_kb` KiB. In memory, its newest data overwrites the oldest. A session that writes a file
+    /// moves the data there before that; while the file lags behind, threads wait
+    /// ([`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit)). The system gives memory only for what was ever
+    /// written.
     #[must_use]
     pub fn ring(size_kb: u32) -> Self {
         Self::new(size_kb, FillPolicy::RING_BUFFER)

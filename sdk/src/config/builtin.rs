@@ -77,7 +77,7 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Chooses how often the trace gets a snapshot of the clocks, in whole milliseconds; zero for the default of 10 s.
+    /// Chooses how often the trace gets a snapshot of the clocks, in milliseconds, rounded up; zero for the default of 10 s.
     #[must_use]
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.message.snapshot_interval_ms = Some(whole_ms(interval));

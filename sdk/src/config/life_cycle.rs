@@ -37,7 +37,7 @@ impl TraceConfig {
         self
     }
 
-    /// Ends the session after this time, in whole milliseconds; zero for never.
+    /// Ends the session after this time, in milliseconds, rounded up; zero for never.
     #[must_use]
     pub fn duration(mut self, duration: Duration) -> Self {
         self.message.duration_ms = Some(whole_ms(duration));
@@ -51,7 +51,7 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses how long data sources may take to stop, in whole milliseconds; zero for the default of 5 s.
+    /// Chooses how long data sources may take to stop, in milliseconds, rounded up; zero for the default of 5 s.
     #[must_use]
     pub fn data_source_stop_timeout(mut self, timeout: Duration) -> Self {
         self.message.data_source_stop_timeout_ms = Some(whole_ms(timeout));

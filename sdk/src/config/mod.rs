@@ -244,7 +244,7 @@ impl TraceConfig {
     }
 
     /// Makes every data source repeat what its packets depend on, such as interned names, with this period, in
-    /// whole milliseconds; zero for never. Rings of this crate repeat it by themselves whenever they have come
+    /// milliseconds, rounded up; zero for never. Rings of this crate repeat it by themselves whenever they have come
     /// further.
     #[must_use]
     pub fn incremental_state_clear_period(mut self, period: Duration) -> Self {
@@ -257,7 +257,7 @@ impl TraceConfig {
     }
 }
 
-/// Returns whole milliseconds, rounded up: a time below one is not none. More than 49 days are 49 days.
+/// Returns milliseconds, rounded up: a time below one is not none. More than 49 days are 49 days.
 fn whole_ms(duration: Duration) -> u32 {
     let ms = duration.as_nanos().div_ceil(1_000_000);
     u32::try_from(ms).unwrap_or(u32::MAX)

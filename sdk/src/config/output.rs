@@ -47,8 +47,8 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses how often the file is written: at most every 100 ms; zero for the default of 200 ms. A process
-    /// that is killed loses what came since. Counts in whole milliseconds.
+    /// Chooses how often the file is written; zero for the default of 200 ms. Less than 100 ms count as 100 ms. A process
+    /// that is killed loses what came since. Counts in milliseconds, rounded up.
     #[must_use]
     pub fn file_write_period(mut self, period: Duration) -> Self {
         self.message.file_write_period_ms = Some(whole_ms(period));
@@ -62,14 +62,14 @@ impl TraceConfig {
         self
     }
 
-    /// Asks data sources to flush with this period, in whole milliseconds; zero for never.
+    /// Asks data sources to flush with this period, in milliseconds, rounded up; zero for never.
     #[must_use]
     pub fn flush_period(mut self, period: Duration) -> Self {
         self.message.flush_period_ms = Some(whole_ms(period));
         self
     }
 
-    /// Chooses how long data sources may take to flush, in whole milliseconds; zero for the default of 5 s.
+    /// Chooses how long data sources may take to flush, in milliseconds, rounded up; zero for the default of 5 s.
     #[must_use]
     pub fn flush_timeout(mut self, timeout: Duration) -> Self {
         self.message.flush_timeout_ms = Some(whole_ms(timeout));

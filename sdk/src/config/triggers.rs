@@ -14,7 +14,7 @@ pub struct TriggerConfig {
 }
 
 impl TriggerConfig {
-    /// A session that is ended after `trigger_timeout`, in whole milliseconds, if there was no trigger.
+    /// A session that is ended after `trigger_timeout`, in milliseconds, rounded up, if there was no trigger.
     #[must_use]
     pub fn new(mode: TriggerMode, trigger_timeout: Duration) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Trigger {
         self
     }
 
-    /// Ends or clones the session so long after the trigger, in whole milliseconds.
+    /// Ends or clones the session so long after the trigger, in milliseconds, rounded up.
     #[must_use]
     pub fn stop_delay(mut self, delay: Duration) -> Self {
         self.message.stop_delay_ms = Some(whole_ms(delay));

@@ -21,7 +21,7 @@ enum State<T> {
     Abandoned,
 }
 
-/// Gives the value. Whoever waits is told if this is dropped without.
+/// Gives the value. Dropping it without a value ends the wait with `None`.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Arc<Shared<T>>);
 

@@ -208,7 +208,7 @@ impl FlightRecorderBuilder {
         self.on_trigger(name.into(), None, Duration::ZERO)
     }
 
-    /// As [`trigger`](Self::add_trigger), with what was recorded so long `before` and `after` it.
+    /// As [`add_trigger`](Self::add_trigger), with what was recorded so long `before` and `after` it.
     pub fn add_trigger_around(
         self,
         name: impl Into<String>,

@@ -171,7 +171,7 @@ impl fmt::Display for Warning {
         match self {
             Self::BuiltWithOff => f.write_str(
                 "the program was built with `--cfg tracezero_off`, so it records nothing; \
-                 build it without",
+                 build it without that flag",
             ),
             Self::NoDataSource => f.write_str(
                 "the configuration lists no data source, so nothing was recorded; add one, such as \

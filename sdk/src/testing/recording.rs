@@ -15,7 +15,7 @@ use tracezero_core::ids::SessionId;
 use tracezero_core::shm::Geometry;
 use tracezero_producer::{self as producer, Realm};
 use tracezero_service::{SessionOwner, SessionRequest};
-use tracezero_track_event::TRACK_EVENT;
+use tracezero_track_event::{TRACK_EVENT, connect_libraries};
 
 /// Shared memory of a capture. It has chunks for 2,848 threads at once; pages that are never used cost
 /// nothing.
@@ -36,6 +36,8 @@ impl CaptureSession {
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
         check(&config.session_config()?)?;
         let recording = Arc::new(config.recording()?);
+        // Outside of the tracer: inside, no call site makes itself known.
+        connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();

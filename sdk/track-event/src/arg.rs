@@ -52,7 +52,7 @@ const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
     message = "a `{Self}` is no value of an argument",
     label = "an argument here is a `{Self}`",
     note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
-    note = "or write `#[derive(tracezero::ArgValue)]` on it"
+    note = "or write `#[derive(tracezero::ArgValue)]` on the type; a field of such a type may have `#[arg_value(debug)]`"
 )]
 pub trait ArgValue {
     /// Sets the value of the annotation.
@@ -116,7 +116,7 @@ macro_rules! scalar_arg {
     };
 }
 
-/// Nanoseconds, up to 584 years: `wait_ns = duration` says so.
+/// Nanoseconds, up to 584 years. Put the unit into the name: `wait_ns = duration`.
 impl ArgValue for Duration {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -238,16 +238,52 @@ impl<T: ArgValue> ArgValue for Option<T> {
 impl<T: ArgValue> ArgValue for [T] {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
-        for value in self {
-            if !take(ELEMENT_BYTES) {
-                let mark = CutMark {
-                    count: self.len(),
-                    of: "elements",
-                };
-                annotation.add_array_values(|element| write_mark(element, mark));
-                break;
-            }
-            annotation.add_array_values(|element| value.write(element));
+        let mut elements = ArrayWriter::new(annotation);
+        if !self.iter().all(|value| elements.add(value)) {
+            elements.count = self.len();
+        }
+    }
+}
+
+/// The elements of an array that is being written.
+pub(super) struct ArrayWriter<'a, 'w> {
+    annotation: &'a mut DebugAnnotation<'w>,
+    /// Elements that were added, and those that there was no room for.
+    count: usize,
+    is_cut: bool,
+}
+
+impl<'a, 'w> ArrayWriter<'a, 'w> {
+    pub(super) const fn new(annotation: &'a mut DebugAnnotation<'w>) -> Self {
+        Self {
+            annotation,
+            count: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Adds an element. Returns whether there was room.
+    #[inline]
+    pub(super) fn add(&mut self, value: &(impl ArgValue + ?Sized)) -> bool {
+        self.count += 1;
+        self.is_cut |= !take(ELEMENT_BYTES);
+        if !self.is_cut {
+            self.annotation
+                .add_array_values(|element| value.write(element));
+        }
+        !self.is_cut
+    }
+}
+
+impl Drop for ArrayWriter<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_cut {
+            let mark = CutMark {
+                count: self.count,
+                of: "elements",
+            };
+            self.annotation
+                .add_array_values(|element| write_mark(element, mark));
         }
     }
 }
@@ -330,7 +366,7 @@ pub struct DictWriter<'a, 'w> {
 }
 
 impl<'a, 'w> DictWriter<'a, 'w> {
-    const fn new(annotation: &'a mut DebugAnnotation<'w>) -> Self {
+    pub(super) const fn new(annotation: &'a mut DebugAnnotation<'w>) -> Self {
         Self {
             annotation,
             count: 0,

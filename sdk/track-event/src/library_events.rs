@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use std::sync::Once;
 
 use tracezero_events_core::{
-    CallSite as LibraryCallSite, Event, Number, Recorder, SiteRecorder, Switch, Value,
+    CallSite as LibraryCallSite, Event, Kind, Number, Recorder, SiteRecorder, Switch, Value,
 };
 
-use crate::arg::{ArgValue, debug, display, write_arg, write_scalar};
+use crate::arg::{ArgValue, ArrayWriter, DictWriter, debug, display, write_arg, write_scalar};
 use crate::call_site::CallSite;
 use crate::event::{EventParts, EventWriter};
 use crate::open_slices::SlicePosition;
@@ -27,7 +27,7 @@ use tracezero_producer as producer;
 pub fn connect_libraries() {
     static CONNECT: Once = Once::new();
     CONNECT.call_once(|| {
-        // A program with so many recorders has them record the events.
+        // An error is ignored: the other recorders of the program record the events.
         let _ = tracezero_events_core::connect(&LibraryEvents);
     });
 }
@@ -49,8 +49,8 @@ impl Recorder for LibraryEvents {
             let _inside = forked_child::enter()?;
             Box::leak(Box::new(LibrarySite { call_site }))
         };
-        // That of an end has none: what has begun is what ends.
-        if !site.category().is_empty() {
+        // An end is recorded by whoever has recorded the begin.
+        if site.kind() != Kind::End {
             recorder.call_site.register_for(switch);
         }
         Some(recorder)
@@ -105,7 +105,7 @@ impl SiteRecorder for LibrarySite {
         }
     }
 
-    fn count(&'static self, value: Number) {
+    fn count(&'static self, value: Number, _: &Event<'_>) {
         let value = match value {
             Number::Int(value) => CounterValue::from(value),
             Number::Double(value) => CounterValue::from(value),
@@ -144,6 +144,17 @@ impl ArgValue for Value<'_> {
         match self {
             Self::Display(value) => display(value).write(annotation),
             Self::Debug(value) => debug(value).write(annotation),
+            Self::Path(path) => path.write(annotation),
+            Self::OsStr(text) => text.write(annotation),
+            Self::Pointer(address) => _ = annotation.set_pointer_value(*address),
+            Self::List(list) => {
+                let mut elements = ArrayWriter::new(annotation);
+                list.for_each(&mut |value| _ = elements.add(&value));
+            }
+            Self::Dict(dict) => {
+                let mut entries = DictWriter::new(annotation);
+                dict.for_each(&mut |name, value| _ = entries.add(name, &value));
+            }
             value => {
                 if let Some(scalar) = value.scalar() {
                     write_scalar(scalar, annotation);

@@ -51,6 +51,7 @@ fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
 fn guards_and_spans_of_futures_take_no_room() {
     const { assert!(size_of::<Span>() == 0) };
     const { assert!(size_of::<TrackSpan>() == 0) };
+    const { assert!(size_of::<tracezero_events::Span>() == 0) };
     const { assert!(size_of::<AsyncSpan>() == 0) };
 
     async fn plain_await(_: &Witness, other: impl Future<Output = u64>) -> u64 {

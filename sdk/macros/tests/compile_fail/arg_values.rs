@@ -1,4 +1,4 @@
-//! What cannot be derived says so, and names what can.
+//! Errors of types that cannot derive `ArgValue` name the supported forms.
 
 use tracezero::ArgValue;
 
@@ -10,13 +10,19 @@ union Both {
 
 #[derive(ArgValue)]
 struct UnknownOption {
-    #[arg(hex)]
+    #[arg_value(hex)]
     number: u32,
 }
 
 #[derive(ArgValue)]
-#[arg(rename = "type")]
+#[arg_value(rename = "type")]
 struct OptionOfAField;
+
+#[derive(ArgValue)]
+enum OptionOfAVariant {
+    #[arg_value(display)]
+    Variant,
+}
 
 struct NoValue;
 

@@ -28,7 +28,7 @@ macro_rules! traced {
 traced!(by_macro);
 
 #[derive(vendor::sdk::ArgValue)]
-#[arg(crate = vendor::sdk)]
+#[arg_value(crate = vendor::sdk)]
 pub struct Size {
     pub width: u32,
 }
