@@ -88,20 +88,12 @@ impl CallSite {
         if !ENABLED {
             return 0;
         }
-        self.active.load(|| self.register())
+        self.active.load(|| self.register(None))
     }
 
+    /// Registers the call site, and that of a library, which is on while this one is.
     #[cold]
-    fn register(&'static self) {
-        self.register_with(None);
-    }
-
-    /// Registers the call site of a library, which is then on while this one is.
-    pub(super) fn register_for(&'static self, library: tracezero_events_core::Switch) {
-        self.register_with(Some(library));
-    }
-
-    fn register_with(&'static self, library: Option<tracezero_events_core::Switch>) {
+    pub(super) fn register(&'static self, library: Option<tracezero_events_core::Switch>) {
         let switch = Switch {
             category: self.category(),
             tags: self.tags(),

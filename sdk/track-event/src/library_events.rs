@@ -51,7 +51,7 @@ impl Recorder for LibraryEvents {
         };
         // An end is recorded by whoever has recorded the begin.
         if site.kind() != Kind::End {
-            recorder.call_site.register_for(switch);
+            recorder.call_site.register(Some(switch));
         }
         Some(recorder)
     }
