@@ -1,6 +1,7 @@
 //! Choices that the message has no fields for.
 
 use std::time::Duration;
+
 use tracezero_core::small_map::SmallMap;
 
 /// How long a writer waits for a file that lags behind, unless the configuration says.

@@ -1769,8 +1769,6 @@ pub struct TraceConfig<'w> {
 #[allow(dead_code, unreachable_pub, clippy::doc_markdown)]
 impl<'w> TraceConfig<'w> {
     /// Number of field `buffers`.
-    ///
-    /// What is recorded.
     pub const BUFFERS_FIELD_NUMBER: u32 = 1;
     /// Number of field `data_sources`.
     pub const DATA_SOURCES_FIELD_NUMBER: u32 = 2;
@@ -1783,8 +1781,6 @@ impl<'w> TraceConfig<'w> {
     /// Number of field `trace_all_machines`.
     pub const TRACE_ALL_MACHINES_FIELD_NUMBER: u32 = 43;
     /// Number of field `deferred_start`.
-    ///
-    /// When it starts and ends.
     pub const DEFERRED_START_FIELD_NUMBER: u32 = 12;
     /// Number of field `duration_ms`.
     pub const DURATION_MS_FIELD_NUMBER: u32 = 3;
@@ -1795,8 +1791,6 @@ impl<'w> TraceConfig<'w> {
     /// Number of field `trigger_config`.
     pub const TRIGGER_CONFIG_FIELD_NUMBER: u32 = 17;
     /// Number of field `write_into_file`.
-    ///
-    /// How it reaches a file.
     pub const WRITE_INTO_FILE_FIELD_NUMBER: u32 = 8;
     /// Number of field `output_path`.
     pub const OUTPUT_PATH_FIELD_NUMBER: u32 = 29;
@@ -1819,8 +1813,6 @@ impl<'w> TraceConfig<'w> {
     /// Number of field `trace_filter`.
     pub const TRACE_FILTER_FIELD_NUMBER: u32 = 33;
     /// Number of field `unique_session_name`.
-    ///
-    /// Who it is, and beside whom it may run.
     pub const UNIQUE_SESSION_NAME_FIELD_NUMBER: u32 = 22;
     /// Number of field `trace_uuid_msb`.
     pub const TRACE_UUID_MSB_FIELD_NUMBER: u32 = 27;
@@ -1851,8 +1843,6 @@ impl<'w> TraceConfig<'w> {
     /// Number of field `allow_user_build_tracing`.
     pub const ALLOW_USER_BUILD_TRACING_FIELD_NUMBER: u32 = 19;
     /// Appends one element of field `buffers` (1, repeated `perfetto.protos.TraceConfig.BufferConfig`).
-    ///
-    /// What is recorded.
     #[inline]
     pub fn add_buffers<R>(
         &mut self,
@@ -1948,8 +1938,6 @@ impl<'w> TraceConfig<'w> {
         self
     }
     /// Appends field `deferred_start` (12, bool).
-    ///
-    /// When it starts and ends.
     #[inline]
     pub fn set_deferred_start(&mut self, value: bool) -> &mut Self {
         self.message.append_bool::<12>(value);
@@ -1991,8 +1979,6 @@ impl<'w> TraceConfig<'w> {
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<17>())
     }
     /// Appends field `write_into_file` (8, bool).
-    ///
-    /// How it reaches a file.
     #[inline]
     pub fn set_write_into_file(&mut self, value: bool) -> &mut Self {
         self.message.append_bool::<8>(value);
@@ -2090,8 +2076,6 @@ impl<'w> TraceConfig<'w> {
         > as ::protozero::Writer>::from_message(self.message.begin_nested::<33>())
     }
     /// Appends field `unique_session_name` (22, string).
-    ///
-    /// Who it is, and beside whom it may run.
     #[inline]
     pub fn set_unique_session_name(&mut self, value: &str) -> &mut Self {
         self.message.append_string::<22>(value);
@@ -2294,8 +2278,6 @@ impl<'a> TraceConfigDecoder<'a> {
         }
     }
     /// The elements of field `buffers` (1, repeated `perfetto.protos.TraceConfig.BufferConfig`).
-    ///
-    /// What is recorded.
     #[inline]
     pub fn buffers(
         &self,
@@ -2382,8 +2364,6 @@ impl<'a> TraceConfigDecoder<'a> {
     }
     /// The last value of field `deferred_start` (12, bool).
     ///
-    /// When it starts and ends.
-    ///
     /// # Errors
     ///
     /// If the message is malformed.
@@ -2443,8 +2423,6 @@ impl<'a> TraceConfigDecoder<'a> {
             .map(|value| value.map(trace_config::TriggerConfigDecoder::new))
     }
     /// The last value of field `write_into_file` (8, bool).
-    ///
-    /// How it reaches a file.
     ///
     /// # Errors
     ///
@@ -2594,8 +2572,6 @@ impl<'a> TraceConfigDecoder<'a> {
             .map(|value| value.map(trace_config::TraceFilterDecoder::new))
     }
     /// The last value of field `unique_session_name` (22, string).
-    ///
-    /// Who it is, and beside whom it may run.
     ///
     /// # Errors
     ///
@@ -7872,7 +7848,7 @@ impl<'w> TracePacket<'w> {
     pub const TRACE_STATS_FIELD_NUMBER: u32 = 35;
     /// Number of field `synchronization_marker`.
     ///
-    /// The same 16 bytes every time, so that a reader can find packet boundaries.
+    /// A constant of 16 bytes, by which a reader finds packet boundaries.
     pub const SYNCHRONIZATION_MARKER_FIELD_NUMBER: u32 = 36;
     /// Number of field `system_info`.
     pub const SYSTEM_INFO_FIELD_NUMBER: u32 = 45;
@@ -8009,7 +7985,7 @@ impl<'w> TracePacket<'w> {
     }
     /// Appends field `synchronization_marker` (36, bytes), a member of oneof `data`.
     ///
-    /// The same 16 bytes every time, so that a reader can find packet boundaries.
+    /// A constant of 16 bytes, by which a reader finds packet boundaries.
     #[inline]
     pub fn set_synchronization_marker(&mut self, value: &[u8]) -> &mut Self {
         self.message.append_bytes::<36>(value);
@@ -8433,7 +8409,7 @@ impl<'a> TracePacketDecoder<'a> {
     }
     /// The last value of field `synchronization_marker` (36, bytes).
     ///
-    /// The same 16 bytes every time, so that a reader can find packet boundaries.
+    /// A constant of 16 bytes, by which a reader finds packet boundaries.
     ///
     /// # Errors
     ///
@@ -14006,7 +13982,7 @@ pub mod trace_packet {
         TraceStats(super::TraceStatsDecoder<'a>),
         /// Field `synchronization_marker` (36, bytes).
         ///
-        /// The same 16 bytes every time, so that a reader can find packet boundaries.
+        /// A constant of 16 bytes, by which a reader finds packet boundaries.
         SynchronizationMarker(&'a [u8]),
         /// Field `system_info` (45, `perfetto.protos.SystemInfo`).
         SystemInfo(super::SystemInfoDecoder<'a>),
@@ -14488,8 +14464,6 @@ pub mod owned {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct TraceConfig {
         /// Field `buffers` (1, repeated `perfetto.protos.TraceConfig.BufferConfig`).
-        ///
-        /// What is recorded.
         pub buffers: ::protozero::owned::heap::Vec<trace_config::BufferConfig>,
         /// Field `data_sources` (2, repeated `perfetto.protos.TraceConfig.DataSource`).
         pub data_sources: ::protozero::owned::heap::Vec<trace_config::DataSource>,
@@ -14506,8 +14480,6 @@ pub mod owned {
         /// Field `trace_all_machines` (43, bool).
         pub trace_all_machines: ::core::option::Option<bool>,
         /// Field `deferred_start` (12, bool).
-        ///
-        /// When it starts and ends.
         pub deferred_start: ::core::option::Option<bool>,
         /// Field `duration_ms` (3, uint32).
         pub duration_ms: ::core::option::Option<u32>,
@@ -14518,8 +14490,6 @@ pub mod owned {
         /// Field `trigger_config` (17, `perfetto.protos.TraceConfig.TriggerConfig`).
         pub trigger_config: ::core::option::Option<trace_config::TriggerConfig>,
         /// Field `write_into_file` (8, bool).
-        ///
-        /// How it reaches a file.
         pub write_into_file: ::core::option::Option<bool>,
         /// Field `output_path` (29, string).
         pub output_path: ::core::option::Option<::protozero::owned::heap::String>,
@@ -14546,8 +14516,6 @@ pub mod owned {
         /// Field `trace_filter` (33, `perfetto.protos.TraceConfig.TraceFilter`).
         pub trace_filter: ::core::option::Option<trace_config::TraceFilter>,
         /// Field `unique_session_name` (22, string).
-        ///
-        /// Who it is, and beside whom it may run.
         pub unique_session_name: ::core::option::Option<
             ::protozero::owned::heap::String,
         >,
