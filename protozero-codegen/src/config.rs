@@ -1,4 +1,4 @@
-//! What a build script says, and the files that it gets.
+//! The configuration of the generator, and the generated files.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,11 +11,11 @@ use protobuf::descriptor::FileDescriptorProto;
 use crate::error::Error;
 use crate::extern_path::ExternPaths;
 use crate::front_end::Loaded;
-use crate::{descriptor_set, embedded, emit, front_end, owned, resolve};
+use crate::{descriptor_set, embedded, emit, extern_path, front_end, owned, resolve};
 
-/// What to generate, and how.
+/// A configuration of the generator, made by a build script.
 ///
-/// Paths are relative to the folder that the build script runs in, which is that of the package.
+/// Relative paths start at the folder of the package, in which the build script runs.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     includes: Vec<PathBuf>,
@@ -25,68 +25,76 @@ pub struct Config {
     out_dir: Option<PathBuf>,
 }
 
-/// The code of one package.
+/// The generated code of one protobuf package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GeneratedFile {
-    /// The file's name: that of the package, and `.rs`.
+    /// The name of the file: the name of the package with `.rs`, or `_.rs` without a package.
     pub name: String,
-    /// Rust source.
+    /// The Rust source text.
     pub source: String,
 }
 
 impl Config {
-    /// A configuration without include folders, which writes to `OUT_DIR`.
+    /// Creates a configuration without include folders, which writes to `OUT_DIR`.
     #[must_use]
     pub fn new() -> Self {
         Config::default()
     }
 
-    /// Adds a folder that imports are relative to. Every file given to
-    /// [`compile`](Config::compile) must be in one. Earlier folders are searched first.
+    /// Adds an include folder: paths in `import` statements are relative to it. Every file given to
+    /// [`compile`](Config::compile) must be in an include folder. Earlier folders are searched
+    /// first.
+    ///
+    /// If a crate has already generated the code of a folder's schema, the folder can hold a file
+    /// `extern_paths.txt`. Each of its lines is a pair for [`extern_path`](Config::extern_path),
+    /// such as `.perfetto.protos ::tracezero::protos`. [`compile`](Config::compile) warns if it
+    /// generates the package again because a build script lacks the pair.
     #[must_use]
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.includes.push(folder.as_ref().to_owned());
         self
     }
 
-    /// Refers to a package or message that was generated elsewhere, instead of generating it again:
-    /// `.extern_path(".perfetto.protos", "::tracezero::protos")`.
+    /// Uses the code of a package or message that another crate or module has generated, instead of
+    /// generating it again: `.extern_path(".perfetto.protos", "::tracezero::protos")`.
     ///
-    /// The protobuf name starts with a dot and covers everything inside it; the longest one that
-    /// covers a type counts. The Rust path starts with `::` or `crate::`.
+    /// The protobuf name `proto` starts with a dot, and covers everything declared inside it. If
+    /// several names cover a type, the longest counts. The Rust path `rust` starts with `::` or
+    /// `crate::`.
     #[must_use]
     pub fn extern_path(mut self, proto: impl Into<String>, rust: impl Into<String>) -> Self {
         self.extern_paths.push((proto.into(), rust.into()));
         self
     }
 
-    /// Generates owned structs, too, for a message or for all messages of a package, and for what
-    /// is declared inside: `.owned(".app.Settings")`.
+    /// Also generates owned structs for a message, or for all messages of a package, and for the
+    /// messages declared inside: `.owned(".app.Settings")`.
     ///
-    /// The protobuf name starts with a dot. Messages that a struct reaches through its fields get
-    /// structs without being named.
+    /// The protobuf name starts with a dot. A struct is also generated for each message that
+    /// another struct contains as a field.
     ///
-    /// The structs are in a module `owned` beside the writers: that of message `app.Settings` is
-    /// `owned::Settings`, and that of a message `Window` inside of it is `owned::settings::Window`.
-    /// They implement `protozero::OwnedMessage`, which says what their members are. Decoder and
-    /// writer of a message have the same names for its fields.
+    /// The structs are in a module `owned` beside the writers. The struct of message `app.Settings`
+    /// is `owned::Settings`; the struct of a message `Window` declared inside it is
+    /// `owned::settings::Window`. The structs implement `protozero::OwnedMessage`, whose
+    /// documentation describes their members. A member has the same name as in decoder and writer.
     ///
-    /// A field for which the schema declares a default has a method, such as `width_or_default`.
+    /// If the schema declares a default for a field, the struct has a method for it, such as
+    /// `width_or_default`.
     ///
-    /// Where a field's message is covered by an [`extern_path`](Config::extern_path), its struct is
-    /// expected in such a module `owned`, too: for `.extern_path(".geo", "::geo::protos")` and a
-    /// message `geo.Point` that is `::geo::protos::owned::Point`.
+    /// If an [`extern_path`](Config::extern_path) covers the message of a field, its struct must be
+    /// in a module `owned` there. For `.extern_path(".geo", "::geo::protos")`, the struct of
+    /// message `geo.Point` must be `::geo::protos::owned::Point`.
     #[must_use]
     pub fn owned(mut self, proto: impl Into<String>) -> Self {
         self.owned.push(proto.into());
         self
     }
 
-    /// Writes the schema of each package, too, as a serialized `FileDescriptorSet` for
-    /// `protozero::include_descriptor_set!`: its files and what they import, but not what an
-    /// [`extern_path`](Config::extern_path) covers. Programs carry it for readers that do not have
-    /// the schema.
+    /// Also writes the schema of each package, as a serialized `FileDescriptorSet` for
+    /// `protozero::include_descriptor_set!`. It contains the files of the package and their
+    /// imports, except files that an [`extern_path`](Config::extern_path) covers. A program can
+    /// embed it for readers that do not know the schema.
     #[must_use]
     pub fn descriptor_sets(mut self) -> Self {
         self.descriptor_sets = true;
@@ -100,56 +108,58 @@ impl Config {
         self
     }
 
-    /// Generates one file for each package that the given files are in, for
-    /// `protozero::include_protos!`, and tells Cargo which files they were made of.
+    /// Generates one file for each package that the given `.proto` files belong to, for
+    /// `protozero::include_protos!`. Tells Cargo to run the build script again if one of the input
+    /// files changes.
     ///
-    /// A file is written only if its content changes, and none before all are generated.
+    /// Nothing is written before all code is generated. A file is written only if its content
+    /// changes.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or written, or a schema is wrong; see [`Error`].
+    /// If a file cannot be read or written, or if a schema is invalid; see [`Error`].
     pub fn compile(&self, files: &[impl AsRef<Path>]) -> Result<(), Error> {
         self.write(|_| self.load(files))
     }
 
-    /// Does what [`compile`](Config::compile) does, but writes and prints nothing.
+    /// Generates code like [`compile`](Config::compile), and returns it instead of writing it.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or a schema is wrong; see [`Error`].
+    /// If a file cannot be read, or if a schema is invalid; see [`Error`].
     pub fn generate(&self, files: &[impl AsRef<Path>]) -> Result<Vec<GeneratedFile>, Error> {
         Ok(self.run(|_| self.load(files))?.files)
     }
 
-    /// Does what [`compile`](Config::compile) does, with a serialized `FileDescriptorSet` instead
-    /// of `.proto` files: for build systems that have it anyway, and schemas that another compiler
-    /// has to read. It is made by
+    /// Generates code like [`compile`](Config::compile), but from a serialized `FileDescriptorSet`
+    /// instead of `.proto` files. Use it if the build system already has a set, or if the schema
+    /// needs another compiler. One of these commands makes a set:
     ///
     /// ```sh
     /// protoc --include_imports --include_source_info --descriptor_set_out=app.binpb app.proto
     /// buf build -o app.binpb
     /// ```
     ///
-    /// A set does not tell which of its files were asked for, so one file is generated for each
-    /// package in it that no [`extern_path`](Config::extern_path) covers. The code is that which
-    /// the `.proto` files would give, with their comments if the set has source information.
-    /// Include folders mean nothing here.
+    /// One file is generated for each package in the set that no
+    /// [`extern_path`](Config::extern_path) covers, because a set does not distinguish imports from
+    /// other files. The code is the same as from the `.proto` files. It has their comments if the
+    /// set contains source information. Include folders are ignored.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or written, the set is malformed or without its imports, or a
-    /// schema has what is not supported: groups and editions; see [`Error`].
+    /// If a file cannot be read or written, if the set is malformed or lacks an import, or if a
+    /// schema uses groups or editions, which are not supported; see [`Error`].
     pub fn compile_descriptor_set(&self, set: impl AsRef<Path>) -> Result<(), Error> {
         self.write(|extern_paths| load_set(set.as_ref(), extern_paths))
     }
 
-    /// Does what [`compile_descriptor_set`](Config::compile_descriptor_set) does, but writes and
-    /// prints nothing.
+    /// Generates code like [`compile_descriptor_set`](Config::compile_descriptor_set), and returns
+    /// it instead of writing it.
     ///
     /// # Errors
     ///
-    /// If the set cannot be read, is malformed or without its imports, or a schema has what is not
-    /// supported: groups and editions; see [`Error`].
+    /// If the set cannot be read, if it is malformed or lacks an import, or if a schema uses groups
+    /// or editions, which are not supported; see [`Error`].
     pub fn generate_descriptor_set(
         &self,
         set: impl AsRef<Path>,
@@ -172,13 +182,16 @@ impl Config {
         let sources = generated.files.iter();
         let sources = sources.map(|file| (&file.name, file.source.as_bytes()));
         let sets = generated.descriptor_sets.iter();
-        let sets = sets.map(|(name, set)| (name, set.as_slice()));
+        let sets = sets.map(|(name, content)| (name, content.as_slice()));
         for (name, content) in sources.chain(sets) {
             let path = out_dir.join(name);
             replace(&path, content).map_err(|source| Error::Write { file: path, source })?;
         }
         for path in &generated.read {
             println!("cargo::rerun-if-changed={}", path.display());
+        }
+        for warning in &generated.warnings {
+            println!("cargo::warning={warning}");
         }
         Ok(())
     }
@@ -200,21 +213,27 @@ impl Config {
             name: file_name(&unit.package, "rs"),
             source: emit::file(unit),
         });
-        let embedded = units.iter().filter(|_| self.descriptor_sets);
-        let descriptor_sets = embedded.map(|unit| {
-            let (files, roots) = (&loaded.descriptors, &loaded.roots);
-            let set = embedded::descriptor_set(files, roots, &unit.package, &extern_paths);
-            (file_name(&unit.package, "binpb"), set)
-        });
+        let mut descriptor_sets = Vec::new();
+        for unit in &units {
+            let name = file_name(&unit.package, "binpb");
+            let expression = embedded::expression(&name, self.descriptor_sets);
+            descriptor_sets.push((format!("{name}.rs"), expression.into_bytes()));
+            if self.descriptor_sets {
+                let (files, roots) = (&loaded.descriptors, &loaded.roots);
+                let set = embedded::descriptor_set(files, roots, &unit.package, &extern_paths);
+                descriptor_sets.push((name, set));
+            }
+        }
         Ok(Generated {
             files: files.collect(),
-            descriptor_sets: descriptor_sets.collect(),
+            descriptor_sets,
+            warnings: extern_path::missing(&self.includes, &extern_paths, &units),
             read: loaded.files_read,
         })
     }
 }
 
-/// A descriptor set, whose roots are all files but those of packages that are generated elsewhere.
+/// Loads a descriptor set. Its roots are all files except those that an extern path covers.
 fn load_set(set: &Path, extern_paths: &ExternPaths) -> Result<Loaded, Error> {
     let mut loaded = descriptor_set::load(set)?;
     let elsewhere = loaded
@@ -228,7 +247,7 @@ fn load_set(set: &Path, extern_paths: &ExternPaths) -> Result<Loaded, Error> {
     Ok(loaded)
 }
 
-/// What the macros of `protozero` call the file of a package.
+/// Returns the name under which the macros of `protozero` include the file of a package.
 fn file_name(package: &str, extension: &str) -> String {
     match package {
         "" => format!("_.{extension}"),
@@ -238,14 +257,17 @@ fn file_name(package: &str, extension: &str) -> String {
 
 struct Generated {
     files: Vec<GeneratedFile>,
-    /// Names and contents.
+    /// The names and contents of the descriptor sets, and of the `.rs` files through which
+    /// `protozero::include_descriptor_set!` includes them.
     descriptor_sets: Vec<(String, Vec<u8>)>,
-    /// Every file that was read.
+    /// Warnings for Cargo to show.
+    warnings: Vec<String>,
+    /// All files that were read.
     read: Vec<PathBuf>,
 }
 
-/// Gives a file new content in one step; a file that has it already keeps its time stamp, so that
-/// nothing is compiled again.
+/// Replaces the content of a file in one step. If the content is unchanged, the file keeps its time
+/// stamp, so that Cargo compiles nothing again.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Schemas as data: what a program carries to describe its messages to others.
+//! Schemas as data: descriptor sets that a program embeds, to describe its messages to others.
 
 use protobuf::Message as _;
 use protobuf::descriptor::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
@@ -6,8 +6,8 @@ use protobuf::descriptor::{DescriptorProto, FileDescriptorProto, FileDescriptorS
 use crate::extern_path::ExternPaths;
 use crate::resolve;
 
-/// The serialized `FileDescriptorSet` of a package: its roots and what they import, each after its
-/// imports, but for packages that are generated elsewhere.
+/// Returns the serialized `FileDescriptorSet` of a package. It contains the roots of the package
+/// and all their imports, each file after its imports, except packages that an extern path covers.
 pub(crate) fn descriptor_set(
     files: &[FileDescriptorProto],
     roots: &[String],
@@ -25,8 +25,8 @@ pub(crate) fn descriptor_set(
         .expect("nothing in a descriptor is required or too large")
 }
 
-/// Leaves out what readers of encoded messages have no use for: comments, names in JSON, and a syntax
-/// that is the default. Perfetto's own schema of descriptors does not have the last two.
+/// Removes parts that readers of encoded messages do not need: comments, JSON names, and the syntax
+/// if it is the default. Perfetto's own schema of descriptors lacks the last two.
 fn strip(file: &mut FileDescriptorProto) {
     file.source_code_info.clear();
     if file.syntax() == "proto2" {
@@ -43,4 +43,16 @@ fn strip_message(message: &mut DescriptorProto) {
         field.clear_json_name();
     }
     message.nested_type.iter_mut().for_each(strip_message);
+}
+
+/// Returns the expression that `protozero::include_descriptor_set!` expands to for the set in the
+/// file `name`. If there is no set, it is a compile error that names the remedy.
+pub(crate) fn expression(name: &str, is_there: bool) -> String {
+    if is_there {
+        format!("include_bytes!({name:?})")
+    } else {
+        "compile_error!(\"the build script does not write descriptor sets; add `.descriptor_sets()` to its \
+         `protozero_codegen::Config`\")"
+            .to_owned()
+    }
 }

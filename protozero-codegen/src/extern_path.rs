@@ -1,18 +1,22 @@
-//! Types that somebody else has generated.
+//! Types that another crate or module has generated: the pairs of `Config::extern_path`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::names::{escaped, snake_case};
 use crate::registry::Registry;
-use crate::schema::Path;
+use crate::schema::{Path, Unit};
 
 /// The pairs given to `Config::extern_path`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExternPaths(Vec<ExternPath>);
 
-/// A package or type, and where its Rust counterpart is.
+/// A package or type, and the Rust path of its generated code.
 #[derive(Debug, Clone)]
 pub(crate) struct ExternPath {
-    /// Without a leading dot.
+    /// The protobuf name without a leading dot.
     proto: String,
     rust: String,
 }
@@ -38,7 +42,8 @@ impl ExternPaths {
         checked.collect::<Result<_, _>>().map(ExternPaths)
     }
 
-    /// The longest of the names that are the given one or a scope around it.
+    /// Finds the pair that covers `name`: its protobuf name is `name` or a scope around it. The
+    /// longest one counts.
     pub(crate) fn find(&self, name: &str) -> Option<&ExternPath> {
         let covers = |path: &&ExternPath| {
             name.strip_prefix(&path.proto)
@@ -52,7 +57,7 @@ impl ExternPaths {
 }
 
 impl ExternPath {
-    /// The paths of a covered type and of its decoder.
+    /// Returns the Rust paths of a covered type and of its decoder.
     pub(crate) fn paths(&self, registry: &Registry<'_>, name: &str) -> (Path, Path) {
         let entry = registry.entry(name);
         let below_package = entry.package.strip_prefix(self.proto.as_str());
@@ -67,7 +72,7 @@ impl ExternPath {
                 Path::Extern(self.rust.clone() + "Decoder"),
             );
         } else {
-            // A type inside of a named message is in the module beside that message.
+            // A type declared inside the covered message is in the module beside that message.
             let outer = registry.entry(&self.proto);
             let parent = self.rust.rsplit_once("::").map_or("", |(parent, _)| parent);
             path = vec![parent.to_owned()];
@@ -76,4 +81,44 @@ impl ExternPath {
         let at = |ident: &str| Path::Extern(format!("{}::{ident}", path.join("::")));
         (at(&entry.ident), at(&entry.decoder))
     }
+}
+
+/// The name of a file in an include folder that lists the crates that have generated its schema.
+const LIST: &str = "extern_paths.txt";
+
+/// Returns a warning for each package of `units` that is generated although another crate has
+/// generated it, according to the list in its include folder.
+pub(crate) fn missing(
+    includes: &[PathBuf],
+    extern_paths: &ExternPaths,
+    units: &[Unit],
+) -> Vec<String> {
+    let lists = includes
+        .iter()
+        .filter_map(|folder| fs::read_to_string(folder.join(LIST)).ok());
+    let pairs: Vec<(String, String)> = lists
+        .flat_map(|list| {
+            let pairs = list.lines().filter_map(|line| line.split_once(' '));
+            let pairs = pairs.map(|(proto, rust)| (proto.to_owned(), rust.trim().to_owned()));
+            pairs.collect::<Vec<_>>()
+        })
+        .collect();
+    // A malformed list is ignored, because it is not the fault of this build script.
+    let listed = ExternPaths::new(&pairs).unwrap_or_default();
+    // A build script that compiles files of a listed schema directly generates it on purpose.
+    let importing = units
+        .iter()
+        .filter(|unit| listed.find(&unit.package).is_none());
+    let packages: BTreeSet<&String> = importing.flat_map(|unit| &unit.packages).collect();
+    packages
+        .into_iter()
+        .filter(|package| extern_paths.find(package).is_none())
+        .filter_map(|package| Some((package, listed.find(package)?)))
+        .map(|(package, ExternPath { proto, rust })| {
+            format!(
+                "protozero-codegen: the types of package {package} are generated again, and differ from those in \
+                 `{rust}`; add `.extern_path(\".{proto}\", \"{rust}\")` to the build script"
+            )
+        })
+        .collect()
 }

@@ -1,6 +1,7 @@
-//! Generates protozero writers and decoders from `.proto` files, for build scripts.
+//! A code generator for build scripts: it makes protozero writers and decoders from `.proto` files.
 //!
-//! The schema compiler is part of the crate: there is no `protoc` to install. A `build.rs` is
+//! The crate contains its own schema compiler, so `protoc` is not needed. Write a `build.rs` like
+//! this:
 //!
 //! ```no_run
 //! fn main() -> Result<(), protozero_codegen::Error> {
@@ -8,29 +9,29 @@
 //! }
 //! ```
 //!
-//! and the program includes the code of a package by its name:
+//! In the program, include the code of a protobuf package by its name:
 //!
 //! ```ignore
 //! protozero::include_protos!("gpu");
 //! ```
 #![forbid(unsafe_code)]
 
-// In the order of the work: files, descriptors, model, source text.
-mod config; // what a build script says, and writing the files
-mod front_end; // files to descriptors
-mod source; // imports, positions and comments, which the parser does not tell
-mod descriptor_set; // descriptors that another compiler has made
-mod extension_numbers; // which numbers extensions may have
-mod comments; // what a schema says of its declarations
-mod resolve; // descriptors to model
+// In the order of processing: files, descriptors, model, source text.
+mod config; // the public configuration, and writing of the files
+mod front_end; // parses `.proto` files into descriptors
+mod source; // a scanner for imports, positions and comments, which the parser does not return
+mod descriptor_set; // reads descriptors that another compiler has made
+mod extension_numbers; // checks the field numbers of extensions
+mod comments; // the comments of a schema, by declaration
+mod resolve; // turns descriptors into the model
 mod registry; // all declared types, and their Rust names
-mod names; // cases, keywords, collisions
-mod extern_path; // types that somebody else has generated
-mod owned; // messages that become structs, on request
-mod schema; // the model, all that the emitter sees
-mod emit; // the model as Rust source
-mod embedded; // descriptors for the program to carry, on request
-mod error; // what can be wrong, where, and what to do
+mod names; // letter case, keywords, collisions
+mod extern_path; // types that another crate has generated
+mod owned; // structs of messages, on request
+mod schema; // the model: the input of the emitter
+mod emit; // turns the model into Rust source
+mod embedded; // schemas as data for the program, on request
+mod error; // errors, with place and remedy
 
 pub use config::{Config, GeneratedFile};
 pub use error::{Error, Location};

@@ -1,5 +1,5 @@
-//! From descriptors to the model: which types a unit holds, in which modules they live, and what
-//! they are called.
+//! Turns descriptors into the model: selects the types of each unit, and determines their modules
+//! and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,10 @@ use crate::schema::{
     Scalar, Shape, Type, Unit,
 };
 
-/// The module for types that have no package, in a unit whose package has a name.
+/// The name of the module for types without a package, in a unit whose package has a name.
 const NO_PACKAGE_MODULE: &str = "no_package";
 
-/// One unit for each package that the roots are in, in the order of their names.
+/// Creates one unit for each package of the roots, in the order of the package names.
 pub(crate) fn units(
     files: &[FileDescriptorProto],
     roots: &[String],
@@ -45,7 +45,7 @@ pub(crate) fn units(
         .collect()
 }
 
-/// The roots of a package with everything they import, in the order of `files`.
+/// Returns the roots of a package with all their imports, in the order of `files`.
 pub(crate) fn closure<'a>(
     files: &'a [FileDescriptorProto],
     roots: &[String],
@@ -57,7 +57,7 @@ pub(crate) fn closure<'a>(
             .iter()
             .any(|file| file.name() == name && file.package() == package)
     });
-    // Importers stand behind their imports.
+    // Each file comes after its imports, so one pass from the end is enough.
     for file in files.iter().rev() {
         if wanted.contains(file.name()) {
             wanted.extend(file.dependency.iter().map(String::as_str));
@@ -74,9 +74,9 @@ struct UnitBuilder<'a> {
     extern_paths: &'a ExternPaths,
     comments: &'a Comments,
     package: &'a str,
-    /// Names of the top-level types to emit.
+    /// The names of the top-level types to emit.
     needed: BTreeSet<String>,
-    /// Where each package's items are, from the unit's root.
+    /// The module path of each package, from the unit's root.
     package_modules: BTreeMap<String, Vec<String>>,
 }
 
@@ -101,8 +101,8 @@ impl<'a> UnitBuilder<'a> {
         builder
     }
 
-    /// The types of the unit's own package and of every extension, and all types their fields
-    /// have, over any number of steps.
+    /// Finds the types of the unit's own package, the types that extensions extend or use, and all
+    /// types that these reach through fields.
     fn find_needed(&mut self, files: &[&FileDescriptorProto]) {
         let mut pending: Vec<String> = Vec::new();
         for file in files {
@@ -137,7 +137,8 @@ impl<'a> UnitBuilder<'a> {
         }
     }
 
-    /// What a file adds to messages outside of its own ones, unless that is generated elsewhere.
+    /// Returns the extensions that a file declares at its top level, or nothing if an extern path
+    /// covers the file's package.
     fn file_extensions<'f>(
         &self,
         file: &'f FileDescriptorProto,
@@ -161,7 +162,7 @@ impl<'a> UnitBuilder<'a> {
             .filter_map(|name| self.registry.get(name))
             .map(|entry| entry.package)
             .collect();
-        // A package may hold nothing but extensions.
+        // A package may contain only extensions.
         packages.extend(
             files
                 .iter()
@@ -193,7 +194,7 @@ impl<'a> UnitBuilder<'a> {
         let mut root = Module::default();
         for file in files {
             let Some(path) = self.package_modules.get(file.package()) else {
-                continue; // nothing of this package is needed
+                continue; // no type of this package is needed
             };
             let module = root.descend(path, file.package());
             self.fill(module, file.package(), &file.message_type, &file.enum_type);
@@ -204,11 +205,12 @@ impl<'a> UnitBuilder<'a> {
         }
         Unit {
             package: self.package.to_owned(),
+            packages: self.package_modules.keys().cloned().collect(),
             root,
         }
     }
 
-    /// Adds the types that a scope declares.
+    /// Adds the types that a scope declares to its module.
     fn fill(
         &self,
         module: &mut Module,
@@ -391,7 +393,7 @@ impl<'a> UnitBuilder<'a> {
         }
     }
 
-    /// Where a type is, and where its decoder is.
+    /// Returns the paths of a type and of its decoder.
     fn paths(&self, name: &str) -> (Path, Path) {
         let entry = self.registry.entry(name);
         if let Some(found) = self.extern_paths.find(name) {
@@ -451,12 +453,12 @@ impl<'a> UnitBuilder<'a> {
         }
     }
 
-    /// What the schema says of something inside a message or an enum.
+    /// Returns the comment of a declaration inside a message or an enum.
     fn comment(&self, scope: &str, name: &str) -> String {
         self.comments.of(&join(scope, name)).to_owned()
     }
 
-    /// One extension for each message that the fields of a scope extend.
+    /// Creates one [`Extension`] for each message that the fields of a scope extend.
     fn extensions(
         &self,
         scope: &str,
@@ -499,7 +501,8 @@ impl<'a> UnitBuilder<'a> {
 }
 
 impl Module {
-    /// Several files may extend the same message in the same package.
+    /// Adds extensions. Merges those of the same message, because several files of a package may
+    /// extend it.
     fn add_extensions(&mut self, extensions: Vec<Extension>) {
         for extension in extensions {
             let same = |other: &&mut Extension| other.extendee == extension.extendee;
@@ -510,7 +513,7 @@ impl Module {
         }
     }
 
-    /// The module at a path below this one, made where it is missing.
+    /// Returns the module at a path below this one; creates missing modules.
     fn descend(&mut self, path: &[String], package: &str) -> &mut Module {
         let Some((first, rest)) = path.split_first() else {
             return self;
@@ -553,7 +556,7 @@ fn declares_extension(message: &DescriptorProto) -> bool {
         || message.nested_type.iter().any(declares_extension)
 }
 
-/// Adds the names of all types that a message and those inside it refer to.
+/// Adds the names of all types that a message and its nested messages refer to.
 fn referred_types(message: &DescriptorProto, names: &mut Vec<String>) {
     names.extend(
         message
@@ -570,7 +573,7 @@ fn referred_types(message: &DescriptorProto, names: &mut Vec<String>) {
     }
 }
 
-/// The key and the value of a map's entries.
+/// Returns the key field and the value field of a map's entry message.
 fn map_fields(entry: &DescriptorProto) -> [&FieldDescriptorProto; 2] {
     match entry.field.as_slice() {
         [key, value] => [key, value],

@@ -1,20 +1,22 @@
-//! The resolved model: what the emitter sees of a schema. Every name in it is a Rust name already,
-//! every type is found, and nothing refers back to descriptors.
+//! The resolved model of a schema, the input of the emitter. All names have been converted to Rust
+//! names, all types have been found, and nothing refers back to descriptors.
 
-/// One output file: a package with everything it needs.
+/// One output file: a package with all types that it needs.
 #[derive(Debug)]
 pub(crate) struct Unit {
     /// The package, as the schema spells it.
     pub(crate) package: String,
+    /// All packages with types in this file, as the schema spells them.
+    pub(crate) packages: Vec<String>,
     pub(crate) root: Module,
 }
 
-/// A Rust module; the root of a unit is one, too.
+/// A Rust module, or the root of a unit.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
-    /// From the unit's root, which is empty itself.
+    /// The path from the unit's root; empty for the root.
     pub(crate) path: Vec<String>,
-    /// What it holds, as a sentence.
+    /// The documentation, one sentence.
     pub(crate) doc: String,
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
@@ -27,29 +29,29 @@ pub(crate) struct Module {
 
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// With the package, without a leading dot.
+    /// The full name, with the package and without a leading dot.
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) writer: String,
     pub(crate) decoder: String,
     pub(crate) fields: Vec<Field>,
-    /// The getters of its oneofs.
+    /// The getters of the message's oneofs.
     pub(crate) oneofs: Vec<OneofGetter>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) number: u32,
-    /// What the writer's methods are called after their verb; a part of an identifier.
+    /// The part of the names of the writer's methods behind the verb.
     pub(crate) base: String,
-    /// The decoder's method.
+    /// The name of the decoder's method.
     pub(crate) getter: String,
     pub(crate) shape: Shape,
-    /// The schema's name of the oneof it belongs to.
+    /// The name of the oneof that the field belongs to, as the schema spells it.
     pub(crate) oneof: Option<String>,
 }
 
@@ -57,7 +59,7 @@ pub(crate) struct Field {
 pub(crate) enum Shape {
     Singular(Type),
     Repeated(Type),
-    /// Repeated, and written in one go by default.
+    /// A repeated field that is packed.
     Packed(Type),
     Map {
         key: Scalar,
@@ -80,7 +82,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// As a `.proto` file names it.
+    /// Returns the name of the type in a `.proto` file.
     pub(crate) fn proto_name(&self) -> &str {
         match self {
             Type::Scalar(scalar) => scalar.proto_name(),
@@ -88,7 +90,7 @@ impl Type {
         }
     }
 
-    /// Whether its decoded form refers to the message's bytes.
+    /// Returns true if a decoded value borrows from the message's bytes.
     pub(crate) fn borrows(&self) -> bool {
         match self {
             Type::Scalar(scalar) => matches!(scalar, Scalar::String | Scalar::Bytes),
@@ -118,7 +120,7 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    /// As a `.proto` file names it, and as the runtime's `append_*` methods end.
+    /// Returns the name of the type in a `.proto` file. The runtime's `append_*` methods end in it.
     pub(crate) fn proto_name(self) -> &'static str {
         match self {
             Scalar::Int32 => "int32",
@@ -139,7 +141,7 @@ impl Scalar {
         }
     }
 
-    /// The runtime's marker type for decoding.
+    /// Returns the name of the runtime's marker type for decoding.
     pub(crate) fn marker(self) -> &'static str {
         match self {
             Scalar::Int32 => "Int32",
@@ -161,19 +163,19 @@ impl Scalar {
     }
 }
 
-/// Where a Rust item is.
+/// The path of a Rust item.
 #[derive(Debug, Clone)]
 pub(crate) enum Path {
-    /// In the same unit.
+    /// An item in the same unit.
     Local { module: Vec<String>, ident: String },
-    /// In another crate or module, by a path that starts with `::` or `crate::`.
+    /// An item in another crate or module, by a path that starts with `::` or `crate::`.
     Extern(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct OneofGetter {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) getter: String,
     pub(crate) path: Path,
@@ -193,7 +195,7 @@ impl OneofGetter {
 pub(crate) struct Oneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) members: Vec<OneofMember>,
@@ -210,7 +212,7 @@ impl Oneof {
 #[derive(Debug)]
 pub(crate) struct OneofMember {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) number: u32,
     pub(crate) variant: String,
@@ -220,23 +222,23 @@ pub(crate) struct OneofMember {
 #[derive(Debug)]
 pub(crate) struct Enum {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) ident: String,
-    /// In the order of declaration; several may have the same number.
+    /// The values in the order of declaration. Several may have the same number.
     pub(crate) values: Vec<EnumValue>,
 }
 
 #[derive(Debug)]
 pub(crate) struct EnumValue {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) constant: String,
     pub(crate) number: i32,
 }
 
-/// The fields that one scope adds to one message.
+/// The extension fields that one scope declares for one message.
 #[derive(Debug)]
 pub(crate) struct Extension {
     /// The extended message, as the schema spells it.
@@ -248,17 +250,17 @@ pub(crate) struct Extension {
     pub(crate) fields: Vec<Field>,
 }
 
-/// A struct that owns what a message holds.
+/// The owned struct of a message.
 #[derive(Debug)]
 pub(crate) struct OwnedMessage {
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) writer: Path,
-    /// In the order of declaration; a oneof stands where its first member does.
+    /// The members in the order of declaration. A oneof is at the position of its first field.
     pub(crate) members: Vec<OwnedMember>,
-    /// The member for what the schema does not know.
+    /// The name of the member for fields that the schema does not know.
     pub(crate) unknown_fields: String,
 }
 
@@ -276,7 +278,7 @@ pub(crate) enum OwnedMember {
 
 #[derive(Debug)]
 pub(crate) struct OwnedField {
-    /// Its getter is the member's name, too.
+    /// The field. The name of its getter is also the name of the member.
     pub(crate) field: Field,
     pub(crate) shape: OwnedShape,
     pub(crate) default: Option<DefaultValue>,
@@ -284,7 +286,7 @@ pub(crate) struct OwnedField {
 
 #[derive(Debug)]
 pub(crate) enum OwnedShape {
-    /// Set if it is not zero or empty.
+    /// A field without presence, which counts as set if it is not zero or empty.
     Implicit(OwnedType),
     Optional(OwnedType),
     Repeated(OwnedType),
@@ -301,17 +303,17 @@ pub(crate) enum OwnedType {
     Enum(Path),
     Message {
         path: Path,
-        /// Because it is large, or could contain the message that it is a member of.
+        /// True if the message is large, or could contain the message that it is a member of.
         is_boxed: bool,
     },
 }
 
-/// The enum that a oneof is in a struct.
+/// The enum of a oneof in a struct.
 #[derive(Debug)]
 pub(crate) struct OwnedOneof {
     /// The oneof with its message, as the schema spells them.
     pub(crate) proto_name: String,
-    /// What the schema says of it, in lines of plain text.
+    /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) ident: String,
     pub(crate) cases: Vec<OwnedCase>,
@@ -324,7 +326,7 @@ pub(crate) struct OwnedCase {
     pub(crate) value_type: OwnedType,
 }
 
-/// What a field of proto2 has when it is not set, where the schema says so.
+/// The default value that the schema declares for a field of proto2.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DefaultValue {
     Integer(i128),
@@ -333,6 +335,6 @@ pub(crate) enum DefaultValue {
     Bool(bool),
     String(String),
     Bytes(Vec<u8>),
-    /// The number of the value.
+    /// The number of the enum value.
     Enum(i32),
 }

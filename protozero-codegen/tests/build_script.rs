@@ -1,4 +1,4 @@
-//! What a build script does: files on disk, lines for Cargo, types from elsewhere.
+//! Tests of build scripts: files on disk, lines for Cargo, and extern paths.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Stands in for a build script when `every_file_that_was_read_is_printed_for_cargo` starts it.
+/// Runs as a build script when `every_file_that_was_read_is_printed_for_cargo` starts it.
 #[test]
 fn build_script() {
     if env::var_os("OUT_DIR_OF_TEST").is_some() {
@@ -52,7 +52,58 @@ fn every_file_that_was_read_is_printed_for_cargo() {
     ];
     let files = files.map(|file| fixture(file).display().to_string());
     assert_eq!(printed, files);
-    assert_eq!(out_dir.entries(), ["app.rs", "shapes.rs"]);
+    assert_eq!(
+        out_dir.entries(),
+        ["app.binpb.rs", "app.rs", "shapes.binpb.rs", "shapes.rs"]
+    );
+}
+
+/// Runs as a build script when `package_that_another_crate_has_generated_is_warned_of` starts it.
+#[test]
+fn build_script_of_a_shared_schema() {
+    let Some(folder) = env::var_os("SHARED_SCHEMA_OF_TEST").map(PathBuf::from) else {
+        return;
+    };
+    let mut config = Config::new().include(&folder).out_dir(&folder);
+    if env::var_os("EXTERN_PATH_OF_TEST").is_some() {
+        config = config.extern_path(".shared", "::shared::protos");
+    }
+    config.compile(&[folder.join("app.proto")]).unwrap();
+}
+
+#[test]
+fn package_that_another_crate_has_generated_is_warned_of() {
+    let folder = Folder::empty();
+    folder.write("extern_paths.txt", ".shared ::shared::protos\n");
+    folder.write(
+        "shared.proto",
+        "syntax = \"proto3\"; package shared; message Point { int32 x = 1; }",
+    );
+    folder.write(
+        "app.proto",
+        "syntax = \"proto3\"; package app; import \"shared.proto\"; message App { shared.Point at = 1; }",
+    );
+    let warnings = |with_extern_path: bool| -> Vec<String> {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
+            .args(["--exact", "build_script_of_a_shared_schema", "--nocapture"])
+            .env("SHARED_SCHEMA_OF_TEST", folder.path());
+        if with_extern_path {
+            command.env("EXTERN_PATH_OF_TEST", "1");
+        }
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let lines = text.lines();
+        let warnings = lines.filter_map(|line| line.strip_prefix("cargo::warning="));
+        warnings.map(str::to_owned).collect()
+    };
+    assert_eq!(
+        warnings(false),
+        [
+            "protozero-codegen: the types of package shared are generated again, and differ from those in \
+          `::shared::protos`; add `.extern_path(\".shared\", \"::shared::protos\")` to the build script"
+        ]
+    );
+    assert!(warnings(true).is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The schema as data, on request: which files it has, and where it is.
+//! Tests of embedded schemas (`Config::descriptor_sets`): their files and their place.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const BASE: &str =
     r#"syntax = "proto2"; package base; message Packet { extensions 1000 to 1999; }"#;
 const UNNAMED: &str = r#"syntax = "proto3"; message Flat { bool is_flat = 1; }"#;
 
-/// A folder with the schemas, and an empty one for the output.
+/// Creates a folder with the schemas, and an empty folder for the output.
 fn folders() -> (Folder, Folder) {
     let schemas = [
         ("app.proto", APP),
@@ -48,7 +48,7 @@ fn names(set: &FileDescriptorSet) -> Vec<&str> {
 }
 
 #[test]
-fn a_set_has_the_files_of_its_package_after_their_imports_but_none_that_are_elsewhere() {
+fn set_has_files_of_its_package_and_imports_but_no_extern_ones() {
     let (folder, out_dir) = folders();
     let files = [folder.file("app.proto"), folder.file("unnamed.proto")];
     let config = config(&folder, &out_dir).descriptor_sets();
@@ -67,7 +67,7 @@ fn a_set_has_the_files_of_its_package_after_their_imports_but_none_that_are_else
 }
 
 #[test]
-fn a_set_has_nothing_that_readers_of_encoded_messages_do_not_need() {
+fn set_has_no_comments_or_json_names() {
     let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir).descriptor_sets();
     config
@@ -92,10 +92,12 @@ fn no_set_is_written_unless_asked_for() {
         .expect("the schema compiles");
     assert!(out_dir.file("app.rs").exists());
     assert!(!out_dir.file("app.binpb").exists());
+    let included = fs::read_to_string(out_dir.file("app.binpb.rs")).expect("it is written");
+    assert!(included.starts_with("compile_error!") && included.contains("`.descriptor_sets()`"));
 }
 
 #[test]
-fn a_set_that_another_compiler_made_gives_the_same_without_its_comments() {
+fn set_of_another_compiler_gives_the_same_without_comments() {
     let (folder, out_dir) = folders();
     let config = config(&folder, &out_dir).descriptor_sets();
     config

@@ -1,11 +1,12 @@
-//! Append-only protobuf writers that put bytes straight into memory somebody else provides, and a
+//! Append-only protobuf writers that encode straight into memory of the caller's choice, and a
 //! zero-copy decoder.
 //!
-//! A generated writer (see `protozero-codegen`) is a borrow of a [`StreamWriter`]: a setter encodes
-//! its field at the stream's cursor, a nested message borrows its parent until it ends, and lengths
-//! are filled in when messages end. Nothing is collected first, so writing neither allocates nor
-//! copies; a setter cannot fail. Memory comes in ranges from a [`RangeSource`]: a growing heap
-//! ([`HeapBuffered`]), one fixed slice ([`StaticBuffered`]), or chunks of shared memory.
+//! The crate `protozero-codegen` generates a typed writer for each message of a schema. A writer
+//! borrows a [`StreamWriter`], and each setter encodes its field at the stream's cursor. A nested
+//! message borrows its parent until it ends; its length is filled in at its end. Fields are not
+//! collected first, so a setter allocates nothing and copies each value only once. A setter cannot
+//! fail. The stream gets its memory in ranges from a [`RangeSource`]: from the heap
+//! ([`HeapBuffered`]), from one fixed slice ([`StaticBuffered`]), or from chunks of shared memory.
 //!
 //! ```
 //! use protozero::{Decoder, HeapBuffered, types};
@@ -26,13 +27,13 @@
 //! # Ok::<(), protozero::DecodeError>(())
 //! ```
 //!
-//! Misuse that other runtimes catch late, or never, does not compile:
+//! Misuse that other runtimes detect late or never does not compile here:
 //!
 //! ```compile_fail
 //! # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
 //! let mut message = buffer.message();
 //! let mut nested = message.begin_nested::<3>();
-//! message.append_int32::<2>(42); // the parent, while its child is open
+//! message.append_int32::<2>(42); // error: the parent is borrowed while its child is open
 //! nested.append_string::<1>("foo");
 //! ```
 #![no_std]
@@ -40,23 +41,23 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
-// In the order of a byte's journey: a setter, a message, the stream, a range of memory.
+// Writing, in the order in which a field passes through: setter, message, stream, memory.
 mod message; // typed appends and nesting
 mod packed; // packed repeated fields
 mod text; // strings that are formatted in place
-mod stream; // the cursor, open length slots, and where ranges come from (all unsafe code)
+mod stream; // the cursor, open length slots, and sources of memory (all unsafe code)
 mod wire; // tags and zigzag: pure functions
 mod varint; // varints, both ways
-// Ready-made buffers, and the way back.
+// Ready-made buffers, and decoding.
 mod buffered; // a root message with its memory
-mod decoder; // messages as their fields
-mod index; // where fields are, for generated decoders
+mod decoder; // iterates over the fields of an encoded message
+mod index; // positions of fields, for generated decoders
 mod field; // one field of encoded bytes
 #[cfg(feature = "alloc")]
 mod framing; // messages in a stream of bytes that arrive in pieces
 #[cfg(feature = "alloc")]
 pub mod owned; // messages as plain Rust values
-mod error; // what the decoder objects to
+mod error; // errors of decoding
 pub mod types; // one marker per protobuf type, for typed decoding
 
 #[cfg(feature = "alloc")]
@@ -84,10 +85,10 @@ pub use varint::append_varint;
 pub use varint::{MAX_VARINT_BYTES, encode_varint, redundant_varint, split_varint};
 pub use wire::{MAX_GROUP_DEPTH, WireType};
 
-/// Includes what `protozero-codegen` generated for a package in `build.rs`.
+/// Includes the code that `protozero-codegen` generated for one protobuf package in `build.rs`.
 ///
-/// The argument is the name of the package as the schema spells it (`"perfetto.protos"`), or
-/// `"_"` for files without a package.
+/// The argument is the package name as the schema spells it (`"perfetto.protos"`), or `"_"` for
+/// files without a package.
 ///
 /// ```ignore
 /// protozero::include_protos!("gpu");
@@ -99,10 +100,11 @@ macro_rules! include_protos {
     };
 }
 
-/// The bytes of a package's schema, a serialized `FileDescriptorSet`, from the build script's output
-/// folder: a `&'static [u8; N]`.
+/// Embeds the schema of one protobuf package, a serialized `FileDescriptorSet`, as a
+/// `&'static [u8; N]`.
 ///
-/// The build script asks for it by `protozero_codegen::Config::descriptor_sets`.
+/// The build script writes the schema into its output folder if it calls
+/// `protozero_codegen::Config::descriptor_sets`.
 ///
 /// ```ignore
 /// const SCHEMA: &[u8] = protozero::include_descriptor_set!("gpu");
@@ -110,11 +112,11 @@ macro_rules! include_protos {
 #[macro_export]
 macro_rules! include_descriptor_set {
     ($package:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $package, ".binpb"))
+        include!(concat!(env!("OUT_DIR"), "/", $package, ".binpb.rs"))
     };
 }
 
-/// The examples of `README.md` run as tests.
+/// Runs the examples of `README.md` as tests.
 #[cfg(all(doctest, feature = "alloc"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
-//! The schema of traces, for build scripts whose schema imports it.
+//! The schema of traces, for build scripts that generate code from a schema that extends it.
 //!
-//! The package holds `.proto` files: Perfetto's under `protos/perfetto/`, as far as tracezero writes or
-//! reads them, and tracezero's own extension under `protos/tracezero/`. A build script passes the folder to
-//! the generator:
+//! This package holds `.proto` files. Under `protos/perfetto/` are those files of Perfetto that
+//! tracezero writes or reads; under `protos/tracezero/` is tracezero's own extension. A build
+//! script passes [`INCLUDE_DIR`] to the generator as an include path:
 //!
 //! ```ignore
 //! protozero_codegen::Config::new()
@@ -12,9 +12,9 @@
 //!     .compile(&["protos/gpu.proto"])
 //! ```
 //!
-//! The crate `tracezero` has the code that the generator makes of these files.
+//! The code that is generated from these files is part of the crate `tracezero`.
 
-/// The include path: imports such as `protos/perfetto/trace/trace_packet.proto` are relative to it.
+/// The include path. Imports such as `protos/perfetto/trace/trace_packet.proto` are relative to it.
 pub const INCLUDE_DIR: &str = env!("CARGO_MANIFEST_DIR");
 
 #[cfg(test)]
