@@ -1,17 +1,18 @@
-//! The comments of a schema, whoever found them: the scanner or the compiler that made a descriptor
-//! set. How they are shown is left to the emitter.
+//! The comments of a schema, by declaration. They come from the scanner (`source.rs`) or from a
+//! descriptor set. The emitter formats them.
 
 use std::collections::BTreeMap;
 
-/// What comments say of declarations.
+/// The comments of all declarations.
 #[derive(Debug, Default)]
 pub(crate) struct Comments {
-    /// By full name, without a leading dot. An enum's value is inside of its enum here.
+    /// Texts by the full name of the declaration, without a leading dot. Unlike in protobuf, the
+    /// full name of an enum value includes its enum.
     texts: BTreeMap<String, String>,
 }
 
 impl Comments {
-    /// Adds the comments above a declaration and behind it, as they stand between their marks.
+    /// Adds the comments above and behind a declaration: the text between the comment marks.
     pub(crate) fn add(&mut self, name: String, leading: &str, trailing: &str) {
         let texts = [leading, trailing].map(without_frame);
         let texts: Vec<&str> = texts
@@ -24,14 +25,14 @@ impl Comments {
         }
     }
 
-    /// The comment of a declaration; empty if it has none.
+    /// Returns the comment of a declaration, or an empty text if it has none.
     pub(crate) fn of(&self, name: &str) -> &str {
         self.texts.get(name).map_or("", String::as_str)
     }
 }
 
-/// The text without empty lines around it, space at the ends of lines, and the indentation that all
-/// lines share. A star in front is the second of `/**`.
+/// Removes empty lines around the text, space at the ends of lines, and the indentation that all
+/// lines share. Also removes a star at the start, the second one of `/**`.
 fn without_frame(text: &str) -> String {
     let text = text.strip_prefix('*').unwrap_or(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

@@ -1,5 +1,6 @@
-//! From a descriptor set to checked descriptors. A schema compiler has checked what it holds, but
-//! anybody may have made it, so whatever the later stages rely on is checked here once more.
+//! Reads a descriptor set and checks it. Usually a schema compiler has made the set and checked the
+//! schema. But a set can come from any program, so this module checks everything that later stages
+//! rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,8 +19,8 @@ use crate::error::Error;
 use crate::front_end::{FIELD_NUMBERS, Loaded, RESERVED_FIELD_NUMBERS};
 use crate::registry::{is_map_entry, join, type_name};
 
-/// Field numbers in `descriptor.proto`; a declaration's place is found by the numbers and indexes
-/// that lead to it.
+/// Field numbers in `descriptor.proto`. The path of a declaration consists of these numbers and of
+/// indexes; source information is found by this path.
 mod path {
     pub(super) const FILE_MESSAGE: i32 = 4;
     pub(super) const FILE_ENUM: i32 = 5;
@@ -34,7 +35,7 @@ mod path {
 
 const GROUP: &str = "groups are not supported; make it a nested message with a field of its type";
 
-/// Reads a set. Every file in it is a root.
+/// Reads and checks a descriptor set. Every file in it is a root.
 pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
     let bytes = fs::read(set).map_err(|source| Error::Read {
         file: set.to_owned(),
@@ -48,7 +49,7 @@ pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
         .map_err(|error| not_a_set(error.to_string()))?
         .file;
     if files.is_empty() {
-        return Err(not_a_set("it holds no files".to_owned()));
+        return Err(not_a_set("it contains no files".to_owned()));
     }
     let descriptors = without_repetitions(set, files)?;
     let mut types = BTreeMap::new();
@@ -85,8 +86,8 @@ pub(crate) fn load(set: &Path) -> Result<Loaded, Error> {
     })
 }
 
-/// The files of a set, each behind those it imports. Sets that were joined end to end may hold the
-/// same file several times.
+/// Returns the files of a set without repetitions: sets that were joined end to end may contain the
+/// same file several times. Checks that each file comes after its imports.
 fn without_repetitions(
     set: &Path,
     files: Vec<FileDescriptorProto>,
@@ -110,14 +111,15 @@ fn without_repetitions(
                 file: name,
                 place: None,
                 name: String::new(),
-                message: "the set holds another file of this name; rename one of them".to_owned(),
+                message: "the set contains another file of this name; rename one of them"
+                    .to_owned(),
             });
         }
     }
     Ok(kept)
 }
 
-/// What a name may refer to.
+/// The kind of a named type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Message,
@@ -125,7 +127,7 @@ enum Kind {
     Enum,
 }
 
-/// Adds all types of a scope by their full names.
+/// Adds all types of a scope to `types`, by full name.
 fn collect_types(
     scope: &str,
     messages: &[DescriptorProto],
@@ -146,18 +148,18 @@ fn collect_types(
     }
 }
 
-/// A pass over one file: checks its declarations and collects their comments.
+/// A pass over one file that checks its declarations and collects their comments.
 struct Check<'a> {
     set: &'a Path,
     file: &'a FileDescriptorProto,
     types: &'a BTreeMap<String, Kind>,
     spans: BTreeMap<&'a [i32], &'a Span>,
     comments: &'a mut Comments,
-    /// The full names of what has been declared so far, in all files.
+    /// The full names of all declarations so far, in all files.
     declared: &'a mut BTreeSet<String>,
 }
 
-/// A declaration: its full name, and where it is in the file's descriptor.
+/// A declaration: its full name, and its path in the file's descriptor.
 #[derive(Clone, Copy)]
 struct At<'a> {
     name: &'a str,
@@ -180,11 +182,17 @@ impl Check<'_> {
                 return Err(self.fault(at, message));
             }
             other => {
-                return Err(self.fault(at, &format!("syntax \"{other}\" is not supported")));
+                return Err(self.fault(
+                    at,
+                    &format!("syntax \"{other}\" is not supported; use \"proto3\" or \"proto2\""),
+                ));
             }
         }
         if !package.is_empty() && !package.split('.').all(is_identifier) {
-            return Err(self.fault(at, &format!("`{package}` cannot be a package's name")));
+            return Err(self.fault(
+                at,
+                &format!("`{package}` is not a valid package name; rename it"),
+            ));
         }
         self.messages(package, &[path::FILE_MESSAGE], &file.message_type)?;
         self.enums(package, &[path::FILE_ENUM], &file.enum_type)?;
@@ -229,11 +237,12 @@ impl Check<'_> {
             self.field(at, field)?;
             if !numbers.insert(field.number()) {
                 let number = field.number();
-                let message = format!("another field has number {number}, too; choose another");
+                let message =
+                    format!("number {number} belongs to another field already; choose another");
                 return Err(self.fault(at, &message));
             }
             if self.kind(field) == Some(Kind::MapEntry) && !is_map_of(field, scope) {
-                return Err(self.fault(at, "the entries of this map belong to another field"));
+                return Err(self.fault(at, "the entry type of this map belongs to another field; make the set with `protoc`"));
             }
         }
         for (index, oneof) in (0_i32..).zip(&message.oneof_decl) {
@@ -243,7 +252,8 @@ impl Check<'_> {
                 name: &name,
                 path: &path,
             };
-            // The front end for `.proto` files lets it have the name of a type, too.
+            // Not `declare`: the front end for `.proto` files allows a oneof with the name of a
+            // type.
             self.describe(at, oneof.name())?;
         }
         let messages = &message.nested_type;
@@ -302,7 +312,9 @@ impl Check<'_> {
             self.field(at, field)?;
             let extendee = field.extendee();
             if self.types.get(&type_name(extendee)) != Some(&Kind::Message) {
-                let message = format!("it extends `{extendee}`, which is no message of the set");
+                let message = format!(
+                    "it extends `{extendee}`, which is not a message of the set; add its file to the set"
+                );
                 return Err(self.fault(at, &message));
             }
             if self.kind(field) == Some(Kind::MapEntry) {
@@ -314,7 +326,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What every declaration has: a name of its own in all files, and perhaps a comment.
+    /// Records a declaration with its comment, and checks that its name is valid and unique.
     fn declare(&mut self, at: At<'_>, name: &str) -> Result<(), Error> {
         self.describe(at, name)?;
         if self.declared.insert(at.name.to_owned()) {
@@ -325,7 +337,10 @@ impl Check<'_> {
 
     fn describe(&mut self, at: At<'_>, name: &str) -> Result<(), Error> {
         if !is_identifier(name) {
-            return Err(self.fault(at, "a name consists of a-z, A-Z, 0-9 and _; rename it"));
+            return Err(self.fault(
+                at,
+                "the name has letters other than a-z, A-Z, 0-9 and _; rename it",
+            ));
         }
         if let Some(span) = self.spans.get(at.path) {
             let (leading, trailing) = (span.leading_comments(), span.trailing_comments());
@@ -341,7 +356,7 @@ impl Check<'_> {
         {
             let message = format!(
                 "a field cannot have number {number}; \
-                 choose one of 1 to 536870911, but not of 19000 to 19999"
+                 choose one of 1 to 536870911 outside of 19000 to 19999"
             );
             return Err(self.fault(at, &message));
         }
@@ -349,7 +364,12 @@ impl Check<'_> {
             .type_
             .and_then(|proto_type| proto_type.enum_value().ok())
         {
-            None => return Err(self.fault(at, "its type is missing or not known")),
+            None => {
+                return Err(self.fault(
+                    at,
+                    "its type is missing or unknown; make the set with `protoc`",
+                ));
+            }
             Some(ProtoType::TYPE_GROUP) => return Err(self.fault(at, GROUP)),
             Some(ProtoType::TYPE_ENUM) => self.kind(field) == Some(Kind::Enum),
             Some(ProtoType::TYPE_MESSAGE) => {
@@ -360,11 +380,14 @@ impl Check<'_> {
         if is_known {
             return Ok(());
         }
-        let message = format!("its type `{}` is not in the set", field.type_name());
+        let message = format!(
+            "its type `{}` is not in the set; add its file to the set",
+            field.type_name()
+        );
         Err(self.fault(at, &message))
     }
 
-    /// The entries of a map are of a message with two fields.
+    /// Checks that the message of a map's entries has a key field and a value field.
     fn map_entry(&self, at: At<'_>, entry: &DescriptorProto) -> Result<(), Error> {
         let is_singular = |field: &FieldDescriptorProto| {
             field.label() != Label::LABEL_REPEATED && self.kind(field) != Some(Kind::MapEntry)
@@ -390,12 +413,11 @@ impl Check<'_> {
         if is_entry {
             return Ok(());
         }
-        let message =
-            "the entry of a map has a key that is bool, string or an integer, and a value";
+        let message = "a map entry needs a key, which is bool, string or an integer, and a value";
         Err(self.fault(at, message))
     }
 
-    /// What a field's type is, if it has a name.
+    /// Returns the kind of a field's type, if the type is a message or an enum of the set.
     fn kind(&self, field: &FieldDescriptorProto) -> Option<Kind> {
         let name = field.type_name().strip_prefix('.')?;
         self.types.get(name).copied()
@@ -403,7 +425,7 @@ impl Check<'_> {
 
     fn fault(&self, at: At<'_>, message: &str) -> Error {
         let place = self.spans.get(at.path).and_then(|span| {
-            // Both are counted from 0.
+            // Line and column in a descriptor start at 0.
             let [line, column, ..] = span.span.as_slice() else {
                 return None;
             };
@@ -420,7 +442,8 @@ impl Check<'_> {
     }
 }
 
-/// Whether a field's entries are declared in the field's own message.
+/// Returns whether a map field is repeated and its entry message is declared in `scope`, the
+/// message of the field.
 fn is_map_of(field: &FieldDescriptorProto, scope: &str) -> bool {
     let entry = field.type_name().rsplit_once('.');
     let parent = entry.map_or("", |(parent, _)| parent.trim_start_matches('.'));

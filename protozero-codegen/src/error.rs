@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a build script's input, each with its place and its remedy.
+//! Errors of the generator. Each error names a place and a remedy.
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// A place in a `.proto` file, printed as `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The file, as the build script or an include path spells it.
+    /// The path of the file, below an include folder or as the build script named it.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub line: u32,
-    /// The column in characters, from 1.
+    /// The column in characters, starting at 1.
     pub column: u32,
 }
 
@@ -22,279 +22,279 @@ impl fmt::Display for Location {
     }
 }
 
-/// Why no code was generated. Nothing has been written when it is returned, except after
+/// The reason why no code was generated. No file has been written, except possibly before
 /// [`Error::Write`].
 ///
-/// `Debug` prints the same text as `Display`: it is what Cargo shows when a build script's `main`
-/// returns the error.
+/// `Debug` prints the same text as `Display`, because Cargo shows the `Debug` text if the `main`
+/// function of a build script returns the error.
 #[non_exhaustive]
 pub enum Error {
-    /// No output folder was set and `OUT_DIR` is not in the environment.
+    /// No output folder was set, and the environment variable `OUT_DIR` is missing.
     NoOutDir,
     /// A file could not be read.
     Read {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A generated file could not be written.
     Write {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file is not UTF-8 text.
+    /// A `.proto` file is not UTF-8 text.
     NotUtf8 {
-        /// Where the first wrong byte is.
+        /// The place of the first invalid byte.
         at: Location,
     },
-    /// A file given to `compile` lies in none of the include folders.
+    /// A file given to `compile` is in none of the include folders.
     OutsideIncludes {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
         /// The include folders.
         includes: Vec<PathBuf>,
     },
     /// An imported file was not found.
     MissingImport {
-        /// The path in the `import` statement.
+        /// The place of the path in the `import` statement.
         at: Location,
-        /// That path.
+        /// The path in the `import` statement.
         import: String,
         /// The include folders.
         includes: Vec<PathBuf>,
     },
-    /// Files import each other in a circle.
+    /// Files import each other in a cycle.
     ImportCycle {
-        /// The `import` statement that closes the circle.
+        /// The place of the `import` statement that closes the cycle.
         at: Location,
-        /// Import paths, each importing the next; the last is the first again.
+        /// The import paths. Each file imports the next; the last path equals the first.
         cycle: Vec<String>,
     },
-    /// Files import each other over too many steps for the parser.
+    /// A chain of imports is too long for the parser.
     ImportsTooDeep {
-        /// The `import` statement that is one too many.
+        /// The place of the first `import` statement beyond the limit.
         at: Location,
-        /// The limit.
+        /// The maximum number of files in a chain.
         max: usize,
     },
-    /// A file declares an edition.
+    /// A file declares an edition, which is not supported.
     Edition {
-        /// The declaration.
+        /// The place of the `edition` statement.
         at: Location,
         /// The edition.
         edition: String,
     },
-    /// Brackets nest deeper than the parser is trusted with.
+    /// Brackets nest too deep for the parser.
     TooDeep {
-        /// The bracket that is one too many.
+        /// The place of the first bracket beyond the limit.
         at: Location,
-        /// The limit.
+        /// The maximum nesting depth.
         max: usize,
     },
-    /// The text is not a `.proto` file.
+    /// A `.proto` file has a syntax error.
     Syntax {
-        /// Where the parser stopped.
+        /// The place where the parser stopped.
         at: Location,
-        /// The line it stopped in.
+        /// The text of this line.
         text: String,
-        /// What the parser said.
+        /// The message of the parser.
         message: String,
     },
-    /// A field is a group.
+    /// A field is a group, which is not supported.
     Group {
-        /// The name of the group.
+        /// The place of the group's name.
         at: Location,
-        /// That name.
+        /// The name of the group.
         name: String,
     },
-    /// A name has letters that protobuf does not allow.
+    /// A name contains characters that protobuf does not allow.
     Name {
-        /// The declaration.
+        /// The place of the declaration.
         at: Location,
         /// The name.
         name: String,
     },
-    /// A field number is outside of what protobuf allows.
+    /// A field number is outside the range that protobuf allows.
     FieldNumber {
-        /// The number.
+        /// The place of the number.
         at: Location,
-        /// The field.
+        /// The name of the field.
         field: String,
-        /// Its number.
+        /// The number of the field.
         number: i64,
     },
     /// Two fields of a message have the same number.
     DuplicateFieldNumber {
-        /// The number of the second field.
+        /// The place of the second field's number.
         at: Location,
-        /// The second field.
+        /// The name of the second field.
         field: String,
-        /// The number.
+        /// The number of both fields.
         number: i64,
-        /// The field that has it already.
-        other: String,
-        /// The line of that field.
-        other_line: u32,
-    },
-    /// An extension has the number of another field of the message that it extends.
-    ExtensionNumberTaken {
-        /// The number.
-        at: Location,
-        /// The extension.
-        field: String,
-        /// The extended message.
-        message: String,
-        /// The number.
-        number: i32,
-        /// The field that has it already.
-        other: String,
-        /// Where the number of that field is, in a file that was read.
-        other_at: Option<Box<Location>>,
-    },
-    /// An extension has a number that the message keeps for itself.
-    ExtensionNumberOutside {
-        /// The number.
-        at: Location,
-        /// The extension.
-        field: String,
-        /// The extended message.
-        message: String,
-        /// The number.
-        number: i32,
-        /// The numbers that extensions of the message may have.
-        ranges: Vec<RangeInclusive<i32>>,
-    },
-    /// The keys of a map have a type that keys cannot have.
-    MapKey {
-        /// The type.
-        at: Location,
-        /// That type.
-        key: String,
-    },
-    /// A map field has a label.
-    MapLabel {
-        /// The label.
-        at: Location,
-        /// That label.
-        label: String,
-    },
-    /// An extension field is a map.
-    MapExtension {
-        /// The field.
-        at: Location,
-        /// Its name.
-        field: String,
-    },
-    /// An enum has no values.
-    EmptyEnum {
-        /// Its name.
-        at: Location,
-        /// That name.
-        name: String,
-    },
-    /// Two declarations of a scope have the same name, be it in one file or in two.
-    DuplicateName {
-        /// The second declaration.
-        at: Location,
-        /// Their name, with its scope.
-        name: String,
-        /// The first declaration.
-        other: Location,
-    },
-    /// Two fields of a message have the same name in JSON.
-    JsonNameClash {
-        /// The second field.
-        at: Location,
-        /// Its name.
-        field: String,
-        /// The name in JSON.
-        json_name: String,
-        /// The first field.
+        /// The name of the first field.
         other: String,
         /// The line of the first field.
         other_line: u32,
     },
-    /// A type is not declared, or not imported.
-    UnknownType {
-        /// Where it is named.
+    /// An extension has the number of another field of the extended message.
+    ExtensionNumberTaken {
+        /// The place of the extension's number.
         at: Location,
-        /// Its name, as written.
+        /// The name of the extension.
+        field: String,
+        /// The extended message.
+        message: String,
+        /// The number of the extension.
+        number: i32,
+        /// The name of the other field.
+        other: String,
+        /// The place of the other field's number, if its file was read.
+        other_at: Option<Box<Location>>,
+    },
+    /// An extension has a number that the extended message does not declare for extensions.
+    ExtensionNumberOutside {
+        /// The place of the extension's number.
+        at: Location,
+        /// The name of the extension.
+        field: String,
+        /// The extended message.
+        message: String,
+        /// The number of the extension.
+        number: i32,
+        /// The numbers that the message declares for extensions.
+        ranges: Vec<RangeInclusive<i32>>,
+    },
+    /// The key type of a map is not allowed.
+    MapKey {
+        /// The place of the key type.
+        at: Location,
+        /// The key type.
+        key: String,
+    },
+    /// A map field has a label.
+    MapLabel {
+        /// The place of the label.
+        at: Location,
+        /// The label, for instance `repeated`.
+        label: String,
+    },
+    /// An extension field is a map.
+    MapExtension {
+        /// The place of the field.
+        at: Location,
+        /// The name of the field.
+        field: String,
+    },
+    /// An enum has no values.
+    EmptyEnum {
+        /// The place of the enum's name.
+        at: Location,
+        /// The name of the enum.
         name: String,
-        /// The message or package that names it.
+    },
+    /// Two declarations in the same scope have the same name, in one file or in two.
+    DuplicateName {
+        /// The place of the second declaration.
+        at: Location,
+        /// The name of both declarations, with its scope.
+        name: String,
+        /// The place of the first declaration.
+        other: Location,
+    },
+    /// Two fields of a message have the same name in JSON.
+    JsonNameClash {
+        /// The place of the second field.
+        at: Location,
+        /// The name of the second field.
+        field: String,
+        /// The name of both fields in JSON.
+        json_name: String,
+        /// The name of the first field.
+        other: String,
+        /// The line of the first field.
+        other_line: u32,
+    },
+    /// A type is not declared, or its file is not imported.
+    UnknownType {
+        /// The place where the type is used.
+        at: Location,
+        /// The name of the type, as written.
+        name: String,
+        /// The message or package that uses the type.
         scope: String,
     },
-    /// A file given to `compile_descriptor_set` is none.
+    /// A file given to `compile_descriptor_set` is not a descriptor set.
     DescriptorSet {
-        /// The file.
+        /// The path of the file.
         set: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         message: String,
     },
-    /// A file of a descriptor set imports one that does not stand before it in the set.
+    /// A file in a descriptor set imports a file that does not come before it in the set.
     ImportNotInSet {
-        /// The descriptor set.
+        /// The path of the descriptor set.
         set: PathBuf,
-        /// The importing file, as the set names it.
+        /// The name of the importing file in the set.
         file: String,
-        /// The imported file.
+        /// The name of the imported file.
         import: String,
     },
-    /// A file of a descriptor set declares what no code can be made for.
+    /// A declaration in a descriptor set is invalid or not supported.
     Descriptor {
-        /// The descriptor set.
+        /// The path of the descriptor set.
         set: PathBuf,
-        /// The file, as the set names it.
+        /// The name of the declaring file in the set.
         file: String,
-        /// Line and column of the declaration, from 1, if the set tells.
+        /// The line and column of the declaration, starting at 1, if the set contains them.
         place: Option<(u32, u32)>,
-        /// The full name of what is declared; empty if it is about the whole file.
+        /// The full name of the declaration; empty if the error concerns the whole file.
         name: String,
-        /// What is wrong with it, and what to do.
+        /// The reason and the remedy.
         message: String,
     },
-    /// A type given to `extern_path`, or its Rust path, is malformed.
+    /// An argument of `extern_path` is malformed.
     ExternPath {
-        /// The type or package.
+        /// The protobuf name of the type or package.
         proto: String,
         /// The Rust path.
         rust: String,
     },
-    /// What was given to `owned` is none of the messages that are generated, nor a package of such.
+    /// The name given to `owned` is not a message that is generated, or a package of such messages.
     UnknownOwned {
-        /// The message or package.
+        /// The name given to `owned`.
         proto: String,
-        /// A name that may have been meant.
+        /// A similar name that exists.
         suggestion: Option<String>,
     },
-    /// What was given to `owned` is generated elsewhere.
+    /// The name given to `owned` is covered by an `extern_path`, so it is not generated here.
     OwnedElsewhere {
-        /// The message or package.
+        /// The name given to `owned`.
         proto: String,
     },
-    /// The owned form of a message that is generated elsewhere has an unknown place.
+    /// The struct of a message that an `extern_path` covers cannot be located.
     OwnedExternPath {
-        /// The message.
+        /// The full name of the message.
         proto: String,
-        /// Where its writer is.
+        /// The Rust path of the message's writer.
         rust: String,
     },
-    /// The default of a field is not a value of its type.
+    /// The default of a field is not a value of the field's type.
     DefaultValue {
-        /// The field, with its message.
+        /// The name of the field, with its message.
         field: String,
-        /// Its type.
+        /// The type of the field.
         proto_type: String,
-        /// The default.
+        /// The default, as text.
         value: String,
     },
-    /// Anything else the parser objects to.
+    /// The parser reported another error, without a place.
     Schema {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// What the parser said.
+        /// The message of the parser.
         message: String,
     },
 }
@@ -303,7 +303,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoOutDir => f.write_str(
-                "OUT_DIR is not set; call this from build.rs, or name a folder with `out_dir`",
+                "OUT_DIR is not set; call this from build.rs, or set the output folder with `out_dir`",
             ),
             Error::Read { file, source } => {
                 write!(
@@ -321,7 +321,7 @@ impl fmt::Display for Error {
             Error::OutsideIncludes { file, includes } => {
                 write!(
                     f,
-                    "{}: lies in none of the include folders ({}); add its root with `include`",
+                    "{}: not in any include folder ({}); add its root with `include`",
                     file.display(),
                     list(includes)
                 )
@@ -337,12 +337,12 @@ impl fmt::Display for Error {
             ),
             Error::ImportCycle { at, cycle } => write!(
                 f,
-                "{at}: import cycle: {}; move what they share into a file of its own",
+                "{at}: import cycle: {}; move the shared declarations into a file of their own",
                 cycle.join(" -> ")
             ),
             Error::ImportsTooDeep { at, max } => write!(
                 f,
-                "{at}: a chain of imports is longer than {max} files; import what is needed directly"
+                "{at}: a chain of imports is longer than {max} files; import the needed files directly"
             ),
             Error::Edition { at, edition } => write!(
                 f,
@@ -360,7 +360,7 @@ impl fmt::Display for Error {
                     return Ok(());
                 }
                 let column = usize::try_from(at.column).unwrap_or(usize::MAX);
-                // Tabs before the place are kept, so that both lines are indented alike.
+                // Keep tabs before the place, so that both lines have the same indentation.
                 let indent: String = text
                     .chars()
                     .take(column.saturating_sub(1))
@@ -378,7 +378,7 @@ impl fmt::Display for Error {
             ),
             Error::FieldNumber { at, field, number } => {
                 let why = match number {
-                    19_000..=19_999 => "is in 19000 to 19999, which protobuf keeps for itself",
+                    19_000..=19_999 => "is in 19000 to 19999, which protobuf reserves",
                     ..=0 => "is less than 1",
                     _ => "is greater than 536870911",
                 };
@@ -427,9 +427,9 @@ impl fmt::Display for Error {
                 )?;
                 let mut separator = "; choose one of ";
                 if ranges.is_empty() {
-                    f.write_str("but the message declares no numbers for extensions; add `extensions 1000 to max;` to it, or extend another message")?;
+                    f.write_str("but the message declares no extension numbers; add `extensions 1000 to max;` to it, or extend another message")?;
                 } else {
-                    f.write_str("which is none of its numbers for extensions")?;
+                    f.write_str("which is not one of its extension numbers")?;
                 }
                 for range in ranges {
                     write!(f, "{separator}{} to {}", range.start(), range.end())?;
@@ -439,11 +439,11 @@ impl fmt::Display for Error {
             }
             Error::MapKey { at, key } => write!(
                 f,
-                "{at}: `{key}` cannot be the key of a map; use bool, string or a type of integers"
+                "{at}: `{key}` cannot be the key of a map; use bool, string or an integer type"
             ),
             Error::MapLabel { at, label } => write!(
                 f,
-                "{at}: a map cannot be `{label}`; remove that word, a map holds any number of entries"
+                "{at}: a map cannot be `{label}`; remove that word, since a map holds any number of entries"
             ),
             Error::MapExtension { at, field } => write!(
                 f,
@@ -472,7 +472,7 @@ impl fmt::Display for Error {
                 other_line,
             } => write!(
                 f,
-                "{at}: field `{field}` is \"{json_name}\" in JSON, as `{other}` is (line {other_line}); rename one of them"
+                "{at}: fields `{other}` (line {other_line}) and `{field}` have the same JSON name, \"{json_name}\"; rename one of them"
             ),
             Error::UnknownType { at, name, scope } => {
                 let place = if scope.is_empty() {
@@ -527,11 +527,11 @@ impl fmt::Display for Error {
             }
             Error::OwnedElsewhere { proto } => write!(
                 f,
-                "owned(\"{proto}\"): an `extern_path` says that this is generated elsewhere; ask for the owned messages in the build script there"
+                "owned(\"{proto}\"): an `extern_path` says that another crate generates this; call `owned` in the build script of that crate"
             ),
             Error::OwnedExternPath { proto, rust } => write!(
                 f,
-                "the owned form of `{proto}` cannot be found beside `{rust}`, because that does not end as the schema nests it; give the path of its package with `extern_path`"
+                "the owned form of `{proto}` cannot be found next to `{rust}`, because that path does not end with the nesting of the schema; pass the path of its package to `extern_path`"
             ),
             Error::DefaultValue {
                 field,
@@ -563,7 +563,7 @@ impl std::error::Error for Error {
 
 fn list(folders: &[PathBuf]) -> String {
     if folders.is_empty() {
-        return "there are none".to_owned();
+        return "none".to_owned();
     }
     let folders: Vec<String> = folders
         .iter()

@@ -1,4 +1,5 @@
-//! Numbers of extensions: inside of the ranges that the extended message declares, and nobody else's.
+//! Checks the field numbers of extensions. A number must lie in the ranges that the extended
+//! message declares, and no other field of that message may have it.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +9,24 @@ use protobuf::descriptor::{DescriptorProto, FieldDescriptorProto, FileDescriptor
 use crate::error::{Error, Location};
 use crate::registry::{data_extensions, join, type_name};
 
-/// Finds the place of a field's number, by the scope and the name of the field. `None` for a field of
-/// a file that was not read.
+/// A function that returns the place of a field's number, by the scope and the name of the field.
+/// It returns `None` for a field of a file that was not read.
 pub(crate) type Places<'p> = dyn Fn(&str, &str) -> Option<Location> + 'p;
 
-/// By full name.
+/// Messages by full name.
 type Messages<'d> = BTreeMap<&'d str, &'d DescriptorProto>;
 
-/// A field, by the message that it is part of and its number.
+/// Fields by the full name of their message and their number.
 type Fields<'d> = BTreeMap<(&'d str, i32), Field<'d>>;
 
 #[derive(Clone, Copy)]
 struct Field<'d> {
-    /// The message or package that declares it.
+    /// The message or package that declares the field.
     scope: &'d str,
     name: &'d str,
 }
 
-/// Checks all extensions of the files, in their order.
+/// Checks all extensions of the files, in the order of the files.
 pub(crate) fn check(files: &[FileDescriptorProto], places: &Places<'_>) -> Result<(), Error> {
     let declared = declared(files);
     let messages = declared
@@ -59,7 +60,7 @@ fn check_extension<'d>(
 ) -> Result<(), Error> {
     let (name, number) = (extension.name(), extension.number());
     let extended = type_name(extension.extendee());
-    // Schemas that come with the parser are right.
+    // Schemas that the parser contains are correct; they have no places.
     let Some(at) = places(scope, name) else {
         return Ok(());
     };
@@ -93,7 +94,7 @@ fn check_extension<'d>(
     })
 }
 
-/// The declarations of a package or a message in a file.
+/// A package or message in a file, with the extensions that it declares.
 struct Declared<'d> {
     scope: String,
     /// `None` for a package.
@@ -101,7 +102,7 @@ struct Declared<'d> {
     extensions: &'d [FieldDescriptorProto],
 }
 
-/// All packages and messages, in the order of the files.
+/// Returns all packages and messages, in the order of the files.
 fn declared(files: &[FileDescriptorProto]) -> Vec<Declared<'_>> {
     let mut declared = Vec::new();
     for file in files {
@@ -123,7 +124,7 @@ fn declared(files: &[FileDescriptorProto]) -> Vec<Declared<'_>> {
     declared
 }
 
-/// Messages with their full names, the last one first.
+/// Returns messages with their full names, in reverse order.
 fn inside<'d>(scope: &str, messages: &'d [DescriptorProto]) -> Vec<(String, &'d DescriptorProto)> {
     let messages = messages.iter().rev();
     messages

@@ -1,5 +1,5 @@
-//! From paths to descriptors: finds and reads the files, refuses what the parser cannot take, runs
-//! the parser, and turns its objections into errors with a place.
+//! Turns paths into descriptors: finds and reads the `.proto` files, rejects input that the parser
+//! cannot handle, runs the parser, and gives its errors a place in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,19 +14,19 @@ use crate::extension_numbers;
 use crate::registry::join;
 use crate::source::{self, Declaration, Import, Kind, Outline, Position};
 
-/// The files of one run, parsed and checked.
+/// The input of one run, parsed and checked.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// One per file, each after the files it imports.
+    /// The descriptors, one per file, each after its imports.
     pub(crate) descriptors: Vec<FileDescriptorProto>,
-    /// The import names of the files that were asked for.
+    /// The import names of the files that the build script named.
     pub(crate) roots: Vec<String>,
     pub(crate) comments: Comments,
-    /// Every file that was read, for `rerun-if-changed`.
+    /// All files that were read, for `rerun-if-changed`.
     pub(crate) files_read: Vec<PathBuf>,
 }
 
-/// The files that the parser brings along; an include folder may still override them.
+/// The files that the parser contains. A file in an include folder overrides them.
 const BUILT_IN: [&str; 12] = [
     "google/protobuf/any.proto",
     "google/protobuf/api.proto",
@@ -42,10 +42,10 @@ const BUILT_IN: [&str; 12] = [
     "rustproto.proto",
 ];
 
-/// The longest chain of files that import each other; the parser recurses along it.
+/// The longest chain of imports. The parser recurses along it.
 const MAX_IMPORT_DEPTH: usize = 100;
 
-/// Field numbers that protobuf allows, but for 19000 to 19999.
+/// The field numbers that protobuf allows, except `RESERVED_FIELD_NUMBERS`.
 pub(crate) const FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 1..=(1 << 29) - 1;
 pub(crate) const RESERVED_FIELD_NUMBERS: std::ops::RangeInclusive<i64> = 19_000..=19_999;
 
@@ -77,7 +77,7 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     if let Err(error @ Error::Syntax { .. }) = parsed {
         return Err(error);
     }
-    // The parser lets some of these pass and gives no place for the others.
+    // The parser accepts some of these errors, and reports the others without a place.
     let mut declared = Names::new();
     for source in &graph.sources {
         check_declarations(source, &mut declared)?;
@@ -107,7 +107,7 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     })
 }
 
-/// The path without its `.` components; the parser compares paths component by component.
+/// Removes `.` components from a path, because the parser compares paths component by component.
 fn without_dots(path: &Path) -> PathBuf {
     let mut clean: PathBuf = path
         .components()
@@ -122,7 +122,7 @@ fn without_dots(path: &Path) -> PathBuf {
 /// A file that was read.
 #[derive(Debug)]
 struct Source {
-    /// What an `import` statement calls it.
+    /// The name of the file in `import` statements.
     name: String,
     path: PathBuf,
     text: String,
@@ -146,19 +146,19 @@ impl Source {
     }
 }
 
-/// All files that the roots reach.
+/// The roots and all files that they import, directly or indirectly.
 #[derive(Debug, Default)]
 struct ImportGraph {
     includes: Vec<PathBuf>,
-    /// Each after the files it imports.
+    /// The files, each after its imports.
     sources: Vec<Source>,
     finished: BTreeSet<String>,
-    /// Import names from a root to the file being visited.
+    /// The import names from a root to the file that is being visited.
     chain: Vec<String>,
 }
 
 impl ImportGraph {
-    /// A root's path relative to the first include folder that holds it.
+    /// Returns the path of a root relative to the first include folder that contains it.
     fn import_name(&self, path: &Path) -> Result<String, Error> {
         let relative = self.includes.iter().find_map(|include| {
             if include == Path::new(".") && path.is_relative() {
@@ -226,7 +226,7 @@ impl ImportGraph {
         })
     }
 
-    /// Adds a file after everything it imports.
+    /// Adds a file after its imports.
     fn add_source(&mut self, name: &str, path: PathBuf, bytes: Vec<u8>) -> Result<(), Error> {
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&path, &error))?;
         let outline = Outline::of(&text);
@@ -258,7 +258,7 @@ impl ImportGraph {
         Ok(())
     }
 
-    /// Where the number of a field is, if its file was read.
+    /// Returns the place of a field's number, if the field's file was read.
     fn number(&self, scope: &str, name: &str) -> Option<Location> {
         self.sources.iter().find_map(|source| {
             let mut fields = source.outline.declarations.iter().filter(|declaration| {
@@ -295,8 +295,8 @@ fn not_utf8(file: &Path, error: &std::string::FromUtf8Error) -> Error {
 fn parse(graph: &ImportGraph, roots: &[String]) -> Result<Vec<FileDescriptorProto>, Error> {
     let mut parser = protobuf_parse::Parser::new();
     parser.pure().includes(&graph.includes);
-    // A root that another root imports must come first: the parser reads every input it is given,
-    // also when an earlier one brought it in already.
+    // A root that another root imports must come first: the parser parses each input again, even if
+    // an earlier input has imported it.
     for source in graph
         .sources
         .iter()
@@ -311,8 +311,8 @@ fn parse(graph: &ImportGraph, roots: &[String]) -> Result<Vec<FileDescriptorProt
     Ok(parsed.file_descriptors)
 }
 
-/// Makes an error of the parser's chain of messages, which goes from the outermost to the cause;
-/// each link repeats those after it.
+/// Converts the parser's chain of messages into an error. The chain goes from the outermost message
+/// to the cause; each message contains those after it.
 fn objection(graph: &ImportGraph, messages: &[String]) -> Error {
     let in_file = messages.iter().find_map(|message| {
         let (path, _) = message.strip_prefix("error in `")?.split_once("`: ")?;
@@ -352,7 +352,7 @@ fn objection(graph: &ImportGraph, messages: &[String]) -> Error {
     }
 }
 
-/// What the parser says about malformed text, where that needs explaining.
+/// Rewords the parser's messages about malformed text that need an explanation.
 fn reworded(cause: &str) -> String {
     match cause {
         "incorrect input" | "Incorrect input" => "this is not expected here".to_owned(),
@@ -368,7 +368,8 @@ fn reworded(cause: &str) -> String {
     }
 }
 
-/// Finds the declaration that the parser's message about an unknown type is about.
+/// Converts the parser's message about an unknown type, if `cause` is one. Finds the declaration
+/// that names the type.
 fn unknown_type(source: &Source, cause: &str) -> Option<Error> {
     let rest = cause.strip_prefix("object is not found by path")?;
     let (name, scope) = match rest.strip_prefix(" `") {
@@ -393,7 +394,7 @@ fn unknown_type(source: &Source, cause: &str) -> Option<Error> {
         let all = source.outline.declarations.iter();
         all.filter_map(|declaration| Some((declaration, names_it(declaration)?)))
     };
-    // The scope of what is inside of an `extend` block is not always what the parser says.
+    // For declarations in an `extend` block, the parser's scope may differ from the scanner's.
     let declaration = candidates()
         .find(|(declaration, _)| scope.is_none_or(|scope| declaration.scope == scope))
         .or_else(|| candidates().next());
@@ -411,7 +412,7 @@ fn unknown_type(source: &Source, cause: &str) -> Option<Error> {
     })
 }
 
-/// A type that exists, but in a file that this one does not import.
+/// Converts the parser's message about a type in a file that is not imported, if `cause` is one.
 fn not_imported(source: &Source, cause: &str) -> Option<Error> {
     let (_, rest) = cause.split_once(" `.")?;
     let (full_name, _) = rest.split_once("` not found in files")?;
@@ -429,7 +430,8 @@ fn not_imported(source: &Source, cause: &str) -> Option<Error> {
     })
 }
 
-/// Two fields whose names become the same name in JSON; the parser names one of the two.
+/// Converts the parser's message about two fields with the same JSON name, if `cause` is one. The
+/// parser names only one of the two.
 fn json_name_clash(source: &Source, cause: &str) -> Option<Error> {
     let name = cause
         .strip_prefix("Non-unique field name: `")?
@@ -456,7 +458,7 @@ fn json_name_clash(source: &Source, cause: &str) -> Option<Error> {
     None
 }
 
-/// Underscores fall away and the letters behind them become capitals.
+/// Returns the JSON name of a field: underscores are removed, and letters behind them capitalized.
 fn json_name(name: &str) -> String {
     let mut after_underscore = false;
     let mut json_name = String::new();
@@ -472,7 +474,7 @@ fn json_name(name: &str) -> String {
     json_name
 }
 
-/// What is declared in all files, by scope and name.
+/// The places of the declarations in all files, by scope and name.
 type Names<'s> = BTreeMap<(&'s str, &'s str), Location>;
 
 fn check_declarations<'s>(source: &'s Source, names: &mut Names<'s>) -> Result<(), Error> {
@@ -539,7 +541,7 @@ fn check_name<'s>(
     }
 }
 
-/// The number of a field and where it is, by scope and extended message.
+/// The fields of a file and the places of their numbers, by scope, extended message and number.
 type Numbers<'s> = BTreeMap<(&'s str, Option<&'s str>, i64), (&'s Declaration, Position)>;
 
 fn check_number<'s>(
@@ -600,7 +602,7 @@ fn check_map(source: &Source, declaration: &Declaration) -> Result<(), Error> {
     Ok(())
 }
 
-/// A declaration's name with its scope; that of an enum's value is inside of its enum.
+/// Returns the name of a declaration with its scope. For an enum value, this includes its enum.
 fn full_name(declaration: &Declaration) -> String {
     match (&declaration.owner, declaration.kind) {
         (Some(owner), Kind::EnumValue) => join(&join(&declaration.scope, owner), &declaration.name),

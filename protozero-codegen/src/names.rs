@@ -1,13 +1,15 @@
-//! Rust names for protobuf names: cases, keywords, and what to do when two of them meet.
+//! Rust names for protobuf names: letter case, keywords, and collisions.
 
 use std::collections::BTreeSet;
 
-/// `fooBar`, `FooBar`, `HTTPServer2` and `__foo` as `foo_bar`, `foo_bar`, `http_server2` and `foo`.
+/// Converts a name to snake case: `fooBar` to `foo_bar`, `HTTPServer2` to `http_server2`, and
+/// `__foo` to `foo`.
 pub(crate) fn snake_case(name: &str) -> String {
     legal(snake_case_part(name))
 }
 
-/// A name in snake case that may only be a part of an identifier: `_1st` as `1st`, `__` as nothing.
+/// Converts a name to snake case, for use as a part of an identifier. The result alone may not be
+/// an identifier: `_1st` becomes `1st`, and `__` an empty text.
 pub(crate) fn snake_case_part(name: &str) -> String {
     let words: Vec<String> = words(name)
         .iter()
@@ -16,12 +18,12 @@ pub(crate) fn snake_case_part(name: &str) -> String {
     words.join("_")
 }
 
-/// A part of identifiers as an identifier of its own.
+/// Makes an identifier from a part of an identifier.
 pub(crate) fn whole(part: &str) -> String {
     escaped(&legal(part.to_owned()))
 }
 
-/// `foo_bar` and `HTTPServer` as `FooBar` and `HttpServer`.
+/// Converts a name to upper camel case: `foo_bar` to `FooBar`, and `HTTPServer` to `HttpServer`.
 pub(crate) fn upper_camel_case(name: &str) -> String {
     let capitalized = |word: &String| {
         let (first, rest) = word.split_at(1);
@@ -30,7 +32,7 @@ pub(crate) fn upper_camel_case(name: &str) -> String {
     legal(words(name).iter().map(capitalized).collect())
 }
 
-/// `fooBar` as `FOO_BAR`.
+/// Converts a name to upper snake case: `fooBar` to `FOO_BAR`.
 pub(crate) fn upper_snake_case(name: &str) -> String {
     let words: Vec<String> = words(name)
         .iter()
@@ -39,8 +41,9 @@ pub(crate) fn upper_snake_case(name: &str) -> String {
     legal(words.join("_"))
 }
 
-/// A name is cut at underscores, before a capital after a small letter, and before the last of
-/// several capitals when a small letter follows. A digit belongs to the letter before it.
+/// Splits a name into words: at underscores, before a capital that follows a small letter, and
+/// before the last of several capitals if a small letter follows. A digit belongs to the letter
+/// before it.
 fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in name.split('_').filter(|part| !part.is_empty()) {
@@ -66,12 +69,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// A part of identifiers, in capitals, as the start of a constant's name.
+/// Makes the start of a constant's name from a part of an identifier.
 pub(crate) fn constant_prefix(part: &str) -> String {
     legal(part.to_ascii_uppercase())
 }
 
-/// An identifier may neither be empty nor start with a digit.
+/// Puts an underscore before a name that is empty or starts with a digit.
 fn legal(name: String) -> String {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         format!("_{name}")
@@ -83,7 +86,7 @@ fn legal(name: String) -> String {
 /// Keywords that cannot even be raw identifiers.
 const NEVER_IDENTIFIERS: [&str; 5] = ["_", "Self", "crate", "self", "super"];
 
-/// Makes an identifier of a keyword: raw where Rust allows that, else with an underscore behind.
+/// Escapes a keyword: as a raw identifier if Rust allows it, otherwise with an underscore behind.
 pub(crate) fn escaped(name: &str) -> String {
     if name == "_" {
         return "__".to_owned();
@@ -97,7 +100,7 @@ pub(crate) fn escaped(name: &str) -> String {
     name.to_owned()
 }
 
-/// The names that are taken in one scope.
+/// The set of names that are taken in one scope.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Taken(BTreeSet<String>);
 
@@ -106,7 +109,7 @@ impl Taken {
         Taken(names.iter().map(|&name| name.to_owned()).collect())
     }
 
-    /// Takes all names of a set, or none of them.
+    /// Takes all of the names and returns true, or takes none if one of them is taken.
     pub(crate) fn claim_all(&mut self, names: &[String]) -> bool {
         if names.iter().any(|name| self.0.contains(name)) {
             return false;
@@ -115,8 +118,8 @@ impl Taken {
         true
     }
 
-    /// Takes the name; when it is taken already, the name with the first free of the numbers from
-    /// 2 behind it.
+    /// Takes the name and returns it. If the name is taken, appends the first number from 2 that
+    /// makes a free name.
     pub(crate) fn claim(&mut self, name: &str) -> String {
         let numbered = (2_u32..).map(|number| format!("{name}{number}"));
         for candidate in std::iter::once(name.to_owned()).chain(numbered) {

@@ -1,5 +1,6 @@
-//! All declared types of a run by name, and the Rust names given to them. Names depend on the
-//! schema alone, not on which unit shows a type: what one crate generates, another can refer to.
+//! All declared types of a run by name, and their Rust names. Names depend only on the schema, not
+//! on the unit that contains a type. So one crate can refer to types that another crate has
+//! generated.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,14 @@ use crate::names::{
     Taken, constant_prefix, escaped, snake_case, snake_case_part, upper_camel_case, whole,
 };
 
-/// Names are those of the schema, with the package and without a leading dot.
+/// The registry of declared types. Its keys are names of the schema, with the package and without a
+/// leading dot.
 #[derive(Debug)]
 pub(crate) struct Registry<'a> {
     entries: BTreeMap<String, Entry<'a>>,
     /// The Rust names that each package or message takes in its module.
     scopes: BTreeMap<String, Taken>,
-    /// The extension traits of each scope, by the extended message.
+    /// The names of writer trait and decoder trait, by declaring scope and extended message.
     extended: BTreeMap<(String, String), (String, String)>,
 }
 
@@ -27,21 +29,21 @@ pub(crate) struct Registry<'a> {
 pub(crate) struct Entry<'a> {
     declaration: Declaration<'a>,
     pub(crate) package: &'a str,
-    /// Of the type declared in the package itself that this one is inside of, or is.
+    /// The name of the outermost type around this type, or of this type itself.
     pub(crate) top_level: String,
     pub(crate) is_proto3: bool,
-    /// The modules inside its package that it is in.
+    /// The path of the type's module inside its package.
     pub(crate) modules: Vec<String>,
-    /// Of a message: its writer.
+    /// The Rust name: of a message's writer, or of the enum.
     pub(crate) ident: String,
-    /// Of a message; an enum has none.
+    /// The name of a message's decoder; empty for an enum.
     pub(crate) decoder: String,
-    /// Of a message: the module for what it declares inside.
+    /// The module for types that a message declares inside.
     pub(crate) module: String,
-    /// Of a message, in the order of its fields.
+    /// The names of a message's fields, in the order of its fields.
     pub(crate) field_names: Vec<FieldNames>,
     pub(crate) oneofs: Vec<OneofNames>,
-    /// Of a message: what its fields' methods are called.
+    /// The names that the methods of a message's fields take.
     methods: Taken,
 }
 
@@ -53,22 +55,22 @@ enum Declaration<'a> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct FieldNames {
-    /// What the writer's methods are called after their verb; a part of an identifier.
+    /// The part of the names of the writer's methods behind the verb.
     pub(crate) base: String,
-    /// The decoder's method.
+    /// The name of the decoder's method.
     pub(crate) getter: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct OneofNames {
-    /// In the message's list of oneofs.
+    /// The index in the message's list of oneofs.
     pub(crate) index: i32,
     pub(crate) proto_name: String,
     pub(crate) getter: String,
     pub(crate) ident: String,
 }
 
-/// The names that fields of one scope may take in the traits of one extended message.
+/// The names of the extension traits for one extended message in one scope, and of their methods.
 #[derive(Debug)]
 pub(crate) struct Extended {
     pub(crate) writer_trait: String,
@@ -91,7 +93,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What is declared directly in a package or in a message.
+/// The declarations directly in a package or in a message. The `bool` is true for proto3.
 #[derive(Default)]
 struct Scope<'a> {
     messages: Vec<(&'a DescriptorProto, bool)>,
@@ -137,7 +139,7 @@ impl<'a> Registry<'a> {
         registry
     }
 
-    /// Names everything in a scope, then in the scopes inside it.
+    /// Gives names to all declarations in a scope, then in the scopes inside it.
     fn add_scope(
         &mut self,
         package: &'a str,
@@ -146,7 +148,7 @@ impl<'a> Registry<'a> {
         mut taken: Taken,
         modules: &[String],
     ) {
-        // The schema's own names come first, so that a derived name never displaces one.
+        // Names from the schema come first, so that a derived name never displaces one of them.
         let mut declared: Vec<(Entry<'a>, String)> = Vec::new();
         let messages = scope
             .messages
@@ -187,7 +189,7 @@ impl<'a> Registry<'a> {
                 .message()
                 .is_some_and(|message| !is_map_entry(message))
             {
-                // A keyword's underscore belongs at the end.
+                // `Self_` becomes `SelfDecoder`.
                 let ident = entry.ident.strip_suffix('_').unwrap_or(&entry.ident);
                 entry.decoder = taken.claim(&format!("{ident}Decoder"));
             }
@@ -233,7 +235,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// Names the fields and oneofs of a message, whose nested types have their names.
+    /// Gives names to the fields and oneofs of a message, after its nested types have names.
     fn name_members(&mut self, name: &str, message: &DescriptorProto) {
         let mut methods = Taken::with(&RESERVED_METHODS);
         let field_names = message
@@ -244,7 +246,7 @@ impl<'a> Registry<'a> {
         let taken = self.scopes.entry(name.to_owned()).or_default();
         let mut oneofs = Vec::new();
         for (index, oneof) in (0_i32..).zip(&message.oneof_decl) {
-            // A proto3 optional field is the only member of an invisible oneof.
+            // Skip the hidden oneof around a proto3 `optional` field.
             if !message
                 .field
                 .iter()
@@ -272,23 +274,23 @@ impl<'a> Registry<'a> {
         self.entries.get(name)
     }
 
-    /// A type that a descriptor refers to.
+    /// Returns a type that a descriptor refers to.
     ///
     /// # Panics
     ///
-    /// If it was not declared; the parser has found all that are referred to.
+    /// If the type is not declared. The parser has checked all references.
     pub(crate) fn entry(&self, name: &str) -> &Entry<'a> {
         self.entries
             .get(name)
             .expect("the parser has resolved every type")
     }
 
-    /// The Rust names that are taken in the module of a package or message.
+    /// Returns the Rust names that are taken in the module of a package or message.
     pub(crate) fn scope(&self, name: &str) -> Taken {
         self.scopes.get(name).cloned().unwrap_or_default()
     }
 
-    /// The traits for what a scope adds to a message.
+    /// Returns the names of the traits for the extensions of `extendee` that `scope` declares.
     pub(crate) fn extended(&self, scope: &str, extendee: &str) -> Extended {
         let key = (scope.to_owned(), extendee.to_owned());
         let (writer_trait, decoder_trait) = self.extended.get(&key).cloned().unwrap_or_default();
@@ -304,13 +306,13 @@ impl<'a> Registry<'a> {
     }
 }
 
-// Methods of writers and decoders, and constants, live in different places; one set holds them all
-// under these prefixes.
+// Methods of writers, methods of decoders, and constants cannot collide with each other. These
+// prefixes keep them apart in one set.
 const WRITER: &str = "writer ";
 const DECODER: &str = "decoder ";
 const CONSTANT: &str = "constant ";
 
-/// Methods that every writer or decoder has.
+/// The methods that every writer or decoder has.
 const RESERVED_METHODS: [&str; 4] = [
     "writer as_message_mut",
     "decoder new",
@@ -318,7 +320,8 @@ const RESERVED_METHODS: [&str; 4] = [
     "decoder as_decoder",
 ];
 
-/// Names a field's methods by its name in snake case; where that is taken, by that with its number.
+/// Chooses the names of a field's methods: the field's name in snake case, with the field's number
+/// if the name is taken.
 fn claim_field(taken: &mut Taken, field: &FieldDescriptorProto, is_map: bool) -> FieldNames {
     let name = match snake_case_part(field.name()).as_str() {
         "" => "field".to_owned(),
@@ -336,8 +339,8 @@ fn claim_field(taken: &mut Taken, field: &FieldDescriptorProto, is_map: bool) ->
     }
 }
 
-/// Takes all names that are made of one base: the name itself, or the first that is free of those
-/// with the number and more and more underscores behind it.
+/// Chooses a base for which all `names` are free, and takes these names. Tries the name itself,
+/// then the name with the field's number and ever more underscores.
 fn claim_base(
     taken: &mut Taken,
     name: &str,
@@ -359,7 +362,7 @@ fn writer_names(field: &FieldDescriptorProto, is_map: bool, base: &str) -> Vec<S
         _ if is_map => &["add_"],
         ProtoType::TYPE_MESSAGE if is_repeated => &["add_", "begin_"],
         ProtoType::TYPE_MESSAGE => &["", "begin_"],
-        // The second one is for packed fields.
+        // `set_` is for packed fields.
         _ if is_repeated => &["add_", "set_"],
         _ => &["set_"],
     };
@@ -379,12 +382,13 @@ pub(crate) fn join(scope: &str, name: &str) -> String {
     }
 }
 
-/// A reference as descriptors hold it, without its leading dot.
+/// Removes the leading dot from a type reference of a descriptor.
 pub(crate) fn type_name(reference: &str) -> String {
     reference.strip_prefix('.').unwrap_or(reference).to_owned()
 }
 
-/// Maps are repeated fields of a message made up by the parser.
+/// Returns true for the message of a map's entries. The parser makes a map field a repeated field
+/// of this message.
 pub(crate) fn is_map_entry(message: &DescriptorProto) -> bool {
     message.options.map_entry()
 }
@@ -398,12 +402,12 @@ fn is_map(message: &DescriptorProto, field: &FieldDescriptorProto) -> bool {
             .any(|nested| is_map_entry(nested) && Some(nested.name()) == name)
 }
 
-/// The oneof that a field is written in, if it is.
+/// Returns the index of the oneof in which the schema declares a field, if there is one.
 pub(crate) fn oneof_index(field: &FieldDescriptorProto) -> Option<i32> {
     field.oneof_index.filter(|_| !field.proto3_optional())
 }
 
-/// Extensions other than custom options, which annotate a schema and are in no message.
+/// Filters out custom options: extensions that annotate a schema and are not part of messages.
 pub(crate) fn data_extensions(
     extensions: &[FieldDescriptorProto],
 ) -> impl Iterator<Item = &FieldDescriptorProto> {

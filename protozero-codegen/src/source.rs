@@ -1,8 +1,8 @@
-//! What the parser does not tell about a `.proto` file: where its declarations are, what comments
-//! say of them, and what it imports before anything has been parsed.
+//! A scanner for facts about a `.proto` file that the parser does not return: the positions of
+//! declarations, their comments, and the imports before anything has been parsed.
 //!
-//! This is a scanner, not a parser. It never fails: on malformed text it finds fewer declarations,
-//! and leaves the objection to the parser.
+//! The scanner never fails. In malformed text it finds fewer declarations; the parser then reports
+//! the error.
 
 mod gap;
 
@@ -11,7 +11,7 @@ use std::str::CharIndices;
 
 use gap::{Comment, Gap};
 
-/// A place in a file; both start at 1, the column counts characters.
+/// A place in a file. Line and column start at 1; the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) line: u32,
@@ -20,9 +20,9 @@ pub(crate) struct Position {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenKind {
-    /// Letters, digits and underscores; numbers too.
+    /// A word or number: letters, digits and underscores.
     Word,
-    /// A string literal; the text is what stands between the quotes.
+    /// A string literal; the token's text is the text between the quotes.
     String,
     /// One character of punctuation.
     Symbol,
@@ -33,7 +33,7 @@ struct Token<'a> {
     kind: TokenKind,
     text: &'a str,
     at: Position,
-    /// The number of comments in front of it.
+    /// The number of comments before the token.
     comments_before: usize,
 }
 
@@ -47,7 +47,7 @@ impl Token<'_> {
     }
 }
 
-/// What kind of thing a [`Declaration`] declares.
+/// The kind of a [`Declaration`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Message,
@@ -60,29 +60,30 @@ pub(crate) enum Kind {
     EnumValue,
 }
 
-/// A named thing in a file.
+/// A declaration with a name in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Declaration {
     pub(crate) kind: Kind,
-    /// The message or package around it, without a leading dot; a oneof or an `extend` adds
-    /// nothing.
+    /// The full name of the message or package around the declaration, without a leading dot. A
+    /// oneof or an `extend` block does not count.
     pub(crate) scope: String,
-    /// As written; for `extend` the name of the extended message.
+    /// The name as written; for `extend`, the name of the extended message.
     pub(crate) name: String,
     pub(crate) at: Position,
-    /// Of a field: its type as written.
+    /// The type of a field, as written.
     pub(crate) type_name: Option<(String, Position)>,
-    /// Of a field: its number as written.
+    /// The number of a field or enum value.
     pub(crate) number: Option<(i64, Position)>,
-    /// Of a field: `optional`, `required` or `repeated`, as written.
+    /// The label of a field: `optional`, `required` or `repeated`.
     pub(crate) label: Option<(String, Position)>,
-    /// Of a map field: the type of its keys.
+    /// The type of a map field's keys.
     pub(crate) map_key: Option<(String, Position)>,
-    /// Of what an `enum` or `extend` block holds: that enum, or the extended message as written.
+    /// For a declaration in an `enum` or `extend` block, the enum or the extended message, as
+    /// written.
     pub(crate) owner: Option<String>,
-    /// The comment above it, as it stands between its marks.
+    /// The comment above the declaration: the text between the comment marks.
     pub(crate) leading_comment: String,
-    /// The comment behind it.
+    /// The comment behind the declaration.
     pub(crate) trailing_comment: String,
 }
 
@@ -93,18 +94,18 @@ pub(crate) struct Import {
     pub(crate) at: Position,
 }
 
-/// All that the scanner finds in one file.
+/// The facts that the scanner finds in one file.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) imports: Vec<Import>,
-    /// The text of an `edition = ".."` statement.
+    /// The edition in an `edition = ".."` statement.
     pub(crate) edition: Option<(String, Position)>,
     pub(crate) declarations: Vec<Declaration>,
-    /// Where brackets of any kind nest deeper than [`MAX_DEPTH`]. Nothing behind it is looked at.
+    /// The first bracket that nests deeper than [`MAX_DEPTH`]. The text behind it is not scanned.
     pub(crate) too_deep: Option<Position>,
 }
 
-/// The deepest nesting of brackets that is handed to the parser, which recurses at each level.
+/// The maximum nesting depth of brackets. The parser recurses at each level.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Outline {
@@ -112,8 +113,8 @@ impl Outline {
         let mut scan = Tokens::new(text);
         let mut tokens: Vec<Token<'_>> = scan.by_ref().collect();
         let too_deep = first_too_deep(&tokens).map(|index| (index, tokens[index].at));
-        // Each declaration names the blocks around it: without a limit to their number, the scopes
-        // of a file would take the square of its length.
+        // Each declaration stores the names of the blocks around it. Without a limit, the scopes of
+        // a file would take memory in proportion to the square of its length.
         if let Some((index, _)) = too_deep {
             tokens.truncate(index);
         }
@@ -142,7 +143,7 @@ impl Outline {
     }
 }
 
-/// The index of the first bracket that is one too many.
+/// Returns the index of the first bracket that nests deeper than [`MAX_DEPTH`].
 fn first_too_deep(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate() {
@@ -159,7 +160,7 @@ fn first_too_deep(tokens: &[Token<'_>]) -> Option<usize> {
     None
 }
 
-/// How a statement ends.
+/// The end mark of a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Semicolon,
@@ -167,11 +168,12 @@ enum End {
     CloseBlock,
 }
 
-/// Cuts the first statement off: its tokens without the end mark, the mark, and what follows.
+/// Splits off the first statement. Returns its tokens without the end mark, the end mark, and the
+/// remaining tokens.
 fn split_statement<'t, 'a>(
     tokens: &'t [Token<'a>],
 ) -> Option<(&'t [Token<'a>], End, &'t [Token<'a>])> {
-    // The value of an option may hold braces of its own, also inside a field's `[..]`.
+    // The value of an option may contain braces, also inside the `[..]` of a field.
     let is_option = tokens.first().is_some_and(|token| token.is_word("option"));
     let mut inside = 0_usize;
     for (index, token) in tokens.iter().enumerate() {
@@ -199,7 +201,7 @@ fn split_statement<'t, 'a>(
 
 struct Block {
     kind: Kind,
-    /// Of a message: its own name. Of an `extend`: the extended message.
+    /// The name of the message or enum, or the extended message of an `extend` block.
     name: String,
 }
 
@@ -207,7 +209,7 @@ struct Scanner {
     outline: Outline,
     package: String,
     blocks: Vec<Block>,
-    /// The comments around the statement that is looked at.
+    /// The comments around the current statement.
     leading: String,
     trailing: String,
 }
@@ -310,7 +312,8 @@ impl Scanner {
         self.blocks.push(Block { kind, name });
     }
 
-    /// A statement inside a block that ends in a semicolon: a field, an enum's value, or neither.
+    /// Handles a statement inside a block that ends in a semicolon: a field, an enum value, or
+    /// another statement.
     fn member(&mut self, statement: &[Token<'_>]) {
         let kind = match self.blocks.last().map(|block| block.kind) {
             Some(Kind::Enum) => Kind::EnumValue,
@@ -350,17 +353,17 @@ impl Scanner {
     }
 }
 
-/// The label in front of a type, if there is one, and the type.
+/// Splits the tokens of a type into the label, if there is one, and the type.
 fn split_label<'t, 'a>(tokens: &'t [Token<'a>]) -> (&'t [Token<'a>], &'t [Token<'a>]) {
     let is_label = |token: &Token<'_>| {
         token.is_word("optional") || token.is_word("required") || token.is_word("repeated")
     };
-    // A lone label would be a type of that name.
+    // A single token is a type, even if it reads like a label.
     let has_label = tokens.len() > 1 && tokens.first().is_some_and(is_label);
     tokens.split_at(usize::from(has_label))
 }
 
-/// The type of a map's values and of its keys; of any other type that type alone.
+/// Returns the value type and the key type of a map. For any other type, returns only that type.
 fn split_map<'t, 'a>(tokens: &'t [Token<'a>]) -> (&'t [Token<'a>], Option<Token<'a>>) {
     match tokens {
         [map, open, key @ .., close]
@@ -389,10 +392,10 @@ fn parse_integer(text: &str) -> Option<i64> {
     }
 }
 
-/// Cuts a text into tokens; white space falls away.
+/// An iterator over the tokens of a text, without white space and comments.
 struct Tokens<'a> {
     text: &'a str,
-    /// Those passed so far.
+    /// The comments passed so far.
     comments: Vec<Comment<'a>>,
     characters: Peekable<CharIndices<'a>>,
     next_at: Position,
@@ -400,7 +403,7 @@ struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     fn new(text: &'a str) -> Self {
-        // A byte order mark counts as no column.
+        // A byte order mark is not a column.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Tokens {
             text,
@@ -425,13 +428,13 @@ impl<'a> Tokens<'a> {
         self.characters.peek().map(|&(_, character)| character)
     }
 
-    /// Where the next character starts, or the end of the text.
+    /// Returns the offset of the next character, or the length of the text at its end.
     fn offset(&mut self) -> usize {
         let end = self.text.len();
         self.characters.peek().map_or(end, |&(index, _)| index)
     }
 
-    /// Passes a comment whose marks have been passed.
+    /// Skips and records a line comment, behind its `//`.
     fn line_comment(&mut self, first_line: u32) {
         let start = self.offset();
         while self.peek().is_some_and(|character| character != '\n') {
@@ -446,7 +449,7 @@ impl<'a> Tokens<'a> {
         });
     }
 
-    /// Passes a comment whose opening marks have been passed.
+    /// Skips and records a block comment, behind its `/*`.
     fn block_comment(&mut self, first_line: u32) {
         let start = self.offset();
         let mut end = self.text.len();
@@ -466,7 +469,8 @@ impl<'a> Tokens<'a> {
         });
     }
 
-    /// The text up to the closing quote; an escaped quote does not close.
+    /// Skips a string literal, behind its opening quote. Returns the text up to the closing quote;
+    /// an escaped quote does not close it.
     fn string(&mut self, start: usize, quote: char) -> &'a str {
         while let Some((index, character)) = self.bump() {
             if character == quote {
@@ -526,7 +530,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn imports_in_comments_and_strings_are_none() {
+    fn imports_in_comments_and_strings_are_ignored() {
         let outline = Outline::of(
             "\u{feff}// import \"a\";\n/* import \"b\"; * / */ import public 'c' \"d\";\n\
              option x = \"import \\\"e\\\";\";\nmessage M { import \"f\"; }",
@@ -570,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_take_space_in_proportion_to_the_text_however_deep_it_nests() {
+    fn scopes_of_deeply_nested_text_take_bounded_memory() {
         let opening = [
             "message M {",
             "optional group G = 1 {",
@@ -596,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_that_of_brackets_which_are_open() {
+    fn depth_counts_only_open_brackets() {
         let shallow = "message M { extensions 1 [(o) = { a: 1 }]; }".repeat(2 * MAX_DEPTH);
         let outline = Outline::of(&shallow);
         assert_eq!(outline.too_deep, None);

@@ -1,5 +1,5 @@
-//! Descriptor sets as input: the same code as from `.proto` files, and errors for whatever no
-//! schema compiler would have written.
+//! Tests of descriptor sets as input: they give the same code as `.proto` files, and an error for
+//! content that no schema compiler writes.
 
 use std::env;
 use std::fs;
@@ -21,7 +21,7 @@ fn fixture(case: &str) -> PathBuf {
         .join(case)
 }
 
-/// A file of a test's own.
+/// Writes a temporary file with this name, and returns its path.
 fn temporary(name: &str, content: &[u8]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("descriptor_sets");
     fs::create_dir_all(&folder).expect("the folder can be written");
@@ -30,7 +30,7 @@ fn temporary(name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-/// The set that a fixture's `input.proto` becomes.
+/// Returns the descriptor set of a fixture's `input.proto`.
 fn parsed(case: &str) -> FileDescriptorSet {
     let folder = fixture(case);
     let parsed = protobuf_parse::Parser::new()
@@ -54,7 +54,7 @@ fn write(name: &str, set: &FileDescriptorSet) -> PathBuf {
     temporary(name, &bytes)
 }
 
-/// Without comments, which these sets do not have.
+/// Removes doc comments, because these sets have no comments.
 fn without_comments(source: &str) -> String {
     let lines = source
         .lines()
@@ -103,7 +103,7 @@ fn source_information_gives_comments() {
 }
 
 #[test]
-fn every_package_of_a_set_gets_a_file_unless_it_is_generated_elsewhere() {
+fn every_package_of_a_set_gets_a_file_unless_it_is_extern() {
     let path = write("packages_all.binpb", &parsed("packages"));
     let names = |config: Config| -> Vec<String> {
         let files = config.generate_descriptor_set(&path).unwrap();
@@ -132,7 +132,7 @@ fn sets_joined_end_to_end_are_one() {
     bytes.extend(parsed("packages").write_to_bytes().unwrap());
     bytes.extend(parsed("basic").write_to_bytes().unwrap());
     let error = generate("twice_input.binpb", &bytes);
-    // Both have a file of that name.
+    // Both sets contain a file of that name.
     assert!(
         error.contains("input.proto: the set holds another file of this name"),
         "{error}"
@@ -146,7 +146,7 @@ fn sets_joined_end_to_end_are_one() {
     );
 }
 
-/// Stands in for a build script when `the_set_is_printed_for_cargo` starts it.
+/// Runs as a build script when `the_set_is_printed_for_cargo` starts it.
 #[test]
 fn build_script() {
     if let (Some(set), Some(out_dir)) = (env::var_os("SET_OF_TEST"), env::var_os("OUT_DIR_OF_TEST"))
@@ -177,7 +177,7 @@ fn the_set_is_printed_for_cargo() {
     assert!(out_dir.join("basic.rs").is_file());
 }
 
-/// What the generator objects to in a set.
+/// Returns the text of the generator's error for a set.
 fn generate(name: &str, bytes: &[u8]) -> String {
     let path = temporary(name, bytes);
     let error = Config::new()
@@ -189,7 +189,7 @@ fn generate(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_descriptor_set_is_refused() {
+fn file_that_is_not_a_descriptor_set_is_refused() {
     let set = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_such_set.binpb");
     let error = Config::new().generate_descriptor_set(set).unwrap_err();
     assert!(error.to_string().contains("cannot be read"), "{error}");
@@ -218,7 +218,7 @@ fn import_that_is_not_in_the_set_is_named() {
     );
     assert!(error.contains("--include_imports"), "{error}");
 
-    // The only order that a circle cannot have.
+    // Files in a cycle have no order in which each comes after its imports.
     let mut circle = parsed("packages");
     circle.file.reverse();
     let error = generate("circle.binpb", &circle.write_to_bytes().unwrap());
@@ -228,7 +228,7 @@ fn import_that_is_not_in_the_set_is_named() {
     );
 }
 
-/// A set of one file, `a.proto` of package `p`, with a message `M` that has a field `f`.
+/// Creates a file `a.proto` of package `p`, with a message `M` that has a field `f`.
 fn small() -> FileDescriptorProto {
     let mut field = FieldDescriptorProto::new();
     field.set_name("f".to_owned());
@@ -246,7 +246,7 @@ fn small() -> FileDescriptorProto {
     file
 }
 
-/// Changes [`small`] and expects an error that starts as given.
+/// Changes [`small`], and expects an error that starts with `expected`.
 #[track_caller]
 fn assert_fault(change: impl FnOnce(&mut FileDescriptorProto), expected: &str) {
     let mut file = small();
@@ -256,7 +256,7 @@ fn assert_fault(change: impl FnOnce(&mut FileDescriptorProto), expected: &str) {
     assert!(error.starts_with(expected), "{error}");
 }
 
-/// Changes the field of [`small`] and expects an error that starts as given.
+/// Changes the field of [`small`], and expects an error that starts with `expected`.
 #[track_caller]
 fn assert_field_fault(change: impl FnOnce(&mut FieldDescriptorProto), expected: &str) {
     assert_fault(
@@ -418,7 +418,7 @@ fn make_map(file: &mut FileDescriptorProto) -> &mut DescriptorProto {
 }
 
 #[test]
-fn map_has_entries_of_its_own_with_a_key_and_a_value() {
+fn map_without_its_own_entry_of_key_and_value_is_an_error() {
     let mut file = small();
     make_map(&mut file);
     let path = write("map.binpb", &set(vec![file]));

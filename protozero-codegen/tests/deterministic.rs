@@ -1,4 +1,4 @@
-//! The same schema gives the same code, whatever the order and the spelling of its paths.
+//! Tests that a schema gives the same code, whatever the order and spelling of its paths.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn a_file_given_twice_counts_once() {
 }
 
 #[test]
-fn a_root_that_is_imported_too_gives_what_it_gives_alone() {
+fn root_that_another_root_imports_gives_the_same_code() {
     let alone = generate(&["packages/flat.proto"]);
     let both = generate(&["packages/shapes.proto", "packages/flat.proto"]);
     assert_eq!(both[1..], alone);

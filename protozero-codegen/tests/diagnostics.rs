@@ -1,12 +1,11 @@
-//! Every way a schema or a build script can be wrong: the exact text, with its place.
+//! Tests of all errors in schemas and build scripts: the exact text, with its place.
 
 use std::fs;
 
 use protozero_codegen::{Config, Error};
 use support::Folder;
 
-/// Compiles `a.proto` among the given files and compares the error's text, in which the folder is
-/// left out.
+/// Compiles `a.proto` among the given files, and compares the text of the error without the folder.
 #[track_caller]
 fn assert_error(files: &[(&str, &str)], expected: &str) {
     let folder = Folder::with(files);

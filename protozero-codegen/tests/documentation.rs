@@ -1,4 +1,5 @@
-//! Comments of a schema reach the user's documentation, and do no harm there.
+//! Tests that comments of a schema appear in the documentation of the generated code, without
+//! warnings of rustdoc.
 
 use std::env;
 use std::fs;
@@ -13,8 +14,8 @@ fn fixture(case: &str) -> PathBuf {
         .join(case)
 }
 
-/// Every doc comment of a fixture's code, each at an item of its own: documentation can be made of
-/// these without compiling the code.
+/// Writes a file in which every doc comment of a fixture's code has its own item, so that rustdoc
+/// can read the comments without the code. Returns its path and the number of comments.
 fn documented_items(case: &str) -> (PathBuf, usize) {
     let folder = fixture(case);
     let files = Config::new()
@@ -54,7 +55,7 @@ fn rustdoc(file: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn rustdoc_has_nothing_to_object_to() {
+fn rustdoc_reports_no_warnings() {
     let (file, count) = documented_items("comments");
     assert!(count > 30, "{count} items");
     let output = rustdoc(&file, &["-Dwarnings"]);
@@ -71,7 +72,7 @@ fn no_comment_becomes_a_test() {
 }
 
 #[test]
-fn comments_are_at_everything_that_they_are_about() {
+fn comments_appear_on_every_item_of_their_declaration() {
     let folder = fixture("comments");
     let files = Config::new()
         .include(&folder)

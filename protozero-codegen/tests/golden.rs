@@ -1,8 +1,8 @@
-//! Each folder in `fixtures/` with an `expected.rs` holds a schema and the code that it must become: few fields of
-//! each kind, since the code is to be read. After a change that is meant, `BLESS=1 cargo test -p protozero-codegen
-//! --test golden` accepts the new code; the difference is then part of the review.
+//! Tests that compare generated code with a golden file. Each folder in `fixtures/` with an `expected.rs` contains a
+//! schema and its expected code, with few fields of each kind, because people read the code. After an intended change,
+//! `BLESS=1 cargo test -p protozero-codegen --test golden` rewrites the expected code. Review the difference.
 //!
-//! `tests/generated` compiles what all fixtures become.
+//! `tests/generated` compiles the generated code of all fixtures.
 
 use std::env;
 use std::fs;

@@ -1,10 +1,11 @@
-//! How much code a schema becomes. Compile time follows from it: what rustc does for generated code
-//! is proportional to its functions and impls, as none of them becomes machine code unless called.
+//! Tests of the amount of generated code, because compile time depends on it: the work of rustc is
+//! proportional to the number of functions and impls. Functions become machine code only if called.
 
 use protozero_codegen::Config;
 use support::Folder;
 
-/// The code for `messages` messages of ten fields: scalars, and a few nested and repeated ones.
+/// Generates the code for `messages` messages of ten fields: scalars, and a few nested and repeated
+/// fields.
 fn generated(messages: usize) -> String {
     const TYPES: [&str; 10] = [
         "int32", "int64", "uint32", "uint64", "sint32", "bool", "fixed64", "double", "string",
@@ -36,12 +37,12 @@ fn generated(messages: usize) -> String {
 }
 
 #[test]
-fn a_message_of_ten_fields_becomes_a_bounded_number_of_functions_and_impls() {
+fn functions_and_impls_of_ten_fields_are_bounded() {
     let source = generated(130);
-    // Two for each field, a third if it is nested or packed, and five that every message has.
+    // Two functions for each field, a third if it is nested or packed, and five for every message.
     let functions = source.matches("fn ").count();
     assert!(functions <= 130 * 28 + 5, "{functions} functions");
-    // The writer, its trait, the decoder, and four derived ones.
+    // Impls: the writer, its trait, the decoder, and four derived impls.
     let impls = source.matches("\nimpl").count()
         + source.matches("derive(Debug)").count()
         + 3 * source.matches("derive(Clone, Copy, Debug)").count();
@@ -59,6 +60,6 @@ fn every_function_is_inline() {
 #[test]
 fn code_grows_no_faster_than_the_schema() {
     let (once, twice) = (generated(130).len(), generated(260).len());
-    // Names have more digits.
+    // Longer numbers in the names add a few bytes.
     assert!(twice * 100 <= once * 2 * 102, "{once} and {twice} bytes");
 }

@@ -1,4 +1,4 @@
-//! What a build script may ask for with `Config::owned`: names, places, and what it is told.
+//! Tests of `Config::owned`: accepted names, modules of structs, and errors.
 
 use protobuf::Message as _;
 use protobuf::descriptor::field_descriptor_proto::{Label, Type};
@@ -35,7 +35,7 @@ fn generate(config: Config) -> Result<String, Error> {
     generate_files(&[("a.proto", SCHEMA), ("geo.proto", GEO)], config)
 }
 
-/// The messages that have structs.
+/// Returns the names of the messages that have structs.
 fn structs(source: &str) -> Vec<&str> {
     let title = |line: &str| line.contains("` as a plain Rust value.") && line.contains("/// `");
     let titles = source.lines().filter(|line| title(line));
@@ -49,7 +49,7 @@ fn nothing_is_owned_unless_asked_for() {
 }
 
 #[test]
-fn a_message_brings_what_is_inside_and_what_it_reaches() {
+fn owned_message_includes_inner_and_reached_messages() {
     let source = generate(Config::new().owned(".app.Settings")).unwrap();
     let mut found = structs(&source);
     found.sort_unstable();
@@ -76,7 +76,7 @@ fn a_message_inside_another_can_be_asked_for_alone() {
 }
 
 #[test]
-fn a_package_brings_all_its_messages() {
+fn owned_package_includes_all_its_messages() {
     let config = Config::new().owned(".geo").owned(".app");
     let source = generate(config).unwrap();
     assert_eq!(structs(&source).len(), 7);
@@ -103,7 +103,7 @@ fn names_that_are_not_generated_are_errors_with_a_suggestion() {
 }
 
 #[test]
-fn what_is_generated_elsewhere_is_asked_for_there() {
+fn owned_name_that_an_extern_path_covers_is_an_error() {
     let config = Config::new()
         .extern_path(".geo", "::geo")
         .owned(".geo.Point");
@@ -115,7 +115,7 @@ fn what_is_generated_elsewhere_is_asked_for_there() {
 }
 
 #[test]
-fn structs_that_are_generated_elsewhere_are_expected_beside_their_writers() {
+fn structs_of_extern_messages_are_beside_their_writers() {
     for (proto, rust, expected) in [
         (".geo", "::geo::protos", "::geo::protos::owned::Point"),
         (".geo.Point", "crate::Spot", "crate::owned::Spot"),
@@ -155,7 +155,7 @@ fn a_struct_whose_place_cannot_be_known_is_an_error() {
 }
 
 #[test]
-fn the_module_gives_way_to_names_of_the_schema() {
+fn owned_module_is_renamed_if_the_schema_uses_its_name() {
     let schema = "package a; message Owned { optional Owned owned = 1; }";
     let source = generate_files(&[("a.proto", schema)], Config::new().owned(".a"));
     let source = source.unwrap();
@@ -164,8 +164,8 @@ fn the_module_gives_way_to_names_of_the_schema() {
 }
 
 #[test]
-fn a_default_that_is_not_of_the_fields_type_is_an_error() {
-    // The parser of `.proto` files sees to that; descriptor sets come from anywhere.
+fn default_that_is_not_of_the_fields_type_is_an_error() {
+    // The parser of `.proto` files checks defaults; a descriptor set can come from any program.
     for (proto_type, name, value) in [
         (Type::TYPE_INT32, "int32", "5000000000"),
         (Type::TYPE_BOOL, "bool", "1"),

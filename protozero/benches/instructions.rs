@@ -1,4 +1,5 @@
-//! Instructions of the fast path for each kind of field; `callgrind` says how they are counted.
+//! Counts the instructions of the fast path for each kind of field. See the module `callgrind` for
+//! the method.
 //!
 //! ```sh
 //! cargo bench -p protozero --bench instructions
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use protozero::{Message, StaticBuffered};
 
-/// The values that are written; opaque to the compiler.
+/// The values that are written. The compiler cannot see them (`black_box`).
 struct Values {
     small: u32,
     five_bytes: u64,
@@ -48,13 +49,13 @@ callgrind::subjects! {
     fixed64: 7, m.append_fixed64::<6>(v.fixed);
     string_of_16_bytes: 21, m.append_string::<7>(&v.name);
     bytes_of_127_bytes: 41, m.append_bytes::<8>(&v.payload);
-    // Begin and end of a message.
+    // Begin and end of a nested message.
     nested: 30 - uint32_of_one_byte, m.begin_nested::<10>().append_uint32::<1>(v.small);
-    // The same of a message that is too long for a length of one byte: its slot grows.
+    // Begin and end of a message that is too long for a length of one byte, so its slot grows.
     nested_grown: 159 - bytes_of_127_bytes, m.begin_nested::<9>().append_bytes::<8>(&v.payload);
 }
 
-/// Room for nine of any field.
+/// Enough room for nine fields of any kind.
 const BUFFER_BYTES: usize = 4096;
 
 fn main() -> ExitCode {

@@ -1,5 +1,5 @@
-//! Writes a stream of messages, cuts it into packets of any size as a network would, and reads the
-//! messages back.
+//! Writes a stream of messages, cuts it into packets as a network would, and reads the messages
+//! back.
 //!
 //! `cargo run -p protozero --example framing`
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A stream of readings is a message with one repeated field.
+/// Encodes a stream of readings, as a message with one repeated field.
 fn write_readings() -> Vec<u8> {
     let mut buffer = HeapBuffered::<Message>::new();
     let mut readings = buffer.message();

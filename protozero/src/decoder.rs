@@ -7,11 +7,12 @@ use crate::field::{
 use crate::types::FieldType;
 use crate::varint::take_varint;
 
-/// A message that is looked at in place.
+/// An encoded message, decoded in place.
 ///
-/// Nothing is checked or indexed in advance: each call scans the bytes, and reports what is wrong
-/// with them. To look at many fields, go over [`Decoder::fields`] once, or take a generated decoder, which
-/// finds its fields when it is created. Groups, which no schema of today has, are skipped.
+/// Nothing is checked or indexed in advance: each call scans the whole message, and returns an
+/// error if the bytes are malformed. To read many fields, iterate over [`Decoder::fields`] once, or
+/// use a generated decoder, which scans the message only when it is created. Groups are a
+/// deprecated feature of protobuf; the decoder skips them.
 ///
 /// ```
 /// use protozero::{DecodeError, Decoder, types};
@@ -30,19 +31,19 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder of one message.
+    /// Creates a decoder of one encoded message.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The encoded message.
+    /// Returns the encoded message.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// All fields, in the order in which they were written.
+    /// Iterates over all fields, in the order in which they were written.
     #[must_use]
     pub const fn fields(&self) -> Fields<'a> {
         Fields {
@@ -51,7 +52,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The value of a singular field; the last one, if it was written several times.
+    /// Returns the value of a singular field. If the field was written several times, the last
+    /// value counts.
     ///
     /// # Errors
     ///
@@ -73,7 +75,7 @@ impl<'a> Decoder<'a> {
         Ok(last)
     }
 
-    /// The values of a repeated field, packed or not, in any mixture.
+    /// Iterates over the values of a repeated field. Packed and single values may be mixed.
     #[must_use]
     pub fn repeated<T: FieldType>(&self, number: u32) -> Repeated<'a, T> {
         Repeated {
@@ -85,7 +87,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Iterator over the fields of a message. After an error it ends.
+/// An iterator over the fields of a message. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     bytes: &'a [u8],
@@ -94,13 +96,13 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Bytes read so far: where the next field begins.
+    /// Returns the offset at which the next field begins: the number of bytes read so far.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The next field with its number; a group has no value.
+    /// Takes the number and the value of the next field. A group has no value.
     #[inline]
     pub(crate) fn take_field(&mut self) -> Result<Option<(u32, Option<Value<'a>>)>, DecodeError> {
         let start = self.offset;
@@ -128,8 +130,9 @@ impl<'a> Fields<'a> {
         Ok(Some((number, value)))
     }
 
-    /// The next field, and where it begins.
-    // Inlined, so that a field stays in registers: through memory it takes longer than to read it.
+    /// Returns the next field and its offset.
+    // Inlined to keep the field in registers: returning it through memory takes longer than
+    // reading it.
     #[inline(always)]
     pub(crate) fn next_with_offset(&mut self) -> Option<Result<(usize, Field<'a>), DecodeError>> {
         loop {
@@ -163,12 +166,12 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Iterator over the values of a repeated field. After an error it ends.
+/// An iterator over the values of a repeated field. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Repeated<'a, T> {
     fields: Fields<'a>,
     number: u32,
-    /// What is left of the packed field that is being read.
+    /// The unread rest of the current packed field.
     packed: &'a [u8],
     field_type: core::marker::PhantomData<fn() -> T>,
 }

@@ -1,12 +1,12 @@
-//! What the decoder objects to.
+//! Errors of decoding.
 
 use core::fmt;
 
 use crate::wire::MAX_GROUP_DEPTH;
 
-/// Why bytes are not the message that was asked for.
+/// The reason why bytes could not be decoded as a message.
 ///
-/// Offsets count from the start of the message that was being read.
+/// Offsets are bytes from the start of the message that was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -20,37 +20,39 @@ pub enum DecodeError {
         /// Start of the field.
         offset: usize,
     },
-    /// The field that begins at `offset`, or one in its group, has a tag with field number 0, one
-    /// above 2^29-1, or an unknown wire type; or it ends a group that is not the innermost one.
+    /// The field that begins at `offset`, or a field in its group, has an invalid tag: field number
+    /// 0 or above 2^29-1, an unknown wire type, or the end of a group that is not the innermost
+    /// open group.
     InvalidTag {
         /// Start of the field.
         offset: usize,
     },
-    /// The group that begins at `offset` has more than [`MAX_GROUP_DEPTH`](crate::MAX_GROUP_DEPTH)
-    /// groups inside each other.
+    /// The group that begins at `offset` nests groups more than
+    /// [`MAX_GROUP_DEPTH`](crate::MAX_GROUP_DEPTH) levels deep.
     GroupsTooDeep {
         /// Start of the outermost group.
         offset: usize,
     },
-    /// The field has another wire type than its protobuf type calls for.
+    /// The wire type of the field does not fit its protobuf type.
     WireTypeMismatch {
         /// Number of the field.
         field: u32,
     },
-    /// The message has 4 GiB or more. Protobuf's limit is 2 GiB, and an index has offsets of 32 bits.
+    /// The message has 4 GiB or more, but [`IndexedMessage`](crate::IndexedMessage) stores offsets
+    /// of 32 bits. Protobuf's own limit is 2 GiB.
     MessageTooLong,
-    /// A packed field whose payload does not divide into elements.
+    /// The payload of a packed field does not divide into whole elements.
     MalformedPacked {
         /// Number of the field.
         field: u32,
     },
-    /// The field is a message, inside of as many others as an owned message may hold; see
-    /// `MAX_OWNED_DEPTH`.
+    /// The field is a message that is nested more than `MAX_OWNED_DEPTH` levels deep, the limit of
+    /// `OwnedMessage`.
     MessagesTooDeep {
         /// Number of the field.
         field: u32,
     },
-    /// A string that is not UTF-8.
+    /// The `string` field is not UTF-8.
     InvalidUtf8 {
         /// Number of the field.
         field: u32,
@@ -66,14 +68,14 @@ impl fmt::Display for DecodeError {
             Self::VarintTooLong { offset } => {
                 write!(
                     f,
-                    "varint of more than 64 bits in the field at offset {offset}"
+                    "the field at offset {offset} has a varint of more than 64 bits"
                 )
             }
-            Self::InvalidTag { offset } => write!(f, "invalid tag at offset {offset}"),
+            Self::InvalidTag { offset } => write!(f, "the tag at offset {offset} is invalid"),
             Self::GroupsTooDeep { offset } => {
                 write!(
                     f,
-                    "more than {MAX_GROUP_DEPTH} nested groups at offset {offset}"
+                    "the groups at offset {offset} nest deeper than {MAX_GROUP_DEPTH} levels"
                 )
             }
             Self::WireTypeMismatch { field } => {
@@ -82,12 +84,14 @@ impl fmt::Display for DecodeError {
                     "field {field} has a wire type that its schema does not allow"
                 )
             }
-            Self::MessageTooLong => f.write_str("the message is longer than protobuf allows"),
+            Self::MessageTooLong => {
+                f.write_str("the message is 4 GiB or longer, more than protobuf allows")
+            }
             Self::MalformedPacked { field } => {
-                write!(f, "packed field {field} does not divide into elements")
+                write!(f, "packed field {field} ends inside an element")
             }
             Self::MessagesTooDeep { field } => {
-                write!(f, "field {field} is a message inside of too many others")
+                write!(f, "the message in field {field} is nested too deeply")
             }
             Self::InvalidUtf8 { field } => write!(f, "string field {field} is not UTF-8"),
         }

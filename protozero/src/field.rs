@@ -1,19 +1,20 @@
-//! One field of encoded bytes: what it holds, and where it ends.
+//! Parsing of one encoded field: its number, its value, and its end.
 
 use crate::error::DecodeError;
 use crate::varint::{split_long_varint, split_varint, take_varint};
 use crate::wire::{MAX_FIELD_NUMBER, MAX_GROUP_DEPTH};
 
-/// One field as it stands on the wire.
+/// One encoded field, parsed without a schema.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field<'a> {
     /// Field number, 1 to 2^29-1.
     pub number: u32,
-    /// The value, by wire type.
+    /// The value, as its wire type describes it.
     pub value: Value<'a>,
 }
 
-/// A value, by wire type. Its meaning depends on the schema; see [`types`](crate::types).
+/// The value of a field, by wire type. Its meaning depends on the schema: the markers in
+/// [`types`](crate::types) convert it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A varint.
@@ -26,8 +27,8 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Splits a message at the end of its first field. `None` if that is no field, or is a group:
-/// which of them, [`skip_field`] finds out.
+/// Splits a message behind its first field. Returns `None` if the field is malformed or a group;
+/// the caller then uses [`skip_field`] to find out which.
 #[inline(always)]
 pub(crate) fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     let (tag, rest) = match bytes {
@@ -62,7 +63,7 @@ pub(crate) fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     Some((Field { number, value }, rest))
 }
 
-/// Takes a tag: field number and wire type.
+/// Takes a tag from the front of `rest`; returns the field number and the wire type.
 #[inline]
 pub(crate) fn take_tag(rest: &mut &[u8], offset: usize) -> Result<(u32, u8), DecodeError> {
     let tag = take_varint(rest, offset)?;
@@ -100,7 +101,7 @@ pub(crate) fn take_array<const N: usize>(
     Ok(*taken)
 }
 
-/// The size of the field at the start of `bytes`, whatever it is, or what is wrong with it.
+/// Returns the size in bytes of the field at the start of `bytes`, including groups.
 #[cold]
 #[inline(never)]
 pub(crate) fn skip_field(bytes: &[u8], offset: usize) -> Result<usize, DecodeError> {
@@ -113,8 +114,8 @@ pub(crate) fn skip_field(bytes: &[u8], offset: usize) -> Result<usize, DecodeErr
     Ok(bytes.len() - rest.len())
 }
 
-/// Skips what follows the start tag of group `number`, up to and with its end tag, and the groups
-/// nested in it. Each must end with its own number.
+/// Skips the rest of group `number` behind its start tag, including nested groups and the end tag.
+/// Each group must end with its own field number.
 pub(crate) fn skip_group(rest: &mut &[u8], offset: usize, number: u32) -> Result<(), DecodeError> {
     let mut open = [0; MAX_GROUP_DEPTH];
     open[0] = number;

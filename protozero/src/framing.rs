@@ -1,7 +1,8 @@
-//! Messages in a stream of bytes that arrive in pieces of any size.
+//! Splitting of a byte stream, which arrives in pieces of any size, into messages.
 //!
-//! A frame is a length-delimited field: tag, length, and a message as the payload. A trace file is
-//! such a stream, and so is every message that has nothing but one repeated message field.
+//! A frame is a length-delimited field: tag, length, and a message as the payload. A stream of
+//! frames is the encoding of a message that has only one field, a repeated message. A trace file is
+//! an example.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,18 +12,18 @@ use crate::field::take_tag;
 use crate::varint::take_varint;
 use crate::wire::WireType;
 
-/// Largest message that a [`FrameReader`] takes unless it is told otherwise, in bytes: 64 MiB.
+/// The largest message that [`FrameReader::new`] accepts, in bytes: 64 MiB.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Larger buffers are given back once they are empty, in bytes.
+/// The capacity in bytes that an emptied buffer keeps at most; memory above it is freed.
 const KEPT_BUFFER_BYTES: usize = 128 * 1024;
 
-/// Cuts a stream of bytes into its messages.
+/// Splits a stream of bytes into messages.
 ///
-/// Bytes come in with [`FrameReader::append`], in pieces of any size. Messages that lie whole in one
-/// piece are lent out from there; only one that is spread over several pieces is copied together.
+/// [`FrameReader::append`] takes pieces of any size. A message that lies within one piece is
+/// borrowed from the piece; only a message that spans several pieces is copied.
 ///
-/// The first error is final: there is no way to find the next message after it.
+/// The first error is final, because the start of the next message cannot be found after it.
 ///
 /// ```
 /// use protozero::FrameReader;
@@ -42,59 +43,59 @@ const KEPT_BUFFER_BYTES: usize = 128 * 1024;
 #[derive(Debug)]
 pub struct FrameReader {
     max_frame_bytes: usize,
-    /// The beginning of a frame whose rest has not arrived.
+    /// The beginning of a frame whose rest has not arrived yet.
     partial: Vec<u8>,
-    /// A frame that was put together from several pieces, while it is lent out.
+    /// A frame that was assembled from several pieces, while [`Frames`] borrows it.
     completed: Vec<u8>,
-    /// Stream position of the first byte that is not part of a whole frame.
+    /// The stream position of the first byte that is not yet part of a whole frame.
     position: u64,
     failed: Option<FramingError>,
 }
 
-/// One message of the stream.
+/// One message of the stream, with its field number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The field number before it.
+    /// The field number in the tag before the message.
     pub field: u32,
-    /// The message.
+    /// The encoded message.
     pub payload: &'a [u8],
 }
 
-/// Iterator over the messages that a piece completed. Those that are not asked for are skipped.
-/// After an error it ends.
+/// An iterator over the messages that became whole with a piece. It ends after an error. If it is
+/// dropped early, the remaining messages are lost.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    /// One whole frame, or nothing.
+    /// The frame that began in an earlier piece, whole, or empty if there is none.
     completed: &'a [u8],
-    /// Whole frames.
+    /// Whole frames within this piece.
     whole: &'a [u8],
-    /// What comes after them.
+    /// The error behind these frames.
     failed: Option<FramingError>,
 }
 
-/// Why a stream of bytes is not one of messages.
+/// The reason why a stream of bytes could not be split into messages.
 ///
-/// Offsets count from the start of the stream.
+/// Offsets are bytes from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FramingError {
-    /// At `offset` there is no message: the tag is invalid or of another wire type.
+    /// No message begins at `offset`: the tag is invalid or its wire type is not length-delimited.
     NotAMessage {
-        /// Where the frame should begin.
+        /// Expected start of the frame.
         offset: u64,
     },
-    /// Tag or length of the message at `offset` is a varint of more than 64 bits.
+    /// The tag or length of the message at `offset` is a varint of more than 64 bits.
     VarintTooLong {
         /// Start of the frame.
         offset: u64,
     },
-    /// The message at `offset` exceeds the reader's limit.
+    /// The message at `offset` is larger than the reader's limit.
     TooLong {
         /// Start of the frame.
         offset: u64,
-        /// Size that the frame announces.
+        /// The size that the frame announces.
         message_bytes: u64,
-        /// Size that the reader allows.
+        /// The largest size that the reader accepts.
         max_frame_bytes: usize,
     },
     /// The stream ended inside the frame at `offset`.
@@ -105,14 +106,14 @@ pub enum FramingError {
 }
 
 impl FrameReader {
-    /// A reader at the start of a stream, for messages of at most [`MAX_FRAME_BYTES`].
+    /// Creates a reader of a stream whose messages have at most [`MAX_FRAME_BYTES`].
     #[must_use]
     pub const fn new() -> Self {
         Self::with_max_frame_bytes(MAX_FRAME_BYTES)
     }
 
-    /// A reader at the start of a stream, for messages of at most `max_frame_bytes`. A message takes
-    /// memory as it arrives, not by the size that it announces.
+    /// Creates a reader of a stream whose messages have at most `max_frame_bytes`. The reader
+    /// allocates memory for the bytes that arrive, not for the size that a message announces.
     #[must_use]
     pub const fn with_max_frame_bytes(max_frame_bytes: usize) -> Self {
         Self {
@@ -124,9 +125,9 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next piece of the stream, and returns the messages that are whole now.
+    /// Takes the next piece of the stream, and iterates over the messages that are whole now.
     ///
-    /// Among them may be an error, as the last item. From then on, it is all that comes.
+    /// The last item may be an error. Every later call yields only this error.
     pub fn append<'a>(&'a mut self, piece: &'a [u8]) -> Frames<'a> {
         empty(&mut self.completed);
         let whole = match self.failed {
@@ -147,7 +148,7 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// If it ended inside a frame, or had failed before.
+    /// If the stream ended inside a frame, or if an earlier call found an error.
     pub fn finish(self) -> Result<(), FramingError> {
         match self.failed {
             Some(error) => Err(error),
@@ -158,8 +159,8 @@ impl FrameReader {
         }
     }
 
-    /// Splits the piece in what completes a frame, whole frames, and the start of one. Returns the
-    /// whole frames; with an error, those before it.
+    /// Splits the piece into the end of the partial frame, whole frames, and the start of another
+    /// frame. Returns the whole frames. An error comes with the whole frames before it.
     fn split<'a>(&mut self, piece: &'a [u8]) -> Result<&'a [u8], (&'a [u8], FramingError)> {
         let mut rest = piece;
         if !self.partial.is_empty()
@@ -184,8 +185,8 @@ impl FrameReader {
         }
     }
 
-    /// Moves bytes from the front of `rest` to the partial frame, and it to `completed` when it is
-    /// whole. Returns whether it is.
+    /// Moves bytes from the front of `rest` to the partial frame. Returns true if the frame is
+    /// whole now, and has moved to `completed`.
     fn complete(&mut self, rest: &mut &[u8]) -> Result<bool, FramingError> {
         let header = loop {
             if let Some(header) = self.header(&self.partial)? {
@@ -209,7 +210,7 @@ impl FrameReader {
         Ok(true)
     }
 
-    /// The header at the front of `bytes`; `None` if it is not whole.
+    /// Parses the header at the front of `bytes`. Returns `None` if the header is incomplete.
     fn header(&self, bytes: &[u8]) -> Result<Option<Header>, FramingError> {
         let offset = self.position;
         let header = match Header::parse(bytes) {
@@ -250,7 +251,8 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a frame from the front of `rest`, which holds whole frames only; `None` at its end.
+    /// Takes a frame from the front of `rest`, which holds only whole frames. Returns `None` if
+    /// `rest` is empty.
     fn take(rest: &mut &'a [u8]) -> Option<Self> {
         let header = Header::parse(rest).ok()?;
         let (frame, after) = rest.split_at_checked(header.frame_bytes())?;
@@ -262,7 +264,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What stands before a message.
+/// The tag and length before a message.
 struct Header {
     field: u32,
     header_bytes: usize,
@@ -284,7 +286,7 @@ impl Header {
         })
     }
 
-    /// Bytes of header and message. More than there can be if they exceed the address space.
+    /// Returns the bytes of header and message together, or `usize::MAX` if that overflows.
     fn frame_bytes(&self) -> usize {
         let message_bytes = usize::try_from(self.message_bytes).unwrap_or(usize::MAX);
         self.header_bytes.saturating_add(message_bytes)
@@ -307,14 +309,11 @@ impl fmt::Display for FramingError {
                 max_frame_bytes,
             } => write!(
                 f,
-                "the message at offset {offset} of the stream has {message_bytes} bytes, but the \
-                 reader takes only {max_frame_bytes}: allow larger ones if it is meant to be there"
+                "the message at offset {offset} of the stream has {message_bytes} bytes, more \
+                 than the limit of {max_frame_bytes}; raise the limit if the message is valid"
             ),
             Self::Truncated { offset } => {
-                write!(
-                    f,
-                    "the stream ends inside the message at its offset {offset}"
-                )
+                write!(f, "the stream ends inside the message at offset {offset}")
             }
         }
     }
@@ -322,7 +321,7 @@ impl fmt::Display for FramingError {
 
 impl core::error::Error for FramingError {}
 
-/// Empties a buffer, and gives back the memory that a large message took.
+/// Empties a buffer, and frees the memory that a large message needed.
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.shrink_to(KEPT_BUFFER_BYTES);

@@ -5,11 +5,12 @@ use crate::error::DecodeError;
 use crate::field::{Field, split_field};
 use crate::types::FieldType;
 
-/// A message whose fields have been found: generated decoders are made of one.
+/// An encoded message with an index of its fields. Each generated decoder wraps one.
 ///
-/// Each field that the schema knows has a slot, singular fields first. [`new`](Self::new) reads the message
-/// once; each getter looks its field up. A message of 4 GiB or more has no index: its singular fields are
-/// errors, and its repeated ones are searched for.
+/// Each field that the schema knows has a slot, singular fields first. [`new`](Self::new) scans the
+/// message once, and each getter then looks up the position of its field. A message of 4 GiB or
+/// more has no index: getters of singular fields return an error, and getters of repeated fields
+/// scan the message.
 ///
 /// ```
 /// use protozero::{IndexedMessage, types};
@@ -28,16 +29,17 @@ use crate::types::FieldType;
 #[derive(Clone, Copy, Debug)]
 pub struct IndexedMessage<'a, const SLOTS: usize> {
     decoder: Decoder<'a>,
-    /// 1 more than where the field of each slot begins: the last one of a singular field, the first one of a
-    /// repeated field. 0 for a field that is not there.
+    /// For each slot, the offset of its field plus 1, or 0 if the field is absent. A singular field
+    /// counts where it occurs last, a repeated field where it occurs first.
     places: [u32; SLOTS],
-    /// What is wrong with the message.
+    /// The error that the scan found, if the message is malformed.
     error: Option<DecodeError>,
 }
 
 impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
-    /// Finds the fields of an encoded message. The first `singular` slots are those of singular fields.
-    /// `slot_of` tells the slot of a field number, and `SLOTS` or more for one that has none.
+    /// Scans an encoded message and indexes its fields. The first `singular` slots belong to
+    /// singular fields, the others to repeated fields. `slot_of` returns the slot of a field
+    /// number, or a value of at least `SLOTS` if the field number has no slot.
     #[inline]
     #[must_use]
     pub fn new(bytes: &'a [u8], singular: usize, slot_of: impl Fn(u32) -> usize) -> Self {
@@ -76,7 +78,8 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         &self.decoder
     }
 
-    /// Returns the value of the singular field with this slot; the last one, if it was written several times.
+    /// Returns the value of the singular field with this slot. If the field was written several
+    /// times, the last value counts.
     ///
     /// # Errors
     ///
@@ -86,7 +89,8 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         self.last_of([slot])?.map(T::from_field).transpose()
     }
 
-    /// Returns the field with one of these slots that was written last: the member of a oneof that is set.
+    /// Returns the field that was written last among the fields with these slots. For the members
+    /// of a oneof, this is the member that is set.
     ///
     /// # Errors
     ///
@@ -108,12 +112,13 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
             }))
     }
 
-    /// Returns the values of the repeated field with this slot and `number`, packed or not, in any mixture.
+    /// Iterates over the values of the repeated field with this slot and field number `number`.
+    /// Packed and single values may be mixed.
     #[inline]
     #[must_use]
     pub fn repeated<T: FieldType>(&self, slot: usize, number: u32) -> Repeated<'a, T> {
         let all = self.decoder;
-        // Elements before what is wrong with the message come before the error.
+        // Scan from the start, to yield the elements before the malformed bytes first.
         if self.error.is_some() {
             return all.repeated(number);
         }
@@ -126,7 +131,7 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         self.places.get(slot).copied().unwrap_or_default()
     }
 
-    /// The message from a field on.
+    /// Returns the message from the field at `place` on.
     #[inline]
     fn bytes_from(&self, place: u32) -> Option<&'a [u8]> {
         self.decoder.bytes().get(place.checked_sub(1)? as usize..)

@@ -1,23 +1,26 @@
-//! Messages: typed appends, and nesting by borrowing.
+//! Messages that are being written: typed append methods, and nesting by borrowing.
 //!
-//! A nested message borrows its parent. So writing to the parent while the child is open does not compile,
-//! and neither does writing to a message that ended. `protozero/src/lib.rs` has a `compile_fail` example.
+//! A nested message borrows its parent. Therefore it does not compile to write to the parent while
+//! the child is open, or to a message that has ended. `protozero/src/lib.rs` has a `compile_fail`
+//! example.
 
 use crate::stream::{RangeSource, StreamWriter};
 use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 
 /// A protobuf message that is being written.
 ///
-/// Generated writers are thin wrappers of it; by itself it serves schemas known only by number.
-/// A nested message borrows its parent, and ends when it is dropped: only then can the parent be
-/// written to again. A nested message that is leaked instead of dropped takes what its parent
-/// writes next, until the parent begins another message or ends; the stream stays well-formed.
+/// Generated writers wrap a `Message`. Use it directly to write fields by their numbers, without a
+/// schema.
 ///
-/// Appending cannot fail. What happens when memory runs out is up to the
-/// [`RangeSource`]; see [`MAX_DEPTH`](crate::MAX_DEPTH) and
-/// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES) for the two limits of the format.
+/// A nested message borrows its parent until it is dropped, and its drop ends it. If a nested
+/// message is leaked (`mem::forget`), fields that the parent writes next become part of the nested
+/// message, until the parent begins another message or ends. The stream stays well-formed.
 ///
-/// Field numbers are constants from 1 to 2^29-1; others do not compile:
+/// Appending cannot fail. The [`RangeSource`] decides what happens when memory runs out. The format
+/// has two limits, [`MAX_DEPTH`](crate::MAX_DEPTH) and
+/// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES).
+///
+/// Field numbers are constants from 1 to 2^29-1. Other numbers do not compile:
 ///
 /// ```compile_fail
 /// # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
@@ -30,19 +33,20 @@ use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 #[derive(Debug)]
 pub struct Message<'w> {
     stream: &'w mut StreamWriter<dyn RangeSource + 'w>,
-    /// 0 for the root, which has no length; else 1 + the number of the message's slot.
+    /// The nesting depth: 0 for the root message, which has no length slot. A nested message has
+    /// the slot with index `depth - 1`.
     depth: usize,
 }
 
-/// A type that writes one kind of message: generated writers, and [`Message`] itself.
+/// A type that writes one kind of message: a generated writer, or [`Message`] itself.
 pub trait Writer {
-    /// This writer, for a message that lives for `'w`.
+    /// This writer type with lifetime `'w`.
     type At<'w>: Writer;
 
-    /// Full name of the message in its schema, for instance `perfetto.protos.TracePacket`.
+    /// The full name of the message in its schema, for instance `perfetto.protos.TracePacket`.
     const NAME: &'static str;
 
-    /// Makes a writer of an untyped message.
+    /// Wraps an untyped message in this writer.
     fn from_message(message: Message<'_>) -> Self::At<'_>;
 }
 
@@ -87,7 +91,8 @@ macro_rules! scalar {
 }
 
 impl<'w> Message<'w> {
-    // A negative value of a signed type or an enum is always 10 bytes: it is sign-extended first.
+    // A negative value of a signed type or an enum always takes 10 bytes, because it is
+    // sign-extended to 64 bits first.
     scalar!(append_int32, "int32", i32, Varint, |v| i64::from(v) as u64);
     scalar!(append_int64, "int64", i64, Varint, |v| v as u64);
     scalar!(append_uint32, "uint32", u32, Varint, |v| u64::from(v));
@@ -120,19 +125,20 @@ impl<'w> Message<'w> {
             .append_bytes(const { length_delimited(FIELD) }, value);
     }
 
-    /// Appends one `bytes` or `string` field whose value is the concatenation of `pieces`.
+    /// Appends one `bytes` or `string` field number `FIELD`, whose value is the concatenation of
+    /// `pieces`.
     pub fn append_scattered_bytes<const FIELD: u32>(&mut self, pieces: &[&[u8]]) {
         self.stream
             .append_bytes_split(const { length_delimited(FIELD) }, pieces);
     }
 
-    /// Appends fields that are encoded already. The bytes are not looked at.
+    /// Appends fields that are already encoded. The bytes are not checked.
     pub fn append_raw(&mut self, fields: &[u8]) {
         self.stream.append_raw(fields);
     }
 
-    /// Appends the first `len` bytes of `fields`, at most 8, which are encoded already: for short
-    /// fields that are put together in a register. What is left out costs nothing.
+    /// Appends the first `len` bytes of `fields`, at most 8, which are already encoded. Use it for
+    /// short fields that were assembled in a register: unused bytes cost nothing.
     ///
     /// ```
     /// let mut message = protozero::HeapBuffered::<protozero::Message>::new();
@@ -156,7 +162,7 @@ impl<'w> Message<'w> {
         }
     }
 
-    /// The stream, for the elements of a packed field.
+    /// Returns the stream, for the elements of a packed field.
     #[inline(always)]
     pub(crate) fn stream(&mut self) -> &mut StreamWriter<dyn RangeSource + 'w> {
         self.stream

@@ -1,8 +1,8 @@
 //! Packed repeated fields: one length-delimited field whose payload is the elements, back to back.
 //!
-//! Elements go straight to the stream. With [`Message::begin_packed`] they go behind a length slot,
-//! so their number and size need not be known before; [`Message::append_packed`] looks at them
-//! twice instead, and writes the length first, in its shortest form.
+//! Elements are written straight to the stream. [`Message::begin_packed`] reserves a length slot,
+//! so the number and size of the elements need not be known in advance. [`Message::append_packed`]
+//! iterates over the elements twice instead, and writes the length first, in its shortest form.
 
 use core::marker::PhantomData;
 
@@ -12,11 +12,11 @@ use crate::types;
 use crate::varint::varint_len;
 use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 
-/// A protobuf type whose repeated fields may be packed: every type of [`types`] but
-/// [`Str`](types::Str) and [`Bytes`](types::Bytes). Enums are written as [`Int32`](types::Int32).
+/// A protobuf type whose repeated fields may be packed: every type in [`types`] except
+/// [`Str`](types::Str) and [`Bytes`](types::Bytes). Write enums as [`Int32`](types::Int32).
 pub trait PackedType: sealed::Element {}
 
-/// One packed field, filled element by element. It ends when it is dropped.
+/// A writer of one packed field, element by element. Dropping it ends the field.
 ///
 /// ```
 /// use protozero::{HeapBuffered, Message, types};
@@ -55,8 +55,8 @@ impl<T: PackedType> Extend<T::Rust> for PackedWriter<'_, T> {
 }
 
 impl Message<'_> {
-    /// Begins the packed field number `FIELD`, whose elements are of type `T`. Without elements, an
-    /// empty field is written.
+    /// Begins the packed field number `FIELD`, whose elements are of type `T`. If no element
+    /// follows, the field is written as an empty field.
     #[inline]
     pub fn begin_packed<T: PackedType, const FIELD: u32>(&mut self) -> PackedWriter<'_, T> {
         PackedWriter {
@@ -65,16 +65,16 @@ impl Message<'_> {
         }
     }
 
-    /// Appends the packed field number `FIELD` with elements of type `T`, behind a length in its
-    /// shortest form, as other serializers write it. For this, the elements are gone over twice.
-    /// Generated setters of packed fields do this.
+    /// Appends the packed field number `FIELD` with elements of type `T`. The length is in its
+    /// shortest form, as other serializers write it; to compute it, this method iterates over a
+    /// clone of `values` first. Generated setters of packed fields call this method.
     ///
-    /// Arrays, ranges and what adapters make of them clone without cost; of slices and vectors, pass
-    /// `values.iter().copied()`, as the clone of a vector's own iterator copies the vector. For an
-    /// iterator that cannot be cloned there is [`Message::begin_packed`].
+    /// Iterators over arrays and ranges, and adapters of them, are cheap to clone. For slices and
+    /// vectors pass `values.iter().copied()`, because a clone of `vec::IntoIter` copies the vector.
+    /// For an iterator that cannot be cloned, use [`Message::begin_packed`].
     ///
-    /// If a clone of the iterator yields other elements than the iterator itself, the field holds
-    /// those that fit, and zeros.
+    /// If the iterator and its clone yield different elements, the field keeps the length that was
+    /// computed. It holds the leading elements that fit, padded with zero bytes.
     ///
     /// ```
     /// use protozero::{HeapBuffered, Message, types};
@@ -111,12 +111,12 @@ impl Message<'_> {
 mod sealed {
     use super::{RangeSource, StreamWriter};
 
-    /// How elements of a packed field are encoded.
+    /// The encoding of the elements of a packed field.
     pub trait Element {
-        /// An element in Rust.
+        /// The Rust type of an element.
         type Rust: Copy;
 
-        /// Bytes that [`Element::append`] writes.
+        /// Returns the number of bytes that [`Element::append`] writes.
         fn encoded_len(value: Self::Rust) -> usize;
 
         /// Appends an element without a tag.
@@ -124,7 +124,7 @@ mod sealed {
     }
 }
 
-/// Declares the elements of one packed type, and its append method for any iterator.
+/// Implements [`PackedType`] for one marker, and its append methods, which take any iterator.
 macro_rules! packed {
     ($marker:ident, $value:ty, varint |$v:ident| $encode:expr, $($methods:tt)*) => {
         impl sealed::Element for types::$marker {

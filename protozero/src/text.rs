@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::message::Message;
 
-/// One `string` field, written piece by piece, for instance with [`write!`]. It ends when it is
-/// dropped.
+/// A writer of one `string` field, piece by piece, for instance with [`write!`]. Dropping it ends
+/// the field.
 ///
 /// ```
 /// use core::fmt::Write;
@@ -33,7 +33,7 @@ impl fmt::Write for StringWriter<'_> {
 }
 
 impl Message<'_> {
-    /// Begins the `string` field number `FIELD`, for text that is not there as one piece.
+    /// Begins the `string` field number `FIELD`, for text that does not exist as one `&str`.
     #[inline]
     pub fn begin_string<const FIELD: u32>(&mut self) -> StringWriter<'_> {
         StringWriter {
@@ -41,8 +41,8 @@ impl Message<'_> {
         }
     }
 
-    /// Appends the `string` field number `FIELD` with formatted text, which is not collected
-    /// first. If something refuses to be formatted, the text ends there.
+    /// Appends the `string` field number `FIELD` with formatted text, without an intermediate
+    /// string. If the formatting of an argument fails, the text ends there.
     ///
     /// ```
     /// use protozero::{HeapBuffered, Message};

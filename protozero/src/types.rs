@@ -1,30 +1,30 @@
-//! One marker per protobuf type: how a field's wire value becomes a Rust value.
+//! Marker types, one per protobuf type, that convert the value of a field into a Rust value.
 //!
-//! They are the type arguments of [`Decoder::last`](crate::Decoder::last) and
-//! [`Decoder::repeated`](crate::Decoder::repeated). Enums are decoded as [`Int32`] and nested
-//! messages as [`Bytes`].
+//! The markers are type arguments of [`Decoder::last`](crate::Decoder::last) and
+//! [`Decoder::repeated`](crate::Decoder::repeated). Decode an enum as [`Int32`] and a nested
+//! message as [`Bytes`].
 
 use crate::error::DecodeError;
 use crate::field::{Field, Value, take_array};
 use crate::varint::take_varint;
 use crate::wire::{unzigzag32, unzigzag64};
 
-/// A protobuf type.
+/// A protobuf type, named by its marker type.
 pub trait FieldType {
-    /// What a field of this type holds.
+    /// The Rust type of a value.
     type Value<'a>;
 
-    /// Whether repeated fields of this type may be packed.
+    /// True if repeated fields of this type may be packed.
     const PACKABLE: bool;
 
-    /// The value of a field.
+    /// Converts the value of a field.
     ///
     /// # Errors
     ///
-    /// If the field has the wrong wire type or its bytes are not of this type.
+    /// If the field has the wrong wire type, or its bytes are not a value of this type.
     fn from_field<'a>(field: Field<'a>) -> Result<Self::Value<'a>, DecodeError>;
 
-    /// Takes one element off the payload of a packed field; `None` if it is malformed.
+    /// Takes one element from the payload of a packed field. Returns `None` if it is malformed.
     #[doc(hidden)]
     fn take_packed<'a>(packed: &mut &'a [u8]) -> Option<Value<'a>>;
 }
@@ -67,7 +67,7 @@ macro_rules! scalar {
     };
 }
 
-// Integers of 32 bits keep the low bits of what is on the wire: negative ones are written with 64.
+// 32-bit integers keep the low 32 bits of the varint: negative values are encoded with 64 bits.
 scalar!(Int32, "int32", i32, Varint, |raw| raw as i32);
 scalar!(Int64, "int64", i64, Varint, |raw| raw as i64);
 scalar!(Uint32, "uint32", u32, Varint, |raw| raw as u32);
@@ -105,8 +105,8 @@ impl FieldType for Bytes {
     }
 }
 
-/// Protobuf type `string`; one that is not UTF-8 is an error. To read such a string all the same,
-/// ask for [`Bytes`].
+/// Protobuf type `string`. A string that is not UTF-8 is an error; decode it as [`Bytes`] to read
+/// it nevertheless.
 #[derive(Clone, Copy, Debug)]
 pub enum Str {}
 

@@ -1,5 +1,5 @@
-//! Varints: numbers in groups of 7 bits, the lowest group first. The topmost bit of each byte tells
-//! whether another one follows.
+//! Varints: numbers in groups of 7 bits, lowest group first, one group per byte. The topmost bit of
+//! a byte is set if another byte follows.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::error::DecodeError;
 use crate::wire::SLOT_BYTES;
 
-/// Length of the longest varint in bytes, that of a number of 64 bits.
+/// The length of the longest varint in bytes, for a number of 64 bits.
 pub const MAX_VARINT_BYTES: usize = 10;
 
 /// Writes `value` to the front of `out` in its shortest form; returns the number of bytes.
@@ -42,15 +42,15 @@ pub fn append_varint(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Bytes of the shortest varint for `value`.
+/// Returns the length of the shortest varint for `value`.
 #[inline(always)]
 pub(crate) const fn varint_len(value: u64) -> usize {
     let bits = u64::BITS - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// Splits off the varint at the front of `bytes`: its value, and what follows. `None` if it does not
-/// end, or has more than 64 bits.
+/// Splits off the varint at the front of `bytes`. Returns its value and the bytes behind it, or
+/// `None` if the varint is incomplete or has more than 64 bits.
 ///
 /// ```
 /// assert_eq!(protozero::split_varint(&[0xac, 0x02, 7]), Some((300, &[7][..])));
@@ -70,7 +70,7 @@ pub fn split_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     split_long_varint(bytes)
 }
 
-/// Splits off a varint that may be longer than a word, or nearer to the end.
+/// Splits off a varint of any length, also one with fewer than 8 bytes up to the end of `bytes`.
 #[inline(never)]
 pub(crate) fn split_long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
     let value = take_varint(&mut bytes, 0).ok()?;
@@ -82,7 +82,7 @@ pub(crate) fn split_long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
 pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, DecodeError> {
     let mut value = 0;
     for (index, &byte) in rest.iter().take(MAX_VARINT_BYTES).enumerate() {
-        // The tenth byte holds the topmost bit alone.
+        // The tenth byte may hold only bit 63.
         if index == MAX_VARINT_BYTES - 1 && byte > 1 {
             return Err(DecodeError::VarintTooLong { offset });
         }
@@ -95,9 +95,10 @@ pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, Decode
     Err(DecodeError::Truncated { offset })
 }
 
-/// `length` as a varint padded to 4 bytes, the form in which late lengths are filled in.
+/// Encodes `length` as a varint padded to 4 bytes: the form in which a length is filled in late,
+/// into space that was reserved for it.
 ///
-/// The first byte is never 0, so a filled slot can be told from a zeroed one.
+/// The first byte is never 0. This distinguishes a filled slot from one that is still zeroed.
 ///
 /// ```
 /// assert_eq!(protozero::redundant_varint(7), [0x87, 0x80, 0x80, 0x00]);
@@ -109,11 +110,11 @@ pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, Decode
 #[must_use]
 pub const fn redundant_varint(length: u32) -> [u8; SLOT_BYTES] {
     debug_assert!(length < 1 << 28);
-    // As one word, because four bytes would be stored one by one.
+    // Computed as one word: four separate bytes would be stored one by one.
     (spread_groups(length) | 0x0080_8080).to_le_bytes()
 }
 
-/// The 7-bit groups of the lowest 28 bits, one in each byte, without continuation bits.
+/// Spreads the lowest 28 bits into 7-bit groups, one in each byte, without continuation bits.
 #[inline(always)]
 pub(crate) const fn spread_groups(value: u32) -> u32 {
     (value & 0x7f)
@@ -122,9 +123,10 @@ pub(crate) const fn spread_groups(value: u32) -> u32 {
         | (value & 0x7f << 21) << 3
 }
 
-/// The bytes of a varint of up to 56 bits as a little-endian word, and how many of them count.
+/// Encodes `value`, of up to 56 bits, as a varint in a little-endian word. Returns the word and the
+/// length of the varint.
 ///
-/// Without branches: the 7-bit groups are spread to bytes by three rounds of shift and mask.
+/// There are no branches: three rounds of shift and mask spread the 7-bit groups to bytes.
 #[inline(always)]
 pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
     debug_assert!(value < 1 << 56);
@@ -136,8 +138,8 @@ pub(crate) const fn spread_varint(value: u64) -> (u64, usize) {
     (groups | continuation, 8 - unused_bits as usize / 8)
 }
 
-/// The value and the length of the varint that begins in the lowest byte of a little-endian word, if
-/// it ends there, too. What [`spread_varint`] does, the other way round.
+/// Decodes the varint that begins in the lowest byte of a little-endian word. Returns its value and
+/// its length, or `None` if it does not end within the word. The inverse of [`spread_varint`].
 #[inline(always)]
 pub(crate) const fn gather_varint(word: u64) -> Option<(u64, usize)> {
     let ends = !word & 0x8080_8080_8080_8080;
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_than_64_bits_is_no_varint() {
+    fn varint_of_more_than_64_bits_is_rejected() {
         let with_last = |last| [[0xff; 9].as_slice(), &[last]].concat();
         assert_eq!(split_varint(&with_last(1)), Some((u64::MAX, &[][..])));
         for last in [2, 0x81] {
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn redundant_varints_have_four_bytes_and_a_first_byte_that_is_not_zero() {
+    fn redundant_varint_has_four_bytes_and_nonzero_first() {
         let cases = [
             (0, [0x80, 0x80, 0x80, 0x00]),
             (1, [0x81, 0x80, 0x80, 0x00]),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn gathering_takes_back_spreading_whatever_follows() {
+    fn gathering_inverts_spreading_whatever_follows() {
         for bits in 0..56 {
             for value in [1_u64 << bits, (1 << bits) - 1, (1 << bits) | 1] {
                 let (word, len) = spread_varint(value);

@@ -1,21 +1,21 @@
 //! The protobuf wire format as pure functions: tags and zigzag.
 
-/// Groups that may be open at once in what the decoder skips.
+/// The maximum nesting depth of groups that the decoder can skip.
 pub const MAX_GROUP_DEPTH: usize = 100;
 
-/// Bytes of a length slot: every nested length is reserved as a 4-byte varint.
+/// The size in bytes of a full length slot: a varint padded to 4 bytes.
 pub(crate) const SLOT_BYTES: usize = 4;
-/// Longest encoding of a tag: field numbers have 29 bits, wire types 3.
+/// The longest encoding of a tag: field numbers have 29 bits, wire types 3.
 pub(crate) const MAX_TAG_BYTES: usize = 5;
-/// Largest field number that a tag can hold.
+/// The largest field number that a tag can hold.
 pub(crate) const MAX_FIELD_NUMBER: u32 = (1 << 29) - 1;
-/// Longest message whose length fits into the one byte that is reserved for it.
+/// The size of the longest message whose length fits into a compact slot of one byte.
 pub(crate) const MAX_COMPACT_BYTES: usize = 127;
 
-/// How the value that follows a tag is laid out.
+/// The layout of the value that follows a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WireType {
-    /// Groups of 7 bits, lowest first.
+    /// A number in groups of 7 bits, lowest group first.
     Varint = 0,
     /// 8 bytes, little-endian.
     Fixed64 = 1,
@@ -29,10 +29,10 @@ pub enum WireType {
     Fixed32 = 5,
 }
 
-/// A tag, encoded at compile time. `FIELD` is checked when the constant is evaluated.
+/// A tag, encoded at compile time. The field number is checked when the constant is evaluated.
 #[derive(Clone, Copy)]
 pub(crate) struct Tag {
-    /// Only the first `len` bytes count.
+    /// The encoded tag in the first `len` bytes.
     bytes: [u8; MAX_TAG_BYTES],
     len: usize,
 }

@@ -1,7 +1,8 @@
-//! Misuse does not compile. Each file in `compile_fail/` is one, with what the compiler says to it.
+//! Tests that misuse does not compile. Each `.rs` file in `compile_fail/` is one misuse; the
+//! `.stderr` file beside it is the expected error.
 //!
-//! After a change of compiler or interface, `TRYBUILD=overwrite cargo test --test compile_fail`
-//! writes the messages anew; look at the difference.
+//! After a change of the compiler or the API, `TRYBUILD=overwrite cargo test --test compile_fail`
+//! rewrites the expected errors. Review the difference.
 #![cfg(feature = "alloc")]
 
 #[test]

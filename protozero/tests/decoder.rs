@@ -1,4 +1,4 @@
-//! The decoder: what it reads, and what it refuses.
+//! Tests of the decoder, with valid and malformed messages.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -7,7 +7,7 @@ use protozero::{DecodeError, Decoder, Field, MAX_GROUP_DEPTH, Message, Value, ty
 use support::random_message::{tree, write_random};
 use support::{Random, encode};
 
-/// All fields, until the end or the first error.
+/// Reads all fields. Returns the first error, if there is one.
 fn read(bytes: &[u8]) -> Result<Vec<(u32, Value<'_>)>, DecodeError> {
     Decoder::new(bytes)
         .fields()
@@ -81,7 +81,7 @@ fn floats_keep_their_bits() {
 }
 
 #[test]
-fn strings_are_lent_out_of_the_message() {
+fn strings_are_borrowed_from_the_message() {
     let bytes = encode(|message| {
         message.append_string::<1>("test");
         message.append_string::<1>("honk honk");
@@ -94,7 +94,7 @@ fn strings_are_lent_out_of_the_message() {
 }
 
 #[test]
-fn a_string_that_is_not_utf8_is_an_error_and_can_be_read_as_bytes() {
+fn string_that_is_not_utf8_can_be_read_only_as_bytes() {
     let bytes = [0x0a, 1, 0xff];
     let decoder = Decoder::new(&bytes);
     let invalid = Err(DecodeError::InvalidUtf8 { field: 1 });
@@ -131,7 +131,7 @@ fn a_field_beyond_256_mib_does_not_hide_its_neighbours() {
 }
 
 #[test]
-fn interleaved_fields_keep_their_order_and_the_last_one_of_a_kind_wins() {
+fn interleaved_fields_keep_their_order_and_the_last_wins() {
     let bytes = [8, 10, 16, 20, 24, 30, 8, 11, 16, 21, 16, 22];
     let numbers: Vec<u32> = read(&bytes).unwrap().iter().map(|field| field.0).collect();
     assert_eq!(numbers, [1, 2, 3, 1, 2, 2]);
@@ -147,7 +147,7 @@ fn interleaved_fields_keep_their_order_and_the_last_one_of_a_kind_wins() {
 }
 
 #[test]
-fn a_field_that_is_there_with_value_zero_is_told_from_one_that_is_not_there() {
+fn zero_value_is_distinguished_from_an_absent_field() {
     let decoder = Decoder::new(&[0x08, 0]);
     assert_eq!(decoder.last::<types::Uint32>(1), Ok(Some(0)));
     assert_eq!(decoder.last::<types::Uint32>(2), Ok(None));
@@ -171,7 +171,7 @@ fn repeated_fields_may_be_many_and_end_after_the_last() {
 }
 
 #[test]
-fn decoders_and_their_iterators_can_be_copied_and_go_on_where_they_were() {
+fn cloned_iterator_continues_at_the_same_position() {
     let bytes = [8, 1, 8, 2, 8, 3];
     let mut values = Decoder::new(&bytes).repeated::<types::Uint32>(1);
     assert_eq!(values.next(), Some(Ok(1)));
@@ -219,7 +219,7 @@ fn packed_varints_of_one_and_two_bytes_are_told_apart() {
 }
 
 #[test]
-fn a_packed_field_that_does_not_divide_into_elements_is_an_error_after_the_whole_ones() {
+fn incomplete_packed_element_is_an_error_after_whole_ones() {
     let malformed = Some(Err(DecodeError::MalformedPacked { field: 1 }));
     let bytes = [0x0a, 10, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0];
     let mut values = Decoder::new(&bytes).repeated::<types::Fixed32>(1);
@@ -285,7 +285,7 @@ fn field_numbers_reach_to_their_limit_and_not_beyond() {
 }
 
 #[test]
-fn malformed_fields_are_told_from_the_end_and_from_each_other() {
+fn each_malformed_field_gives_its_own_error() {
     let truncated = DecodeError::Truncated { offset: 0 };
     let invalid = DecodeError::InvalidTag { offset: 0 };
     assert_eq!(read(&[]), Ok(vec![]));
@@ -322,7 +322,7 @@ fn malformed_fields_are_told_from_the_end_and_from_each_other() {
 }
 
 #[test]
-fn numbers_that_are_longer_than_needed_are_read() {
+fn varints_longer_than_needed_are_accepted() {
     let two_byte_tag = [0x88, 0, 7];
     let ten_byte_value = [8, 0x87, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0];
     for bytes in [&two_byte_tag[..], &ten_byte_value] {
@@ -342,7 +342,7 @@ fn a_good_field_is_delivered_before_the_bad_one_after_it() {
 }
 
 #[test]
-fn groups_are_skipped_with_all_that_is_in_them() {
+fn groups_are_skipped_with_their_content() {
     let group = [
         0x13, 0x08, 0x96, 0x01, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 1, 0x14, 0x13, 0x14, 0x1b,
         0x1c, 0x25, 1, 2, 3, 4, 0x14,
@@ -384,7 +384,7 @@ fn groups_nest_as_deep_as_the_limit_and_no_deeper() {
     assert_eq!(read(&vec![0x13; 1 << 20]), too_deep);
 }
 
-/// Reads a message with everything in it, in every way.
+/// Reads a message and the messages in it with every method of the decoder.
 fn read_in_every_way(bytes: &[u8], depth_left: u32) {
     let decoder = Decoder::new(bytes);
     let mut fields = decoder.fields();
@@ -405,7 +405,7 @@ fn read_in_every_way(bytes: &[u8], depth_left: u32) {
     }
 }
 
-/// A golden message with every wire type, a group, and messages inside each other.
+/// Returns messages with every wire type, a group, and nested messages.
 fn golden_messages() -> Vec<Vec<u8>> {
     let mut messages = vec![
         encode(|message| {
@@ -432,7 +432,7 @@ fn golden_messages() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_message_cut_at_every_byte_is_an_error_or_a_clean_prefix() {
+fn message_cut_at_any_byte_is_an_error_or_a_clean_prefix() {
     for message in golden_messages() {
         let boundaries: Vec<usize> = {
             let mut fields = Decoder::new(&message).fields();
@@ -455,7 +455,7 @@ fn every_message_cut_at_every_byte_is_an_error_or_a_clean_prefix() {
             if boundaries.contains(&cut) {
                 assert_eq!(fields.len(), good, "a clean prefix");
             }
-            // A group may stand between the last good field and the one that is cut.
+            // A group may lie between the last good field and the field that is cut.
             match fields[good..] {
                 [] => {}
                 [Err(DecodeError::Truncated { offset })] => {

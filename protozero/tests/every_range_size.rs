@@ -1,4 +1,4 @@
-//! The same message through ranges of every size, cut at every byte.
+//! Tests that write a message to ranges of every small size, so that it is cut at every byte.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -8,7 +8,7 @@ use support::random_message::{tree, write_random};
 use support::{Random, Slots, TinyRanges, bytes};
 
 #[test]
-fn a_message_cut_anywhere_reads_back_as_what_was_meant() {
+fn message_cut_anywhere_reads_back_as_written() {
     for seed in 1..=60 {
         for range_bytes in (4..=64).chain([4096]) {
             for slots in [Slots::Stay, Slots::Patched] {
@@ -25,7 +25,7 @@ fn a_message_cut_anywhere_reads_back_as_what_was_meant() {
 }
 
 #[test]
-fn growing_heap_blocks_hold_the_same_message_as_one_large_block() {
+fn message_in_many_heap_blocks_reads_back_as_written() {
     for seed in 1..=60 {
         let mut small = HeapBuffered::<Message>::with_first_block(16);
         for _ in 0..3 {
@@ -37,7 +37,7 @@ fn growing_heap_blocks_hold_the_same_message_as_one_large_block() {
     }
 }
 
-/// Opens `depth` messages inside each other, a field in each.
+/// Writes `depth` nested messages, with one field before and one behind each child.
 fn nest(message: &mut Message<'_>, depth: usize) {
     message.append_uint32::<1>(7);
     if depth > 0 {

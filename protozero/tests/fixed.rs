@@ -1,4 +1,5 @@
-//! Fixed buffers and null sinks: they need no heap. Runs with and without the feature `alloc`.
+//! Tests of `StaticBuffered` and `NullBuffered`, which need no heap. They run with and without the
+//! feature `alloc`.
 
 use protozero::{
     Decoder, FixedSource, MAX_DEPTH, Message, NullBuffered, NullSource, Overflow, StaticBuffered,
@@ -31,7 +32,7 @@ fn an_empty_message_in_a_fixed_buffer_has_no_bytes() {
     assert_eq!(memory, [0xee; 4]);
 }
 
-/// Writes a message with every kind of field; the innermost one is at `depth`.
+/// Writes a message with several kinds of fields, and `depth` levels of nested messages in it.
 fn write(message: &mut Message<'_>, depth: usize) {
     message.append_uint64::<1>(u64::MAX);
     message.append_string::<2>("0123456789abcdefABCDEF");
@@ -42,7 +43,8 @@ fn write(message: &mut Message<'_>, depth: usize) {
     message.append_fixed32::<5>(7);
 }
 
-/// Returns the outcome and the memory, with 8 bytes on either side that must not change.
+/// Writes a message to a slice of `size` bytes. Returns the outcome and the slice. Checks that the
+/// 8 bytes on either side of the slice have not changed.
 fn write_to(size: usize, depth: usize) -> (Result<usize, Overflow>, Vec<u8>) {
     let mut memory = vec![0xee; size + 16];
     let mut buffer = StaticBuffered::<Message>::new(&mut memory[8..size + 8]);
@@ -54,7 +56,7 @@ fn write_to(size: usize, depth: usize) -> (Result<usize, Overflow>, Vec<u8>) {
 }
 
 #[test]
-fn a_message_that_does_not_fit_is_an_error_at_every_size_and_never_corrupts_anything() {
+fn message_that_does_not_fit_is_an_error_and_corrupts_nothing() {
     let needed = write_to(4096, 3).0.expect("there is room");
     for size in 0..needed {
         let overflow = write_to(size, 3).0.expect_err("there is no room");
@@ -85,7 +87,7 @@ fn messages_nest_as_deep_as_the_limit_without_a_heap() {
 
 #[cfg(not(feature = "alloc"))]
 #[test]
-fn a_message_beyond_the_inline_depth_is_dropped_whole_and_counted_once() {
+fn message_beyond_the_inline_depth_is_dropped_and_counted_once() {
     let mut memory = [0; 4096];
     let written_bytes = {
         let mut stream = FixedSource::stream(&mut memory);
@@ -103,7 +105,7 @@ fn a_message_beyond_the_inline_depth_is_dropped_whole_and_counted_once() {
 }
 
 #[test]
-fn a_null_sink_takes_everything_and_counts_it() {
+fn null_source_counts_all_written_bytes() {
     let mut memory = [0; 4096];
     let mut fixed = FixedSource::stream(&mut memory);
     let mut null = StreamWriter::new(NullSource);
@@ -118,7 +120,7 @@ fn a_null_sink_takes_everything_and_counts_it() {
 }
 
 #[test]
-fn a_null_message_can_be_written_for_ever() {
+fn null_buffer_accepts_any_number_of_messages() {
     let mut buffer = NullBuffered::<Message>::new();
     for _ in 0..10_000 {
         write(&mut buffer.message(), 3);

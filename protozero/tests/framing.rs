@@ -1,4 +1,4 @@
-//! Messages in a stream of bytes that arrives in pieces.
+//! Tests of `FrameReader`: messages in a stream of bytes that arrives in pieces.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use protozero::{FrameReader, FramingError, MAX_FRAME_BYTES};
 use support::Random;
 
-/// A frame with field number `field`, at most 15.
+/// Encodes a frame with field number `field`, at most 15.
 fn frame(field: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![field << 3 | 2];
     let mut rest = payload.len();
@@ -19,7 +19,7 @@ fn frame(field: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A payload that differs from others of the same length.
+/// Creates a payload that depends on `seed`.
 fn payload(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|index| (seed * 31 + index) as u8).collect()
 }
@@ -27,7 +27,7 @@ fn payload(seed: usize, len: usize) -> Vec<u8> {
 /// A field number and a payload.
 type Message = (u32, Vec<u8>);
 
-/// What comes out, up to an error.
+/// Reads all messages up to the first error.
 fn read<'p>(
     reader: &mut FrameReader,
     pieces: impl IntoIterator<Item = &'p [u8]>,
@@ -45,7 +45,7 @@ fn read<'p>(
 }
 
 #[test]
-fn a_piece_that_is_one_whole_message_is_lent_out_without_a_copy() {
+fn message_within_one_piece_is_borrowed_without_a_copy() {
     let mut reader = FrameReader::new();
     for round in 0..10_u8 {
         let payload = payload(1, 7 * usize::from(round));
@@ -69,7 +69,7 @@ fn a_piece_that_is_one_whole_message_is_lent_out_without_a_copy() {
 }
 
 #[test]
-fn messages_between_two_cut_ones_are_lent_out_too() {
+fn message_between_two_cut_ones_is_borrowed() {
     let stream = [frame(1, b"first"), frame(2, b"second"), frame(3, b"third")].concat();
     let mut reader = FrameReader::new();
     assert_eq!(reader.append(&stream[..3]).next(), None);
@@ -138,7 +138,7 @@ fn messages_of_any_size_up_to_the_limit_survive_random_pieces() {
 }
 
 #[test]
-fn an_error_comes_after_the_good_messages_and_never_goes_away() {
+fn error_comes_after_the_good_messages_and_is_final() {
     let mut stream = frame(1, b"good");
     let last = stream.pop().unwrap();
     let mut reader = FrameReader::new();
@@ -157,7 +157,7 @@ fn an_error_comes_after_the_good_messages_and_never_goes_away() {
 }
 
 #[test]
-fn what_is_not_a_message_is_an_error_as_soon_as_it_can_be_told_in_any_pieces() {
+fn invalid_header_is_an_error_in_pieces_of_any_size() {
     let not_a_message = FramingError::NotAMessage { offset: 2 };
     let too_long = FramingError::VarintTooLong { offset: 2 };
     let cases: [(&[u8], FramingError); 9] = [
@@ -244,7 +244,7 @@ fn a_stream_that_ends_inside_a_message_is_truncated() {
 }
 
 #[test]
-fn messages_that_are_not_asked_for_are_skipped() {
+fn messages_of_a_dropped_iterator_are_skipped() {
     let stream = [frame(1, b"one"), frame(2, b"two"), frame(3, b"three")].concat();
     let (piece, rest) = stream.split_at(12);
     let mut reader = FrameReader::new();

@@ -1,4 +1,4 @@
-//! The index of a generated decoder: what it looks up is what a search finds.
+//! Tests of `IndexedMessage`: a lookup must return what a scan with `Decoder` returns.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -8,7 +8,8 @@ use protozero::{DecodeError, Decoder, Field, IndexedMessage, MAX_GROUP_DEPTH};
 use support::random_message::write_random;
 use support::{Random, encode};
 
-/// The numbers of singular fields, then those of repeated ones. Messages of `write_random` have others as well.
+/// The field number of each slot: singular fields, then repeated fields. Messages of `write_random`
+/// have other fields as well.
 const NUMBERS: [u32; 6] = [1, 300, 9, 1, 300, 5];
 const SINGULAR: usize = 3;
 
@@ -49,12 +50,12 @@ fn assert_as_searched(bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_looked_up_is_what_a_search_finds() {
+fn lookup_finds_what_a_scan_finds() {
     let mut random = Random(7);
     for _ in 0..500 {
         let mut bytes = encode(|message| drop(write_random(message, &mut random, 3)));
         assert_as_searched(&bytes);
-        // The same for bytes that are no message.
+        // Check damaged messages, too.
         for _ in 0..4 {
             if !bytes.is_empty() {
                 let at = random.below(bytes.len() as u64) as usize;
@@ -79,7 +80,7 @@ fn groups_before_a_field_are_skipped() {
 }
 
 #[test]
-fn of_several_slots_the_field_that_was_written_last_is_found() {
+fn last_of_finds_the_field_that_was_written_last() {
     let bytes = [0x08, 1, 0x4a, 1, b'x', 0x08, 2];
     let found = |bytes| {
         let field = indexed(bytes, true).last_of([0, 2]).unwrap();
@@ -91,7 +92,7 @@ fn of_several_slots_the_field_that_was_written_last_is_found() {
 }
 
 #[test]
-fn elements_before_what_is_malformed_come_before_the_error() {
+fn elements_before_the_malformed_bytes_come_before_the_error() {
     let bytes = [0x08, 1, 0x08, 2, 0x0a, 9];
     let mut elements = indexed(&bytes, false).repeated::<Uint32>(3, 1);
     let truncated = DecodeError::Truncated { offset: 4 };
@@ -101,7 +102,7 @@ fn elements_before_what_is_malformed_come_before_the_error() {
 }
 
 #[test]
-fn a_slot_that_is_none_is_empty() {
+fn unknown_slot_is_empty() {
     let message = indexed(&[0x08, 1], true);
     assert_eq!(message.last::<Uint32>(6), Ok(None));
     assert_eq!(message.repeated::<Uint32>(6, 1).count(), 0);
@@ -110,7 +111,7 @@ fn a_slot_that_is_none_is_empty() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn a_message_of_4_gib_is_refused_before_it_is_read() {
-    // Zeroed memory that nobody touches takes none.
+    // Zeroed memory that is never accessed is not committed by the system.
     let bytes = vec![0; 1 << 32];
     let error = indexed(&bytes, true).last::<Uint32>(0);
     assert_eq!(error, Err(DecodeError::MessageTooLong));

@@ -1,4 +1,4 @@
-//! What happens at the named limits: too deep, too long, no more memory.
+//! Tests of the two limits: messages that are too deep or too long.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -9,14 +9,14 @@ use protozero::{
 };
 
 #[test]
-fn a_message_beyond_the_depth_limit_is_dropped_whole_and_counted_once() {
+fn message_beyond_the_depth_limit_is_dropped_and_counted_once() {
     fn nest(message: &mut Message<'_>, depth_left: usize) {
         if depth_left > 0 {
             nest(&mut message.begin_nested::<9>(), depth_left - 1);
         }
         message.append_uint32::<1>(8);
     }
-    // A frame per level: more stack than a test thread has.
+    // Each level takes a stack frame, together more than the stack of a test thread.
     let nested = std::thread::Builder::new().stack_size(64 << 20).spawn(|| {
         let mut buffer = HeapBuffered::<Message>::new();
         nest(&mut buffer.message(), MAX_DEPTH + 3);
@@ -33,11 +33,11 @@ fn a_message_beyond_the_depth_limit_is_dropped_whole_and_counted_once() {
     assert_eq!(level, [0x08, 8]);
 }
 
-/// Counts bytes and keeps none: the same small range again and again.
+/// A source that hands out the same small range again and again, so that bytes are counted only.
 struct Counting(Box<[u8; 4096]>);
 
 #[allow(unsafe_code)]
-// SAFETY: the box stays where it is; slots are discarded before its memory is used again.
+// SAFETY: the boxed memory does not move; slots are discarded before the memory is used again.
 unsafe impl RangeSource for Counting {
     fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
         outgoing.redirect(|_| SlotTarget::Discard);
@@ -46,7 +46,7 @@ unsafe impl RangeSource for Counting {
 }
 
 #[test]
-fn fields_that_would_make_a_message_too_long_are_dropped_and_counted() {
+fn fields_beyond_the_message_size_are_dropped_and_counted() {
     let mut stream = StreamWriter::new(Counting(Box::new([0; 4096])));
     let piece = vec![1; 1 << 20];
     let mut message = stream.message();
@@ -71,14 +71,14 @@ fn fields_that_would_make_a_message_too_long_are_dropped_and_counted() {
 }
 
 #[test]
-fn a_leaked_message_that_was_being_dropped_ends_with_its_parent() {
+fn leaked_message_beyond_the_limit_ends_with_its_parent() {
     let outcome = |leak: bool| {
         let mut stream = StreamWriter::new(Counting(Box::new([0; 4096])));
         let mut message = stream.message();
         let mut outer = message.begin_nested::<1>();
         outer.append_raw(&vec![0; MAX_MESSAGE_BYTES as usize]);
         for _ in 0..4096 {
-            // As soon as the range is full, no byte is admitted any more.
+            // As soon as the range is full, the limit admits no further byte.
             outer.append_raw(&[0]);
         }
         if leak {

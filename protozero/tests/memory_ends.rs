@@ -1,7 +1,7 @@
-//! The n-th request for memory fails, for every n: what was written before is well-formed up to
-//! there.
+//! Tests of the end of memory: the n-th request for a range fails, for every n. The bytes written
+//! before must be well-formed.
 #![cfg(feature = "alloc")]
-#![allow(unsafe_code)] // Sources of ranges make promises about memory.
+#![allow(unsafe_code)] // To implement `RangeSource`.
 
 mod support;
 
@@ -12,26 +12,26 @@ use protozero::{
 use support::Random;
 use support::random_message::{Tree, tree, write_random};
 
-/// What comes after the last range.
+/// The behavior of the source after its last range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum AfterTheEnd {
-    /// Nothing.
+    /// It returns `Range::NOWHERE`.
     Nowhere,
-    /// The same piece of memory again and again, which nobody reads.
+    /// It returns the same memory again and again, and never reads it.
     Discarded,
 }
 
-/// Hands out ranges of one size until its memory ends. Slots of ranges that were given up are
-/// patches; those that are open when memory ends get the length up to there.
+/// A source that hands out ranges of one size until its memory ends. Slots of earlier ranges are
+/// patches. At the end of memory, the source fills in open slots with the length up to there.
 struct Ending {
     range_bytes: usize,
     ranges_left: usize,
     after_the_end: AfterTheEnd,
-    /// What was written to ranges that were given up.
+    /// The bytes written to earlier ranges.
     kept: Vec<u8>,
     /// A leaked box of `range_bytes` bytes: the current range, and later the discarded memory.
     memory: *mut [u8],
-    /// Offset in `kept`, and whether the length is known.
+    /// For each patch, its offset in `kept`, and true if the length is known.
     patches: Vec<(usize, bool)>,
     ended: bool,
 }
@@ -104,12 +104,12 @@ unsafe impl RangeSource for Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // SAFETY: it is a leaked box, freed only here.
+        // SAFETY: `memory` is a leaked box, freed only here.
         drop(unsafe { Box::from_raw(self.memory) });
     }
 }
 
-/// Checks that `bytes` are what was meant up to some point, where all open messages are cut.
+/// Checks that `bytes` are a prefix of the fields `meant`, with all open messages cut at its end.
 fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
     let mut meant = meant.iter();
     let mut fields = Decoder::new(bytes).fields();
@@ -120,7 +120,7 @@ fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
             Some(Ok(field)) => field,
             Some(Err(error)) => {
                 assert_eq!(error, DecodeError::Truncated { offset });
-                // Of a message there is the tag alone, or a length that is right.
+                // A message is cut only behind its tag; otherwise its length is right.
                 if let Some((5 | 9, _)) = meant.next() {
                     assert_eq!(bytes.len() - offset, 1);
                 }
@@ -135,7 +135,7 @@ fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
                 assert_cut_short(payload, nested);
             }
             (Value::Bytes(payload), Tree::Message(nested)) => assert_eq!(tree(payload), *nested),
-            // A packed field in the making is cut like a message.
+            // An unfinished packed field is cut like a message.
             (Value::Bytes(payload), Tree::Bytes(expected)) if is_last => {
                 assert!(expected.starts_with(payload));
             }
@@ -149,7 +149,7 @@ fn assert_cut_short(bytes: &[u8], meant: &[(u32, Tree)]) {
 }
 
 #[test]
-fn what_was_written_before_memory_ended_is_well_formed_up_to_there() {
+fn bytes_before_the_end_of_memory_are_well_formed() {
     for seed in 1..=40 {
         for range_bytes in [4, 5, 7, 16, 61, 256] {
             for after_the_end in [AfterTheEnd::Nowhere, AfterTheEnd::Discarded] {
@@ -173,9 +173,9 @@ fn what_was_written_before_memory_ended_is_well_formed_up_to_there() {
     }
 }
 
-/// Fields and messages are counted after the end of memory as if there were memory.
+/// Checks that bytes after the end of memory are counted as if there were memory.
 #[test]
-fn what_goes_nowhere_is_counted_like_what_is_kept() {
+fn discarded_bytes_are_counted_like_kept_bytes() {
     for seed in 1..=200 {
         let meant = |message: &mut Message<'_>| {
             let _ = write_random(message, &mut Random(seed), 5);
@@ -184,7 +184,8 @@ fn what_goes_nowhere_is_counted_like_what_is_kept() {
         meant(&mut nowhere.message());
         let mut kept = Ending::stream(4, usize::MAX, AfterTheEnd::Nowhere);
         meant(&mut kept.message());
-        // In ranges of 4 bytes, all messages but empty ones leave their range, too.
+        // Without memory, every length counts 4 bytes. In ranges of 4 bytes only the lengths of
+        // empty messages can be shorter.
         assert!(nowhere.written_bytes() >= kept.written_bytes());
         assert!(nowhere.source().kept.is_empty());
         assert_eq!(nowhere.dropped_fields(), 0);
@@ -192,7 +193,7 @@ fn what_goes_nowhere_is_counted_like_what_is_kept() {
 }
 
 #[test]
-fn memory_that_came_back_is_written_to_again() {
+fn stream_writes_again_when_the_source_has_memory_again() {
     let mut stream = Ending::stream(8, 0, AfterTheEnd::Nowhere);
     stream.message().append_string::<1>("nowhere");
     assert_eq!((stream.used_bytes(), stream.available_bytes()), (0, 0));
@@ -208,7 +209,7 @@ fn memory_that_came_back_is_written_to_again() {
 }
 
 #[test]
-fn a_slot_outside_any_message_needs_memory() {
+fn root_slot_needs_memory() {
     let mut memory = [0; 6];
     let mut stream = FixedSource::stream(&mut memory);
     stream.append_slot();

@@ -1,4 +1,4 @@
-//! Messages byte for byte, as the published wire format and the reference writer have them.
+//! Tests of the encoded bytes of messages, against the published wire format and Perfetto's writer.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -74,7 +74,7 @@ fn nested_messages_up_to_127_bytes_have_a_one_byte_length() {
 }
 
 #[test]
-fn compaction_of_a_child_can_make_its_parent_small_enough() {
+fn short_child_length_can_keep_the_parent_below_128_bytes() {
     let bytes = encode(|message| {
         let mut outer = message.begin_nested::<1>();
         let mut inner = outer.begin_nested::<1>();
@@ -123,8 +123,8 @@ fn a_leaked_child_cannot_shift_the_lengths_around_it() {
     let bytes = encode(|message| {
         let mut outer = message.begin_nested::<1>();
         core::mem::forget(outer.begin_nested::<2>());
-        outer.append_uint32::<3>(1); // lands in the leaked child
-        outer.begin_nested::<4>().append_uint32::<5>(1); // ends it
+        outer.append_uint32::<3>(1); // becomes part of the leaked child
+        outer.begin_nested::<4>().append_uint32::<5>(1); // ends the leaked child
         drop(outer);
         message.append_uint32::<6>(1);
     });
@@ -144,7 +144,7 @@ fn a_leaked_root_can_be_continued() {
 }
 
 #[test]
-fn the_end_of_a_message_is_where_its_writer_is_dropped_wherever_that_was_moved_to() {
+fn message_ends_where_its_moved_writer_is_dropped() {
     let bytes = encode(|message| {
         let child = message.begin_nested::<1>();
         let mut child = core::convert::identity(child);
@@ -168,7 +168,7 @@ fn a_child_may_be_declared_before_it_is_begun() {
 }
 
 #[test]
-fn a_message_that_leaves_its_range_has_a_length_of_four_bytes() {
+fn message_that_leaves_its_range_has_a_four_byte_length() {
     let ranges = encode_in_ranges(17, |message| {
         let mut nested = message.begin_nested::<1>();
         nested.append_bytes::<1>(&[0; 10]);
@@ -189,7 +189,7 @@ fn two_pieces_of_42_bytes_become_one_field_of_84() {
 }
 
 #[test]
-fn empty_messages_inside_each_other_stay_short_as_long_as_they_are_small() {
+fn nested_empty_messages_have_one_byte_lengths_up_to_127() {
     fn nest(message: &mut Message<'_>, depth: usize) {
         if depth > 0 {
             nest(&mut message.begin_nested::<1>(), depth - 1);
@@ -202,7 +202,7 @@ fn empty_messages_inside_each_other_stay_short_as_long_as_they_are_small() {
 }
 
 #[test]
-fn a_child_that_ended_before_its_parent_is_compacted_once() {
+fn child_that_is_dropped_early_ends_once() {
     let bytes = encode(|message| {
         drop({
             let mut child = message.begin_nested::<1>();
@@ -231,7 +231,7 @@ fn nested_messages_have_the_bytes_of_the_conformance_schema() {
 }
 
 #[test]
-fn raw_fields_go_before_a_nested_message_as_they_are() {
+fn raw_fields_before_a_nested_message_stay_unchanged() {
     let bytes = encode(|message| {
         message.append_raw(b"foo");
         message.begin_nested::<3>().append_string::<10>("bar");
@@ -240,7 +240,7 @@ fn raw_fields_go_before_a_nested_message_as_they_are() {
 }
 
 #[test]
-fn packed_fields_of_known_length_have_the_bytes_that_other_serializers_write() {
+fn append_packed_writes_the_bytes_of_other_serializers() {
     let bytes = encode(|message| message.append_packed::<types::Int32, 1>([42, 255, -1]));
     assert_eq!(bytes[..5], [0x0a, 0x0d, 0x2a, 0xff, 0x01]);
     assert_eq!(bytes.len(), 15);
@@ -255,7 +255,7 @@ fn packed_fields_of_known_length_have_the_bytes_that_other_serializers_write() {
 }
 
 #[test]
-fn many_packed_elements_over_many_ranges_have_the_shortest_length() {
+fn packed_field_over_many_ranges_has_the_shortest_length() {
     let values = (0..32_768).map(|index| i64::from(index) * 10_000_000);
     let bytes = encode_in_ranges(42, |message| {
         message.append_packed::<types::Sfixed64, 3>(values.clone());
@@ -268,8 +268,8 @@ fn many_packed_elements_over_many_ranges_have_the_shortest_length() {
 }
 
 #[test]
-fn packed_elements_of_every_type_read_back_however_they_were_written() {
-    /// Writes the values in all three ways, at several range sizes, and reads them back.
+fn packed_elements_of_every_type_read_back() {
+    /// Writes the values with all three methods, at several range sizes, and reads them back.
     macro_rules! check {
         ($($marker:ident $method:ident: $($value:expr),+;)+) => {
             $(
@@ -306,7 +306,7 @@ fn packed_elements_of_every_type_read_back_however_they_were_written() {
 }
 
 #[test]
-fn packed_elements_pushed_one_by_one_know_neither_their_number_nor_their_size() {
+fn packed_elements_can_be_pushed_one_by_one() {
     let bytes = encode(|message| {
         let mut packed = message.begin_packed::<types::Uint32, 1>();
         for value in 0..200 {
@@ -322,8 +322,8 @@ fn packed_elements_pushed_one_by_one_know_neither_their_number_nor_their_size() 
 }
 
 #[test]
-fn an_iterator_that_its_clone_disagrees_with_cannot_break_what_surrounds_it() {
-    /// The clone yields more elements than the original, or fewer.
+fn iterator_that_differs_from_its_clone_breaks_no_other_field() {
+    /// An iterator whose clone yields more or fewer elements than the original.
     struct Unfaithful {
         original: usize,
         clone: usize,
@@ -371,7 +371,7 @@ fn text_is_formatted_in_place_at_any_range_size() {
 }
 
 #[test]
-fn text_that_refuses_to_be_formatted_ends_there() {
+fn text_ends_where_formatting_fails() {
     struct Refuses;
     impl core::fmt::Display for Refuses {
         fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

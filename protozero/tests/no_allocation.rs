@@ -1,6 +1,6 @@
-//! Writing and reading allocate nothing once the memory is there, counted by the allocator.
+//! Tests with a counting allocator: writing and reading allocate nothing beyond the buffer itself.
 #![cfg(feature = "alloc")]
-#![allow(unsafe_code)] // An allocator, in order to count.
+#![allow(unsafe_code)] // To implement a counting allocator.
 
 mod support;
 
@@ -16,7 +16,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: all work is the system allocator's.
+// SAFETY: every call is passed on to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -33,14 +33,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of this thread during `work`.
+/// Counts the allocations of this thread during `work`.
 fn allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
 }
 
-/// Every kind of field, in messages nested `depth` deep.
+/// Writes several kinds of fields, in messages nested `depth` levels deep.
 fn write(message: &mut Message<'_>, depth: usize) {
     message.append_uint64::<1>(u64::MAX);
     message.append_string::<2>("a string of some length, longer than a register");
@@ -54,7 +54,7 @@ fn write(message: &mut Message<'_>, depth: usize) {
 }
 
 #[test]
-fn a_heap_buffer_that_is_used_again_allocates_nothing_for_messages_that_fit_its_first_block() {
+fn reset_heap_buffer_allocates_nothing_in_its_first_block() {
     for depth in [0, 1, 15, 16, 17, 40] {
         let mut buffer = HeapBuffered::<Message>::with_first_block(64 << 10);
         write(&mut buffer.message(), depth);
@@ -71,7 +71,7 @@ fn a_heap_buffer_that_is_used_again_allocates_nothing_for_messages_that_fit_its_
 }
 
 #[test]
-fn a_fixed_buffer_and_a_null_sink_allocate_nothing_up_to_the_inline_depth() {
+fn fixed_and_null_buffers_allocate_nothing_at_inline_depth() {
     let mut memory = vec![0; 64 << 10];
     for depth in [0, 1, 15] {
         let count = allocations(|| {
@@ -81,7 +81,7 @@ fn a_fixed_buffer_and_a_null_sink_allocate_nothing_up_to_the_inline_depth() {
         });
         assert_eq!(count, 0, "{depth} levels");
     }
-    // Messages that cross ranges need room in the stream's books, once.
+    // A stream allocates once to record messages that are open when their range ends.
     let mut null = NullBuffered::<Message>::new();
     write(&mut null.message(), 15);
     let mut tiny = FixedSource::stream(&mut []);

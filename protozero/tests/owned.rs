@@ -1,4 +1,5 @@
-//! Owned messages without the generator: a struct that is written by hand as generated ones are.
+//! Tests of owned messages without the generator: the struct is written by hand, in the form of
+//! generated structs.
 #![cfg(feature = "alloc")]
 
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ fn chain(len: usize) -> Node {
 }
 
 #[test]
-fn every_kind_of_member_has_its_bytes_and_comes_back() {
+fn every_kind_of_member_round_trips() {
     let node = Node {
         name: Some(String::new()),
         weight: 1.5,
@@ -74,7 +75,7 @@ fn every_kind_of_member_has_its_bytes_and_comes_back() {
 
 #[test]
 fn every_byte_of_an_unknown_field_is_kept() {
-    // A group of field 9 in front of a known field, and a fixed value behind it.
+    // Field 9, a group, before a known field, and a fixed32 field behind it.
     let group = [0x4b, 0x08, 1, 0x4c];
     let fixed = [0x55, 1, 2, 3, 4];
     let bytes = [group.as_slice(), b"\x0a\x01x", &fixed].concat();
@@ -106,7 +107,7 @@ fn a_group_in_place_of_a_known_field_is_an_error() {
 }
 
 #[test]
-fn depth_has_a_limit_and_an_error_that_names_the_field() {
+fn nesting_beyond_the_limit_is_an_error_that_names_the_field() {
     let deepest = chain(MAX_OWNED_DEPTH);
     assert_eq!(Node::decode(&deepest.encode_to_vec()), Ok(deepest));
     let too_deep = chain(MAX_OWNED_DEPTH + 1).encode_to_vec();
@@ -120,7 +121,7 @@ fn depth_has_a_limit_and_an_error_that_names_the_field() {
 }
 
 #[test]
-fn what_was_read_before_an_error_stays_after_merging() {
+fn fields_before_an_error_stay_merged() {
     let mut node = Node::default();
     let error = node.merge(b"\x0a\x01x\x1a\x02\x02\x80").unwrap_err();
     assert_eq!(error, DecodeError::MalformedPacked { field: 3 });
@@ -129,7 +130,7 @@ fn what_was_read_before_an_error_stays_after_merging() {
 }
 
 #[test]
-fn infinities_and_negative_zero_are_values_and_nan_is_unequal_to_itself() {
+fn special_floats_are_kept_and_nan_is_unequal_to_itself() {
     for weight in [f64::INFINITY, f64::MIN_POSITIVE, -0.0] {
         let node = Node {
             weight,

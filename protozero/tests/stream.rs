@@ -1,4 +1,4 @@
-//! The stream writer: which byte lands where, and what is left free at the ends of ranges.
+//! Tests of the stream writer: the place of each byte, and the free bytes at the ends of ranges.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -7,7 +7,7 @@ use protozero::{DELIMITED_ROOM_BYTES, FixedSource, HeapBuffered, Message, Stream
 use support::{Slots, TinyRanges, bytes, encode_in_ranges, ranges};
 
 #[test]
-fn a_range_is_filled_to_its_last_byte_before_the_next_one_is_asked_for() {
+fn range_is_filled_to_its_last_byte_before_the_next() {
     let mut stream = TinyRanges::stream(8, Slots::Stay);
     assert_eq!(stream.available_bytes(), 0, "nothing is asked for early");
     for written in 0..8 {
@@ -20,7 +20,7 @@ fn a_range_is_filled_to_its_last_byte_before_the_next_one_is_asked_for() {
     assert_eq!(ranges(&mut stream).len(), 2);
 }
 
-/// Slots at any alignment, in ranges that are used up long before the slots are filled in.
+/// Slots have any alignment, and their ranges are used up long before they are filled in.
 #[test]
 fn slots_are_filled_in_where_they_were_reserved() {
     let ranges = encode_in_ranges(8, |message| {
@@ -73,10 +73,10 @@ fn a_short_payload_stands_right_behind_its_length() {
     }
 }
 
-/// Messages around and beyond the inline depth, of which the innermost one decides how many are too
-/// long for one byte.
+/// The depths lie around the inline depth. The length of the innermost message decides how many
+/// messages are too long for a length of one byte.
 #[test]
-fn messages_that_outgrow_one_byte_keep_their_content_at_any_depth() {
+fn message_beyond_127_bytes_keeps_its_content_at_any_depth() {
     for depth in [1, 2, 15, 16, 17, 20] {
         for len in [0, 80, 126, 127, 128, 129, 300] {
             let payload: Vec<u8> = (0..len).map(|index| index as u8).collect();
@@ -109,7 +109,7 @@ fn messages_that_outgrow_one_byte_keep_their_content_at_any_depth() {
 }
 
 #[test]
-fn messages_open_at_once_may_spill_and_come_back_in_any_number() {
+fn depth_may_exceed_the_inline_depth_repeatedly() {
     fn nest(message: &mut Message<'_>, depth: usize) {
         if depth > 0 {
             nest(&mut message.begin_nested::<1>(), depth - 1);
@@ -126,10 +126,10 @@ fn messages_open_at_once_may_spill_and_come_back_in_any_number() {
     assert_eq!(bytes(&mut stream), expected);
 }
 
-/// `pre` filler bytes, then field 1 { field 1 = 1 }, in ranges of 8 bytes: where the length slot
-/// and the payload land, for every position relative to the end of a range.
+/// Writes `pre` filler bytes, then field 1 { field 1 = 1 }, to ranges of 8 bytes. The cases cover
+/// the positions of length slot and payload relative to the end of a range.
 #[test]
-fn a_nested_message_at_the_end_of_a_range_keeps_its_slot_in_one_piece() {
+fn length_slot_at_the_end_of_a_range_stays_in_one_piece() {
     let cases: [(usize, &[&[u8]]); 8] = [
         (0, &[&[0x0a, 2, 8, 1]]),
         (1, &[&[0xee, 0x0a, 2, 8, 1]]),
@@ -163,7 +163,7 @@ fn a_nested_message_at_the_end_of_a_range_keeps_its_slot_in_one_piece() {
     }
 }
 
-/// The same at other range sizes: a slot never straddles, and what was meant is read back.
+/// Writes the same message to ranges of other sizes: a slot never spans two ranges.
 #[test]
 fn a_slot_lies_whole_in_one_range_at_every_size() {
     for range_bytes in 4..=32 {
@@ -197,7 +197,7 @@ fn heap_blocks_double_and_the_first_one_is_kept() {
 }
 
 #[test]
-fn a_slot_outside_any_message_compacts_below_its_limit_only() {
+fn root_slot_takes_one_byte_up_to_its_limit_only() {
     for (len, compact_max, expected) in [
         (3, 126, vec![3, 1, 1, 1]),
         (126, 126, [vec![126], vec![1; 126]].concat()),
@@ -229,7 +229,7 @@ fn a_delimited_value_is_appended_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_delimited_value_that_is_put_together_is_appended_whole_or_not_at_all() {
+fn assembled_delimited_value_is_appended_whole_or_not_at_all() {
     for range_bytes in [DELIMITED_ROOM_BYTES - 1, DELIMITED_ROOM_BYTES] {
         for (head_len, tail_len) in [(0, 0), (1, 0), (4, 3), (3, 8), (4, 123), (5, 8), (4, 124)] {
             let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
@@ -259,14 +259,14 @@ fn a_delimited_value_that_is_put_together_is_appended_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_is_put_together_and_given_up_leaves_nothing() {
+fn assembled_value_that_is_given_up_leaves_nothing() {
     let mut stream = TinyRanges::stream(DELIMITED_ROOM_BYTES, Slots::Stay);
     stream.next_range();
     assert_eq!(
         stream.append_delimited_by(|value| !value.put(b"given up")),
         None
     );
-    // All bytes are stored, so there has to be room for all.
+    // `put_some` stores all bytes of its array, so there must be room for all of them.
     let len = stream.append_delimited_by(|value| {
         value.put(&[1; 120]) && !value.put_some(&[2; 8], 1) && value.put_some(&[3; 7], 7)
     });

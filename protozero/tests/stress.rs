@@ -1,5 +1,5 @@
-//! Deeply nested messages in tiny ranges, compared with the reference writer by a hash over every
-//! byte of memory.
+//! Tests of deeply nested messages in tiny ranges. A hash over every byte of memory is compared
+//! with that of Perfetto's writer.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -16,7 +16,7 @@ macro_rules! append_each {
     };
 }
 
-/// Begins the child of a message at depth `tens * 10 + ones`: its field number is 1 + 10 * depth.
+/// A function that begins the child of a message at one depth. Its field number is 1 + 10 * depth.
 type Begin = for<'m> fn(&'m mut Message<'_>) -> Message<'m>;
 
 fn begin<'m, const FIELD: u32>(message: &'m mut Message<'_>) -> Message<'m> {
@@ -44,7 +44,7 @@ fn begin_child<'m>(message: &'m mut Message<'_>, depth: usize) -> Message<'m> {
     BEGIN[depth / 10][depth % 10](message)
 }
 
-/// 128 fields of bytes, a child of the same kind, 128 varints.
+/// Writes 128 `bytes` fields, a child with the same content, and 128 varints.
 fn build(message: &mut Message<'_>, depth: usize, max_depth: usize) {
     append_each!(message.append_bytes(TEN_BYTES):
         1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
@@ -77,7 +77,7 @@ fn build_empty(message: &mut Message<'_>, depth: usize, max_depth: usize) {
     }
 }
 
-/// Hash of the bytes' hexadecimal digits.
+/// Computes a hash of the bytes' hexadecimal digits.
 fn hash(bytes: &[u8]) -> u32 {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     digits.bytes().fold(5381, |hash: u32, digit| {
@@ -87,7 +87,7 @@ fn hash(bytes: &[u8]) -> u32 {
 
 struct Outcome {
     hash: u32,
-    /// Without what is left unused at the ends of ranges.
+    /// The number of bytes without unused bytes at the ends of ranges.
     written_bytes: u64,
     memory_bytes: usize,
     ranges: usize,
@@ -106,7 +106,7 @@ fn outcome(range_bytes: usize, write: impl FnOnce(&mut Message<'_>)) -> Outcome 
 }
 
 #[test]
-fn ten_levels_in_tiny_ranges_fill_memory_as_the_reference_does() {
+fn ten_levels_match_the_reference_in_tiny_ranges() {
     let outcome = outcome(16, |message| build(message, 0, 10));
     assert_eq!(outcome.written_bytes, 22_421);
     assert_eq!(outcome.memory_bytes, 22_428);
@@ -115,7 +115,7 @@ fn ten_levels_in_tiny_ranges_fill_memory_as_the_reference_does() {
 }
 
 #[test]
-fn a_thousand_levels_in_tiny_ranges_fill_memory_as_the_reference_does() {
+fn a_thousand_levels_match_the_reference_in_tiny_ranges() {
     let outcome = outcome(16, |message| build(message, 0, 1000));
     assert_eq!(outcome.written_bytes, 2_041_826);
     assert_eq!(outcome.memory_bytes, 2_042_029);
@@ -124,7 +124,7 @@ fn a_thousand_levels_in_tiny_ranges_fill_memory_as_the_reference_does() {
 }
 
 #[test]
-fn a_thousand_empty_levels_in_larger_ranges_fill_memory_as_the_reference_does() {
+fn a_thousand_empty_levels_match_the_reference_in_large_ranges() {
     let outcome = outcome(4096, |message| build_empty(message, 0, 1000));
     assert_eq!(outcome.written_bytes, 6697);
     assert_eq!(outcome.memory_bytes, 6699);

@@ -1,4 +1,4 @@
-//! The wire format: tags, varints, zigzag and padded lengths, written and read back.
+//! Tests of the wire format: tags, varints, zigzag and padded lengths, written and read back.
 #![cfg(feature = "alloc")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use protozero::{DecodeError, Decoder, Message, Value, redundant_varint, types};
 use support::encode;
 
-/// Every group boundary, with its hand-computed bytes.
+/// Numbers at every boundary of 7-bit groups, with their hand-computed varints.
 const VARINTS: [(u64, &[u8]); 23] = [
     (0, &[0]),
     (1, &[1]),
@@ -48,7 +48,8 @@ const VARINTS: [(u64, &[u8]); 23] = [
     ),
 ];
 
-/// The tags of field `FIELD` as varint, 8 bytes, length-delimited and 4 bytes.
+/// Returns the tags of field `FIELD` with the wire types varint, fixed64, length-delimited and
+/// fixed32.
 fn tags<const FIELD: u32>() -> [u64; 4] {
     let write: [fn(&mut Message<'_>); 4] = [
         |message| message.append_uint32::<FIELD>(0),
@@ -128,7 +129,7 @@ fn zigzag_keeps_small_magnitudes_small_and_round_trips() {
 }
 
 #[test]
-fn varints_have_their_hand_computed_bytes_at_every_group_boundary() {
+fn varints_match_hand_computed_bytes_at_group_boundaries() {
     for (value, expected) in VARINTS {
         let bytes = encode(|message| message.append_uint64::<1>(value));
         assert_eq!(bytes[1..], *expected, "{value:#x}");
@@ -142,7 +143,7 @@ fn varints_have_their_hand_computed_bytes_at_every_group_boundary() {
 #[test]
 fn varints_are_read_to_their_last_byte_and_no_further() {
     for (value, encoded) in VARINTS {
-        // Enough bytes follow for every way of reading, or none.
+        // The number of following bytes decides which way of reading is taken.
         for more in [0, 1, 16] {
             let bytes = [&[0x08], encoded, &vec![0x10; more]].concat();
             let mut fields = Decoder::new(&bytes).fields();

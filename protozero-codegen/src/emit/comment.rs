@@ -1,10 +1,10 @@
-//! Comments of a schema as documentation: plain text becomes Markdown that shows the same text.
+//! Comments of a schema as documentation: converts plain text to Markdown that shows the same text.
 //!
-//! Whatever a comment holds, it must not become code that is compiled as a test, a link that leads
-//! nowhere, or HTML. So everything that means something in Markdown is escaped, but for what is
-//! harmless and meant: paragraphs, code in backquotes, and addresses of web pages.
+//! A comment must never become code that is compiled as a test, a broken link, or HTML. So every
+//! character with a meaning in Markdown is escaped. Exceptions are paragraphs, code in backquotes,
+//! and addresses of web pages.
 
-/// The text as Markdown; its paragraphs and lines stay apart.
+/// Converts a comment to Markdown. Paragraphs, and lines that must not run together, stay separate.
 pub(super) fn markdown(comment: &str) -> String {
     let mut markdown = String::new();
     let mut paragraph_indentation = None;
@@ -19,7 +19,7 @@ pub(super) fn markdown(comment: &str) -> String {
         match paragraph_indentation {
             None if markdown.is_empty() => {}
             None => markdown.push_str("\n\n"),
-            // What looks like a list or a table would run together.
+            // Break the line explicitly, because lists and tables would run together.
             Some(first) if indentation != first || starts_an_item(text) => {
                 markdown.push_str("\\\n");
             }
@@ -31,7 +31,7 @@ pub(super) fn markdown(comment: &str) -> String {
     markdown
 }
 
-/// The line without what a source file may not hold or an editor shows wrongly.
+/// Replaces characters that a source file may not contain, or that change how editors show it.
 fn printable(line: &str) -> String {
     let shown = |character: char| match character {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
@@ -41,7 +41,7 @@ fn printable(line: &str) -> String {
     line.chars().map(shown).collect()
 }
 
-/// Whether a line begins with a bullet or a number.
+/// Returns true if a line begins with a bullet or a number.
 fn starts_an_item(text: &str) -> bool {
     let is_mark = |mark: &str| {
         let digits = mark.trim_end_matches(['.', ')', ':']);
@@ -84,7 +84,7 @@ fn escaped_line(text: &str) -> String {
         let after = &rest[character.len_utf8()..];
         let is_special = match character {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' => true,
-            // Inside of a word it means nothing.
+            // Inside a word, an underscore has no meaning in Markdown.
             '_' => !previous.is_alphanumeric() || !after.starts_with(char::is_alphanumeric),
             _ => false,
         };
@@ -98,7 +98,7 @@ fn escaped_line(text: &str) -> String {
     markdown
 }
 
-/// The length of the address of a web page that the text begins with.
+/// Returns the length of the web address at the start of the text, if there is one.
 fn address(text: &str) -> Option<usize> {
     let is_scheme = |scheme: &&str| text.starts_with(*scheme);
     let scheme = ["https://", "http://"].into_iter().find(is_scheme)?;
@@ -106,17 +106,17 @@ fn address(text: &str) -> Option<usize> {
         character.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%()".contains(character)
     };
     let end = text.find(|it| !is_part(it)).unwrap_or(text.len());
-    // The end of the sentence is no part of it.
+    // Punctuation at the end of a sentence is not part of the address.
     let address = text[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '(', '*']);
     (address.len() > scheme.len()).then_some(address.len())
 }
 
-/// The length of code in backquotes that the text begins with.
+/// Returns the length of the code in backquotes at the start of the text, if there is any.
 fn code(text: &str, previous: char) -> Option<usize> {
     let inner = text.strip_prefix('`').filter(|_| previous != '`')?;
     let length = inner.find('`').filter(|&length| length > 0)?;
     let is_single = !inner[length + 1..].starts_with('`');
-    // Space at its ends would be taken for a mistake.
+    // Lints may report code with space at its ends.
     let is_tight = inner[..length].trim().len() == length;
     (is_single && is_tight).then_some(length + 2)
 }

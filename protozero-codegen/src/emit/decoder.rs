@@ -1,4 +1,4 @@
-//! Decoders: a getter for each field, and the enums that oneofs decode to.
+//! Emits decoders: a getter for each field, and the enums that oneofs decode to.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -11,7 +11,7 @@ use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Sha
 
 const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
 
-/// The decoder of a message.
+/// Emits the decoder of a message.
 pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.decoder);
     let title = format!("Decoder of `{}`.", message.proto_name);
@@ -35,7 +35,7 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
         None => "A decoder of one encoded message; nothing is read until a field is asked for.",
     };
     let new_doc = doc(new_doc);
-    // Each slot takes a line.
+    // Each slot is one line of `new`.
     let many_lines = many_lines(message.fields.len());
     let (field, new, as_decoder) = match &index {
         Some(index) => index.parts(),
@@ -82,16 +82,17 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     }
 }
 
-/// The slots of a message's fields: see `protozero::IndexedMessage`.
+/// The slots of a message's fields; see `protozero::IndexedMessage`.
 struct Index {
-    /// The numbers of the fields by slot: those of singular fields first.
+    /// The field number of each slot, singular fields first.
     numbers: Vec<u32>,
     singular: usize,
 }
 
 impl Index {
-    /// Returns `None` for a message without singular fields: iterators read its elements in one pass, and a trace,
-    /// which is such a message, may be too large to be read twice.
+    /// Returns the slots of a message, or `None` for a message without singular fields. Iterators
+    /// read such a message in one pass. An example is a trace, which may be too large to read
+    /// twice.
     fn of(message: &Message) -> Option<Self> {
         let is_singular = |field: &&Field| matches!(field.shape, Shape::Singular(_));
         let (singular, repeated): (Vec<&Field>, Vec<&Field>) =
@@ -109,7 +110,7 @@ impl Index {
         slot.expect("a field of the message")
     }
 
-    /// The decoder's field, what makes it, and how the decoder without the index is reached.
+    /// Returns the field of the decoder's struct, the body of `new`, and the body of `as_decoder`.
     fn parts(&self) -> (TokenStream, TokenStream, TokenStream) {
         let slots = Literal::usize_unsuffixed(self.numbers.len());
         let singular = Literal::usize_unsuffixed(self.singular);
@@ -128,11 +129,11 @@ impl Index {
     }
 }
 
-/// Where a getter finds its field.
+/// The way in which a getter finds its field.
 pub(super) enum Source {
-    /// By searching in a `Decoder`, or a reference to one.
+    /// A scan by a `Decoder`, or a reference to one, which this expression returns.
     Search(TokenStream),
-    /// By its slot.
+    /// A lookup of this slot in the index.
     Slot(usize),
 }
 
@@ -162,14 +163,14 @@ impl Source {
     }
 }
 
-/// Where a getter stands: what it may say about the lifetime of an iterator depends on that.
+/// The place of a getter. It decides how the return type names the lifetime of an iterator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Inherent,
     Trait,
 }
 
-/// The getter of a field.
+/// Emits the getter of a field.
 pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place) -> Method {
     let getter = ident(&field.getter);
     let number = field.number;
@@ -238,7 +239,7 @@ pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place
     }
 }
 
-/// An iterator over decoded values, or the error that ends it.
+/// Returns the type of an iterator over decoded values.
 fn iterator(item: &TokenStream, place: Place) -> TokenStream {
     let iterator = quote! {
         impl ::core::iter::Iterator<
@@ -251,7 +252,7 @@ fn iterator(item: &TokenStream, place: Place) -> TokenStream {
     }
 }
 
-/// A getter of the member of a oneof that is set.
+/// Emits the getter of a oneof, which returns the member that is set.
 fn oneof_getter(oneof: &OneofGetter, index: &Index, at: &[String]) -> Method {
     let getter = ident(&oneof.getter);
     let enum_path = path(&oneof.path, at);
@@ -282,7 +283,7 @@ fn oneof_getter(oneof: &OneofGetter, index: &Index, at: &[String]) -> Method {
             &oneof.comment,
         ) + ERRORS,
         attributes: {
-            // An arm takes up to ten lines.
+            // An arm has up to ten lines.
             let many_lines = many_lines(oneof.members.len() * 10);
             let lints = name_lints(&oneof.getter);
             quote! { #lints #many_lines }
@@ -305,7 +306,7 @@ fn oneof_getter(oneof: &OneofGetter, index: &Index, at: &[String]) -> Method {
     }
 }
 
-/// The enum that a oneof decodes to.
+/// Emits the enum that a oneof decodes to.
 pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
     let name = ident(&oneof.ident);
     let title = format!("The member of oneof `{}` that is set.", oneof.proto_name);
@@ -336,7 +337,7 @@ pub(super) fn oneof(oneof: &Oneof, at: &[String]) -> TokenStream {
     }
 }
 
-/// The runtime's type that decodes a value.
+/// Returns the runtime's marker type that decodes a value.
 fn marker(value: &Type) -> TokenStream {
     scalar_marker(match value {
         Type::Scalar(scalar) => *scalar,
@@ -350,7 +351,7 @@ fn scalar_marker(scalar: Scalar) -> TokenStream {
     quote! { ::protozero::types::#marker }
 }
 
-/// The function from what the runtime decodes to what the getter returns, where they differ.
+/// Returns the function that converts a value of the runtime to the getter's type, if they differ.
 fn convert(value: &Type, at: &[String]) -> Option<TokenStream> {
     match value {
         Type::Scalar(_) => None,

@@ -1,4 +1,4 @@
-//! Enums: open ones, so that numbers the schema does not know survive.
+//! Emits enums. They are open: a value may have a number that the schema does not know.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,11 @@ use quote::quote;
 use super::{allow_unused, doc_with, ident, literal, many_lines};
 use crate::schema::Enum;
 
-/// A newtype with a constant for each value.
+/// Emits a newtype with a constant for each value.
 ///
-/// Its functions are inline, as all generated ones are, so that machine code is made only of those
-/// that a program calls: the names of a large schema's values would cost each user seconds.
+/// Its functions are inline, like all generated functions. So the compiler makes machine code only
+/// of functions that a program calls. Otherwise the value names of a large schema would cost every
+/// user seconds of compile time.
 pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
     let name = ident(&item.ident);
     let title = format!(
@@ -38,7 +39,7 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
             quote! { #number => ::core::option::Option::Some(#proto_name), }
         });
     let many_lines = many_lines(item.values.len());
-    // The default of an enum is its first value; in proto3 that is always 0.
+    // The default of an enum is its first value, which is always 0 in proto3.
     let first = item.values.first().filter(|first| first.number != 0);
     let derive_default = first.is_none().then(|| quote! { , Default });
     let default = first.map(|first| {

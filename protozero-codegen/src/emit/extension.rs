@@ -1,4 +1,4 @@
-//! Extensions: traits that add setters and getters to a message declared elsewhere.
+//! Emits extensions: traits that add setters and getters to a message of another scope.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,8 @@ use super::decoder::{Place, Source};
 use super::{Method, allow_unused, decoder, doc, ident, message, path};
 use crate::schema::Extension;
 
-/// The traits of one extended message, and their implementations.
+/// Emits the writer trait and the decoder trait for one extended message, with their
+/// implementations.
 pub(super) fn traits(extension: &Extension, at: &[String]) -> TokenStream {
     let Extension {
         extendee, fields, ..

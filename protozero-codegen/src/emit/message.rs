@@ -1,4 +1,5 @@
-//! Writers: setters, and both forms of nested messages.
+//! Emits writers: setters, and two methods for each nested message, with a closure and with a
+//! guard.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -10,7 +11,7 @@ use super::{
 use crate::names::{constant_prefix, whole};
 use crate::schema::{Field, Message, Scalar, Shape, Type};
 
-/// The writer of a message.
+/// Emits the writer of a message.
 pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
     let name = ident(&message.writer);
     let proto_name = &message.proto_name;
@@ -60,7 +61,7 @@ pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
     }
 }
 
-/// The constant with a field's number.
+/// Emits the constant with a field's number.
 pub(super) fn number_constant(field: &Field, visibility: &TokenStream) -> TokenStream {
     let name = format_ident!("{}_FIELD_NUMBER", constant_prefix(&field.base));
     let Field {
@@ -74,7 +75,8 @@ pub(super) fn number_constant(field: &Field, visibility: &TokenStream) -> TokenS
     quote! { #doc #visibility const #name: u32 = #number; }
 }
 
-/// What writes a field. `receiver` is a place of type `Message` or a reference to one.
+/// Emits the methods that write a field. `receiver` is an expression of type `Message` or
+/// `&mut Message`.
 pub(super) fn methods(field: &Field, receiver: &TokenStream, at: &[String]) -> Vec<Method> {
     let writer = FieldWriter {
         field,
@@ -114,7 +116,7 @@ impl FieldWriter<'_> {
         titled(&self.title(verb), &self.field.comment)
     }
 
-    /// A method that appends one value.
+    /// Emits a method that appends one value.
     fn setter(&self, verb: &str, value: &Type) -> Method {
         let name = format_ident!("{verb}_{}", self.field.base);
         let value_type = argument_type(value, self.at);
@@ -131,7 +133,7 @@ impl FieldWriter<'_> {
         }
     }
 
-    /// A method that appends all values as one field.
+    /// Emits a method that appends all values as one packed field.
     fn packed(&self, value: &Type) -> Method {
         let FieldWriter {
             field,
@@ -151,8 +153,8 @@ impl FieldWriter<'_> {
             ),
         };
         let marker = format_ident!("{marker}");
-        // The bound on the iterator is what a length in its shortest form needs. A second setter
-        // without it would be one more to choose from; `begin_packed` serves who needs that.
+        // `append_packed` needs an iterator that can be cloned, to write the length in its shortest
+        // form. There is no second setter without this bound: `Message::begin_packed` does that.
         Method {
             doc: self.doc("Appends all elements of"),
             attributes: TokenStream::new(),
@@ -172,7 +174,7 @@ impl FieldWriter<'_> {
         }
     }
 
-    /// The closure form and the guard form of a nested message.
+    /// Emits the methods for a nested message: one takes a closure, the other returns a guard.
     fn nested(&self, child: &TokenStream, closure_name: &str) -> Vec<Method> {
         let FieldWriter {
             field, receiver, ..
@@ -216,7 +218,7 @@ impl FieldWriter<'_> {
         ]
     }
 
-    /// A method that appends one key with its value.
+    /// Emits a method that appends one map entry.
     fn map_entry(&self, key: Scalar, value: &Type) -> Method {
         let FieldWriter {
             field,
@@ -269,7 +271,7 @@ impl FieldWriter<'_> {
     }
 }
 
-/// The statement that appends a scalar or an enum.
+/// Emits the statement that appends a scalar or an enum.
 fn append(
     receiver: &TokenStream,
     number: u32,

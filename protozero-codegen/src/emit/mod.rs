@@ -1,23 +1,23 @@
-//! From the model to Rust source: one file, laid out.
+//! Turns the model of a unit into the formatted source text of one file.
 
 mod comment; // comments of a schema as documentation
-mod decoder; // getters
-mod enums; // open enums
-mod extension; // traits for fields that are declared elsewhere
-mod message; // writers: setters
-mod owned; // structs
+mod decoder; // decoders
+mod enums; // enums
+mod extension; // extension traits
+mod message; // writers
+mod owned; // owned structs
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
 use crate::schema::{Field, Module, Path, Scalar, Shape, Type, Unit};
 
-/// The reason for what [`allow_unused`] says of each item.
+/// A comment in the generated file that explains the attribute of [`allow_unused`].
 const WHY_ALLOWED: &str = "\
 // Each item allows what a schema cannot help: a program rarely uses every field, may keep the
 // module to itself, and comments of a schema name things without backquotes.";
 
-/// The text of a unit's file.
+/// Returns the source text of a unit.
 pub(crate) fn file(unit: &Unit) -> String {
     let items = items(&unit.root);
     let file: syn::File = syn::parse2(items).expect("generated code parses");
@@ -28,7 +28,7 @@ pub(crate) fn file(unit: &Unit) -> String {
     format!("{note}\n{WHY_ALLOWED}\n\n{}", prettyplease::unparse(&file))
 }
 
-/// The items of a module, each usable under any lints of the file that includes it.
+/// Emits the items of a module. They compile without warnings in a file with any lints.
 fn items(module: &Module) -> TokenStream {
     let at = module.path.as_slice();
     let enums = module.enums.iter().map(|item| enums::open_enum(item, at));
@@ -51,7 +51,7 @@ fn items(module: &Module) -> TokenStream {
         let name = ident(inner.path.last().map_or("", String::as_str));
         let doc = doc(&inner.doc);
         let allow = allow_unused(at);
-        // A package may well have a message of its own name.
+        // A package may contain a message with the name of the package.
         let is_inception = at.last() == inner.path.last();
         let inception = is_inception.then(|| quote! { #[allow(clippy::module_inception)] });
         let items = items(inner);
@@ -63,7 +63,8 @@ fn items(module: &Module) -> TokenStream {
     }
 }
 
-/// Allows what [`WHY_ALLOWED`] says. The attribute of a module covers all that is inside.
+/// Returns the `allow` attribute of an item; [`WHY_ALLOWED`] has its reasons. Items inside a module
+/// need none, because the attribute of the module covers them.
 fn allow_unused(at: &[String]) -> TokenStream {
     if !at.is_empty() {
         return TokenStream::new();
@@ -71,12 +72,12 @@ fn allow_unused(at: &[String]) -> TokenStream {
     quote! { #[allow(dead_code, unreachable_pub, clippy::doc_markdown)] }
 }
 
-/// A doc comment of a title and what the schema says.
+/// Returns a doc comment of a title and the schema's comment.
 fn doc_with(title: &str, comment: &str) -> TokenStream {
     doc(&titled(title, comment))
 }
 
-/// A text of a title and what the schema says.
+/// Returns the text of a title and the schema's comment, as Markdown.
 fn titled(title: &str, comment: &str) -> String {
     match comment::markdown(comment) {
         text if text.is_empty() => title.to_owned(),
@@ -84,7 +85,7 @@ fn titled(title: &str, comment: &str) -> String {
     }
 }
 
-/// A doc comment; each line of the text becomes one of its lines.
+/// Returns a doc comment with one line for each line of the text.
 fn doc(text: &str) -> TokenStream {
     let lines = text.lines().map(|line| {
         if line.is_empty() {
@@ -96,7 +97,7 @@ fn doc(text: &str) -> TokenStream {
     quote! { #(#[doc = #lines])* }
 }
 
-/// A number, with separators where it is long.
+/// Returns the literal of a number, with a separator before every three digits.
 fn literal(number: impl Into<i128>) -> Literal {
     let number: i128 = number.into();
     let digits = number.unsigned_abs().to_string();
@@ -113,7 +114,7 @@ fn literal(number: impl Into<i128>) -> Literal {
         .expect("digits and separators are a literal")
 }
 
-/// An identifier from a name that was escaped already.
+/// Returns an identifier from a name that is already escaped.
 fn ident(name: &str) -> Ident {
     match name.strip_prefix("r#") {
         Some(raw) => Ident::new_raw(raw, Span::call_site()),
@@ -121,7 +122,7 @@ fn ident(name: &str) -> Ident {
     }
 }
 
-/// How a module refers to an item.
+/// Returns the path by which the module `at` refers to an item.
 fn path(path: &Path, at: &[String]) -> TokenStream {
     match path {
         Path::Extern(path) => {
@@ -143,7 +144,7 @@ fn path(path: &Path, at: &[String]) -> TokenStream {
                 quote! { #name }
             });
             let mut segments: Vec<TokenStream> = up.chain(down).collect();
-            // The generated methods have a type parameter of that name.
+            // Generated methods have a type parameter `R`, which would hide the item.
             if segments.is_empty() && name == "R" {
                 segments.push(quote! { self });
             }
@@ -192,7 +193,7 @@ impl Method {
     }
 }
 
-/// "`name` (23, repeated string)".
+/// Returns the title of a field, for instance "`name` (23, repeated string)".
 fn field_title(field: &Field) -> String {
     let Field {
         proto_name,
@@ -216,7 +217,7 @@ fn named(value: &Type) -> String {
     }
 }
 
-/// The Rust type of a scalar; `reference` is that of strings and bytes.
+/// Returns the Rust type of a scalar. `reference` is the reference before `str` and `[u8]`.
 fn scalar_type(scalar: Scalar, reference: &TokenStream) -> TokenStream {
     match scalar {
         Scalar::Int32 | Scalar::Sint32 | Scalar::Sfixed32 => quote! { i32 },
@@ -231,7 +232,8 @@ fn scalar_type(scalar: Scalar, reference: &TokenStream) -> TokenStream {
     }
 }
 
-/// Attributes for a method whose name a lint has an opinion on; the name is the schema's choice.
+/// Returns attributes that silence lints about the name of a method, because the name comes from
+/// the schema.
 fn name_lints(name: &str) -> TokenStream {
     const TRAIT_METHODS: [&str; 4] = ["as_ref", "borrow", "clone", "deref"];
     const CONVENTIONS: [&str; 5] = ["as_", "from_", "into_", "is_", "to_"];
@@ -244,7 +246,7 @@ fn name_lints(name: &str) -> TokenStream {
     }
 }
 
-/// The attribute for a function with a line for each of many values.
+/// Returns an attribute that silences the lint about long functions, if a function has many lines.
 fn many_lines(lines: usize) -> TokenStream {
     if lines < 90 {
         return TokenStream::new();

@@ -1,5 +1,5 @@
-//! Owned messages: structs, and the enums of their oneofs. What they do is up to the runtime; the
-//! code made here says which member is which field.
+//! Emits owned structs, and the enums of their oneofs. The generated code only assigns members to
+//! fields; the runtime (`protozero::owned`) decodes and encodes them.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -12,7 +12,7 @@ use crate::schema::{
     OwnedType, Path, Scalar,
 };
 
-/// The struct of a message.
+/// Emits the struct of a message.
 pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
     let name = ident(&message.ident);
     let title = format!("`{}` as a plain Rust value.", message.proto_name);
@@ -53,7 +53,8 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
         impl ::protozero::OwnedMessage for #name {
             type Writer<'w> = #writer<'w>;
 
-            // Inline, so that a crate pays for the messages that it uses, and not for the schema.
+            // Inline, so that a crate compiles only the messages that it uses, not the whole
+            // schema.
 
             #many_lines
             #[inline]
@@ -80,7 +81,7 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
     }
 }
 
-/// The enum that a oneof is in a struct.
+/// Emits the enum of a oneof in a struct.
 pub(super) fn oneof(oneof: &OwnedOneof, at: &[String]) -> TokenStream {
     let name = ident(&oneof.ident);
     let title = format!(
@@ -106,7 +107,7 @@ pub(super) fn oneof(oneof: &OwnedOneof, at: &[String]) -> TokenStream {
     }
 }
 
-/// A member of a struct.
+/// Emits the declaration of a member.
 fn declaration(member: &OwnedMember, at: &[String]) -> TokenStream {
     match member {
         OwnedMember::Field(owned) => {
@@ -151,7 +152,7 @@ fn member_type(shape: &OwnedShape, at: &[String]) -> TokenStream {
     }
 }
 
-/// The type that owns a value.
+/// Returns the Rust type that owns a value.
 fn value_type(value: &OwnedType, at: &[String]) -> TokenStream {
     match value {
         OwnedType::Scalar(Scalar::String) => quote! { ::protozero::owned::heap::String },
@@ -171,7 +172,7 @@ fn value_type(value: &OwnedType, at: &[String]) -> TokenStream {
     }
 }
 
-/// The runtime's type that reads and writes a value.
+/// Returns the runtime's marker type that decodes and encodes a value.
 fn marker(value: &OwnedType, at: &[String]) -> TokenStream {
     match value {
         OwnedType::Scalar(scalar) => {
@@ -189,7 +190,7 @@ fn marker(value: &OwnedType, at: &[String]) -> TokenStream {
     }
 }
 
-/// The body that puts a field into its member.
+/// Emits the body of `merge_field`, which merges a field into its member.
 fn merge(message: &OwnedMessage, at: &[String]) -> TokenStream {
     let unknown_fields = ident(&message.unknown_fields);
     let keep = quote! { field.keep(&mut self.#unknown_fields) };
@@ -223,7 +224,7 @@ fn merge_arm(OwnedField { field, shape, .. }: &OwnedField, at: &[String]) -> Tok
     let number = literal(field.number);
     let member = ident(&field.getter);
     let method = match shape {
-        // Wire bytes tell packed elements from others.
+        // The runtime's `repeated` also decodes packed elements.
         OwnedShape::Packed(_) => format_ident!("repeated"),
         _ => method,
     };
@@ -255,7 +256,7 @@ fn merge_case_arm(
     }
 }
 
-/// The statements that append all members in the order of their fields' numbers.
+/// Emits the statements that append all members, in the order of the field numbers.
 fn encode(message: &OwnedMessage, at: &[String]) -> TokenStream {
     let mut statements: Vec<(u32, TokenStream)> = Vec::new();
     for member in &message.members {
@@ -299,7 +300,7 @@ fn encode(message: &OwnedMessage, at: &[String]) -> TokenStream {
         .collect()
 }
 
-/// The runtime's method for a kind of member, with its type arguments.
+/// Returns the runtime's method for a kind of member, with its type arguments.
 fn method(shape: &OwnedShape, at: &[String]) -> (Ident, TokenStream) {
     let (method, markers) = match shape {
         OwnedShape::Implicit(value) => ("implicit", marker(value, at)),
@@ -315,7 +316,7 @@ fn method(shape: &OwnedShape, at: &[String]) -> (Ident, TokenStream) {
     (format_ident!("{method}"), markers)
 }
 
-/// The method that falls back to what the schema says.
+/// Emits the method that returns a member, or the default that the schema declares.
 fn accessor(owned: &OwnedField, at: &[String]) -> Option<TokenStream> {
     let OwnedField {
         field,
@@ -379,7 +380,7 @@ fn accessor(owned: &OwnedField, at: &[String]) -> Option<TokenStream> {
     })
 }
 
-/// An expression for a number that need not be finite.
+/// Emits the expression of a number, which may be infinite or NaN.
 fn float<T: Into<f64> + Copy>(
     value: T,
     magnitude: impl FnOnce() -> Literal,

@@ -1,4 +1,4 @@
-//! Default values of proto2, from the text that a descriptor has them in.
+//! Default values of proto2, which a descriptor contains as text.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use protobuf::descriptor::FileDescriptorProto;
 use crate::registry::join;
 use crate::schema::{DefaultValue, Scalar, Type};
 
-/// The default that `text` stands for; nothing if it is not a value of the type.
+/// Parses a default value. Returns `None` if `text` is not a value of the type.
 pub(crate) fn parse(
     text: &str,
     value_type: &Type,
@@ -62,7 +62,7 @@ fn enum_value(text: &str, enum_name: &str, files: &[FileDescriptorProto]) -> Opt
     Some(DefaultValue::Enum(value.number()))
 }
 
-/// The bytes that C escapes stand for, as descriptors have the defaults of `bytes` fields.
+/// Decodes C escapes, with which descriptors write the defaults of `bytes` fields.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -92,7 +92,7 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The number at the front of a text, of up to `max` digits, and what is behind it.
+/// Parses the number at the front of a text, of up to `max` digits. Returns it and the rest.
 fn number(text: &[u8], radix: u32, max: usize) -> Option<(u8, &[u8])> {
     let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
     let len = text.iter().take(max).take_while(is_digit).count();

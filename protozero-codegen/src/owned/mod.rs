@@ -1,10 +1,10 @@
-//! Messages that become structs, on request: which ones. The units have been resolved before; their
-//! structs are added to them.
+//! Owned structs of messages, on request. Selects the messages, and adds their structs to units
+//! that have already been resolved.
 
-mod defaults; // what the schema says a field has when it is not set
-mod places; // the modules that structs are in
-mod structs; // what they hold
-mod sizes; // which of it is in boxes
+mod defaults; // default values of fields
+mod places; // the modules of structs
+mod structs; // the members of structs
+mod sizes; // which members are boxed
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use crate::extern_path::ExternPaths;
 use crate::registry::Registry;
 use crate::schema::{Field, Message, Module, Shape, Type, Unit};
 
-/// Adds the structs of all requested messages, and of those that they reach, to each unit that has
-/// them.
+/// Adds structs for all requested messages, and for the messages that they reach through fields, to
+/// the units that contain these messages.
 pub(crate) fn add(
     units: &mut [Unit],
     files: &[FileDescriptorProto],
@@ -43,7 +43,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// The names of the requested messages, and of those that they reach through fields.
+/// Returns the names of the requested messages, and of the messages that they reach through fields.
 fn wanted(
     units: &[Unit],
     requests: &[String],
@@ -73,7 +73,7 @@ fn wanted(
     }
     let mut wanted = BTreeSet::new();
     while let Some(name) = pending.pop() {
-        // What is not generated here is so elsewhere.
+        // A message that is not generated here is covered by an extern path.
         if let Some(message) = generated.get(name)
             && wanted.insert(name.to_owned())
         {
@@ -83,7 +83,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// Whether a message is the named one, or inside of the named message or package.
+/// Returns true if `message` is `name`, or is declared inside the message or package `name`.
 fn covers(name: &str, message: &str) -> bool {
     !name.is_empty()
         && message
@@ -91,7 +91,8 @@ fn covers(name: &str, message: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The request with the dot that it lacks, or a message whose name ends as it does in small letters.
+/// Suggests a name for a request that was not found: the request with a dot in front, or a message
+/// whose last part is equal except for letter case.
 fn suggestion(request: &str, generated: &BTreeMap<&str, &Message>) -> Option<String> {
     if generated.keys().any(|name| covers(request, name)) {
         return Some(format!(".{request}"));
@@ -104,7 +105,7 @@ fn suggestion(request: &str, generated: &BTreeMap<&str, &Message>) -> Option<Str
     Some(format!(".{found}"))
 }
 
-/// All messages of a module and of those inside it, each with the path of its module.
+/// Returns all messages of a module and of the modules inside it, each with the path of its module.
 fn messages(module: &Module) -> Vec<(&[String], &Message)> {
     let own = module.messages.iter();
     let mut found: Vec<_> = own.map(|it| (module.path.as_slice(), it)).collect();
@@ -114,7 +115,7 @@ fn messages(module: &Module) -> Vec<(&[String], &Message)> {
     found
 }
 
-/// The message that a field, or a value of a map, is.
+/// Returns the message type of a field, or of the values of a map field.
 fn message_name(field: &Field) -> Option<&str> {
     let (Shape::Singular(value)
     | Shape::Repeated(value)

@@ -1,43 +1,43 @@
-//! The modules that structs are in: one beside the writers of each package, which mirrors the
-//! modules of nested messages.
+//! The modules of structs: each package has a module `owned` beside its writers, whose inner
+//! modules mirror the modules of nested messages.
 
 use crate::error::Error;
 use crate::registry::Registry;
 use crate::schema::{Module, Path};
 
-/// The module beside a package's writers.
+/// The name of the module beside a package's writers.
 const MODULE: &str = "owned";
 
-/// Finds places in one unit.
+/// A lookup of the places of structs in one unit.
 pub(super) struct Places<'a> {
     pub(super) registry: &'a Registry<'a>,
-    /// The unit's, which no structs have been added to yet.
+    /// The root module of the unit, before structs are added.
     pub(super) root: &'a Module,
 }
 
 /// The place of one struct.
 pub(super) struct Place {
-    /// The module of its package.
+    /// The path of the module of its package.
     package: Vec<String>,
-    /// From there to its own module and to that of what its message declares inside: names and
-    /// documentation.
+    /// The modules from there, with names and documentation: down to the struct's own module, and
+    /// last the module of types that its message declares.
     inside: Vec<(String, String)>,
 }
 
 impl Place {
-    /// Where the struct belongs.
+    /// Returns the module of the struct; creates it if it is missing.
     pub(super) fn module<'m>(&self, root: &'m mut Module) -> &'m mut Module {
         let own = &self.inside[..self.inside.len() - 1];
         descend(self.package_module(root), own)
     }
 
-    /// The path of what its message declares inside.
+    /// Returns the path of the module for types that the message declares.
     pub(super) fn inner_path(&self) -> Vec<String> {
         let inside = self.inside.iter().map(|(name, _)| name);
         self.package.iter().chain(inside).cloned().collect()
     }
 
-    /// Where the enums of its oneofs belong.
+    /// Returns the module for the enums of the message's oneofs; creates it if it is missing.
     pub(super) fn inner_module<'m>(&self, root: &'m mut Module) -> &'m mut Module {
         descend(self.package_module(root), &self.inside)
     }
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// The module at the end of names below a module, made where it is missing.
+/// Returns the module at a path below `module`; creates missing modules.
 fn descend<'m>(module: &'m mut Module, inside: &[(String, String)]) -> &'m mut Module {
     inside.iter().fold(module, |module, (name, doc)| {
         let is_there = |inner: &Module| inner.path.last() == Some(name);
@@ -70,7 +70,7 @@ fn descend<'m>(module: &'m mut Module, inside: &[(String, String)]) -> &'m mut M
 }
 
 impl Places<'_> {
-    /// The place of a message whose writer is in the given module.
+    /// Returns the place of the struct of a message whose writer is in `module`.
     pub(super) fn of(&self, module: &[String], message: &str) -> Place {
         let entry = self.registry.entry(message);
         let package = &module[..module.len() - entry.modules.len()];
@@ -79,7 +79,7 @@ impl Places<'_> {
             package => format!("Messages of package `{package}` as plain Rust values."),
         };
         let mut inside = vec![(self.owned_module(entry.package, package), title)];
-        // The messages around it, and itself.
+        // The full names of the messages around this message, and of itself.
         let declared = message.strip_prefix(entry.package).unwrap_or_default();
         let ends = declared.match_indices('.').map(|(index, _)| index);
         let ends = ends.filter(|&index| index > 0).chain([declared.len()]);
@@ -95,7 +95,7 @@ impl Places<'_> {
         }
     }
 
-    /// Where the struct of a message is, by where its writer is.
+    /// Returns the path of the struct of a message, given the path of its writer.
     pub(super) fn owned_path(&self, writer: &Path, message: &str) -> Result<Path, Error> {
         let entry = self.registry.entry(message);
         match writer {
@@ -122,7 +122,7 @@ impl Places<'_> {
         }
     }
 
-    /// The name of the module beside the writers of a package, which are in the given module.
+    /// Returns the name of the `owned` module of a package whose writers are in the module `path`.
     fn owned_module(&self, package: &str, path: &[String]) -> String {
         let mut taken = self.registry.scope(package);
         let module = path.iter().fold(self.root, |module, name| {
@@ -131,7 +131,7 @@ impl Places<'_> {
                 .find(|inner| inner.path.last() == Some(name))
                 .expect("the package has writers")
         });
-        // A package may have another one inside.
+        // Modules of inner packages take names, too.
         for inner in &module.modules {
             taken.claim_all(&inner.path[path.len()..]);
         }

@@ -1,5 +1,5 @@
-//! Which messages are in boxes: those that could contain themselves, which would have no size, and
-//! large ones, so that a struct of structs of structs does not outgrow the stack.
+//! Decides which messages are boxed: messages that could contain themselves, because their structs
+//! would have no size, and large messages, so that nested structs do not overflow the stack.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,18 +9,18 @@ use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 
 use crate::registry::{Entry, Registry, oneof_index};
 
-/// Largest struct that is a member of another one, in bytes, by estimate.
+/// The estimated size in bytes above which a struct is boxed as a member of another struct.
 const MAX_INLINE_BYTES: usize = 2048;
 
-/// What a box or the tag of an `Option` takes in a struct.
+/// The size of a box, or of the tag of an `Option`, in a struct.
 const WORD_BYTES: usize = 8;
-/// What a list, a map, a string, bytes and the unknown fields take in a struct, each.
+/// The size of a list, map, string, byte vector, or of the unknown fields, in a struct.
 const LIST_BYTES: usize = 24;
 
-/// Estimates of structs' sizes, the same on all machines.
+/// Estimated sizes of structs, equal on all machines.
 pub(super) struct Sizes<'a> {
     registry: &'a Registry<'a>,
-    /// In bytes, of the messages looked at so far.
+    /// The estimated sizes in bytes, of the messages visited so far.
     known: RefCell<BTreeMap<String, usize>>,
 }
 
@@ -32,12 +32,12 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// Whether the inner message is in a box, as a singular field of the outer one.
+    /// Returns true if `inner` is boxed as a singular field of `outer`.
     pub(super) fn is_boxed(&self, outer: &str, inner: &str) -> bool {
         self.contains(inner, outer) || self.bytes(inner) > MAX_INLINE_BYTES
     }
 
-    /// Whether a message is the inner one or may hold it, over any number of singular fields.
+    /// Returns true if `outer` is `inner`, or can contain it through any number of singular fields.
     fn contains(&self, outer: &str, inner: &str) -> bool {
         let mut pending = vec![outer];
         let mut seen = BTreeSet::new();
@@ -54,7 +54,7 @@ impl<'a> Sizes<'a> {
 
     fn bytes(&self, message: &str) -> usize {
         let mut known = self.known.borrow_mut();
-        // A stack of our own, because schemas may nest deeper than the machine's allows.
+        // An explicit stack, because the fields of a schema may nest too deep for recursion.
         let mut pending = vec![message];
         while let Some(&name) = pending.last() {
             let fields = self.fields(name).iter();
@@ -72,7 +72,7 @@ impl<'a> Sizes<'a> {
         known.get(message).copied().unwrap_or_default()
     }
 
-    /// The size of a struct, when those of all messages that it can hold are known.
+    /// Computes the size of a struct. `known` must have the sizes of all messages in it.
     fn struct_bytes(&self, message: &str, known: &BTreeMap<String, usize>) -> usize {
         let mut bytes = LIST_BYTES;
         // A oneof is as large as its largest member.
@@ -105,7 +105,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// The message that a field holds one of.
+/// Returns the message type of a field, if the field is a singular message.
 fn singular_message(field: &FieldDescriptorProto) -> Option<&str> {
     let is_singular = field.label() != Label::LABEL_REPEATED;
     let is_message = is_singular && field.type_() == Type::TYPE_MESSAGE;

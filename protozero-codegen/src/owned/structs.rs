@@ -1,4 +1,4 @@
-//! What the struct of a message holds.
+//! The members of the struct of a message.
 
 use protobuf::descriptor::{FieldDescriptorProto, FileDescriptorProto};
 
@@ -13,10 +13,10 @@ use crate::schema::{
     OwnedMessage, OwnedOneof, OwnedShape, OwnedType, Path, Shape, Type,
 };
 
-/// The member for what the schema does not know.
+/// The name of the member for fields that the schema does not know.
 const UNKNOWN_FIELDS: &str = "unknown_fields";
 
-/// Makes the structs of one unit.
+/// A builder of the structs of one unit.
 pub(super) struct Builder<'a> {
     registry: &'a Registry<'a>,
     files: &'a [FileDescriptorProto],
@@ -24,7 +24,7 @@ pub(super) struct Builder<'a> {
     sizes: Sizes<'a>,
 }
 
-/// A struct with the enums of its oneofs, and where they belong.
+/// A struct with the enums of its oneofs, and its place.
 pub(super) struct Built {
     place: Place,
     message: OwnedMessage,
@@ -43,7 +43,7 @@ impl Built {
 }
 
 impl<'a> Builder<'a> {
-    /// For a unit that no structs have been added to yet.
+    /// Creates a builder for a unit that has no structs yet.
     pub(super) fn new(
         registry: &'a Registry<'a>,
         files: &'a [FileDescriptorProto],
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The struct of a message whose writer is in the given module.
+    /// Builds the struct of a message whose writer is in `module`.
     pub(super) fn build(&self, module: &[String], message: &Message) -> Result<Built, Error> {
         let entry = self.registry.entry(&message.proto_name);
         let place = self.places.of(module, &message.proto_name);
@@ -72,7 +72,7 @@ impl<'a> Builder<'a> {
                 members.push(self.field_member(message, field)?);
                 continue;
             };
-            // A oneof stands where its first field does.
+            // The member of a oneof is at the position of its first field.
             if oneof.members[0].number != field.number {
                 continue;
             }
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
         cases.collect()
     }
 
-    /// The type of a value that lies in the struct itself.
+    /// Returns the type of a singular member, which may be boxed.
     fn singular_type(&self, message: &Message, value: &Type) -> Result<OwnedType, Error> {
         let is_boxed = match value {
             Type::Message { proto_name, .. } => {
@@ -181,7 +181,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// What the schema declares; what it need not declare is no default here.
+    /// Returns the default that the schema declares explicitly, if there is one.
     fn default_value(
         &self,
         message: &Message,

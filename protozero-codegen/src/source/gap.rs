@@ -1,28 +1,28 @@
-//! The comments between the end of one statement and the beginning of the next, and which of the two
-//! each belongs to. The rules are those of `protoc`, so that a descriptor set has the same comments.
+//! Assigns the comments between two statements to the statement before or behind. The rules are
+//! those of `protoc`, so that `.proto` files and descriptor sets give the same comments.
 
 use super::{Token, TokenKind};
 
 #[derive(Debug)]
 pub(super) struct Comment<'a> {
-    /// Between the marks.
+    /// The text between the comment marks.
     pub(super) text: &'a str,
-    /// `/* .. */`, not `// ..`.
+    /// True for `/* .. */`, false for `// ..`.
     pub(super) is_block: bool,
     pub(super) first_line: u32,
     pub(super) last_line: u32,
 }
 
-/// The comments that belong to a statement's neighbours.
+/// The comments in the gap between two statements.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
-    /// Of the statement before.
+    /// The trailing comment of the statement before.
     pub(super) trailing: String,
-    /// Of the statement behind.
+    /// The leading comment of the statement behind.
     pub(super) leading: String,
 }
 
-/// Comments without anything between them.
+/// A block comment, or consecutive line comments.
 struct Paragraph {
     text: String,
     is_block: bool,
@@ -31,7 +31,8 @@ struct Paragraph {
 }
 
 impl Gap {
-    /// Sorts the comments between two tokens. At the beginning or end of a file there is one.
+    /// Assigns the comments between two tokens. At the beginning of a file `last` is `None`, at its
+    /// end `next` is.
     pub(super) fn between(
         last: Option<Token<'_>>,
         next: Option<Token<'_>>,
@@ -49,8 +50,8 @@ impl Gap {
             token.kind == TokenKind::Symbol && matches!(token.text, "}" | "]" | ")")
         };
         let mut gap = Gap::default();
-        // What stands directly in front of the next statement is above it, even on the same line;
-        // the end of a block has no comment.
+        // The last paragraph is a leading comment if it ends on the line of the next statement or
+        // on the line before. The end of a block has no leading comment.
         let is_leading = |paragraph: &Paragraph| {
             let is_beside_last = Some(paragraph.first_line) == last_line;
             next_line.is_some_and(|line| line <= paragraph.last_line + 1)
@@ -62,8 +63,8 @@ impl Gap {
         {
             gap.leading = paragraph.text;
         }
-        // The first one belongs to the statement before if it is on its line or the next one. If
-        // both statements are on its line, it is anybody's.
+        // The first paragraph is a trailing comment if it begins on the line of the statement
+        // before or on the next line. If both statements are on its line, it belongs to neither.
         if let (Some(line), Some(first)) = (last_line, paragraphs.first()) {
             let is_between = first.first_line == line && next_line == Some(first.last_line);
             if first.first_line <= line + 1 && !is_between {
@@ -74,8 +75,8 @@ impl Gap {
     }
 }
 
-/// Joins line comments on consecutive lines. A comment on the line of the statement before stays
-/// apart, and so does each block.
+/// Joins line comments on consecutive lines. A comment on the line of the statement before remains
+/// separate, and so does each block comment.
 fn paragraphs(comments: &[Comment<'_>], last_line: Option<u32>) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     for comment in comments {
@@ -105,7 +106,7 @@ fn paragraphs(comments: &[Comment<'_>], last_line: Option<u32>) -> Vec<Paragraph
     paragraphs
 }
 
-/// Lines of a block usually start with a star, which is none of its text.
+/// Removes the stars with which the lines of a block comment usually start.
 fn without_stars(block: &str) -> String {
     let mut lines = block.lines();
     let first = lines.next().unwrap_or_default();
@@ -121,7 +122,7 @@ fn without_stars(block: &str) -> String {
 mod tests {
     use super::super::Outline;
 
-    /// Name, leading and trailing comment of each declaration.
+    /// Returns the name, the leading and the trailing comment of each declaration.
     fn comments(text: &str) -> Vec<(String, String, String)> {
         let outline = Outline::of(text);
         let declarations = outline.declarations.into_iter();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn comment_directly_above_is_leading_and_detached_ones_are_dropped() {
+    fn comment_directly_above_is_leading_and_detached_is_dropped() {
         assert_comments(
             "// License\n\n// One\n// of M\nmessage M {\n  // detached\n\n  // f\n  \
              optional int32 f = 1;\n\n  // far\n\n  optional int32 g = 2;\n}",
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn comment_between_two_statements_of_a_line_is_nobodys() {
+    fn comment_between_two_statements_of_a_line_is_dropped() {
         assert_comments(
             "enum E { A = 1; /* a or b */ B = 2; }",
             &[("E", "", ""), ("A", "", ""), ("B", "", "")],
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_inside_a_statement_are_nobodys() {
+    fn comments_inside_a_statement_are_dropped() {
         assert_comments(
             "message M {\n  // of f\n  optional // a\n  int32 f /* b */ = 1 // c\n  ;\n  \
              // of o\n  oneof o {\n    // of g\n    int32 g = 2 [deprecated = true];\n  }\n}",

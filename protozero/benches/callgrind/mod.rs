@@ -1,27 +1,28 @@
-//! Instructions of single steps, which must not grow unnoticed.
+//! A benchmark that counts the instructions of single steps, so that an increase is noticed.
 //!
-//! Callgrind counts them (on x86-64), in the very program that is the bench: each subject is a
-//! function that takes one step, and another that takes nine. An eighth of the difference is what a
-//! step costs between others, without the call. Counts do not depend on the machine or its load, so
-//! they are compared with exact limits; they may with the compiler. The limits hold for `rustc` 1.95;
-//! a better one brings them down.
+//! Callgrind counts the instructions, on x86-64. The bench starts itself under Callgrind for each
+//! subject: a function that takes one step, and another that takes nine. An eighth of the
+//! difference is the cost of a step among others, without the call. Counts do not depend on the
+//! machine or its load, so they are compared with exact limits. They may depend on the compiler:
+//! the limits hold for `rustc` 1.95. After an improvement, lower the limit.
 
 use std::env;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// A kind of step, and what of it is allowed. `F` is the type of functions that take it.
+/// A kind of step and its limit. `F` is the type of the functions that take the step.
 pub struct Subject<F> {
     pub name: &'static str,
-    /// Instructions of one step.
+    /// The maximum number of instructions of one step.
     pub limit: u64,
-    /// Subjects, named before, that are a part of this one and do not count.
+    /// Earlier subjects that are a part of this step; their instructions are subtracted.
     pub without: &'static [&'static str],
     pub once: F,
     pub nine_times: F,
 }
 
-/// Declares `SUBJECTS`, and the functions in a module whose name is a pattern for Callgrind.
+/// Declares `SUBJECTS`, and their functions in a module `counted`, whose name selects them for
+/// Callgrind.
 macro_rules! subjects {
     (
         |$state:ident: &mut $State:ty, $values:ident: &$Values:ty|
@@ -70,7 +71,8 @@ macro_rules! subjects {
 }
 pub(crate) use subjects;
 
-/// Checks all subjects, or, as the program that Callgrind watches, runs both functions of one.
+/// Checks all subjects. With the name of a subject as argument, as under Callgrind, only runs both
+/// functions of this subject.
 pub fn main<F>(subjects: &[Subject<F>], run: impl Fn(&F)) -> ExitCode {
     let name = match env::args().nth(1) {
         Some(name) if !name.starts_with('-') => name,
@@ -120,7 +122,7 @@ fn check_all<F>(subjects: &[Subject<F>]) -> ExitCode {
     }
 }
 
-/// Instructions of one function of a subject, with all that it calls.
+/// Counts the instructions of one function of a subject, including all functions that it calls.
 fn count(this: &Path, subject: &str, function: &str) -> u64 {
     let output = Command::new("valgrind")
         .arg("--tool=callgrind")

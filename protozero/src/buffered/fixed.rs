@@ -1,4 +1,4 @@
-//! A message in a slice, and what happens when it does not fit.
+//! A message in a fixed slice, and the error if it does not fit.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use crate::message::Writer;
 use crate::stream::{FixedSource, StreamWriter};
 
-/// A message of type `M` in a slice of the caller's.
+/// A buffer that holds one message of type `M` in a slice of the caller.
 ///
 /// ```
 /// use protozero::{Message, StaticBuffered};
@@ -29,7 +29,7 @@ pub struct StaticBuffered<'b, M> {
 }
 
 impl<'b, M: Writer> StaticBuffered<'b, M> {
-    /// An empty message in `slice`.
+    /// Creates an empty message in `slice`.
     #[inline]
     #[must_use]
     pub fn new(slice: &'b mut [u8]) -> Self {
@@ -41,19 +41,20 @@ impl<'b, M: Writer> StaticBuffered<'b, M> {
         }
     }
 
-    /// The message. Called again, it goes on with the same message.
+    /// Returns a writer of the message. Another call continues the same message.
     #[inline]
     pub fn message(&mut self) -> M::At<'_> {
         M::from_message(self.stream.message())
     }
 
-    /// Ends the message and returns its length: it stands at the start of the slice.
+    /// Ends the message and returns its length in bytes. The message begins at the start of the
+    /// slice.
     ///
-    /// The slice can be used again as soon as the buffer is not.
+    /// The slice can be accessed again after the last use of this buffer.
     ///
     /// # Errors
     ///
-    /// If the message did not fit. The slice then holds no message.
+    /// If the message did not fit. The slice then holds no valid message.
     #[inline]
     pub fn finish(&mut self) -> Result<usize, Overflow> {
         self.stream.end_messages();
@@ -77,13 +78,13 @@ impl<M: Writer> fmt::Debug for StaticBuffered<'_, M> {
     }
 }
 
-/// A message did not fit into the slice of its [`StaticBuffered`]: use a larger one.
+/// The error if a message does not fit into the slice of its [`StaticBuffered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overflow {
-    /// Bytes that the message would have taken, or up to 4 more for each nested message.
+    /// The size of the message in bytes, or up to 4 bytes more for each nested message.
     pub needed_bytes: u64,
-    /// Bytes that the slice has.
+    /// The size of the slice in bytes.
     pub capacity_bytes: usize,
 }
 
@@ -91,7 +92,7 @@ impl fmt::Display for Overflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the message takes about {} bytes, but its buffer has only {}: provide a larger one",
+            "the message needs about {} bytes, but the buffer has only {}; pass a larger one",
             self.needed_bytes, self.capacity_bytes
         )
     }

@@ -1,4 +1,4 @@
-//! A message in memory that grows.
+//! A message in a growing heap buffer.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,10 +7,10 @@ use core::marker::PhantomData;
 use crate::message::Writer;
 use crate::stream::{HeapSource, StreamWriter};
 
-/// First heap block of a [`HeapBuffered`], in bytes.
+/// The size of the first heap block of a [`HeapBuffered`], in bytes.
 const FIRST_BLOCK_BYTES: usize = 4096;
 
-/// A message of type `M` in memory that grows on the heap.
+/// A buffer on the heap that holds one message of type `M`, and grows with it.
 ///
 /// ```
 /// use protozero::{HeapBuffered, Message};
@@ -29,14 +29,14 @@ pub struct HeapBuffered<M> {
 }
 
 impl<M: Writer> HeapBuffered<M> {
-    /// An empty message. The first block, 4 KiB, is allocated right away.
+    /// Creates an empty message. The first block of 4 KiB is allocated at once.
     #[must_use]
     pub fn new() -> Self {
         Self::with_first_block(FIRST_BLOCK_BYTES)
     }
 
-    /// An empty message whose first block has `first_block_bytes` bytes (at least 4). The
-    /// following blocks double, up to 128 KiB.
+    /// Creates an empty message whose first block has `first_block_bytes` bytes (at least 4). Each
+    /// following block is twice as large as the one before, up to 128 KiB.
     #[must_use]
     pub fn with_first_block(first_block_bytes: usize) -> Self {
         let mut stream = StreamWriter::new(HeapSource::new(first_block_bytes));
@@ -47,19 +47,19 @@ impl<M: Writer> HeapBuffered<M> {
         }
     }
 
-    /// The message. Called again, it goes on with the same message.
+    /// Returns a writer of the message. Another call continues the same message.
     #[inline]
     pub fn message(&mut self) -> M::At<'_> {
         M::from_message(self.stream.message())
     }
 
-    /// The encoded bytes, in the pieces in which they were written.
+    /// Returns the encoded message as a sequence of slices, one per heap block.
     pub fn slices(&mut self) -> impl Iterator<Item = &[u8]> {
         self.stream.end_messages();
         self.stream.source().slices(self.stream.used_bytes())
     }
 
-    /// The encoded bytes, copied into one vector.
+    /// Returns the encoded message, copied into one vector.
     pub fn to_vec(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.slices().map(<[u8]>::len).sum());
         for slice in self.slices() {
@@ -68,8 +68,8 @@ impl<M: Writer> HeapBuffered<M> {
         bytes
     }
 
-    /// Makes the message empty again. The first block is kept, so a message that fits into it
-    /// allocates nothing.
+    /// Makes the message empty again. The first block is kept, so the next message allocates
+    /// nothing if it fits into that block.
     #[inline]
     pub fn reset(&mut self) {
         if self.stream.source().is_one_block() {
@@ -78,8 +78,8 @@ impl<M: Writer> HeapBuffered<M> {
         self.stream.restart();
     }
 
-    /// Fields that were dropped because of [`MAX_DEPTH`](crate::MAX_DEPTH) or
-    /// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES), since this buffer was made.
+    /// Returns the number of fields that were dropped because of [`MAX_DEPTH`](crate::MAX_DEPTH) or
+    /// [`MAX_MESSAGE_BYTES`](crate::MAX_MESSAGE_BYTES) since this buffer was created.
     #[must_use]
     pub fn dropped_fields(&self) -> u64 {
         self.stream.dropped_fields()

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "alloc")]
 mod heap; // memory that grows
-mod fixed; // a slice of the caller's
+mod fixed; // a slice of the caller
 mod null; // no memory
 
 pub use fixed::{Overflow, StaticBuffered};

@@ -1,4 +1,4 @@
-//! A message that nobody wants.
+//! A message that is discarded.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 use crate::message::Writer;
 use crate::stream::{NullSource, StreamWriter};
 
-/// A message of type `M` that goes nowhere, for code that writes one whether or not somebody wants
-/// it. It takes no memory for what is written.
+/// A buffer that discards its message of type `M`, for code that writes a message even if nobody
+/// reads it. It needs no memory for the message.
 ///
 /// ```
 /// use protozero::{Message, NullBuffered};
@@ -21,7 +21,7 @@ pub struct NullBuffered<M> {
 }
 
 impl<M: Writer> NullBuffered<M> {
-    /// A message that goes nowhere.
+    /// Creates a message that is discarded.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl<M: Writer> NullBuffered<M> {
         }
     }
 
-    /// The message. Called again, it goes on with the same message.
+    /// Returns a writer of the message. Another call continues the same message.
     #[inline]
     pub fn message(&mut self) -> M::At<'_> {
         M::from_message(self.stream.message())

@@ -1,4 +1,4 @@
-//! Fields of an encoded message into members of a struct.
+//! Decoding of fields into members of a struct.
 //!
 //! A message that nests deeper than `MAX_OWNED_DEPTH` (100) is an error, not a stack overflow.
 //! `tests/generated/tests/owned/recursion.rs` checks this.
@@ -13,24 +13,25 @@ use crate::types::FieldType;
 
 use super::{MAX_OWNED_DEPTH, OwnedType, UnknownFields};
 
-/// A field of an encoded message, on its way into a member of a struct.
+/// A field of an encoded message, which generated code merges into a member of a struct.
 ///
-/// There is a method for each kind of member; its type argument is the protobuf type.
+/// There is one method for each kind of member. The type argument `T` of a method is the protobuf
+/// type of the field.
 #[derive(Debug)]
 pub struct EncodedField<'a> {
     number: u32,
-    /// A group has none.
+    /// The value; `None` for a group.
     value: Option<Value<'a>>,
-    /// Tag and value.
+    /// The encoded tag and value.
     encoded: &'a [u8],
-    /// How many messages are around it, 1 to [`MAX_OWNED_DEPTH`].
+    /// The number of messages around the field, 1 to [`MAX_OWNED_DEPTH`].
     depth: usize,
 }
 
-// Generated code calls these once per field. They are not inlined, because of the many messages of
-// a schema each would become large, and slow to compile.
+// Generated code calls these methods once per field. They are not inlined: a schema has many
+// messages, and inlining would make the code of each one large and slow to compile.
 impl<'a> EncodedField<'a> {
-    /// The next field of a message whose bytes are `bytes`.
+    /// Takes the next field of a message from `fields`. `bytes` is the whole message.
     pub(super) fn take(
         fields: &mut Fields<'a>,
         bytes: &'a [u8],
@@ -46,13 +47,14 @@ impl<'a> EncodedField<'a> {
         }))
     }
 
-    /// The field's number.
+    /// Returns the number of the field.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Replaces a value that counts as set if it is not zero or empty.
+    /// Merges the field into a member without presence, which counts as set if it is not zero or
+    /// empty. The new value replaces the old one.
     ///
     /// # Errors
     ///
@@ -62,7 +64,8 @@ impl<'a> EncodedField<'a> {
         T::merge(member, self)
     }
 
-    /// Sets a value; a message is merged with what is there.
+    /// Sets an optional member to the value of the field. A message is merged into the message that
+    /// is already set.
     ///
     /// # Errors
     ///
@@ -78,9 +81,10 @@ impl<'a> EncodedField<'a> {
         }
     }
 
-    /// Sets a oneof to one of its cases; a message is merged with what is there.
+    /// Sets a oneof to the case of this field. A message is merged into the message that is already
+    /// set in the same case.
     ///
-    /// `case` makes the case of its value, and `value` finds the value in the case.
+    /// `case` makes the case from a value. `value` returns the value if the oneof has this case.
     ///
     /// # Errors
     ///
@@ -101,11 +105,11 @@ impl<'a> EncodedField<'a> {
         }
     }
 
-    /// Appends an element, or all those of a packed field.
+    /// Appends one element, or all elements of a packed field.
     ///
     /// # Errors
     ///
-    /// If the field is neither a `T` nor, where `T` can be packed, several.
+    /// If the field is neither a `T` nor a packed field of `T`.
     #[inline(never)]
     pub fn repeated<T: OwnedType>(&self, member: &mut Vec<T::Value>) -> Result<(), DecodeError> {
         let Some(Value::Bytes(mut packed)) = self.value.filter(|_| T::PACKABLE) else {
@@ -122,12 +126,12 @@ impl<'a> EncodedField<'a> {
         Ok(())
     }
 
-    /// Adds an entry, in place of one with the same key. A key or value that is not there is zero
-    /// or empty.
+    /// Adds an entry to a map, and replaces an entry with the same key. A missing key or value is
+    /// zero or empty.
     ///
     /// # Errors
     ///
-    /// If the field is not an entry of a `K` and a `V`.
+    /// If the field is not a map entry with a key `K` and a value `V`.
     #[inline(never)]
     pub fn map<K: OwnedType<Value: Ord>, V: OwnedType>(
         &self,
@@ -141,7 +145,7 @@ impl<'a> EncodedField<'a> {
                 K::merge(&mut key, &field)?;
             }
         }
-        // The value is made in its place: on the stack, a large one would be there once per level.
+        // The value is created in the map. On the stack, each level of nesting would add a copy.
         let value = insert_default(member, key);
         let mut fields = Decoder::new(entry).fields();
         while let Some(field) = Self::take(&mut fields, entry, self.depth)? {
@@ -152,17 +156,17 @@ impl<'a> EncodedField<'a> {
         Ok(())
     }
 
-    /// Keeps the field as it is.
+    /// Appends the encoded field to the unknown fields.
     ///
     /// # Errors
     ///
-    /// None; as the other methods, it can end an arm of a match.
+    /// None. It returns a `Result` like the other methods, so that generated match arms agree.
     pub fn keep(&self, unknown_fields: &mut UnknownFields) -> Result<(), DecodeError> {
         unknown_fields.push(self.encoded);
         Ok(())
     }
 
-    /// The field as one of a scalar type.
+    /// Returns the value of the field as the scalar type `T`.
     pub(super) fn scalar<T: FieldType>(&self) -> Result<T::Value<'a>, DecodeError> {
         match self.value {
             Some(value) => T::from_field(Field {
@@ -173,7 +177,7 @@ impl<'a> EncodedField<'a> {
         }
     }
 
-    /// Hands the fields of the message that this field is to `merge_field`.
+    /// Reads the field as a message, and passes each field of this message to `merge_field`.
     pub(super) fn message_fields(
         &self,
         merge_field: &mut dyn FnMut(&EncodedField<'_>) -> Result<(), DecodeError>,
@@ -190,9 +194,9 @@ impl<'a> EncodedField<'a> {
     }
 }
 
-/// Hands the fields of a message that is number `depth` of those inside each other to `merge_field`.
+/// Passes each field of a message at nesting level `depth` (1 is outermost) to `merge_field`.
 ///
-/// Not generic over the message, so that it is compiled once.
+/// This function is not generic over the message, so it is compiled only once.
 pub(super) fn each_field(
     bytes: &[u8],
     depth: usize,
@@ -205,7 +209,8 @@ pub(super) fn each_field(
     Ok(())
 }
 
-// These make a default in a frame of their own, which is gone when the value is merged into.
+// These functions create a default value in their own stack frame, which is gone before the caller
+// merges a nested message into the value.
 
 #[inline(never)]
 fn set_to_default<T: Default, E>(member: &mut Option<E>, case: fn(T) -> E) {

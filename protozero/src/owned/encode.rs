@@ -1,4 +1,4 @@
-//! Members of a struct into fields.
+//! Encoding of members of a struct as fields.
 
 use ::alloc::collections::BTreeMap;
 use ::alloc::vec::Vec;
@@ -8,15 +8,16 @@ use crate::wire::WireType;
 
 use super::{OwnedType, UnknownFields};
 
-/// The bytes of a message that is being encoded, with lengths in their shortest form.
+/// An encoder that collects the bytes of a message, with lengths in their shortest form.
 ///
-/// There is a method for each kind of member; its type argument is the protobuf type.
+/// There is one method for each kind of member. The type argument `T` of a method is the protobuf
+/// type of the field.
 #[derive(Debug, Default)]
 pub struct FieldEncoder {
     bytes: Vec<u8>,
 }
 
-// Not inlined, as what reads fields is not.
+// Not inlined, for the same reason as the methods of `EncodedField`.
 impl FieldEncoder {
     /// Appends a value.
     #[inline(never)]
@@ -25,7 +26,7 @@ impl FieldEncoder {
         T::append(value, self);
     }
 
-    /// Appends a value that is not zero or empty.
+    /// Appends a value, unless it is zero or empty.
     #[inline(never)]
     pub fn implicit<T: OwnedType>(&mut self, number: u32, value: &T::Value) {
         if !T::is_zero(value) {
@@ -33,7 +34,7 @@ impl FieldEncoder {
         }
     }
 
-    /// Appends a value that is set.
+    /// Appends a value, if it is set.
     #[inline(never)]
     pub fn optional<T: OwnedType>(&mut self, number: u32, value: &Option<T::Value>) {
         if let Some(value) = value {
@@ -41,7 +42,7 @@ impl FieldEncoder {
         }
     }
 
-    /// Appends each element as a field.
+    /// Appends each element as a separate field.
     #[inline(never)]
     pub fn repeated<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
         for value in values {
@@ -49,7 +50,7 @@ impl FieldEncoder {
         }
     }
 
-    /// Appends all elements as one field, if there are any.
+    /// Appends all elements as one packed field, if there are any.
     #[inline(never)]
     pub fn packed<T: OwnedType>(&mut self, number: u32, values: &[T::Value]) {
         if values.is_empty() {
@@ -63,7 +64,7 @@ impl FieldEncoder {
         self.end_delimited(start);
     }
 
-    /// Appends each entry as a field, in the order of their keys.
+    /// Appends each entry of a map as a field, in the order of the keys.
     #[inline(never)]
     pub fn map<K: OwnedType, V: OwnedType>(
         &mut self,
@@ -79,7 +80,7 @@ impl FieldEncoder {
         }
     }
 
-    /// Appends fields as they were read.
+    /// Appends unknown fields, encoded as they were read.
     pub fn unknown(&mut self, fields: &UnknownFields) {
         self.raw(fields.as_bytes());
     }
@@ -100,15 +101,15 @@ impl FieldEncoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Begins what has its length in front; returns its place.
+    /// Begins a length-delimited payload. Returns its start, for [`FieldEncoder::end_delimited`].
     pub(super) fn begin_delimited(&mut self) -> usize {
         let start = self.bytes.len();
-        // Most lengths have one byte; for others the payload moves.
+        // Most lengths take one byte. If the length takes more, the payload moves at the end.
         self.bytes.push(0);
         start
     }
 
-    /// Fills in the length of what began at `start`.
+    /// Fills in the length of the payload that began at `start`.
     pub(super) fn end_delimited(&mut self, start: usize) {
         let payload_bytes = self.bytes.len() - start - 1;
         let mut length = [0; MAX_VARINT_BYTES];

@@ -1,7 +1,8 @@
-//! Messages as plain Rust values, for configurations and tests: what all generated structs share.
+//! Messages as plain Rust structs, for configurations and tests.
 //!
-//! A struct is made for each message that the build script asks for with `Config::owned`. It
-//! implements [`OwnedMessage`]; everything else here is what its generated code consists of.
+//! `protozero-codegen` generates a struct for each message that the build script names with
+//! `Config::owned`. The struct implements [`OwnedMessage`]. The other items here are helpers that
+//! the generated code calls.
 
 use ::alloc::boxed::Box;
 use ::alloc::vec::Vec;
@@ -10,10 +11,9 @@ use core::fmt;
 use crate::error::DecodeError;
 use crate::message::Writer;
 
-// Bytes to values, values to bytes, and what they have in common.
-mod decode; // fields of an encoded message into members of a struct
-mod encode; // members of a struct into fields
-mod types; // how a value of each protobuf type is read and written
+mod decode; // decodes fields into members of a struct
+mod encode; // encodes members of a struct as fields
+mod types; // decoding and encoding of one value, for each protobuf type
 mod unknown; // fields that the schema does not know
 
 pub use decode::EncodedField;
@@ -21,8 +21,7 @@ pub use encode::FieldEncoder;
 pub use types::{Enum, Nested, OwnedType};
 pub use unknown::UnknownFields;
 
-/// What members are made of, for generated code, which may be in a crate without the standard
-/// library.
+/// The types of members, for generated code, which may be in a `no_std` crate.
 #[doc(hidden)]
 pub mod heap {
     pub use ::alloc::boxed::Box;
@@ -31,44 +30,47 @@ pub mod heap {
     pub use ::alloc::vec::Vec;
 }
 
-/// Messages that may be inside each other in what is decoded, the outermost one included.
+/// The maximum nesting depth of a message that is decoded, including the outermost message.
 pub const MAX_OWNED_DEPTH: usize = 100;
 
 /// A message that owns its fields.
 ///
-/// Generated structs have a public member for each field and each oneof. Reading, changing and
-/// building one is plain Rust:
+/// A generated struct has a public member for each field and each oneof:
 ///
-/// - `Option<T>` is a field that knows whether it is set: any of proto2, `optional` ones and
-///   messages of proto3. `T` is one that counts as set if it is not zero or empty.
-/// - `Vec<T>` is a repeated field, `BTreeMap<K, V>` a map, and `Option` of an enum is a oneof.
-/// - A message is boxed where it could contain itself, or would take more than about 2 KiB.
-/// - Enums are the newtypes that writers and decoders use, so unknown numbers survive.
-/// - `unknown_fields` keeps what the schema does not know; see [`UnknownFields`].
+/// - `Option<T>` is a field with presence: every singular field of proto2, and in proto3 `optional`
+///   fields and messages. A plain `T` is a field without presence, which counts as set if it is
+///   not zero or empty.
+/// - `Vec<T>` is a repeated field, `BTreeMap<K, V>` a map, and `Option` of an enum a oneof.
+/// - A message is boxed if it could contain itself, or if it would take more than about 2 KiB.
+/// - Protobuf enums are the same newtypes that writers and decoders use, so unknown numbers are
+///   kept.
+/// - `unknown_fields` keeps fields that the schema does not know; see [`UnknownFields`].
 ///
-/// Two messages are equal if all members are; a NaN makes a message unequal to itself.
+/// Two messages are equal if all their members are equal. A message that contains a NaN is not
+/// equal to itself.
 pub trait OwnedMessage: Clone + fmt::Debug + Default + PartialEq {
     /// The generated writer of the same message.
     type Writer<'w>: Writer;
 
-    /// Puts one field where it belongs: into a member, or with the unknown ones.
+    /// Merges one field into its member, or into the unknown fields.
     ///
     /// # Errors
     ///
     /// If the field is malformed.
     fn merge_field(&mut self, field: &EncodedField<'_>) -> Result<(), DecodeError>;
 
-    /// Appends all fields in the order of their numbers, then the unknown ones as they came.
+    /// Appends all fields in the order of their numbers, then the unknown fields in the order in
+    /// which they were read.
     fn encode_fields(&self, fields: &mut FieldEncoder);
 
     /// Appends all fields to a message that is being written.
     ///
-    /// The bytes are those of [`encode_to_vec`](OwnedMessage::encode_to_vec): they are put together
-    /// on the heap first.
+    /// The bytes are the result of [`encode_to_vec`](OwnedMessage::encode_to_vec), so the message
+    /// is first encoded on the heap.
     fn encode(&self, writer: &mut Self::Writer<'_>);
 
-    /// The message as bytes: fields in the order of their numbers, every length in its shortest
-    /// form.
+    /// Returns the encoded message. Its fields are in the order of their numbers, and every length
+    /// is in its shortest form.
     #[must_use]
     fn encode_to_vec(&self) -> Vec<u8> {
         let mut fields = FieldEncoder::default();
@@ -76,33 +78,34 @@ pub trait OwnedMessage: Clone + fmt::Debug + Default + PartialEq {
         fields.into_bytes()
     }
 
-    /// Reads a whole message.
+    /// Decodes a whole message.
     ///
-    /// A repeated message takes the size of its struct for as little as two bytes; limit the size
-    /// of bytes that are not trusted.
+    /// Limit the size of untrusted input: two bytes can encode an empty element of a repeated
+    /// message field, which takes the whole size of its struct in memory.
     ///
     /// # Errors
     ///
-    /// If the bytes are malformed anywhere, a field has another type than in the schema, or more
-    /// than [`MAX_OWNED_DEPTH`] messages are inside each other. Proto2's `required` is not checked.
+    /// If the bytes are malformed anywhere, if a field has another type than in the schema, or if
+    /// messages nest deeper than [`MAX_OWNED_DEPTH`]. A missing `required` field of proto2 is not
+    /// an error.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut message = Self::default();
         message.merge(bytes)?;
         Ok(message)
     }
 
-    /// Adds what an encoded message holds: values replace values, elements are appended to lists,
-    /// entries to maps, and messages are merged.
+    /// Merges an encoded message into this message. Scalar values are replaced, elements are
+    /// appended to repeated fields, entries are added to maps, and nested messages are merged.
     ///
     /// # Errors
     ///
-    /// As [`decode`](OwnedMessage::decode). What was read before the error stays in the message.
+    /// As for [`decode`](OwnedMessage::decode). Fields before the error stay merged.
     fn merge(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         decode::each_field(bytes, 1, &mut |field| self.merge_field(field))
     }
 }
 
-/// A message in a box, where it could contain itself.
+/// A boxed message, for members whose message could contain itself or is large.
 impl<M: OwnedMessage> OwnedMessage for Box<M> {
     type Writer<'w> = M::Writer<'w>;
 

@@ -1,4 +1,4 @@
-//! How a value of each protobuf type is read and written.
+//! Decoding and encoding of one value, for each protobuf type.
 
 use ::alloc::string::String;
 use ::alloc::vec::Vec;
@@ -12,36 +12,36 @@ use crate::wire::{WireType, zigzag32, zigzag64};
 
 use super::{EncodedField, FieldEncoder, OwnedMessage};
 
-/// A protobuf type with the Rust type that owns its values: a marker of
-/// [`types`](crate::types), an [`Enum`] or a [`Nested`] message.
+/// A protobuf type whose values have an owned Rust type: a marker of [`types`](crate::types), an
+/// [`Enum`], or a [`Nested`] message.
 pub trait OwnedType {
-    /// What a member of a struct holds.
+    /// The Rust type of a value.
     type Value: Default;
 
-    /// How a value is written, if it is not packed.
+    /// The wire type of a value that is not packed.
     const WIRE_TYPE: WireType;
 
-    /// Whether repeated fields of this type may be packed.
+    /// True if repeated fields of this type may be packed.
     const PACKABLE: bool;
 
-    /// Replaces a value by that of a field; a message is merged with it.
+    /// Replaces `value` with the value of a field. A message is merged into `value` instead.
     ///
     /// # Errors
     ///
     /// If the field is not of this type.
     fn merge(value: &mut Self::Value, field: &EncodedField<'_>) -> Result<(), DecodeError>;
 
-    /// Takes one element off the payload of a packed field; `None` if it is malformed.
+    /// Takes one element from the payload of a packed field. Returns `None` if it is malformed.
     fn take_packed<'a>(packed: &mut &'a [u8]) -> Option<Value<'a>>;
 
     /// Appends a value without its tag.
     fn append(value: &Self::Value, fields: &mut FieldEncoder);
 
-    /// Whether a value is one that proto3 does not write. Negative zero is not.
+    /// Returns true if proto3 omits the value: it is zero or empty. Negative zero is not omitted.
     fn is_zero(value: &Self::Value) -> bool;
 }
 
-/// Declares how the values of a scalar type are owned.
+/// Implements [`OwnedType`] for one scalar type.
 macro_rules! scalar {
     ($marker:ident, $value:ty, Varint, |$v:ident| $encode:expr) => {
         scalar!(@ $marker, $value, Varint, true, |$v, fields| fields.varint($encode), $encode == 0);
@@ -97,7 +97,7 @@ scalar!(Double, f64, Fixed64, |v| v.to_bits());
 scalar!(Str, String, |v| v.as_bytes());
 scalar!(Bytes, Vec<u8>, |v| v);
 
-/// Enums as values of `E`, the generated newtype.
+/// The protobuf type of an enum whose generated newtype is `E`.
 pub struct Enum<E>(PhantomData<fn() -> E>);
 
 impl<E: Default + Copy + From<i32> + Into<i32>> OwnedType for Enum<E> {
@@ -129,7 +129,7 @@ impl<E> fmt::Debug for Enum<E> {
     }
 }
 
-/// Nested messages as values of `M`.
+/// The protobuf type of a nested message whose generated struct is `M`.
 pub struct Nested<M>(PhantomData<fn() -> M>);
 
 impl<M: OwnedMessage> OwnedType for Nested<M> {
@@ -151,7 +151,7 @@ impl<M: OwnedMessage> OwnedType for Nested<M> {
         fields.end_delimited(start);
     }
 
-    /// A message is written whenever it is there.
+    /// Returns false: a message is written even if it is empty.
     fn is_zero(_: &M) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Fields that the schema does not know.
+//! Fields of a decoded message that the schema does not know.
 
 use ::alloc::vec::Vec;
 use core::fmt;
@@ -7,36 +7,36 @@ use crate::buffered::HeapBuffered;
 use crate::decoder::Decoder;
 use crate::message::Writer;
 
-/// The fields of a message that its schema does not know, as they were encoded and in the order in
-/// which they came. They are written behind all others.
+/// The fields of a message that its schema does not know, still encoded, in the order in which they
+/// were read. They are written behind all other fields.
 ///
-/// Extensions are among them, for the traits of writers and decoders to handle:
-/// `BaseDecoder::new(base.unknown_fields.as_bytes()).my_extension()` reads one, and
-/// [`append`](UnknownFields::append) adds one.
+/// Extensions are unknown fields, too. Read an extension with
+/// `BaseDecoder::new(base.unknown_fields.as_bytes()).my_extension()`, and add one with
+/// [`append`](UnknownFields::append).
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct UnknownFields {
     bytes: Vec<u8>,
 }
 
 impl UnknownFields {
-    /// The encoded fields, for the decoder of the same message.
+    /// Returns the encoded fields. The decoder of the same message can read them.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Removes all.
+    /// Removes all unknown fields.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Appends what a writer of the same message writes.
+    /// Appends the fields that `write` writes with a writer of the same message.
     ///
     /// ```
     /// use protozero::{Message, owned::UnknownFields};
@@ -61,7 +61,7 @@ impl UnknownFields {
 
 impl fmt::Debug for UnknownFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Groups have no value to show.
+        // Groups are not shown: `fields` skips them.
         f.debug_list()
             .entries(Decoder::new(&self.bytes).fields().flatten())
             .finish()

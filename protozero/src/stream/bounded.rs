@@ -1,17 +1,17 @@
-//! A stack with a fixed capacity, for builds without a heap.
+//! A stack of fixed capacity, for builds without the feature `alloc`.
 
 use core::ops::{Index, IndexMut};
 
-/// As much of `Vec` as the slots need, with room for `N` items.
+/// A replacement for `Vec` with room for `N` items, and the methods that the slots need.
 #[derive(Debug)]
-pub(super) struct Bounded<T, const N: usize> {
-    /// The first `len` are there.
+pub(super) struct BoundedStack<T, const N: usize> {
+    /// Items: the first `len` are `Some`.
     items: [Option<T>; N],
-    /// At most `N`.
+    /// The number of items; at most `N`.
     len: usize,
 }
 
-impl<T: Copy, const N: usize> Bounded<T, N> {
+impl<T: Copy, const N: usize> BoundedStack<T, N> {
     pub(super) const fn new() -> Self {
         Self {
             items: [None; N],
@@ -19,7 +19,7 @@ impl<T: Copy, const N: usize> Bounded<T, N> {
         }
     }
 
-    /// Nothing to do: the room is there.
+    /// Does nothing: the capacity is fixed.
     pub(super) const fn reserve(&mut self, additional: usize) {
         debug_assert!(self.len + additional <= N);
     }
@@ -32,7 +32,7 @@ impl<T: Copy, const N: usize> Bounded<T, N> {
         self.items.first()?.as_ref()
     }
 
-    /// Pushes an item. There must be room for it: `MAX_DEPTH` sees to that.
+    /// Pushes an item. There must be room for it, which `MAX_DEPTH` guarantees.
     pub(super) fn push(&mut self, item: T) {
         debug_assert!(self.len < N);
         if let Some(free) = self.items.get_mut(self.len) {
@@ -48,7 +48,7 @@ impl<T: Copy, const N: usize> Bounded<T, N> {
     }
 }
 
-impl<T: Copy, const N: usize> Index<usize> for Bounded<T, N> {
+impl<T: Copy, const N: usize> Index<usize> for BoundedStack<T, N> {
     type Output = T;
 
     fn index(&self, index: usize) -> &T {
@@ -58,7 +58,7 @@ impl<T: Copy, const N: usize> Index<usize> for Bounded<T, N> {
     }
 }
 
-impl<T: Copy, const N: usize> IndexMut<usize> for Bounded<T, N> {
+impl<T: Copy, const N: usize> IndexMut<usize> for BoundedStack<T, N> {
     fn index_mut(&mut self, index: usize) -> &mut T {
         self.items[index]
             .as_mut()

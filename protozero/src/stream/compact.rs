@@ -1,4 +1,4 @@
-//! A value of at most 127 bytes that is put together in its place, before its length.
+//! Values of at most 127 bytes that are assembled in place, before their length is known.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,37 +7,40 @@ use super::put::{put_at, put_compact_at};
 use super::{DELIMITED_ROOM_BYTES, RangeSource, StreamWriter};
 use crate::wire::MAX_COMPACT_BYTES;
 
-/// A value on its way into a stream: see [`StreamWriter::append_delimited_by`].
+/// A short value that is being written to a stream: see [`StreamWriter::append_delimited_by`].
 ///
-/// Its address stays in a register while the parts are put, one check of room for each.
+/// The current address stays in a register while parts are written. Each part needs one check of
+/// room.
 pub struct CompactValue<'r> {
-    /// `begin <= at <= end`: behind what was put.
+    /// The end of the written bytes: `begin <= at <= end`.
     at: *mut u8,
     begin: *mut u8,
-    /// All bytes from `begin` to here, 127, are free bytes of a range that nobody but this value
-    /// accesses while `'r` lasts.
+    /// The end of the room. The 127 bytes from `begin` to `end` are free bytes of a range that only
+    /// this value accesses during `'r`.
     end: *mut u8,
     _range: PhantomData<&'r mut [u8]>,
 }
 
 impl CompactValue<'_> {
-    /// How many bytes were put.
+    /// Returns the number of bytes written.
     #[inline(always)]
     #[must_use]
     pub fn len(&self) -> usize {
         self.at.addr() - self.begin.addr()
     }
 
-    /// Whether nothing was put.
+    /// Returns true if no bytes were written.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts the first `len` of `bytes`, if there is room for all of them. They are stored whole, which
-    /// takes neither a loop nor a call; what is stored too much is written over later. Returns whether
-    /// it did.
+    /// Writes the first `len` bytes of `bytes`, if there is room for all `N` bytes. Returns whether
+    /// it wrote them.
+    ///
+    /// All `N` bytes are stored, which takes neither a loop nor a call. Later writes overwrite the
+    /// bytes behind `len`.
     #[inline(always)]
     pub fn put_some<const N: usize>(&mut self, bytes: &[u8; N], len: usize) -> bool {
         let fits = len <= N && N <= self.room();
@@ -50,7 +53,7 @@ impl CompactValue<'_> {
         fits
     }
 
-    /// Puts all of `bytes`, if there is room. Returns whether there was.
+    /// Writes all of `bytes`, if there is room. Returns whether it wrote them.
     #[inline(always)]
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.room();
@@ -62,14 +65,14 @@ impl CompactValue<'_> {
         fits
     }
 
-    /// Replaces a byte that was put. Returns whether it was.
+    /// Replaces the byte at `offset`, if it has been written. Returns whether it has.
     #[inline(always)]
     pub fn replace(&mut self, offset: usize, byte: u8) -> bool {
         let is_there = offset < self.len();
         if is_there {
-            // SAFETY: it lies between `begin` and `at`.
+            // SAFETY: the byte lies between `begin` and `at`.
             let place = unsafe { self.begin.add(offset) };
-            // SAFETY: as above; nobody else accesses it (invariant of `end`).
+            // SAFETY: as above; nobody else accesses the byte (invariant of `end`).
             unsafe { put_at(place, &[byte]) };
         }
         is_there
@@ -90,10 +93,12 @@ impl fmt::Debug for CompactValue<'_> {
 }
 
 impl<S: RangeSource> StreamWriter<S> {
-    /// Appends a length of one byte and the value that `put` puts there, at most 127 bytes, if the
-    /// current range has [`DELIMITED_ROOM_BYTES`] left, whatever it needs; so it is not full
-    /// afterwards. Returns its length; `None` if there is not so much room, or if `put` returns false:
-    /// then nothing was appended.
+    /// Appends a length of one byte and the value that `put` writes, at most 127 bytes. Returns the
+    /// length of the value.
+    ///
+    /// Appends nothing and returns `None` if `put` returns false, or if the current range has fewer
+    /// than [`DELIMITED_ROOM_BYTES`] left. The second condition does not depend on the size of the
+    /// value. It guarantees that the range is not full afterwards.
     ///
     /// ```
     /// use protozero::FixedSource;
@@ -120,8 +125,8 @@ impl<S: RangeSource> StreamWriter<S> {
         let begin = unsafe { self.cursor.add(1) };
         // SAFETY: as above.
         let end = unsafe { begin.add(MAX_COMPACT_BYTES) };
-        // It holds on to the range as long as the stream is borrowed, and `put` can exchange it for no
-        // other one: that would have to have the same lifetime, which no other one has.
+        // The value borrows the range as long as the stream is borrowed. `put` cannot swap it for
+        // another value, because no other value has the same lifetime.
         let mut value = CompactValue {
             at: begin,
             begin,

@@ -1,12 +1,12 @@
-//! A source that hands out one slice, once.
+//! A range source with a single range, a slice of the caller.
 
 use core::marker::PhantomData;
 
 use super::StreamWriter;
 use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource, SlotTarget};
 
-/// The source behind a stream that starts in a slice of the caller's. What does not fit there goes
-/// nowhere, and that is remembered.
+/// The source of a stream that writes to one slice of the caller. Bytes that do not fit are
+/// discarded; [`FixedSource::overflowed`] reports it.
 #[derive(Debug)]
 pub struct FixedSource<'b> {
     overflowed: bool,
@@ -14,8 +14,8 @@ pub struct FixedSource<'b> {
 }
 
 impl<'b> FixedSource<'b> {
-    /// A stream that writes to `slice`. Of one that is longer than
-    /// [`MAX_RANGE_BYTES`](crate::MAX_RANGE_BYTES), only that many bytes are used.
+    /// Creates a stream that writes to `slice`. The stream uses at most the first
+    /// [`MAX_RANGE_BYTES`](crate::MAX_RANGE_BYTES) of the slice.
     #[inline]
     #[must_use]
     pub fn stream(slice: &'b mut [u8]) -> StreamWriter<Self> {
@@ -28,7 +28,7 @@ impl<'b> FixedSource<'b> {
         StreamWriter::starting_in(source, range.start, range.end)
     }
 
-    /// Whether something did not fit into the slice.
+    /// Returns true if something did not fit into the slice.
     #[inline]
     #[must_use]
     pub const fn overflowed(&self) -> bool {
@@ -36,8 +36,8 @@ impl<'b> FixedSource<'b> {
     }
 }
 
-// SAFETY: the slice is borrowed for as long as the source lives, and is handed out only by
-// `stream`, together with the source; afterwards there is no memory.
+// SAFETY: the slice is borrowed for as long as the source lives. Only `stream` hands it out,
+// together with the source; `next_range` hands out no memory.
 unsafe impl RangeSource for FixedSource<'_> {
     fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
         self.overflowed = true;

@@ -1,4 +1,4 @@
-//! A source that grows on the heap.
+//! A range source that allocates on the heap.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,21 +8,22 @@ use core::slice;
 use super::StreamWriter;
 use super::source::{MIN_RANGE_BYTES, Outgoing, Range, RangeSource};
 
-/// Hands out heap blocks of doubling size, and keeps all of them until it is cleared.
+/// A source that hands out heap blocks of doubling size, and keeps all blocks until it is cleared.
 #[derive(Debug)]
 pub struct HeapSource {
     blocks: Vec<Block>,
-    /// A block kept from before the last clearing, for the next range.
+    /// The first block from before the last [`HeapSource::clear`], for the next range.
     cached: Option<Block>,
     first_block_bytes: usize,
 }
 
-/// Largest block that is allocated, in bytes.
+/// The size in bytes up to which blocks double.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
 impl HeapSource {
-    /// A source whose first block has `first_block_bytes` bytes (at least 4); the following ones
-    /// double, up to 128 KiB. Nothing is allocated yet.
+    /// Creates a source whose first block has `first_block_bytes` bytes (at least 4). Each
+    /// following block is twice as large as the one before, up to 128 KiB. Nothing is allocated
+    /// yet.
     #[must_use]
     pub const fn new(first_block_bytes: usize) -> Self {
         let first_block_bytes = if first_block_bytes < MIN_RANGE_BYTES {
@@ -37,9 +38,9 @@ impl HeapSource {
         }
     }
 
-    /// What was written so far, in order, given how much of the last block was used.
+    /// Iterates over the written bytes of each block, in order.
     ///
-    /// `last_used_bytes` must be what the stream reports as used in its current range.
+    /// `last_used_bytes` must be the number of used bytes in the stream's current range.
     pub(crate) fn slices(&self, last_used_bytes: usize) -> impl Iterator<Item = &[u8]> {
         let last = self.blocks.len().saturating_sub(1);
         self.blocks.iter().enumerate().map(move |(index, block)| {
@@ -52,19 +53,19 @@ impl HeapSource {
         })
     }
 
-    /// Whether everything was written to the first block.
+    /// Returns true if there is only the first block.
     pub(crate) fn is_one_block(&self) -> bool {
         self.blocks.len() == 1
     }
 
-    /// Drops all blocks but the first, which is kept for the next range.
+    /// Drops all blocks except the first, which is kept for the next range.
     fn clear(&mut self) {
         self.cached = self.blocks.drain(..).next().or(self.cached.take());
     }
 }
 
 impl StreamWriter<HeapSource> {
-    /// Forgets what was written, and begins anew in the first block.
+    /// Discards all written bytes, and starts again in the first block.
     pub(crate) fn restart(&mut self) {
         // The range lies in a block that may be dropped below.
         self.release_range();
@@ -73,9 +74,9 @@ impl StreamWriter<HeapSource> {
     }
 }
 
-// SAFETY: a block stays allocated until the source is cleared, which `restart` alone does, after the
-// stream has released the range, or until the source is dropped: the stream drops it together with
-// itself, and whoever replaces it promises that there is no range.
+// SAFETY: a block stays allocated until the source is cleared or dropped. Only `restart` clears it,
+// after the stream has released the range. The stream drops the source together with itself, and a
+// caller that replaces the source promises that there is no range (`StreamWriter::source_mut`).
 unsafe impl RangeSource for HeapSource {
     fn next_range(&mut self, outgoing: Outgoing<'_>) -> Range {
         let next_bytes = match self.blocks.last_mut() {
@@ -92,18 +93,18 @@ unsafe impl RangeSource for HeapSource {
     }
 }
 
-/// Heap memory, held as a raw pointer: a `Box` would claim to be the only way to its bytes while
-/// the stream writes to them.
+/// A heap block, held as a raw pointer. A `Box` would claim unique access to the bytes while the
+/// stream writes to them.
 #[derive(Debug)]
 struct Block {
-    /// Start of a leaked `Box<[u8]>` of `len` bytes.
+    /// The start of a leaked `Box<[u8]>` of `len` bytes.
     begin: NonNull<u8>,
     len: usize,
-    /// Meaningful once the stream went on to another block; at most `len`.
+    /// The number of written bytes, at most `len`. Set when the stream moves on to another block.
     used_bytes: usize,
 }
 
-// SAFETY: a block is owned memory, nothing in it is tied to a thread.
+// SAFETY: a block is owned memory; nothing in it is tied to a thread.
 unsafe impl Send for Block {}
 // SAFETY: through a shared reference, a block can only be read.
 unsafe impl Sync for Block {}

@@ -1,51 +1,56 @@
-//! The scattered stream writer: a cursor in the current range of memory, and what is needed to
-//! move on to the next one.
+//! The stream writer: it appends bytes at a cursor in the current range of memory, and moves on to
+//! the next range when one is full.
 //!
 //! ```text
 //!            begin            cursor            usable end
 //!              v                v                  v
 //! current      [ written bytes  |  free            | held back ]   earlier ranges: written_before bytes
 //!                  ^
-//!                  a length slot that the end of a message fills in
+//!                  a length slot, filled in when its message ends
 //! ```
 //!
-//! A slot begins *compact*, as one byte: most messages have at most 127 bytes, and then their length is
-//! stored and nothing moves. For each compact slot 3 bytes at the end of the range are held back. If
-//! the message becomes longer, or is still open when the range is used up, the slot *grows*: what is
-//! behind it moves by 3, and it has the 4 bytes of a padded length. So the bytes are cut into ranges
-//! as if every slot had 4 bytes from the beginning, and those of short messages shrank at their end.
+//! Each nested message has a *length slot* before its payload. A slot begins *compact*, with one
+//! byte. Most messages have at most 127 bytes: at their end the length is stored, and nothing
+//! moves. For each compact slot, 3 bytes at the end of the range are held back. If a message
+//! becomes longer, or is still open when the range is full, its slot *grows*: the bytes behind the
+//! slot move by 3, and the slot then has 4 bytes for a padded length. The result is cut into ranges
+//! as if every slot had 4 bytes from the beginning, and the slots of short messages shrank at their
+//! end.
 //!
-//! Everything is counted in *stream positions*: bytes written so far, without the bytes that were
-//! left unused at the end of a range. A message's length is the distance of two positions, so it
-//! stays right however the message is cut.
+//! A *stream position* is the number of bytes written so far, without bytes that were left unused
+//! at the ends of ranges. The length of a message is the difference of two positions, so it is
+//! right however many ranges the message spans.
 //!
-//! All unsafe code of this crate is in this module and the files of its folder. Its invariants,
-//! numbered for the safety arguments there:
+//! All unsafe code of this crate is in this module and the files of its folder. The safety comments
+//! refer to these numbered invariants:
 //!
-//! 1. `begin <= cursor <= usable end`, and all three point into, or to the end of, one range that is
-//!    valid for reads and writes by this stream alone (promised by [`RangeSource`]), or are all equal
-//!    and never accessed; null if there is no more memory ([`Range::NOWHERE`]). The range goes on for
-//!    at least [`GROWTH_BYTES`] behind the usable end for each compact slot.
-//! 2. A payload address of a slot in the current range lies in `begin + 1 ..= cursor`, or, if the slot
-//!    has grown, in `begin + 4 ..= cursor`. An inner message's payload lies behind the slot of the
-//!    outer one's; all messages lie behind the slot of the frame.
-//! 3. The payload address of a slot elsewhere whose target is [`SlotTarget::InPlace`] follows 4
-//!    bytes that are still valid for writes (promised by [`RangeSource`]).
+//! 1. `begin <= cursor <= usable end`. All three point into, or to the end of, one range that is
+//!    valid for reads and writes by this stream alone (promised by [`RangeSource`]). Without a
+//!    range they are all equal and never accessed; they are null if there is no more memory
+//!    ([`Range::NOWHERE`]). The range continues behind the usable end for at least [`GROWTH_BYTES`]
+//!    per compact slot.
+//! 2. The payload address of a compact slot in the current range lies in `begin + 1 ..= cursor`.
+//!    The payload address of a grown slot there lies in `begin + 4 ..= cursor`. The slot of an
+//!    inner message lies behind the slot of its outer message. All messages lie behind the root
+//!    slot.
+//! 3. A slot in an earlier range whose target is [`SlotTarget::InPlace`] lies in the 4 bytes before
+//!    its payload address, and these bytes are still valid for writes (promised by
+//!    [`RangeSource`]).
 
-#![allow(unsafe_code)] // The fence: raw writes at the cursor are what this crate exists for.
+#![allow(unsafe_code)] // Raw writes at the cursor are the purpose of this module.
 
-mod put; // stores at an address
-mod slots; // the lengths that are still open
-mod frame; // the slot outside any message
-mod compact; // short values with their lengths
-mod nesting; // messages in messages
+mod put; // raw stores at an address
+mod slots; // the length slots of open messages
+mod root_slot; // the length slot outside any message
+mod compact; // short values, assembled in place before their length
+mod nesting; // begin and end of nested messages
 #[cfg(not(feature = "alloc"))]
 mod bounded; // a stack without a heap
-mod source; // where ranges come from
+mod source; // the trait `RangeSource`
 #[cfg(feature = "alloc")]
-mod heap; // a source that grows
-mod fixed; // a source of one slice
-mod null; // a source of nothing
+mod heap; // a source that allocates
+mod fixed; // a source with one slice
+mod null; // a source without memory
 
 use core::ptr;
 
@@ -53,79 +58,78 @@ use crate::varint::{MAX_VARINT_BYTES, encode_varint};
 use crate::wire::{MAX_COMPACT_BYTES, MAX_TAG_BYTES, SLOT_BYTES, Tag};
 pub use compact::CompactValue;
 pub use fixed::FixedSource;
-use frame::Frame;
 #[cfg(feature = "alloc")]
 pub use heap::HeapSource;
 pub use null::NullSource;
 use put::{put_at, put_short_at, put_varint_at};
+use root_slot::RootSlot;
 pub use slots::MAX_DEPTH;
 use slots::{OpenSlots, Outermost};
 pub use source::{
     MAX_RANGE_BYTES, MIN_RANGE_BYTES, Outgoing, PatchId, Range, RangeSource, SlotTarget,
 };
 
-/// Largest nested message whose content is kept in full, in bytes: 128 MiB.
+/// The largest size of a nested message, in bytes: 128 MiB.
 ///
-/// The wire form of a length slot ends at 2^28 - 1. Sizes are looked at once per range, so the
-/// limit leaves room for one range of the largest size ([`MAX_RANGE_BYTES`]). A field that would
-/// carry an enclosing message over the limit is dropped, whole, and counted by
-/// [`StreamWriter::dropped_fields`].
+/// A length slot can encode at most 2^28 - 1. Sizes are checked only once per range, so the limit
+/// leaves room for one range of the largest size ([`MAX_RANGE_BYTES`]). A field that would make an
+/// enclosing message larger than the limit is dropped as a whole, and
+/// [`StreamWriter::dropped_fields`] counts it.
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
-/// Room that [`StreamWriter::append_delimited`] asks for, in bytes: the longest value that it takes,
-/// its length, and one more.
+/// The room in bytes that [`StreamWriter::append_delimited`] requires: the longest value of 127
+/// bytes, its length byte, and one byte that stays free.
 pub const DELIMITED_ROOM_BYTES: usize = 1 + MAX_COMPACT_BYTES + 1;
 
-/// Longest field whose size does not depend on its value: a tag and a varint.
+/// The longest size in bytes of a field that is not length-delimited: a tag and a varint.
 const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
 
-/// Bytes by which a compact slot grows.
+/// The number of bytes by which a compact slot grows.
 const GROWTH_BYTES: usize = SLOT_BYTES - 1;
 
-/// Appends bytes to ranges of memory that its source provides.
+/// A writer that appends bytes to the memory ranges of its source.
 ///
-/// Most users meet it inside [`HeapBuffered`](crate::HeapBuffered) or
-/// [`StaticBuffered`](crate::StaticBuffered); it is the place to start from for a source of one's
-/// own.
+/// [`HeapBuffered`](crate::HeapBuffered) and [`StaticBuffered`](crate::StaticBuffered) contain one.
+/// Use it directly with your own [`RangeSource`].
 pub struct StreamWriter<S: ?Sized> {
     cursor: *mut u8,
-    /// Address before which a cursor has at least [`SHORT_FIELD_BYTES`] before the usable end: the
-    /// check of room that most fields need, as one comparison. The usable end itself is
-    /// `SHORT_FIELD_BYTES - 1` further on. Less than `begin`, or even wrapped, for short ranges.
+    /// The usable end minus `SHORT_FIELD_BYTES - 1`. A cursor before this address has room for
+    /// [`SHORT_FIELD_BYTES`], so the check for most fields is one comparison. For short ranges the
+    /// address is less than `begin`, or even wrapped.
     short_end: usize,
     begin: *mut u8,
-    /// Stream position of `begin`.
+    /// The stream position of `begin`.
     written_before: u64,
-    frame: Frame,
+    root_slot: RootSlot,
     slots: OpenSlots,
-    dropping: Option<Dropping>,
+    dropping: Option<DroppedMessage>,
     dropped_fields: u64,
     source: S,
 }
 
-/// A message is being dropped: until it ends, the range seems to be full, so that every append
-/// takes the cold path and comes to nothing there.
-struct Dropping {
-    /// Depth of the message that the dropped one is nested in.
+/// A nested message that is being dropped because of a limit. Until it ends, the stream acts as if
+/// the range were full, so every append takes the cold path and is discarded there.
+struct DroppedMessage {
+    /// The depth of the parent of the dropped message.
     parent_depth: usize,
-    /// What `short_end` truly is.
+    /// The real value of `StreamWriter::short_end`, to restore at the end.
     short_end: usize,
 }
 
-// SAFETY: the pointers lead to memory that only this stream writes to (invariant 1), wherever the
-// stream lives; the source is `Send` by itself.
+// SAFETY: the pointers lead to memory that only this stream accesses (invariant 1), on whichever
+// thread the stream is; the source is `Send` by itself.
 unsafe impl<S: Send + ?Sized> Send for StreamWriter<S> {}
 
 impl<S: RangeSource> StreamWriter<S> {
-    /// A stream without a range: the first write asks `source` for one.
+    /// Creates a stream without a range. The first write takes one from `source`.
     pub const fn new(source: S) -> Self {
-        let nowhere = ptr::without_provenance_mut(NOWHERE_YET);
+        let nowhere = ptr::without_provenance_mut(NO_RANGE_YET);
         Self {
             cursor: nowhere,
-            short_end: short_end_before(NOWHERE_YET),
+            short_end: short_end_before(NO_RANGE_YET),
             begin: nowhere,
             written_before: 0,
-            frame: Frame::None,
+            root_slot: RootSlot::None,
             slots: OpenSlots::new(),
             dropping: None,
             dropped_fields: 0,
@@ -133,7 +137,7 @@ impl<S: RangeSource> StreamWriter<S> {
         }
     }
 
-    /// A stream in a range that its source has handed out already.
+    /// Creates a stream in a range that its source has already handed out.
     #[inline(always)]
     fn starting_in(source: S, begin: *mut u8, end: *mut u8) -> Self {
         let mut stream = Self::new(source);
@@ -142,61 +146,60 @@ impl<S: RangeSource> StreamWriter<S> {
         stream
     }
 
-    /// The source of ranges.
+    /// Returns the source of ranges.
     pub const fn source(&self) -> &S {
         &self.source
     }
 
-    /// The source of ranges.
+    /// Returns the source of ranges, mutably.
     ///
     /// # Safety
     ///
-    /// Until [`release_range`](Self::release_range), every range that the source has handed out stays
-    /// valid as [`RangeSource`] promises: the caller does not replace the source, and does nothing that
-    /// frees, moves or accesses such a range. A stream has a range from its first write or
-    /// [`next_range`](Self::next_range) on; that of [`FixedSource::stream`] has one from the start.
+    /// Until [`release_range`](Self::release_range), every range that the source has handed out
+    /// must stay valid as [`RangeSource`] promises. The caller must not replace the source, and
+    /// must not free, move or access a range. A stream has a range from its first write or
+    /// [`next_range`](Self::next_range) on; a stream of [`FixedSource::stream`] has one from the
+    /// start.
     ///
     /// ```compile_fail,E0133
     /// use protozero::{HeapSource, StreamWriter};
     ///
     /// let mut stream = StreamWriter::new(HeapSource::new(64));
     /// stream.append_raw(b"the stream has a range now");
-    /// *stream.source_mut() = HeapSource::new(64); // would free it
+    /// *stream.source_mut() = HeapSource::new(64); // would free the range
     /// ```
     pub const unsafe fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }
 
-    /// Allocates now what messages that cross ranges need otherwise at their first crossing: room
-    /// for 16 open messages.
+    /// Allocates, in advance, room for the state of 16 open messages. Without this call, the stream
+    /// allocates it when an open message crosses from one range to the next for the first time.
     pub fn reserve(&mut self) {
         self.slots.reserve();
     }
 
-    /// Gives up the current range without asking for another one; the next write does.
-    ///
-    /// Messages that are still open end here.
+    /// Gives up the current range and ends all open messages. The next write takes another range.
     pub fn release_range(&mut self) {
         self.end_messages();
-        self.give_up_frame();
+        self.give_up_root_slot();
         self.written_before += self.used_bytes() as u64;
-        let nowhere = ptr::without_provenance_mut(NOWHERE_YET);
+        let nowhere = ptr::without_provenance_mut(NO_RANGE_YET);
         (self.begin, self.cursor) = (nowhere, nowhere);
-        self.short_end = short_end_before(NOWHERE_YET);
+        self.short_end = short_end_before(NO_RANGE_YET);
     }
 
-    /// Forgets what was written to the current range, and begins it anew.
-    ///
-    /// Messages that are still open end here.
+    /// Ends all open messages, discards the bytes in the current range, and starts again at its
+    /// beginning.
     #[cfg(feature = "alloc")]
     pub(crate) fn rewind_range(&mut self) {
         self.end_messages();
-        self.give_up_frame();
+        self.give_up_root_slot();
         self.written_before += self.used_bytes() as u64;
         self.cursor = self.begin;
     }
 
-    /// Ends every message that is still open, for instance because its writer was leaked.
+    /// Ends all open messages. A message is still open here if, for instance, its writer was
+    /// leaked.
     #[inline]
     pub fn end_messages(&mut self) {
         self.end_message(0);
@@ -204,37 +207,37 @@ impl<S: RangeSource> StreamWriter<S> {
 }
 
 impl<S: RangeSource + ?Sized> StreamWriter<S> {
-    /// Bytes written to the current range.
+    /// Returns the number of bytes written to the current range.
     #[inline(always)]
     pub fn used_bytes(&self) -> usize {
         self.cursor.addr() - self.begin.addr()
     }
 
-    /// Bytes left in the current range.
+    /// Returns the number of bytes left in the current range.
     #[inline(always)]
     pub fn available_bytes(&self) -> usize {
         let usable_end = self.short_end.wrapping_add(SHORT_FIELD_BYTES - 1);
         usable_end.wrapping_sub(self.cursor.addr())
     }
 
-    /// The stream position: bytes written so far, over all ranges. A length that is still open
-    /// counts as 4.
+    /// Returns the stream position: the number of bytes written so far to all ranges. An open
+    /// length slot counts as 4 bytes.
     pub fn written_bytes(&self) -> u64 {
         self.written_before + (self.used_bytes() + self.growth_bytes()) as u64
     }
 
-    /// Bytes that are held back for compact slots.
+    /// Returns the number of bytes that are held back for compact slots.
     fn growth_bytes(&self) -> usize {
-        let compact_count = self.slots.compact_count() + self.compact_frames();
+        let compact_count = self.slots.compact_count() + self.compact_root_slots();
         GROWTH_BYTES * compact_count
     }
 
-    fn compact_frames(&self) -> usize {
-        usize::from(matches!(self.frame, Frame::Compact(_)))
+    fn compact_root_slots(&self) -> usize {
+        usize::from(matches!(self.root_slot, RootSlot::Compact(_)))
     }
 
-    /// Fields that were dropped because of [`MAX_DEPTH`] or [`MAX_MESSAGE_BYTES`]. A dropped
-    /// message counts once, with everything in it.
+    /// Returns the number of fields that were dropped because of [`MAX_DEPTH`] or
+    /// [`MAX_MESSAGE_BYTES`]. A dropped message counts once, including everything in it.
     pub fn dropped_fields(&self) -> u64 {
         self.dropped_fields
     }
@@ -244,10 +247,10 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     #[inline(never)]
     pub fn next_range(&mut self) {
         if self.dropping.is_some() {
-            // There is nothing to write yet.
+            // A dropped message writes nothing, so it needs no range.
             return;
         }
-        self.give_up_frame();
+        self.give_up_root_slot();
         let used_bytes = self.used_bytes();
         let outgoing = Outgoing::new(self.begin, used_bytes, self.written_before, &mut self.slots);
         let range = self.source.next_range(outgoing);
@@ -257,22 +260,22 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.short_end = short_end_before(range.begin.addr() + range.len);
     }
 
-    /// Whether there is room for a field of at most [`SHORT_FIELD_BYTES`]. If not, there may be
-    /// room for a shorter one all the same.
+    /// Returns true if there is room for [`SHORT_FIELD_BYTES`]. If not, there may still be room for
+    /// a shorter field.
     #[inline(always)]
     fn has_room_for_short_field(&self) -> bool {
         // Signed, because `short_end` may be before the range.
         (self.cursor.addr().wrapping_sub(self.short_end) as isize) < 0
     }
 
-    /// Whether there is room for `len` bytes, at most `isize::MAX`.
+    /// Returns true if there is room for `len` bytes, which must be at most `isize::MAX`.
     #[inline(always)]
     fn has_room(&self, len: usize) -> bool {
         let behind_short_end = len as isize - (SHORT_FIELD_BYTES as isize - 1);
         self.short_end.wrapping_sub(self.cursor.addr()) as isize >= behind_short_end
     }
 
-    /// Appends bytes as they are, over as many ranges as it takes.
+    /// Appends bytes unchanged, across as many ranges as they need.
     #[inline]
     pub fn append_raw(&mut self, bytes: &[u8]) {
         if self.has_room(bytes.len()) {
@@ -294,8 +297,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.advance(len);
     }
 
-    /// Appends a field of which tag and value together have at most 15 bytes, near the end of a
-    /// range.
+    /// Appends a field of at most 15 bytes near the end of a range, where it may be split.
     #[cold]
     #[inline(never)]
     pub(crate) fn append_short_split(&mut self, field: &[u8]) {
@@ -315,7 +317,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.cursor = unsafe { put_varint_at(value_at, value) };
     }
 
-    /// A varint without a tag, as in packed fields.
+    /// Appends a varint without a tag, as in packed fields.
     #[inline(always)]
     pub(crate) fn append_bare_varint(&mut self, value: u64) {
         if !self.has_room_for_short_field() {
@@ -335,7 +337,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
             field[tag.len()..tag.len() + N].copy_from_slice(&value);
             return self.append_short_split(&field[..tag.len() + N]);
         }
-        // SAFETY: there is room for a short field (invariant 1): both are at most 13 bytes.
+        // SAFETY: there is room for a short field (invariant 1): tag and value are at most 13
+        // bytes.
         let value_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
         self.cursor = unsafe { put_at(value_at, &value) };
@@ -347,7 +350,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         if len > MAX_COMPACT_BYTES || !self.has_room(tag.len() + 1 + len) {
             return self.append_bytes_split(tag, &[value]);
         }
-        // SAFETY: there is room for all three.
+        // SAFETY: there is room for tag, length and value (invariant 1).
         let length_at = unsafe { put_at(self.cursor, tag.as_bytes()) };
         // SAFETY: as above.
         let value_at = unsafe { put_at(length_at, &[len as u8]) };
@@ -355,14 +358,15 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.cursor = unsafe { put_short_at(value_at, value) };
     }
 
-    /// A length-delimited field of any size, its value in pieces.
+    /// Appends a length-delimited field of any size, whose value is the concatenation of `pieces`.
     #[cold]
     #[inline(never)]
     pub(crate) fn append_bytes_split(&mut self, tag: Tag, pieces: &[&[u8]]) {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if self.append_length(tag, len) {
             if len > MAX_COMPACT_BYTES {
-                // No open message is short any more, and now there is less to move than later.
+                // All open messages exceed 127 bytes now. Before the value is written, there is
+                // less to move.
                 self.grow_slots();
             }
             for piece in pieces {
@@ -371,8 +375,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
-    /// Appends tag and length of a length-delimited field, if the whole field may be appended.
-    /// Returns whether it may; exactly `len` bytes must follow then.
+    /// Appends the tag and the length of a length-delimited field, if the limits admit the whole
+    /// field. Returns whether they do; if so, the caller must append exactly `len` bytes next.
     pub(crate) fn append_length(&mut self, tag: Tag, len: usize) -> bool {
         let mut length = [0; MAX_VARINT_BYTES];
         let length_len = encode_varint(len as u64, &mut length);
@@ -395,8 +399,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.append_short_split(&field[..tag.len() + len]);
     }
 
-    /// Whether a field of `len` bytes may be appended: it is in no dropped message, and no
-    /// enclosing message gets too long.
+    /// Returns true if a field of `len` bytes may be appended: no enclosing message is being
+    /// dropped or would become too long.
     fn admits(&mut self, len: usize) -> bool {
         if self.dropping.is_some() {
             return false;
@@ -406,20 +410,20 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         admitted
     }
 
-    /// Length so far of the outermost message that is open. Lengths in it that are still open count
-    /// as 4.
+    /// Returns the length so far of the outermost open message. Open length slots in it count as 4
+    /// bytes.
     fn outermost_len(&self) -> u64 {
         match self.slots.outermost() {
             None => 0,
-            Some(Outermost::Elsewhere(position)) => self.written_bytes() - position,
-            Some(Outermost::Here {
+            Some(Outermost::EarlierRange(position)) => self.written_bytes() - position,
+            Some(Outermost::CurrentRange {
                 payload,
                 compact_inside,
             }) => (self.distance(payload) + GROWTH_BYTES * compact_inside) as u64,
         }
     }
 
-    /// Fills each range to its last byte before it asks for the next one.
+    /// Appends bytes across ranges. Each range is filled to its last byte.
     fn write_split(&mut self, mut bytes: &[u8]) {
         loop {
             let (now, later) = bytes.split_at(bytes.len().min(self.available_bytes()));
@@ -438,7 +442,7 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         }
     }
 
-    /// Copies bytes to the cursor. There must be room for them.
+    /// Copies bytes to the cursor, and advances it. There must be room for them.
     #[inline(always)]
     fn put(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.available_bytes());
@@ -446,14 +450,14 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         self.cursor = unsafe { put_short_at(self.cursor, bytes) };
     }
 
-    /// Appends a compact slot, for which there must be room as if it had 4 bytes.
+    /// Appends a compact slot. There must be room for 4 bytes.
     #[inline(always)]
     fn advance_over_slot(&mut self) {
         self.advance(1);
         self.hold_back();
     }
 
-    /// Moves the cursor over bytes for which there is room.
+    /// Advances the cursor by `len` bytes. There must be room for them.
     #[inline(always)]
     fn advance(&mut self, len: usize) {
         debug_assert!(len <= self.available_bytes());
@@ -462,10 +466,11 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
     }
 }
 
-/// Address of a range that was not asked for yet, for [`StreamWriter::new`]: not null.
-const NOWHERE_YET: usize = 1;
+/// The address of the cursor while the stream has no range. Not null, because null means that
+/// memory has ended.
+const NO_RANGE_YET: usize = 1;
 
-/// What [`StreamWriter::short_end`] is for a usable end.
+/// Computes [`StreamWriter::short_end`] from the usable end.
 #[inline(always)]
 const fn short_end_before(usable_end: usize) -> usize {
     usable_end.wrapping_sub(SHORT_FIELD_BYTES - 1)

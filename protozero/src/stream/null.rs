@@ -1,10 +1,10 @@
-//! A source that has no memory.
+//! A range source without memory.
 
 use super::source::{Outgoing, Range, RangeSource};
 
-/// Has no memory to hand out: what its stream writes is counted and goes nowhere.
+/// A source without memory: its stream counts the bytes that are written, and discards them.
 ///
-/// For code that writes messages whether or not somebody wants them.
+/// Use it for code that writes messages even if nobody reads them.
 ///
 /// ```
 /// use protozero::{NullSource, StreamWriter};

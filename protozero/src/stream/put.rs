@@ -1,9 +1,9 @@
-//! Stores at an address: bytes, short ones without a call, varints, and lengths.
+//! Raw stores at an address: bytes, short byte strings without a call, varints, and lengths.
 //!
-//! The fields that need one check of room for several parts are written through these functions: they
-//! keep the address in a register, where the cursor itself would have to be stored and loaded again
-//! between the parts, since the bytes that are written could be those of the cursor for all that the
-//! compiler knows.
+//! The stream writes a field of several parts with these functions, after one check of room. They
+//! take and return the address, so that it stays in a register. The compiler would store and reload
+//! the stream's cursor between the parts, because it cannot know that the written bytes do not
+//! overlap the cursor.
 
 use core::ptr;
 
@@ -24,7 +24,8 @@ pub(super) unsafe fn put_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
     unsafe { at.add(bytes.len()) }
 }
 
-/// Does what [`put_at`] does. Most strings of a trace are this short: they need no call.
+/// Copies bytes like [`put_at`], without a call to `memcpy` for 8 to 32 bytes: most strings of a
+/// trace are that short.
 ///
 /// # Safety
 ///
@@ -41,7 +42,7 @@ pub(super) unsafe fn put_short_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// Does what [`put_at`] does for at most 127 bytes, without a call.
+/// Copies at most 127 bytes like [`put_at`], without a call to `memcpy`.
 ///
 /// # Safety
 ///
@@ -67,7 +68,7 @@ pub(super) unsafe fn put_compact_at(at: *mut u8, bytes: &[u8]) -> *mut u8 {
     }
 }
 
-/// Does what [`put_at`] does for `N` to `2 * N` bytes: the first `N` and the last `N`, which may
+/// Copies `N` to `2 * N` bytes like [`put_at`], as the first `N` and the last `N`, which may
 /// overlap.
 ///
 /// # Safety
@@ -90,13 +91,13 @@ pub(super) unsafe fn put_halves_at<const N: usize>(at: *mut u8, bytes: &[u8]) ->
 
 /// Encodes a varint at `at`; returns the address behind it.
 ///
-/// The length is found by branches, though it could be computed without: the lengths at one call
-/// site are usually alike, and a branch that is predicted tells where the next field goes before
-/// the value is there.
+/// The length is found with branches, although it could be computed without them. The lengths at
+/// one call site are usually alike. So the processor predicts the branch, and knows the address of
+/// the next field before it knows the value.
 ///
 /// # Safety
 ///
-/// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, whatever the value is.
+/// As for [`put_at`], with [`MAX_VARINT_BYTES`] bytes, independent of the value.
 #[inline(always)]
 pub(super) unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     if value < 1 << 7 {
@@ -113,7 +114,7 @@ pub(super) unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
         return unsafe { put_at(at, &(groups as u16 | 0x80).to_le_bytes()) };
     }
     if value < 1 << 21 {
-        // All 4 bytes are stored: the room is there.
+        // All 4 bytes are stored, because there is room for them.
         // SAFETY: promised by the caller.
         unsafe { put_at(at, &(groups | 0x8080).to_le_bytes()) };
         // SAFETY: promised by the caller.
@@ -129,8 +130,8 @@ pub(super) unsafe fn put_varint_at(at: *mut u8, value: u64) -> *mut u8 {
     unsafe { put_at(last, &[(value >> 28) as u8]) }
 }
 
-/// A varint of more than 35 bits: time stamps, addresses, negative numbers. Not inlined, because
-/// every field of 64 bits would have it.
+/// Encodes a varint of more than 35 bits: time stamps, addresses, negative numbers. Not inlined,
+/// because otherwise the setter of every 64-bit field would contain a copy.
 ///
 /// # Safety
 ///
@@ -144,7 +145,7 @@ pub(super) unsafe fn put_long_varint_at(at: *mut u8, value: u64) -> *mut u8 {
         return unsafe { put_at(at, &bytes[..len]) };
     }
     let (word, len) = spread_varint(value);
-    // All 8 bytes are stored, whatever the length: the room is there.
+    // All 8 bytes are stored, whatever the length, because there is room for them.
     // SAFETY: promised by the caller.
     unsafe { put_at(at, &word.to_le_bytes()) };
     // SAFETY: promised by the caller.

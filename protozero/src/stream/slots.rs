@@ -1,4 +1,4 @@
-//! The length slots of messages that are open: a stack, outermost message first.
+//! The length slots of open messages: a stack, outermost message first.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -6,91 +6,95 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 #[cfg(not(feature = "alloc"))]
-use super::bounded::Bounded;
+use super::bounded::BoundedStack;
 use super::source::SlotTarget;
 use crate::wire::SLOT_BYTES;
 
-/// Messages that can be open at once before the stack spills to the heap.
+/// The number of open messages up to which the stack needs no heap.
 pub(super) const INLINE_DEPTH: usize = 16;
 
-/// Messages that can be open at once at all: 16384, or 16 without the feature `alloc`. Packed fields
-/// and strings count as messages while they are written piece by piece. A deeper one is dropped with all its content, and counted by
-/// [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields).
+/// The maximum number of nested messages that can be open at once: 16384, or 16 without the feature
+/// `alloc`. Packed fields and strings count as messages while they are written piece by piece. A
+/// deeper message is dropped with all its content, and
+/// [`StreamWriter::dropped_fields`](super::StreamWriter::dropped_fields) counts it.
 pub const MAX_DEPTH: usize = if cfg!(feature = "alloc") {
     1 << 14
 } else {
     INLINE_DEPTH
 };
 
-/// The payloads of slots beyond `INLINE_DEPTH`.
+/// The payload addresses of slots from `INLINE_DEPTH` on.
 #[cfg(feature = "alloc")]
 type SpilledPayloads = Vec<*mut u8>;
 #[cfg(not(feature = "alloc"))]
-type SpilledPayloads = Bounded<*mut u8, 0>;
+type SpilledPayloads = BoundedStack<*mut u8, 0>;
 
-/// What is known of slots in ranges that were given up.
+/// The slots in earlier ranges, outermost first.
 #[cfg(feature = "alloc")]
-type ElsewhereStack = Vec<Elsewhere>;
+type EarlierSlots = Vec<EarlierSlot>;
 #[cfg(not(feature = "alloc"))]
-type ElsewhereStack = Bounded<Elsewhere, INLINE_DEPTH>;
+type EarlierSlots = BoundedStack<EarlierSlot, INLINE_DEPTH>;
 
-/// What is left of a slot whose range was given up.
+/// An open slot whose range was given up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Elsewhere {
-    /// Stream position at which the message's payload begins.
+pub(super) struct EarlierSlot {
+    /// The stream position at which the payload of the message begins.
     pub(super) position: u64,
-    /// What to do with its length.
+    /// The destination of the length.
     pub(super) target: SlotTarget,
 }
 
-/// The stack. The first slots lie in ranges that were given up and have an [`Elsewhere`]; the
-/// next ones have grown to 4 bytes in the current range; the last ones are compact, of one byte, and
-/// lie there, too. Of those in the current range only the payload address counts.
+/// The stack of the length slots of open messages, in three consecutive parts:
 ///
-/// The order of the members is kept, so that begin and end of a message find what they look at in
-/// one cache line.
+/// 1. Slots in earlier ranges, which were given up. Each has an [`EarlierSlot`].
+/// 2. Slots in the current range that have grown to 4 bytes. Only their payload address counts.
+/// 3. Slots in the current range that are compact, of one byte. Only their payload address counts.
+///
+/// `repr(C)` keeps the order of the members, so that the members that begin and end of a message
+/// access share a cache line.
 #[repr(C)]
 pub(super) struct OpenSlots {
-    /// First byte of each message's payload; the slot lies before it. Written when the message
-    /// begins: to initialize all of them makes a new stream dearer than a field.
+    /// The address of each message's payload; the slot lies before it. An element is uninitialized
+    /// until its message begins: to initialize all elements would cost a new stream more than to
+    /// write a field.
     payloads: [MaybeUninit<*mut u8>; INLINE_DEPTH],
-    /// The payloads of the slots from `INLINE_DEPTH` on.
+    /// The payload addresses of the slots from `INLINE_DEPTH` on.
     spilled_payloads: SpilledPayloads,
-    /// At most `grown`.
-    elsewhere: ElsewhereStack,
-    /// Number of slots that have 4 bytes, elsewhere or not; at most as many as there are open
+    /// The slots of part 1; at most `grown`.
+    earlier: EarlierSlots,
+    /// The number of slots in parts 1 and 2: those that have 4 bytes. At most the number of open
     /// messages.
     grown: usize,
     /// The number of open messages while the stack is suspended.
     suspended_len: usize,
-    /// Messages of a greater depth have slots that are inline and compact: `grown`, or
-    /// `usize::MAX` if there are slots from `INLINE_DEPTH` on. Whatever changes one of the two ends
-    /// with [`OpenSlots::note_compact`].
+    /// The depth above which all slots are inline and compact: `grown`, or `usize::MAX` if there
+    /// are slots from `INLINE_DEPTH` on. [`OpenSlots::note_compact`] updates it after each change
+    /// of the two.
     compact_above: usize,
-    /// Number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
+    /// The number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,
 }
 
-/// Where the payload of the outermost open message begins.
+/// The start of the payload of the outermost open message.
 pub(super) enum Outermost {
-    /// In the current range.
-    Here {
+    /// The payload begins in the current range.
+    CurrentRange {
         payload: *mut u8,
-        /// Number of open messages in it with compact slots.
+        /// The number of open messages inside it that have compact slots.
         compact_inside: usize,
     },
-    /// At this stream position.
-    Elsewhere(u64),
+    /// The payload begins in an earlier range, at this stream position.
+    EarlierRange(u64),
 }
 
-/// A slot that was taken off the stack.
-pub(super) enum Popped {
-    /// Of one byte, in the current range, with this payload address.
+/// A slot that was popped from the stack.
+pub(super) enum PoppedSlot {
+    /// A slot of one byte in the current range, with this payload address.
     Compact(*mut u8),
-    /// Of 4 bytes, in the current range, with this payload address.
+    /// A slot of 4 bytes in the current range, with this payload address.
     Grown(*mut u8),
-    /// In a range that was given up, where it had this payload address.
-    Elsewhere(*mut u8, Elsewhere),
+    /// A slot in an earlier range, with its payload address there.
+    EarlierRange(*mut u8, EarlierSlot),
 }
 
 impl OpenSlots {
@@ -98,7 +102,7 @@ impl OpenSlots {
         Self {
             payloads: [const { MaybeUninit::uninit() }; INLINE_DEPTH],
             spilled_payloads: SpilledPayloads::new(),
-            elsewhere: ElsewhereStack::new(),
+            earlier: EarlierSlots::new(),
             grown: 0,
             suspended_len: 0,
             compact_above: 0,
@@ -106,9 +110,9 @@ impl OpenSlots {
         }
     }
 
-    /// Allocates what messages of inline depth need when they cross ranges.
+    /// Allocates the room that messages of inline depth need when they cross into another range.
     pub(super) fn reserve(&mut self) {
-        self.elsewhere.reserve(INLINE_DEPTH);
+        self.earlier.reserve(INLINE_DEPTH);
     }
 
     #[inline(always)]
@@ -116,7 +120,7 @@ impl OpenSlots {
         self.len
     }
 
-    /// Number of slots of one byte.
+    /// Returns the number of compact slots, also while the stack is suspended.
     pub(super) fn compact_count(&self) -> usize {
         let len = if self.len == usize::MAX {
             self.suspended_len
@@ -126,11 +130,11 @@ impl OpenSlots {
         len - self.grown
     }
 
-    /// The payload address of the slot number `index`, which is inline.
+    /// Returns the payload address of the slot number `index`, which must be inline.
     ///
     /// # Safety
     ///
-    /// The slot must have been pushed, and `index` be below `INLINE_DEPTH`.
+    /// The slot must have been pushed, and `index` must be below `INLINE_DEPTH`.
     #[inline(always)]
     unsafe fn inline_payload(&self, index: usize) -> *mut u8 {
         debug_assert!(index < INLINE_DEPTH);
@@ -140,17 +144,17 @@ impl OpenSlots {
         unsafe { payload.assume_init() }
     }
 
-    /// The payload address of the slot number `index`, which is open.
+    /// Returns the payload address of the open slot number `index`.
     fn payload(&self, index: usize) -> *mut u8 {
         debug_assert!(index < self.len);
         match index.checked_sub(INLINE_DEPTH) {
             Some(spilled_index) => self.spilled_payloads[spilled_index],
-            // SAFETY: the message is open, and the index was looked at.
+            // SAFETY: the message is open, and the index was checked.
             None => unsafe { self.inline_payload(index) },
         }
     }
 
-    /// Pushes a compact slot as number `depth`, which is `len` and inline.
+    /// Pushes a compact slot as number `depth`, which must equal `len` and be inline.
     #[inline(always)]
     pub(super) fn push_inline(&mut self, depth: usize, payload: *mut u8) {
         debug_assert!(depth == self.len);
@@ -170,13 +174,13 @@ impl OpenSlots {
         self.note_compact();
     }
 
-    /// Pushes a slot for which there is no memory; its payload begins at stream position
-    /// `position`. All slots before it have an [`Elsewhere`] already, because their range was given
-    /// up.
+    /// Pushes a slot for which there is no memory. Its payload begins at stream position
+    /// `position`. All slots before it already have an [`EarlierSlot`], because their ranges were
+    /// given up.
     pub(super) fn push_nowhere(&mut self, position: u64) {
-        debug_assert!(self.elsewhere.len() == self.len);
+        debug_assert!(self.earlier.len() == self.len);
         self.push(ptr::null_mut());
-        self.elsewhere.push(Elsewhere {
+        self.earlier.push(EarlierSlot {
             position,
             target: SlotTarget::Discard,
         });
@@ -192,46 +196,46 @@ impl OpenSlots {
         };
     }
 
-    /// The payload address of the message of this depth, if it is the innermost one and its slot is
-    /// inline and compact. The root, of depth 0, has none.
+    /// Returns the payload address of the message of this depth, if it is the innermost message and
+    /// its slot is inline and compact. The root message, of depth 0, has no slot.
     #[inline(always)]
     pub(super) fn inline_compact(&self, depth: usize) -> Option<*mut u8> {
-        let is_it = depth == self.len && depth > self.compact_above;
+        let is_innermost_compact = depth == self.len && depth > self.compact_above;
         // SAFETY: the message is open; there are no slots from `INLINE_DEPTH` on.
-        is_it.then(|| unsafe { self.inline_payload(depth - 1) })
+        is_innermost_compact.then(|| unsafe { self.inline_payload(depth - 1) })
     }
 
-    /// Takes the slot that [`OpenSlots::inline_compact`] found for this depth.
+    /// Pops the slot that [`OpenSlots::inline_compact`] found for this depth.
     #[inline(always)]
     pub(super) fn pop_inline_compact(&mut self, depth: usize) {
         debug_assert!(depth == self.len && depth > self.compact_above);
         self.len = depth - 1;
     }
 
-    /// Whether the message of this depth is the innermost one and its slot inline and in the current
-    /// range, compact or not.
+    /// Returns true if the message of this depth is the innermost message, and its slot is inline
+    /// and in the current range, compact or grown.
     pub(super) fn is_inline_here(&self, depth: usize) -> bool {
-        depth == self.len && depth > self.elsewhere.len() && depth <= INLINE_DEPTH
+        depth == self.len && depth > self.earlier.len() && depth <= INLINE_DEPTH
     }
 
-    /// Takes the slot of the message of this depth, which is inline and has grown here; returns its
-    /// payload address.
+    /// Pops the slot of the innermost message, which has this depth; the slot must be inline and
+    /// grown, in the current range. Returns its payload address.
     pub(super) fn pop_inline_grown(&mut self, depth: usize) -> *mut u8 {
         debug_assert!(self.is_inline_here(depth) && depth == self.grown);
         self.len = depth - 1;
         self.grown = depth - 1;
         self.compact_above = depth - 1;
-        // SAFETY: the message was open up to now, and is inline.
+        // SAFETY: the message was open until now, and its slot is inline.
         unsafe { self.inline_payload(depth - 1) }
     }
 
-    /// The payload address of the innermost message, if its slot is compact.
+    /// Returns the payload address of the innermost message, if its slot is compact.
     pub(super) fn innermost_compact(&self) -> Option<*mut u8> {
         (self.len > self.grown).then(|| self.payload(self.len - 1))
     }
 
     #[cold]
-    pub(super) fn pop(&mut self) -> Option<Popped> {
+    pub(super) fn pop(&mut self) -> Option<PoppedSlot> {
         let index = self.len.checked_sub(1)?;
         let payload = self.payload(index);
         if index >= INLINE_DEPTH {
@@ -239,31 +243,31 @@ impl OpenSlots {
         }
         self.len = index;
         let popped = if index >= self.grown {
-            Popped::Compact(payload)
-        } else if index >= self.elsewhere.len() {
-            Popped::Grown(payload)
+            PoppedSlot::Compact(payload)
+        } else if index >= self.earlier.len() {
+            PoppedSlot::Grown(payload)
         } else {
-            Popped::Elsewhere(payload, self.elsewhere.pop()?)
+            PoppedSlot::EarlierRange(payload, self.earlier.pop()?)
         };
         self.grown = self.grown.min(index);
         self.note_compact();
         Some(popped)
     }
 
-    /// Where the outermost open message begins.
+    /// Returns the start of the outermost open message.
     pub(super) fn outermost(&self) -> Option<Outermost> {
-        match self.elsewhere.first() {
+        match self.earlier.first() {
             _ if self.len == 0 => None,
-            Some(outermost) => Some(Outermost::Elsewhere(outermost.position)),
-            None => Some(Outermost::Here {
+            Some(outermost) => Some(Outermost::EarlierRange(outermost.position)),
+            None => Some(Outermost::CurrentRange {
                 payload: self.payload(0),
                 compact_inside: self.compact_count() - usize::from(self.grown == 0),
             }),
         }
     }
 
-    /// Lets every compact slot grow. `grow` is asked for each, from the innermost message outwards:
-    /// it gets the payload's address and returns where the payload is from now on.
+    /// Grows every compact slot, from the innermost message outwards. Each call of `grow` gets the
+    /// address of a payload, and returns its new address.
     pub(super) fn grow_all(&mut self, mut grow: impl FnMut(*mut u8) -> *mut u8) {
         for index in (self.grown..self.len).rev() {
             let payload = grow(self.payload(index));
@@ -276,31 +280,31 @@ impl OpenSlots {
         self.note_compact();
     }
 
-    /// Gives up the current range, which begins at `begin` and at stream position
-    /// `begin_position` and in which all slots have grown: each is elsewhere from now on. A target is asked for each slot
-    /// that was in this range, from the outermost message inwards, with the slot's offset.
+    /// Turns the slots of the current range into slots of an earlier range ([`EarlierSlot`]). All of
+    /// them must have grown. The range begins at `begin` and at stream position `begin_position`.
+    /// `target` gets the offset of each slot in the range, from the outermost message inwards.
     pub(super) fn leave_range(
         &mut self,
         begin: *mut u8,
         begin_position: u64,
         mut target: impl FnMut(usize) -> SlotTarget,
     ) {
-        for index in self.elsewhere.len()..self.len {
+        for index in self.earlier.len()..self.len {
             let payload_offset = self.payload(index).addr() - begin.addr();
-            self.elsewhere.push(Elsewhere {
+            self.earlier.push(EarlierSlot {
                 position: begin_position + payload_offset as u64,
                 target: target(payload_offset - SLOT_BYTES),
             });
         }
     }
 
-    /// Sets the stack aside: until [`OpenSlots::resume`], its length equals no depth, so nothing
-    /// can be pushed or popped on the fast paths.
+    /// Suspends the stack: until [`OpenSlots::resume`], its length equals no depth, so the fast
+    /// paths push and pop nothing.
     pub(super) fn suspend(&mut self) {
         self.suspended_len = core::mem::replace(&mut self.len, usize::MAX);
     }
 
-    /// Takes back [`OpenSlots::suspend`].
+    /// Reverts [`OpenSlots::suspend`].
     pub(super) fn resume(&mut self) {
         self.len = self.suspended_len;
     }
@@ -310,7 +314,7 @@ impl core::fmt::Debug for OpenSlots {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("OpenSlots")
             .field("len", &self.len)
-            .field("elsewhere", &self.elsewhere)
+            .field("earlier", &self.earlier)
             .finish_non_exhaustive()
     }
 }

@@ -1,17 +1,17 @@
-//! Where the stream's memory comes from: the trait, and what passes through it.
+//! The interface between a stream and the source of its memory: [`RangeSource`] and its types.
 
 use core::ptr;
 
 use super::slots::OpenSlots;
 
-/// Smallest range that a source may hand out: a length slot must fit into one.
+/// The smallest range that a source may hand out, in bytes. A length slot must fit into it.
 pub const MIN_RANGE_BYTES: usize = 4;
 
-/// Largest range that a source may hand out. Message lengths are checked when a range is used up,
-/// so this bounds how far a message can grow between two checks.
+/// The largest range that a source may hand out, in bytes. It bounds how far a message can grow
+/// between two checks of its length, because lengths are checked only when a range is used up.
 pub const MAX_RANGE_BYTES: usize = 1 << 27;
 
-/// A stretch of memory to write to, or the end of all memory.
+/// A contiguous piece of memory to write to, or the end of all memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// Null for [`Range::NOWHERE`].
@@ -20,15 +20,16 @@ pub struct Range {
 }
 
 impl Range {
-    /// There is no more memory. What the stream writes from now on is counted and goes nowhere,
-    /// until it gives up this range; the source is not asked again before.
+    /// The end of memory. The stream counts and discards what is written from now on. It calls the
+    /// source again only after it gave up this range, for instance by
+    /// [`StreamWriter::release_range`](super::StreamWriter::release_range).
     pub const NOWHERE: Self = Self {
         begin: ptr::null_mut(),
         len: 0,
     };
 
-    /// `len` bytes from `begin`. Making one promises nothing; returning it from
-    /// [`RangeSource::next_range`] does.
+    /// Creates a range of `len` bytes from `begin`. Creating one promises nothing; to return it
+    /// from [`RangeSource::next_range`] promises that it is valid.
     ///
     /// # Panics
     ///
@@ -40,23 +41,23 @@ impl Range {
     }
 }
 
-/// Names a length slot that a source took over with [`Outgoing::redirect`]. Its meaning is the
-/// source's own.
+/// An identifier that a source chooses for a length slot in [`Outgoing::redirect`]. Only the source
+/// interprets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatchId(pub u32);
 
-/// What happens to the length of a message that was still open when its range was given up.
+/// The destination of the length of a message that was still open when its range was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotTarget {
-    /// The old range stays where it is: the length is written there.
+    /// The stream writes the length into the old range, which stays valid.
     InPlace,
-    /// The length goes to [`RangeSource::patch`].
+    /// The stream passes the length to [`RangeSource::patch`].
     Patch(PatchId),
-    /// Nobody wants the length any more.
+    /// The stream discards the length.
     Discard,
 }
 
-/// The range that is given up, as its source sees it.
+/// The range that the stream gives up, passed to [`RangeSource::next_range`].
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     begin: *mut u8,
@@ -80,15 +81,15 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Bytes written to the range, from its start. 0 if there was no range yet.
+    /// Returns the number of bytes written to the range, from its start. 0 if there was no range.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// Asks, for every open length slot that lies in this range, from the outermost message
-    /// inwards, where its length shall go. The closure gets the slot's offset from the start of
-    /// the range. Slots that are never asked about stay [`SlotTarget::InPlace`].
+    /// Sets the destination of the length for every open slot in this range. `target` gets the
+    /// offset of each slot from the start of the range, from the outermost message inwards. Without
+    /// this call, all slots are [`SlotTarget::InPlace`].
     pub fn redirect(&mut self, target: impl FnMut(usize) -> SlotTarget) {
         self.slots
             .leave_range(self.begin, self.begin_position, target);
@@ -97,15 +98,15 @@ impl<'a> Outgoing<'a> {
 
 impl Drop for Outgoing<'_> {
     fn drop(&mut self) {
-        // Without effect if the source has redirected the slots already.
+        // No effect if the source has already redirected the slots.
         self.redirect(|_| SlotTarget::InPlace);
     }
 }
 
-/// Provides the memory that a [`StreamWriter`](super::StreamWriter) writes to, range by range.
+/// A source of the memory that a [`StreamWriter`](super::StreamWriter) writes to, range by range.
 ///
-/// Both methods are called from cold paths only, the first one when a range is used up. So messages hold the
-/// source as a trait object, and no field costs a virtual call.
+/// Only cold paths call the methods, `next_range` for instance when a range is used up. So messages
+/// can hold the source as a trait object, and writing a field costs no virtual call.
 ///
 /// # Safety
 ///
@@ -117,10 +118,10 @@ pub unsafe trait RangeSource {
     /// Takes back the current range and hands out the next one.
     fn next_range(&mut self, outgoing: Outgoing<'_>) -> Range;
 
-    /// Takes the length of a message whose slot was redirected to `patch`, as a 4-byte varint
-    /// whose first byte is not 0.
+    /// Receives the length of a message whose slot was redirected to [`SlotTarget::Patch`] with
+    /// `patch`. The length is a 4-byte varint whose first byte is not 0.
     ///
-    /// Sources that never redirect have nothing to do here.
+    /// The default does nothing, for sources that never redirect slots.
     fn patch(&mut self, patch: PatchId, length: [u8; 4]) {
         let _ = (patch, length);
     }

@@ -1,6 +1,6 @@
 use protozero::{HeapBuffered, Message};
 
-/// Asks of its argument what `std::thread::spawn` asks.
+/// Requires of its argument what `std::thread::spawn` requires.
 fn send<T: Send + 'static>(value: T) {
     drop(value);
 }

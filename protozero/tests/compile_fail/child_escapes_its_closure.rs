@@ -1,6 +1,6 @@
 use protozero::{HeapBuffered, Message};
 
-/// The shape of a generated method for a nested message.
+/// Has the signature of a generated method for a nested message.
 fn child<R>(message: &mut Message<'_>, write: impl FnOnce(&mut Message<'_>) -> R) -> R {
     write(&mut message.begin_nested::<1>())
 }

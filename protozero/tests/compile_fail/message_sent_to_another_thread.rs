@@ -1,6 +1,6 @@
 use protozero::{HeapBuffered, Message};
 
-/// Asks of its argument what `std::thread::Scope::spawn` asks.
+/// Requires of its argument what `std::thread::Scope::spawn` requires.
 fn send<T: Send>(value: T) {
     drop(value);
 }

@@ -1,6 +1,6 @@
-//! A source of tiny ranges, to cut messages at any byte.
+//! A source of tiny ranges, to cut messages at any byte, and other helpers of tests.
 
-#![allow(unsafe_code)] // A source of ranges makes a promise about memory.
+#![allow(unsafe_code)] // To implement `RangeSource`.
 #![allow(dead_code)] // Each test file uses a part of this.
 
 #[cfg(feature = "alloc")]
@@ -8,23 +8,23 @@ pub mod random_message;
 
 use protozero::{Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter};
 
-/// What happens to length slots in ranges that were given up.
+/// The treatment of length slots in earlier ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slots {
-    /// They are written in place.
+    /// The stream fills them in, in place.
     Stay,
     /// They become patches, which are applied when the bytes are collected.
     Patched,
 }
 
-/// Hands out ranges of one size, zeroed, and keeps them all.
+/// A source that hands out zeroed ranges of one size, and keeps all of them.
 pub struct TinyRanges {
     range_bytes: usize,
     slots: Slots,
     /// Leaked boxes of `range_bytes` bytes.
     ranges: Vec<*mut [u8]>,
     used_bytes: Vec<usize>,
-    /// Range index, offset, and the length once it is known.
+    /// For each patch, the index of its range, its offset there, and the length once it is known.
     patches: Vec<(usize, usize, Option<[u8; 4]>)>,
 }
 
@@ -71,13 +71,13 @@ unsafe impl RangeSource for TinyRanges {
 impl Drop for TinyRanges {
     fn drop(&mut self) {
         for &range in &self.ranges {
-            // SAFETY: it is a leaked box, freed only here.
+            // SAFETY: `range` is a leaked box, freed only here.
             drop(unsafe { Box::from_raw(range) });
         }
     }
 }
 
-/// The ranges of a finished stream, each with the bytes that were used of it.
+/// Returns the used bytes of each range of a finished stream.
 pub fn ranges(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     let mut ranges = memory(stream);
     for (range, &used_bytes) in ranges.iter_mut().zip(&stream.source().used_bytes) {
@@ -86,7 +86,8 @@ pub fn ranges(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     ranges
 }
 
-/// The ranges of a finished stream: the last one up to its last used byte, the others whole.
+/// Returns the ranges of a finished stream: the last range up to its last used byte, the others
+/// whole.
 pub fn memory(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     stream.end_messages();
     let last_used_bytes = stream.used_bytes();
@@ -107,12 +108,12 @@ pub fn memory(stream: &mut StreamWriter<TinyRanges>) -> Vec<Vec<u8>> {
     ranges
 }
 
-/// The bytes of a finished stream.
+/// Returns all used bytes of a finished stream.
 pub fn bytes(stream: &mut StreamWriter<TinyRanges>) -> Vec<u8> {
     ranges(stream).concat()
 }
 
-/// The bytes of a message in one large range.
+/// Encodes a message on the heap.
 #[cfg(feature = "alloc")]
 pub fn encode(write: impl FnOnce(&mut Message<'_>)) -> Vec<u8> {
     let mut buffer = protozero::HeapBuffered::<Message>::new();
@@ -120,7 +121,7 @@ pub fn encode(write: impl FnOnce(&mut Message<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// The bytes of a message in ranges of `range_bytes`, range by range.
+/// Encodes a message in ranges of `range_bytes`. Returns the used bytes of each range.
 pub fn encode_in_ranges(range_bytes: usize, write: impl FnOnce(&mut Message<'_>)) -> Vec<Vec<u8>> {
     let mut stream = TinyRanges::stream(range_bytes, Slots::Stay);
     write(&mut stream.message());

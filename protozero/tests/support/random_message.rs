@@ -14,7 +14,7 @@ pub enum Tree {
     Message(Vec<(u32, Tree)>),
 }
 
-/// By convention of `write_random`, field 9 is a nested message.
+/// Decodes a message that `write_random` wrote, in which field 9 is a nested message.
 pub fn tree(bytes: &[u8]) -> Vec<(u32, Tree)> {
     Decoder::new(bytes)
         .fields()
@@ -32,7 +32,7 @@ pub fn tree(bytes: &[u8]) -> Vec<(u32, Tree)> {
         .collect()
 }
 
-/// Writes random fields and returns what was meant.
+/// Writes random fields, and returns them as a tree.
 pub fn write_random(
     message: &mut Message<'_>,
     random: &mut Random,
