@@ -1,35 +1,37 @@
-//! What is noticed about a packet while it is read, for whoever checks the trace.
+//! Faults found while a packet is decoded. Only [`crate::check()`] reports them.
 
 use protozero::DecodeError;
 
 use crate::iid_table::Table;
 
-/// Something that is not as it should be. Reading goes on all the same.
+/// A fault in a packet. Reading goes on regardless.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Anomaly {
-    /// A field of the packet has another wire type than in the schema.
+    /// A field of the packet has a wire type that differs from the schema's.
     MistypedField { field: u32 },
-    /// A message inside of the packet is malformed.
+    /// A message inside the packet is malformed.
     Malformed {
         message: &'static str,
         error: DecodeError,
     },
-    /// The packet says that it is the first of its sequence, which has others. If it clears the state,
-    /// another writer has got the sequence's id.
+    /// The packet says that it is the first of its sequence, but `packets` came before it. If it
+    /// also clears the incremental state, another writer has got the sequence's id.
     NotTheFirst { packets: u64, clears_state: bool },
-    /// Interned data while the state is not valid, which is passed over.
+    /// A packet has interned data, which is ignored because the sequence's incremental state is not
+    /// valid.
     DefinitionWithoutState,
     /// A definition has no id.
     IidZero { table: Table },
-    /// An id gets another meaning.
+    /// A definition changes the meaning of an id.
     IidRedefined { table: Table, iid: u64 },
-    /// An id has no meaning.
+    /// A packet refers to an id that is not defined.
     IidUnknown { table: Table, iid: u64 },
-    /// A clock of the sequence is defined by a snapshot without a clock that is known.
+    /// A snapshot defines a clock of the sequence, but contains no clock whose time is known.
     UntiedClock { clock_id: u32 },
-    /// A clock of the sequence was defined before the state was cleared, and not since.
+    /// A timestamp uses a clock of the sequence that was not defined again since the incremental
+    /// state was cleared.
     ClockBeforeClear { clock_id: u32 },
-    /// More extra counter values than tracks for them.
+    /// An event has more extra counter values than tracks for them.
     ExtraCountersWithoutTrack,
     /// A track descriptor has no uuid.
     NoTrackUuid,

@@ -1,4 +1,5 @@
-//! The arguments of events, read as they are asked for.
+//! The arguments of events (Perfetto's debug annotations). They are decoded when they are asked
+//! for.
 
 use std::borrow::Cow;
 
@@ -9,18 +10,19 @@ use crate::interning::Interned;
 use crate::names::NameTable;
 use tracezero_core::protos::{DebugAnnotation, TrackEvent};
 
-/// Dictionaries and arrays inside of each other; what is deeper is left out.
+/// The maximum depth of nested dictionaries and arrays in an argument. Deeper ones are left out.
 pub const ARGS_MAX_DEPTH: u32 = 100;
 
-/// Iterator over the arguments of an event, the entries of a dictionary or the items of an array.
+/// An iterator over the arguments of an event, the entries of a dictionary or the items of an
+/// array.
 ///
-/// It ends early if their encoding is malformed.
+/// The iterator ends early if the encoding is malformed.
 #[derive(Clone, Debug)]
 pub struct Args<'a> {
     fields: Fields<'a>,
-    /// The field that an argument is.
+    /// The number of the field that holds one argument, entry or item.
     number: u32,
-    /// Dictionaries and arrays around it.
+    /// The number of dictionaries and arrays around the iterated values.
     depth: u32,
     names: &'a NameTable,
     interned: Interned<'a>,
@@ -29,9 +31,9 @@ pub struct Args<'a> {
 /// An argument.
 #[derive(Clone, Debug)]
 pub struct Arg<'a> {
-    /// Its name; empty for items of an array.
+    /// The name of the argument. Empty for items of an array.
     pub name: Cow<'a, str>,
-    /// Its value.
+    /// The value of the argument.
     pub value: ArgValue<'a>,
 }
 
@@ -39,31 +41,31 @@ pub struct Arg<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ArgValue<'a> {
-    /// Nothing, or nothing that is known here.
+    /// No value, or a kind of value that this reader does not know.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A number that is not negative.
+    /// An unsigned integer.
     Uint(u64),
-    /// A number.
+    /// A signed integer.
     Int(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Double(f64),
-    /// A text.
+    /// A string.
     Text(Cow<'a, str>),
     /// An address.
     Pointer(u64),
-    /// A text in JSON. Older producers write these.
+    /// A string in JSON. Older producers write these.
     Json(Cow<'a, str>),
-    /// Values with names.
+    /// A dictionary: values with names.
     Dict(Args<'a>),
-    /// Values in order.
+    /// An array.
     Array(Args<'a>),
     /// An encoded message.
     Message {
-        /// The full name of its type.
+        /// The full name of the message's type.
         type_name: Cow<'a, str>,
-        /// The message.
+        /// The bytes of the message.
         bytes: &'a [u8],
     },
 }
@@ -83,7 +85,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The argument called `name`.
+    /// Returns the value of the first argument called `name`.
     #[must_use]
     pub fn find(mut self, name: &str) -> Option<ArgValue<'a>> {
         self.find_map(|arg| (arg.name == name).then_some(arg.value))

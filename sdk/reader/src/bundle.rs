@@ -1,4 +1,4 @@
-//! Compressed packets: one packet of the file that holds many.
+//! Bundles: packets that hold many other packets, compressed.
 
 use std::io;
 use std::ops::Range;
@@ -7,32 +7,34 @@ use protozero::{Decoder, Value};
 
 use crate::fields;
 
-/// Packets of a bundle, unpacked, take no more memory than this.
+/// The maximum size of the packets of a bundle, unpacked.
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 const UNPACKED_MAX_BYTES: u64 = 128 << 20;
-/// In shorter packets only the first field is looked at: writers of bundles write no other.
+/// In packets shorter than this only the first field is examined, because writers of bundles write
+/// no other.
 const LOOKED_THROUGH_BYTES: usize = 128;
 
 /// A bundle of compressed packets.
 #[derive(Clone, Debug)]
 pub(super) struct FoundBundle {
     codec: Codec,
-    /// The compressed bytes in the packet.
+    /// The position of the compressed bytes in the packet.
     range: Range<usize>,
 }
 
-/// A way to compress packets.
+/// A compression format.
 #[derive(Clone, Copy, Debug)]
 struct Codec {
-    /// The feature of this crate that has it.
+    /// The feature of this crate that supports the format.
     feature: &'static str,
-    /// Appends what some bytes unpack to; `None` in a build without the feature.
+    /// The function that appends the unpacked bytes to a vector. `None` in a build without the
+    /// feature.
     unpack: Option<Unpack>,
 }
 
 type Unpack = fn(&[u8], &mut Vec<u8>) -> io::Result<()>;
 
-/// Also called zlib.
+/// The format that is also called zlib.
 const DEFLATE: Codec = Codec {
     feature: "deflate",
     #[cfg(feature = "deflate")]
@@ -49,7 +51,7 @@ const ZSTD: Codec = Codec {
     unpack: None,
 };
 
-/// The bundle that a packet is, if it is one.
+/// Returns the bundle in a packet, if the packet is one.
 #[inline]
 pub(super) fn find(packet: &[u8]) -> Option<FoundBundle> {
     // The tags of the two fields.
@@ -84,8 +86,8 @@ fn find_field(packet: &[u8]) -> Option<FoundBundle> {
 }
 
 impl FoundBundle {
-    /// Appends the packets of the bundle in `packet` to `out`; the error is what the decompressor
-    /// says. Without a decompressor returns the feature that has it.
+    /// Unpacks the bundle in `packet` and appends its packets to `out`. The inner error is the
+    /// decompressor's. The outer error is the name of the feature that this build lacks.
     pub(super) fn unpack(
         &self,
         packet: &[u8],
@@ -112,7 +114,7 @@ fn read_bounded(decoder: impl io::Read, out: &mut Vec<u8>) -> io::Result<()> {
 
     let read_bytes = decoder.take(UNPACKED_MAX_BYTES + 1).read_to_end(out)?;
     if read_bytes as u64 > UNPACKED_MAX_BYTES {
-        let text = format!("there are more than {UNPACKED_MAX_BYTES} bytes in them");
+        let text = format!("they contain more than {UNPACKED_MAX_BYTES} bytes");
         return Err(io::Error::other(text));
     }
     Ok(())

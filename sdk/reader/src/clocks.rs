@@ -1,4 +1,4 @@
-//! From timestamps of any clock to nanoseconds of the trace clock.
+//! Converts timestamps of any clock to nanoseconds of the trace clock.
 
 use std::ops::RangeInclusive;
 
@@ -7,18 +7,20 @@ use protozero::{DecodeError, Decoder, Value, types};
 use crate::anomaly::Anomaly;
 use tracezero_core::protos::{ClockSnapshot, clock_snapshot};
 
-/// The trace clock, unless a snapshot says otherwise; also that of packets that name none.
+/// The id of the boot time clock. It is the trace clock unless a snapshot names another, and the
+/// clock of packets that name none.
 pub const BOOTTIME_CLOCK_ID: u32 = 6;
-/// Clocks that mean something on one sequence only.
+/// The ids of clocks that belong to one sequence.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
-/// Readings kept of a clock: of a trace of a day, with one every ten seconds, all.
+/// The maximum number of readings kept per clock. This holds all readings of a trace that lasts a
+/// day and takes one every ten seconds.
 const READINGS_MAX: usize = 16 * 1024;
-/// Clocks with one meaning in the whole trace; further ones are not known.
+/// The maximum number of clocks that are shared by the whole trace. Further ones are ignored.
 const GLOBAL_CLOCKS_MAX: usize = 256;
-/// The longest unit of a clock, 36 years: what any timestamp comes to is a number of 124 bits then.
+/// The maximum unit of a clock, 36 years: a timestamp in nanoseconds then fits into 124 bits.
 const UNIT_MAX_NS: u64 = 1 << 60;
 
-/// Clocks with one meaning in the whole trace.
+/// The clocks that all sequences of the trace share.
 #[derive(Clone, Debug)]
 pub(super) struct GlobalClocks {
     trace_clock_id: u32,
@@ -29,11 +31,12 @@ pub(super) struct GlobalClocks {
 #[derive(Clone, Debug, Default)]
 struct GlobalClock {
     unit_ns: u64,
-    /// Its time and the trace clock's, at moments when they drifted apart. In file order.
+    /// Pairs of this clock's time and the trace clock's time, in nanoseconds. One is added whenever
+    /// the two clocks have drifted apart. In file order.
     readings: Vec<(i128, i128)>,
 }
 
-/// A clock as a snapshot shows it.
+/// The entry of one clock in a snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
     clock_id: u32,
@@ -57,7 +60,8 @@ impl GlobalClocks {
         self.trace_clock_id
     }
 
-    /// The time on the trace clock: by the last reading that is not later, else by the first.
+    /// Converts a timestamp to the trace clock. Uses the last reading that is not later than the
+    /// timestamp, or else the first reading.
     pub(super) fn to_trace_ns(&self, clock_id: u32, timestamp: u64) -> Result<u64, ClockError> {
         if clock_id == self.trace_clock_id {
             return Ok(timestamp);
@@ -76,7 +80,8 @@ impl GlobalClocks {
         u64::try_from(time_ns - reading + trace_ns).map_err(|_| ClockError::OutOfRange { clock_id })
     }
 
-    /// Takes over a snapshot of a packet of a sequence with `own` clocks.
+    /// Adds the readings of a snapshot. `own` are the clocks of the sequence that the snapshot's
+    /// packet is on.
     pub(super) fn add(
         &mut self,
         snapshot: &[u8],
@@ -114,7 +119,7 @@ impl GlobalClocks {
             let reading = reading?;
             if !SEQUENCE_CLOCKS.contains(&reading.clock_id) {
                 let known_ns = self.to_trace_ns(reading.clock_id, reading.timestamp).ok();
-                // The trace clock itself is best.
+                // The trace clock's own reading is preferred.
                 if trace_ns.is_none() || reading.clock_id == self.trace_clock_id {
                     trace_ns = known_ns.or(trace_ns);
                 }
@@ -193,27 +198,28 @@ impl Reading {
     }
 }
 
-/// The clocks that a sequence has for itself.
+/// The clocks that belong to one sequence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SequenceClocks {
     clocks: Vec<SequenceClock>,
 }
 
-/// A clock that counts units from an anchor.
+/// A clock that counts units from the reading in a snapshot.
 #[derive(Clone, Copy, Debug)]
 struct SequenceClock {
     id: u32,
     is_incremental: bool,
-    /// Whether it was defined since the state of the sequence was cleared.
+    /// True if it was defined since the sequence's incremental state was last cleared.
     is_current: bool,
     unit_ns: u64,
-    /// The reading that it was defined by; of an incremental clock, its last timestamp.
+    /// The reading that defined the clock, in units. Timestamps of an incremental clock do not
+    /// change it.
     units: u64,
-    /// The trace clock at `units`.
+    /// The time on the trace clock at `units`. Of an incremental clock: at its last timestamp.
     trace_ns: u64,
 }
 
-/// Why a timestamp cannot be resolved.
+/// The reason why a timestamp cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockError {
     Unknown { clock_id: u32 },
@@ -233,7 +239,7 @@ impl SequenceClocks {
         });
     }
 
-    /// The state of the sequence is cleared.
+    /// Marks all clocks as defined before the incremental state was cleared.
     pub(super) fn clear(&mut self) {
         for clock in &mut self.clocks {
             clock.is_current = false;
@@ -244,7 +250,8 @@ impl SequenceClocks {
         self.clocks.capacity() * size_of::<SequenceClock>()
     }
 
-    /// Resolves a timestamp, by which an incremental clock moves on.
+    /// Converts a timestamp to the trace clock. A timestamp of an incremental clock is a
+    /// difference, and advances that clock.
     #[inline]
     pub(super) fn resolve(
         &mut self,

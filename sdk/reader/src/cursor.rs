@@ -1,9 +1,9 @@
-//! Encoded bytes, read one after the other: for the few fields that most packets have. All others are
-//! left to [`protozero::Decoder`].
+//! A fast decoder for the few fields that most packets have. [`protozero::Decoder`] decodes all
+//! others.
 
 use protozero::split_varint;
 
-/// Reads bytes from the front.
+/// Reads encoded bytes from the front.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// The next byte; `None` at the end.
+    /// Reads the next byte. Returns `None` at the end.
     #[inline(always)]
     pub(super) const fn byte(&mut self) -> Option<u8> {
         let Some((byte, rest)) = self.rest.split_first() else {
@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         Some(*byte)
     }
 
-    /// The next varint; `None` if it does not end, or has more than 64 bits.
+    /// Reads the next varint. Returns `None` if it is incomplete or has more than 64 bits.
     #[inline(always)]
     pub(super) fn varint(&mut self) -> Option<u64> {
         let (value, rest) = split_varint(self.rest)?;
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// The next bytes that a length stands before; `None` if there are not so many.
+    /// Reads a length and as many bytes. Returns `None` if there are fewer.
     #[inline(always)]
     pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_nothing() {
+    fn incomplete_values_are_none() {
         assert_eq!(Cursor::new(&[0xff; 20]).varint(), None);
         assert_eq!(Cursor::new(b"\x05four").bytes(), None);
         assert_eq!(Cursor::new(b"\x04four").bytes(), Some(&b"four"[..]));

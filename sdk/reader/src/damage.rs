@@ -1,56 +1,60 @@
-//! What is wrong with the bytes of a trace, and where.
+//! Damaged bytes of a trace: where they are and what is wrong with them.
 
 use std::fmt;
 
 use crate::place::PacketPlace;
 
-/// Bytes that hold no packet, or not a whole one. Reading goes on behind them.
+/// A range of bytes that is not a packet, or not a whole one. Reading goes on behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file's first byte that is at fault; that of the bundle if it is in compressed packets.
+    /// The offset in the file of the first damaged byte. For damage inside compressed packets: of
+    /// the packet that holds them.
     pub offset: u64,
-    /// For damage inside of compressed packets: its first byte among the unpacked ones.
+    /// The offset of the first damaged byte among the unpacked bytes, for damage inside compressed
+    /// packets.
     pub unpacked_offset: Option<u64>,
-    /// Bytes that were left out.
+    /// The number of bytes that were left out.
     pub length_bytes: u64,
-    /// The last packet before it.
+    /// The index of the last packet before the damage. See
+    /// [`PacketPlace::index`](crate::PacketPlace::index).
     pub after_packet: Option<u64>,
-    /// What was found.
+    /// The kind of damage.
     pub kind: DamageKind,
 }
 
-/// What is wrong with bytes.
+/// A kind of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
     /// The file ends in the middle of a packet.
     Truncated {
-        /// How many bytes of it are missing.
+        /// The number of bytes that the packet lacks.
         missing_bytes: u64,
     },
-    /// There is no packet where one should begin.
+    /// The bytes where a packet should begin do not begin one.
     NoPacket,
-    /// A packet claims to be longer than any is.
+    /// The length of a packet is above the limit.
     TooLong {
-        /// What it claims.
+        /// The length that the packet claims to have.
         length_bytes: u64,
     },
-    /// The fields of a packet cannot be told apart.
+    /// The bytes of a packet cannot be split into fields.
     MalformedPacket {
-        /// What is wrong with them.
+        /// The decoding error.
         error: protozero::DecodeError,
     },
-    /// Compressed packets do not unpack.
+    /// Compressed packets cannot be unpacked.
     Compressed {
-        /// What the decompressor says.
+        /// The decompressor's error.
         reason: String,
     },
-    /// Compressed packets inside of compressed packets.
+    /// Compressed packets are inside other compressed packets.
     NestedBundle,
 }
 
 impl Damage {
-    /// Whether it is among compressed packets, once they are unpacked.
+    /// Returns true if the damage is inside compressed packets, so that they unpacked but hold
+    /// damaged bytes.
     #[must_use]
     pub const fn is_inside_bundle(&self) -> bool {
         self.unpacked_offset.is_some()
@@ -95,8 +99,10 @@ impl fmt::Display for DamageKind {
                 write!(f, "a packet claims to have {length_bytes} bytes")
             }
             Self::MalformedPacket { error } => write!(f, "the packet is malformed: {error}"),
-            Self::Compressed { reason } => write!(f, "compressed packets do not unpack: {reason}"),
-            Self::NestedBundle => write!(f, "compressed packets inside of compressed packets"),
+            Self::Compressed { reason } => {
+                write!(f, "compressed packets cannot be unpacked: {reason}")
+            }
+            Self::NestedBundle => write!(f, "compressed packets contain compressed packets"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From an encoded track event to what it says.
+//! Decodes track events.
 
 use protozero::{DecodeError, Decoder, Value, types};
 
@@ -14,7 +14,7 @@ use crate::tracks::{TrackId, TrackKind, TrackTable};
 use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::TrackEvent;
 
-/// The fields of a `TrackEvent` that every reader needs, as they stand there.
+/// The fields of a `TrackEvent` that every reader needs, before ids are resolved.
 #[derive(Default)]
 struct RawEvent<'a> {
     event_type: u64,
@@ -29,7 +29,7 @@ struct RawEvent<'a> {
     has_extra_counters: bool,
 }
 
-/// What an event says, without its place and time.
+/// The content of an event, without its place and time.
 pub(super) struct DecodedEvent {
     pub(super) kind: EventKind,
     pub(super) track: TrackId,
@@ -37,7 +37,7 @@ pub(super) struct DecodedEvent {
     pub(super) category: NameId,
 }
 
-/// What decoding an event adds to.
+/// The parts of the reader's state that decoding an event uses and changes.
 pub(super) struct EventTables<'a> {
     pub(super) sequence: &'a mut Sequence,
     pub(super) names: &'a mut NameTable,
@@ -55,8 +55,8 @@ impl<'a> RawEvent<'a> {
         }
     }
 
-    /// Decodes an event that has the fields of most events only, which have tags of one byte; `None`
-    /// for others.
+    /// Decodes an event that has only common fields, whose tags are one byte long. Returns `None`
+    /// for any other event.
     #[inline]
     fn decode_usual(event: &'a [u8]) -> Option<Self> {
         use TrackEvent as E;
@@ -128,7 +128,7 @@ impl<'a> RawEvent<'a> {
 }
 
 impl RawEvent<'_> {
-    /// The first category is the one that is kept.
+    /// Stores the first category of the event and ignores others.
     #[inline(always)]
     const fn note_category(&mut self, iid: u64) {
         if self.category_iid == 0 {
@@ -191,7 +191,8 @@ impl EventTables<'_> {
         }
     }
 
-    /// The track of an event: its own, the sequence's default, or the one without a number.
+    /// Returns the track of an event: the one it names, else the sequence's default track, else the
+    /// track with uuid 0.
     #[inline]
     fn track(&mut self, uuid: Option<u64>) -> Option<TrackId> {
         if uuid.is_none() || uuid == self.sequence.default_track_uuid {
@@ -204,7 +205,8 @@ impl EventTables<'_> {
         self.tracks.id(uuid.unwrap_or_default())
     }
 
-    /// A value with differences added up and units multiplied.
+    /// Converts the value of a counter in the trace to the counter's value: adds up the differences
+    /// of an incremental counter, and applies the unit's multiplier.
     fn counter_value(&mut self, track: TrackId, value: CounterValue) -> CounterValue {
         let TrackKind::Counter(counter) = &self.tracks.track(track).kind else {
             return value;
@@ -246,7 +248,8 @@ impl EventTables<'_> {
         })
     }
 
-    /// Values answer tracks by position: those of the event, or else those of the sequence.
+    /// Pairs extra counter values with tracks by position. `own` are the tracks that the event
+    /// names; if it names none, the defaults of the sequence are used.
     fn pair_extra_counters(
         &mut self,
         values: impl Iterator<Item = Result<CounterValue, DecodeError>>,
@@ -271,8 +274,8 @@ impl EventTables<'_> {
         Ok(())
     }
 
-    /// The kind of an event of no usual type: older producers say what it is in a message of its
-    /// own.
+    /// Returns the kind of an event without a known type. Older producers write the kind in a
+    /// `LegacyEvent`.
     #[cold]
     #[inline(never)]
     fn unusual_kind(&mut self, raw: &mut RawEvent<'_>) -> Result<EventKind, SkipReason> {

@@ -1,43 +1,43 @@
-//! Why a trace cannot be read at all, or not any further.
+//! Errors that end the reading of a trace.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What ends the reading of a trace. Damage that can be stepped over is none: it is a
+/// An error that ends the reading of a trace. Damage that can be skipped is not an error, but a
 /// [`Damage`](super::Damage).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file cannot be opened.
     Open {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file cannot be read on.
+    /// Reading from the file failed.
     Io {
-        /// How far it was read, in bytes.
+        /// The number of bytes read before.
         offset: u64,
-        /// Why not.
+        /// The error of the source.
         source: io::Error,
     },
-    /// The file is no Perfetto trace.
+    /// The file is not a Perfetto trace.
     NotATrace {
-        /// What it is, if that can be told.
+        /// The kind of the file, if it is recognized.
         found: Option<FileKind>,
     },
-    /// Packets are compressed in a way that this build has no library for.
+    /// Packets are compressed in a format that this build does not support.
     NoDecompressor {
-        /// The feature of this crate that has it.
+        /// The feature of this crate that supports the format.
         feature: &'static str,
-        /// The compressed packets' first byte.
+        /// The offset in the file of the compressed packets.
         offset: u64,
     },
 }
 
-/// Files that are taken for traces at times.
+/// A kind of file that is sometimes mistaken for a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -49,18 +49,18 @@ pub enum FileKind {
     Zstd,
     /// A zip archive, such as several traces in one.
     Zip,
-    /// A page, such as Android's systrace makes.
+    /// An HTML page, such as Android's systrace writes.
     Html,
     /// The kernel's trace as text.
     FtraceText,
     /// A trace in the format of Fuchsia.
     Fuchsia,
-    /// A recording of `perf`.
+    /// A recording of Linux `perf`.
     PerfData,
 }
 
 impl FileKind {
-    /// What begins with these bytes.
+    /// Recognizes the kind of a file by its first bytes.
     pub(super) fn of(head: &[u8]) -> Option<Self> {
         let starts = [
             (&b"\x1f\x8b"[..], Self::Gzip),
@@ -81,15 +81,15 @@ impl FileKind {
         }
     }
 
-    /// What it is and what to do about it.
+    /// Describes the kind, and says how to read the file.
     const fn text(self) -> &'static str {
         match self {
             Self::Json => "a JSON trace; Perfetto's `traceconv` and viewer read it",
             Self::Gzip => "compressed by gzip; unpack it first, with `gunzip`",
             Self::Zstd => "compressed by zstd; unpack it first, with `unzstd`",
             Self::Zip => "a zip archive; unpack it first, with `unzip`",
-            Self::Html => "an HTML page; the trace inside of it is text of the kernel",
-            Self::FtraceText => "the kernel's trace as text",
+            Self::Html => "an HTML page, whose trace is the kernel's text format",
+            Self::FtraceText => "a trace in the kernel's text format",
             Self::Fuchsia => "a trace in Fuchsia's format",
             Self::PerfData => "a recording of `perf`",
         }
@@ -109,12 +109,12 @@ impl fmt::Display for ReadError {
                 )
             }
             Self::NotATrace { found: Some(kind) } => {
-                write!(f, "this is no Perfetto trace, but {}", kind.text())
+                write!(f, "this is not a Perfetto trace, but {}", kind.text())
             }
-            Self::NotATrace { found: None } => write!(f, "this is no Perfetto trace"),
+            Self::NotATrace { found: None } => write!(f, "this is not a Perfetto trace"),
             Self::NoDecompressor { feature, offset } => write!(
                 f,
-                "the packets at offset {offset} are compressed: build tracezero with its feature \
+                "the packets at offset {offset} are compressed; build tracezero with its feature \
                  `{feature}` to read them"
             ),
         }

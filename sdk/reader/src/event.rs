@@ -1,4 +1,4 @@
-//! A track event, with everything in it that earlier packets are needed for looked up.
+//! Track events, with everything resolved that earlier packets define.
 
 use std::ops::Deref;
 
@@ -14,22 +14,22 @@ use crate::tracks::{TrackId, TrackTable};
 use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEvent, log_message};
 
-/// What can be said about an event in a few words, to be kept.
+/// The parts of an event that have a fixed size: copy it to keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EventHead {
-    /// The packet that it came in.
+    /// The place of the event's packet.
     pub place: PacketPlace,
-    /// On the trace clock.
+    /// The time on the trace clock, in nanoseconds.
     pub timestamp_ns: u64,
-    /// What kind of event it is.
+    /// The kind of event.
     pub kind: EventKind,
-    /// The sequence of its packet.
+    /// The sequence of the event's packet.
     pub sequence_id: u32,
-    /// The track that it is on.
+    /// The track that the event is on.
     pub track: TrackId,
-    /// Its name; ends usually have none.
+    /// The name of the event. Ends of slices usually have none.
     pub name: NameId,
-    /// The first of its categories.
+    /// The event's first category.
     pub category: NameId,
 }
 
@@ -39,22 +39,23 @@ pub struct EventHead {
 pub enum EventKind {
     /// A slice begins.
     SliceBegin,
-    /// The last slice begun on the track ends.
+    /// The innermost open slice of the track ends.
     SliceEnd,
-    /// A whole slice. Older producers write these.
+    /// A slice with its duration. Older producers write these.
     Slice {
-        /// From its timestamp on.
+        /// The duration of the slice, which begins at the event's timestamp.
         duration_ns: u64,
     },
     /// A point in time.
     #[default]
     Instant,
-    /// A counter has a value, with differences added up and the unit's multiplier applied.
+    /// A counter has a new value. Differences have been added up and the unit's multiplier has been
+    /// applied.
     Counter(CounterValue),
 }
 
 impl EventKind {
-    /// Whether the event is a slice, or begins or ends one.
+    /// Returns true if the event is a slice, or begins or ends one.
     #[must_use]
     pub const fn is_slice(self) -> bool {
         matches!(self, Self::SliceBegin | Self::SliceEnd | Self::Slice { .. })
@@ -73,23 +74,23 @@ pub struct Event<'a> {
     pub(super) interned: Interned<'a>,
 }
 
-/// A line of a log that an event carries.
+/// A log line that an event carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// What it says.
+    /// The text of the line.
     pub body: &'a str,
-    /// How important it is.
+    /// The priority of the line.
     pub priority: log_message::Priority,
-    /// Where it was written.
+    /// The place in the source code that logged the line.
     pub location: Option<Location<'a>>,
 }
 
-/// What joins events that belong together.
+/// A correlation id. Events that belong together have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correlation<'a> {
-    /// A number.
+    /// An id that is a number.
     Id(u64),
-    /// A text.
+    /// An id that is a string.
     Text(&'a str),
 }
 
@@ -103,38 +104,38 @@ impl Deref for Event<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// All that has a fixed size.
+    /// Returns the parts of the event that have a fixed size.
     #[must_use]
     #[inline]
     pub const fn head(&self) -> EventHead {
         self.head
     }
 
-    /// The encoded `TrackEvent`.
+    /// Returns the encoded `TrackEvent`.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its name, empty if it has none.
+    /// Returns the name of the event. Empty if it has none.
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.text(self.head.name, TrackEvent::NAME_FIELD_NUMBER)
     }
 
-    /// The names of the trace so far.
+    /// Returns the names of the trace so far.
     #[must_use]
     pub const fn names(&self) -> &'a NameTable {
         self.names
     }
 
-    /// The tracks of the trace so far.
+    /// Returns the tracks of the trace so far.
     #[must_use]
     pub const fn tracks(&self) -> &'a TrackTable {
         self.tracks
     }
 
-    /// Its categories.
+    /// Returns the event's categories.
     pub fn categories(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let (names, interned) = (self.names, self.interned);
         let iids = Decoder::new(self.bytes)
@@ -147,19 +148,19 @@ impl<'a> Event<'a> {
         iids.chain(texts)
     }
 
-    /// Its arguments.
+    /// Returns the event's arguments (debug annotations).
     #[must_use]
     pub const fn args(&self) -> Args<'a> {
         Args::of_event(self.bytes, self.names, self.interned)
     }
 
-    /// Counters that were read along with it, with their tracks.
+    /// Returns the values of further counters that the event carries, with their tracks.
     #[must_use]
     pub const fn extra_counters(&self) -> &'a [(TrackId, CounterValue)] {
         self.extra_counters
     }
 
-    /// Flows that go through it, or begin in it.
+    /// Returns the ids of the flows that begin in the event or go through it.
     pub fn flows(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.flow_ids(
             TrackEvent::FLOW_IDS_FIELD_NUMBER,
@@ -167,7 +168,7 @@ impl<'a> Event<'a> {
         )
     }
 
-    /// Flows that end in it.
+    /// Returns the ids of the flows that end in the event.
     pub fn terminating_flows(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.flow_ids(
             TrackEvent::TERMINATING_FLOW_IDS_FIELD_NUMBER,
@@ -175,7 +176,7 @@ impl<'a> Event<'a> {
         )
     }
 
-    /// Whether there are any of both.
+    /// Returns true if the event has any flow, terminating or not.
     pub(super) fn has_flows(&self) -> bool {
         let mut fields = Decoder::new(self.bytes).fields().map_while(Result::ok);
         fields.any(|field| {
@@ -189,7 +190,7 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// Where in the source it was written.
+    /// Returns the place in the source code that wrote the event.
     #[must_use]
     pub fn location(&self) -> Option<Location<'a>> {
         match (
@@ -209,7 +210,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The line of a log that it carries.
+    /// Returns the log line that the event carries.
     #[must_use]
     pub fn log_line(&self) -> Option<LogLine<'a>> {
         let Some(Value::Bytes(message)) = self.last(TrackEvent::LOG_MESSAGE_FIELD_NUMBER) else {
@@ -227,7 +228,7 @@ impl<'a> Event<'a> {
         })
     }
 
-    /// What joins it with other events.
+    /// Returns the event's correlation id.
     #[must_use]
     pub fn correlation(&self) -> Option<Correlation<'a>> {
         for field in Decoder::new(self.bytes).fields() {
@@ -249,7 +250,8 @@ impl<'a> Event<'a> {
         None
     }
 
-    /// Typed arguments of a producer's own schema: fields 1000 and above.
+    /// Returns the typed arguments of a producer's own schema: the fields with numbers 1000 and
+    /// above.
     pub fn extension_fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         Decoder::new(self.bytes)
             .fields()
@@ -271,7 +273,8 @@ impl<'a> Event<'a> {
             .map(|field| field.value)
     }
 
-    /// The text of `name`; that in the event, if the table had no room for it.
+    /// Returns the text of `name`. If the table had no room for the name, takes the text from the
+    /// event's `field`.
     fn text(&self, name: NameId, field: u32) -> &'a str {
         if name == NameId::MANY
             && let Some(Value::Bytes(text)) = self.last(field)

@@ -1,4 +1,4 @@
-//! Field numbers of packets that reading depends on.
+//! The field numbers of `TracePacket` that the reader uses.
 
 use tracezero_core::protos::TracePacket;
 
@@ -30,8 +30,8 @@ of_packet! {
     ZSTD_COMPRESSED_PACKETS = ZSTD_COMPRESSED_PACKETS_FIELD_NUMBER;
 }
 
-/// Events of the kernel, which the SDK never writes.
+/// The field of kernel events, which this SDK never writes.
 pub(super) const FTRACE_EVENTS: u32 = 1;
 
-/// What older producers write in place of the flag `SEQ_INCREMENTAL_STATE_CLEARED`.
+/// The field that older producers set instead of the flag `SEQ_INCREMENTAL_STATE_CLEARED`.
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 41;

@@ -1,16 +1,16 @@
-//! The first polls of futures that nobody knew yet to be polled again: they lack the flow that joins the
-//! other polls to the future's span. They are told by the time, since such a span begins a nanosecond
-//! before its first poll.
+//! Finds the first poll of a future. A flow joins the polls of a future to the future's span. The
+//! first poll may lack the flow, because nobody knew yet that there would be more polls. It is
+//! recognized by its time instead: the span begins exactly one nanosecond before it.
 
 use std::collections::VecDeque;
 
-/// Spans that can begin at one time and be told from what else begins then.
+/// The maximum number of spans that are remembered. If more begin at once, the oldest are dropped.
 const FRESH_MAX: usize = 64;
 
-/// The spans that begin now or began right before, in the order of time.
+/// The spans that began at the latest time or one nanosecond before, in the order of time.
 #[derive(Debug)]
 pub struct FreshSpans<T> {
-    /// With their times; the newest.
+    /// Begin times and spans; the newest is last.
     spans: VecDeque<(u64, T)>,
 }
 
@@ -23,7 +23,7 @@ impl<T> Default for FreshSpans<T> {
 }
 
 impl<T: Copy> FreshSpans<T> {
-    /// A span begins that other slices may be polls of.
+    /// Adds a span that may have polls. Drops spans that are too old.
     pub fn add(&mut self, begin_ns: u64, span: T) {
         let is_over = |(begun_ns, _): &(u64, T)| begin_ns.saturating_sub(*begun_ns) > 1;
         while self.spans.len() == FRESH_MAX || self.spans.front().is_some_and(is_over) {
@@ -32,7 +32,8 @@ impl<T: Copy> FreshSpans<T> {
         self.spans.push_back((begin_ns, span));
     }
 
-    /// Those of which a slice that begins then may be the first poll.
+    /// Returns the spans that began exactly one nanosecond before `begin_ns`: a slice that begins
+    /// at `begin_ns` may be the first poll of any of them.
     pub fn right_before(&self, begin_ns: u64) -> impl Iterator<Item = T> {
         let spans = self.spans.iter();
         let right_before =
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_fresh_for_what_begins_a_nanosecond_later() {
+    fn span_is_found_by_slice_one_nanosecond_later() {
         let mut fresh = FreshSpans::default();
         for (begin_ns, span) in [(7, 'a'), (8, 'b'), (8, 'c')] {
             fresh.add(begin_ns, span);
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_than_can_be_told_apart_the_newest_stay() {
+    fn oldest_spans_are_dropped_beyond_the_limit() {
         let mut fresh = FreshSpans::default();
         (0..1000).for_each(|span| fresh.add(u64::MAX - 1, span));
         let found = Vec::from_iter(fresh.right_before(u64::MAX));

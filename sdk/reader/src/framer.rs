@@ -1,4 +1,4 @@
-//! Packets in a stream of bytes, and the way back to them after damage.
+//! Splits a stream of bytes into packets, and finds the next packet after damage.
 
 use std::io::{self, Read};
 
@@ -8,28 +8,28 @@ use crate::stream::ByteStream;
 
 /// The tag before each packet: field 1, length-delimited.
 const PACKET_TAG: u8 = 0x0a;
-/// Longest tag and length of a packet.
+/// The maximum size of a packet's tag and length.
 const HEADER_MAX_BYTES: usize = 11;
-/// Longest packet that is believed in.
+/// The maximum size of a packet. A longer one is damage.
 const PACKET_MAX_BYTES: u64 = protozero::MAX_FRAME_BYTES as u64;
-/// Longest packet that is believed in while the way back is sought.
+/// The maximum size of a packet that ends the search after damage.
 const SOUGHT_MAX_BYTES: u64 = 1 << 20;
 
-/// Cuts a stream into packets.
+/// Splits a stream into packets.
 #[derive(Debug)]
 pub(super) struct Framer<R> {
     pub(super) stream: ByteStream<R>,
     damage: Option<Search>,
-    /// No more than so many bytes are searched.
+    /// The maximum number of damaged bytes that are searched at a time.
     pub(super) search_max_bytes: u64,
 }
 
-/// What comes next in a stream.
+/// A packet, or a range of bytes that holds none.
 #[derive(Debug)]
-pub(super) enum Framed {
-    /// A packet: the last bytes that the stream has consumed.
+pub(super) enum FrameOrGap {
+    /// A packet: the last `len` bytes that the stream has consumed.
     Packet {
-        /// Position of its tag.
+        /// The offset of the packet's tag.
         offset: u64,
         len: usize,
     },
@@ -40,14 +40,14 @@ pub(super) enum Framed {
     },
 }
 
-/// Bytes that hold no packet have been found.
+/// A search for the next packet after damage.
 #[derive(Debug)]
 struct Search {
     from: u64,
     kind: DamageKind,
 }
 
-/// What stands at the front of some bytes.
+/// The tag and length of a packet, if some bytes begin with them.
 enum Header {
     Packet { header_bytes: usize, len: u64 },
     Incomplete,
@@ -63,13 +63,13 @@ impl<R> Framer<R> {
         }
     }
 
-    /// Whether a packet comes next, after damage.
+    /// Returns true if the next byte is the tag of a packet, after damage.
     pub(super) fn is_at_packet(&self) -> bool {
         self.stream.available().first() == Some(&PACKET_TAG)
     }
 
-    /// The packet of `len` bytes that was cut last is none: what follows its tag is searched for
-    /// packets. To be called before anything else is read.
+    /// Rejects the last packet: the bytes behind its tag are searched for packets again. Must be
+    /// called before anything else is read.
     pub(super) fn reject(&mut self, offset: u64, kind: DamageKind) {
         let behind_tag = self.stream.offset() - offset - 1;
         self.stream.step_back(behind_tag as usize);
@@ -79,7 +79,7 @@ impl<R> Framer<R> {
 
 impl<R: Read> Framer<R> {
     #[inline]
-    pub(super) fn next(&mut self) -> io::Result<Option<Framed>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<FrameOrGap>> {
         if self.damage.is_none()
             && let Header::Packet { header_bytes, len } = header(self.stream.available())
             && let Ok(len) = usize::try_from(len)
@@ -87,14 +87,14 @@ impl<R: Read> Framer<R> {
         {
             let offset = self.stream.offset();
             self.stream.consume(header_bytes + len);
-            return Ok(Some(Framed::Packet { offset, len }));
+            return Ok(Some(FrameOrGap::Packet { offset, len }));
         }
         self.next_with_reading()
     }
 
     #[cold]
     #[inline(never)]
-    fn next_with_reading(&mut self) -> io::Result<Option<Framed>> {
+    fn next_with_reading(&mut self) -> io::Result<Option<FrameOrGap>> {
         if self.damage.is_some() {
             return self.search();
         }
@@ -113,7 +113,7 @@ impl<R: Read> Framer<R> {
                 let frame_bytes = header_bytes + len as usize;
                 if self.stream.want(frame_bytes)? {
                     self.stream.consume(frame_bytes);
-                    return Ok(Some(Framed::Packet {
+                    return Ok(Some(FrameOrGap::Packet {
                         offset,
                         len: len as usize,
                     }));
@@ -129,8 +129,8 @@ impl<R: Read> Framer<R> {
         self.search()
     }
 
-    /// Skips to the next bytes that look like packets.
-    fn search(&mut self) -> io::Result<Option<Framed>> {
+    /// Skips to the next bytes that look like packets. Returns the skipped range.
+    fn search(&mut self) -> io::Result<Option<FrameOrGap>> {
         let Some(Search { from, .. }) = self.damage else {
             return Ok(None);
         };
@@ -149,15 +149,15 @@ impl<R: Read> Framer<R> {
         }
         let length_bytes = self.stream.offset() - from;
         let search = self.damage.take();
-        Ok(search.map(|search| Framed::Gap {
+        Ok(search.map(|search| FrameOrGap::Gap {
             offset: from,
             length_bytes,
             kind: search.kind,
         }))
     }
 
-    /// Whether what comes next looks like a packet, and what follows it like another one, or the
-    /// end.
+    /// Returns true if the next bytes look like a packet, and the bytes behind it like another
+    /// packet or the end of the stream.
     fn is_way_back(&mut self) -> io::Result<bool> {
         let Some(first_bytes) = self.plausible_frame_bytes(0)? else {
             return Ok(false);
@@ -166,7 +166,8 @@ impl<R: Read> Framer<R> {
             || self.plausible_frame_bytes(first_bytes)?.is_some())
     }
 
-    /// The size of the frame that begins after `skipped` bytes, if there is a plausible one.
+    /// Returns the size of the frame (tag, length and packet) that begins after `skipped` bytes, if
+    /// its bytes look like a packet.
     fn plausible_frame_bytes(&mut self, skipped: usize) -> io::Result<Option<usize>> {
         self.stream.want(skipped + HEADER_MAX_BYTES)?;
         let available = self.stream.available();
@@ -185,7 +186,7 @@ impl<R: Read> Framer<R> {
     }
 }
 
-/// What stands at the front of `bytes`.
+/// Decodes the tag and length at the front of `bytes`.
 #[inline(always)]
 fn header(bytes: &[u8]) -> Header {
     match bytes {
@@ -199,11 +200,11 @@ fn header(bytes: &[u8]) -> Header {
     }
 }
 
-/// A header whose length has several bytes.
+/// Decodes a length of several bytes.
 fn long_header(length: &[u8]) -> Header {
     let mut len = 0;
     for (index, byte) in length.iter().enumerate().take(HEADER_MAX_BYTES - 1) {
-        // The tenth byte holds the topmost bit alone.
+        // The tenth byte holds only the topmost bit.
         if index == HEADER_MAX_BYTES - 2 && *byte > 1 {
             return Header::NoPacket;
         }

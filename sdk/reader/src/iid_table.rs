@@ -1,8 +1,8 @@
-//! Ids of interned data, and the numbers of what they stand for.
+//! A table from interned ids to the numbers of the names and locations that they stand for.
 
 use tracezero_core::protos::InternedData;
 
-/// A kind of interned data. Each has ids of its own.
+/// A kind of interned data. Each kind has its own ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Table {
@@ -17,7 +17,7 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// The table that a field of `InternedData` defines.
+    /// Returns the kind that a field of `InternedData` defines.
     pub(super) const fn of_field(number: u32) -> Option<Self> {
         Some(match number {
             InternedData::EVENT_CATEGORIES_FIELD_NUMBER => Self::Categories,
@@ -32,7 +32,7 @@ impl Table {
         })
     }
 
-    /// The field of `InternedData` that defines it.
+    /// Returns the name of the field of `InternedData` that defines this kind.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Categories => "event_categories",
@@ -47,11 +47,11 @@ impl Table {
     }
 }
 
-/// The definitions of one sequence: ids of names, or of locations.
+/// The interned ids of one sequence, of all kinds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IidTable {
-    /// By hash; free where `value` is 0. A power of two in length or empty, at most three quarters
-    /// full.
+    /// A hash table with open addressing. A slot whose `value` is 0 is free. The length is 0 or a
+    /// power of two; at most three quarters of the slots are used.
     slots: Vec<Slot>,
     len: usize,
 }
@@ -59,7 +59,7 @@ pub(super) struct IidTable {
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     iid: u64,
-    /// One more than what the iid stands for.
+    /// One more than the number that the id stands for.
     value: u32,
     table: u8,
 }
@@ -82,7 +82,7 @@ impl IidTable {
         }
     }
 
-    /// Defines an id; returns what it stood for before.
+    /// Defines an id. Returns the number that it stood for before.
     pub(super) fn insert(&mut self, table: Table, iid: u64, value: u32) -> Option<u32> {
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             let len = (2 * self.slots.len()).max(8);
@@ -104,7 +104,7 @@ impl IidTable {
         before
     }
 
-    /// The slot of an id, or where it is to go.
+    /// Returns the index of the slot of an id, or of the free slot where it belongs.
     fn place(&self, table: u8, iid: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = Self::hash_of(table, iid) & mask;
@@ -133,7 +133,7 @@ impl IidTable {
         self.len = 0;
     }
 
-    /// Memory that it takes.
+    /// Returns the size of the table's memory.
     pub(super) const fn size_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
     }

@@ -1,10 +1,11 @@
-//! What comes in nearly the order of its times, brought into that order.
+//! Sorts values that come in nearly the order of their times.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Holds back so many values, and lets go of the earliest. Values of one time stay in the order in which
-/// they came; what comes later than what it should have come before keeps its place.
+/// A window that sorts values by time. It holds back up to `held_back_max` values and releases the
+/// earliest when it is full. Values of the same time stay in the order in which they came. A value
+/// that comes after a later value has been released is out of order.
 #[derive(Debug)]
 pub(super) struct InOrder<V> {
     held_back: BinaryHeap<Held<V>>,
@@ -28,7 +29,7 @@ impl<V> InOrder<V> {
         }
     }
 
-    /// Takes a value in; returns the earliest if there are too many now.
+    /// Adds a value. If the window is full, returns the earliest value.
     pub(super) fn push(&mut self, time_ns: u64, value: V) -> Option<V> {
         let number = self.next_number;
         self.next_number += 1;
@@ -44,14 +45,14 @@ impl<V> InOrder<V> {
         }
     }
 
-    /// The earliest that is held back.
+    /// Removes and returns the earliest value.
     pub(super) fn pop(&mut self) -> Option<V> {
         Some(self.held_back.pop()?.value)
     }
 }
 
 impl<V> Ord for Held<V> {
-    /// The earliest is the greatest.
+    /// Orders earlier values as greater, because `BinaryHeap` pops the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time_ns, other.number).cmp(&(self.time_ns, self.number))
     }
@@ -76,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_out_by_their_times_and_ties_as_they_came() {
+    fn values_come_out_by_time_and_ties_keep_their_order() {
         let mut in_order = InOrder::new(3);
         let mut out = Vec::new();
         for (time_ns, value) in [(5, 'a'), (3, 'b'), (5, 'c'), (4, 'd'), (1, 'e')] {
             out.extend(in_order.push(time_ns, value));
         }
         out.extend(std::iter::from_fn(|| in_order.pop()));
-        // The last one came too late for its place.
+        // 'e' came after 'b' was released.
         assert_eq!(out, ['b', 'e', 'd', 'a', 'c']);
     }
 }

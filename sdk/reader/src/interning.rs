@@ -1,4 +1,4 @@
-//! Definitions of interned ids, taken out of packets and looked up for events.
+//! Reads definitions of interned ids out of packets, and looks them up for events.
 
 use protozero::{DecodeError, Decoder, Value};
 
@@ -8,7 +8,7 @@ use crate::location::{Location, Locations};
 use crate::names::{NameId, NameTable};
 
 impl IidTable {
-    /// Takes over the definitions of a packet.
+    /// Adds the definitions of a packet.
     pub(super) fn define(
         &mut self,
         interned_data: &[u8],
@@ -61,12 +61,12 @@ impl IidTable {
     }
 }
 
-/// An entry of any table: they all have their id and their text in the same fields.
+/// An entry of interned data. Entries of all kinds have the id and the text in the same fields.
 #[derive(Default)]
 struct Entry<'a> {
     iid: u64,
     text: &'a [u8],
-    /// Of locations.
+    /// Set for locations only, as is `line`.
     function: &'a [u8],
     line: u32,
 }
@@ -93,14 +93,14 @@ impl<'a> Entry<'a> {
                 let file = names.id_of_string(self.text);
                 locations.id((file, names.id_of_string(self.function), self.line))
             }
-            // For these the schema has `bytes`.
+            // The schema declares these as `bytes`, so they need not be UTF-8.
             Table::ArgTexts | Table::Correlations => names.id_of_bytes(self.text).index() as u32,
             _ => names.id_of_string(self.text).index() as u32,
         }
     }
 }
 
-/// The definitions that an event sees.
+/// The definitions that apply to an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interned<'a> {
     pub(super) iids: &'a IidTable,
@@ -112,7 +112,7 @@ impl<'a> Interned<'a> {
         self.iids.find(table, iid).is_some()
     }
 
-    /// The name that an id stands for; none if it is not known.
+    /// Returns the name that an id stands for; [`NameId::NONE`] if the id is not defined.
     pub(super) fn name(&self, table: Table, iid: u64) -> NameId {
         let index = self.iids.find(table, iid);
         index.map_or(NameId::NONE, NameId::from_index)

@@ -1,12 +1,12 @@
 //! Reads traces: those of this SDK, and track events of any other producer.
 //!
-//! [`PacketReader`] cuts a file into packets. [`TraceReader`] understands them: it yields the events
-//! of a trace with names, tracks and times looked up, and says what was lost or is damaged. [`InTimeOrder`]
-//! sorts events, [`Slices`] pairs begins and ends, and [`check()`] holds a trace against the rules that
-//! tools rely on. All of them work on traces of any length.
+//! [`PacketReader`] splits a file into packets. [`TraceReader`] decodes them: it yields the events
+//! of a trace with names, tracks and times resolved, and reports losses and damage. [`InTimeOrder`]
+//! sorts events by time, [`Slices`] pairs begins with ends, and [`check()`] checks a trace against
+//! the rules that tools rely on.
 //!
-//! Reading ends whatever the bytes are. Constants limit how much memory it takes; the length of the trace
-//! does not matter.
+//! Any input is safe to read, whatever its bytes are: reading always ends. Memory is bounded by
+//! constants, independent of the length of the trace.
 //!
 //! ```
 //! use tracezero::reader::{EventKind, Record, TraceReader};
@@ -35,49 +35,49 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// `sdk/tests/reader_hostile.rs`, the fuzz target `reader` and `ci/tool.sh` check that reading ends in little
-// memory.
+// `sdk/tests/reader_hostile.rs`, the fuzz target `reader` and `ci/tool.sh` check that reading
+// always ends and needs little memory.
 
-// What can be wrong.
-mod damage; // bytes that are no packet
-mod error; // what ends the reading
-mod anomaly; // what is noticed while a packet is read
+// Errors.
+mod damage; // bytes that are not a packet
+mod error; // errors that end the reading
+mod anomaly; // faults found while a packet is decoded, for `check`
 // Bytes to packets.
 mod fields; // field numbers of packets
-mod place; // where a packet is
+mod place; // the position of a packet
 mod stream; // a window that moves over the file
-mod plausible; // what looks like a packet
-mod framer; // packets in a stream, and the way back to them after damage
+mod plausible; // tests whether bytes look like a packet
+mod framer; // splits a stream into packets, and finds the next packet after damage
 mod bundle; // compressed packets
 mod packets; // all packets of a file
-mod cursor; // encoded bytes, when speed counts
-mod packet; // what a packet says beside its payload
+mod cursor; // fast decoding of common fields
+mod packet; // the fields of a packet beside its payload
 // Packets to events.
 mod names; // the names of the trace
-mod iid_table; // ids of a sequence
+mod iid_table; // interned ids of a sequence
 mod location; // places in the source code
-mod interning; // what the ids stand for
-mod clocks; // timestamps to nanoseconds of the trace clock
-mod tracks; // what tracks are
-mod recordings; // whether the trace is whole
-mod sequence; // what a sequence has said so far
+mod interning; // definitions of interned ids
+mod clocks; // converts timestamps to nanoseconds of the trace clock
+mod tracks; // tracks and their descriptors
+mod recordings; // tells whether a recording is complete
+mod sequence; // the incremental state of a sequence
 mod track_event; // field numbers of older events
-mod decode_event; // what an event says
-mod args; // its arguments
+mod decode_event; // decodes track events
+mod args; // arguments of events
 mod event; // an event
-mod skip_reason; // why packets cannot be understood
-mod record; // all that there is in a trace
-mod trace_state; // what packets so far have said, and how the next is read with it
-mod trace_reader; // puts it together
+mod skip_reason; // reasons why packets cannot be decoded
+mod record; // the items that a reader yields
+mod trace_state; // the state that packets so far have built up, and how the next is decoded with it
+mod trace_reader; // the reader that joins all of the above
 // Events to slices.
-mod in_order; // what comes in nearly the order of its times
-mod time_order; // what several threads wrote to one track
-mod slices; // begins and ends, paired
-// A trace as a text.
-mod value; // values of arguments, to be kept
-mod first_polls; // futures of which nobody knew
-mod outline; // without what differs between two runs
-// Traces to what is wrong with them.
+mod in_order; // sorts values that come in nearly the order of their times
+mod time_order; // sorts events of tracks that several threads write to
+mod slices; // pairs begins with ends
+// A trace as text.
+mod value; // owned values of arguments
+mod first_polls; // finds the first polls of futures that lack the flow
+mod outline; // prints a trace without details that differ between two runs
+// Rules that a trace must keep.
 mod check;
 
 pub use args::{ARGS_MAX_DEPTH, Arg, ArgValue, Args};

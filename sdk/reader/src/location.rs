@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use crate::names::{NameId, NameTable};
 
-/// Places in the source code that are remembered: about 50 MiB. Further ones are not known.
+/// The maximum number of places that are stored, which take about 50 MiB. Further ones are unknown.
 const LOCATIONS_MAX: usize = 1 << 20;
 
 /// A place in the source code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Location<'a> {
-    /// The file, or nothing.
+    /// The path of the file. Empty if it is not known.
     pub file: &'a str,
-    /// The function, or nothing.
+    /// The name of the function. Empty if it is not known.
     pub function: &'a str,
-    /// From 1 on; 0 if it is not known.
+    /// The line number, from 1. 0 if it is not known.
     pub line: u32,
 }
 
-/// The places in the source code that the trace names, each stored once.
+/// All places in the source code that the trace names. Each is stored once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locations {
     /// File, function, line.
@@ -27,10 +27,11 @@ pub(super) struct Locations {
 }
 
 impl Locations {
-    /// The number of all locations for which there is no room.
+    /// The number that stands for all places for which there is no room.
     const UNKNOWN: u32 = LOCATIONS_MAX as u32;
 
-    /// Returns the number of a place; [`Self::UNKNOWN`] if there is no room.
+    /// Returns the number of a place, which is added if it is new; [`Self::UNKNOWN`] if there is no
+    /// room.
     pub(super) fn id(&mut self, location: (NameId, NameId, u32)) -> u32 {
         if self.all.len() == LOCATIONS_MAX {
             return self.ids.get(&location).copied().unwrap_or(Self::UNKNOWN);

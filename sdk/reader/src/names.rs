@@ -1,34 +1,35 @@
 //! The names of a trace, each stored once.
 
-/// Text that is remembered, in bytes. Names beyond it all become one.
+/// The maximum size of all names together. Names beyond it become [`NameId::MANY`].
 const TEXT_MAX_BYTES: usize = 64 << 20;
-/// What stands for names for which there is no room.
+/// The text that replaces names for which there is no room.
 const TOO_MANY: &str = "(more names)";
 
-/// A name of the trace. Equal names have equal ids.
+/// The id of a name of the trace. Equal names have equal ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(u32);
 
-/// All names of a trace. Memory is bounded: a trace that has more than 64 MiB of different names
-/// gets [`NameId::MANY`] for the rest.
+/// All names of a trace. Memory is bounded: once a trace has 64 MiB of different names, further
+/// names get [`NameId::MANY`].
 #[derive(Clone, Debug)]
 pub struct NameTable {
     text: String,
-    /// Where each name ends in `text`; it begins where the one before ends.
+    /// The end of each name in `text`. A name begins where the one before it ends.
     ends: Vec<u32>,
-    /// Ids plus one, by hash; 0 is free. A power of two in length, at most half full.
+    /// A hash table of ids plus one; 0 marks a free slot. The length is a power of two, at most
+    /// half of it is used.
     slots: Vec<u32>,
-    /// Texts that were not UTF-8.
-    mended: u64,
+    /// The number of invalid texts: not UTF-8, though the schema requires it.
+    invalid_texts: u64,
 }
 
 impl NameId {
-    /// No name, which reads as an empty one.
+    /// The id for no name. Its text is empty.
     pub const NONE: Self = Self(0);
-    /// One of the names for which there was no room.
+    /// The id of all names for which there is no room.
     pub const MANY: Self = Self(1);
 
-    /// Counts from 0, without gaps.
+    /// Returns the id as an index. Ids count from 0 without gaps.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -38,7 +39,7 @@ impl NameId {
         Self(index)
     }
 
-    /// Whether there is no name.
+    /// Returns true if this is [`NameId::NONE`].
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
@@ -51,7 +52,7 @@ impl Default for NameTable {
             text: String::new(),
             ends: Vec::new(),
             slots: vec![0; 64],
-            mended: 0,
+            invalid_texts: 0,
         };
         table.add("");
         table.add(TOO_MANY);
@@ -60,13 +61,13 @@ impl Default for NameTable {
 }
 
 impl NameTable {
-    /// A table with no names.
+    /// Creates a table with no names.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The name with an id; an empty one if the id is not of this table.
+    /// Returns the name with this id. Empty if the id is not of this table.
     #[must_use]
     #[inline]
     pub fn text(&self, id: NameId) -> &str {
@@ -79,19 +80,19 @@ impl NameTable {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// How many names there are; their ids count up to here.
+    /// Returns the number of names. Ids are smaller than this.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Never: there is always the empty name.
+    /// Returns false, because the empty name is always there.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The id of a name, if it is in the trace so far.
+    /// Returns the id of a name, if the trace has named it so far.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NameId> {
         let mask = self.slots.len() - 1;
@@ -105,13 +106,14 @@ impl NameTable {
         }
     }
 
-    /// The id of a name, which is added if it is new.
+    /// Returns the id of a name, which is added if it is new.
     #[inline]
     pub fn id(&mut self, name: &str) -> NameId {
         self.find(name).unwrap_or_else(|| self.add(name))
     }
 
-    /// The id of a text that may not be UTF-8, with replacement characters if it is not.
+    /// Returns the id of a text that need not be UTF-8. Invalid bytes become replacement
+    /// characters.
     #[inline]
     pub(super) fn id_of_bytes(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
@@ -120,21 +122,22 @@ impl NameTable {
         }
     }
 
-    /// The same for a field that has to be UTF-8.
+    /// Returns the id of a text of a `string` field. If it is not UTF-8, counts it as invalid, and
+    /// invalid bytes become replacement characters.
     #[inline]
     pub(super) fn id_of_string(&mut self, name: &[u8]) -> NameId {
         match str::from_utf8(name) {
             Ok(name) => self.id(name),
             Err(_) => {
-                self.mended += 1;
+                self.invalid_texts += 1;
                 self.id(&String::from_utf8_lossy(name))
             }
         }
     }
 
-    /// How many texts were not UTF-8, though they have to be.
-    pub(super) const fn mended(&self) -> u64 {
-        self.mended
+    /// Returns the number of invalid texts: not UTF-8, though the schema requires it.
+    pub(super) const fn invalid_texts(&self) -> u64 {
+        self.invalid_texts
     }
 
     fn add(&mut self, name: &str) -> NameId {
@@ -164,7 +167,7 @@ impl NameTable {
     }
 }
 
-/// Eight bytes at a time; spread, so that the low bits are good.
+/// Hashes eight bytes at a time, and mixes the high bits into the low ones, which select the slot.
 fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -183,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_names_have_equal_ids_and_ids_lead_back() {
+    fn equal_names_have_equal_ids() {
         let mut names = NameTable::new();
         let ids: Vec<_> = (0..1000).map(|n| names.id(&format!("name {n}"))).collect();
         for (n, id) in ids.iter().enumerate() {
@@ -196,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_become_replacement_characters() {
+    fn invalid_utf8_becomes_replacement_characters() {
         let mut names = NameTable::new();
         let id = names.id_of_bytes(b"a\xffb");
         assert_eq!(names.text(id), "a\u{fffd}b");
     }
 
     #[test]
-    fn names_beyond_the_limit_are_one() {
+    fn names_beyond_the_limit_share_one_id() {
         let mut names = NameTable::new();
         let long = "x".repeat(TEXT_MAX_BYTES / 2);
         assert_ne!(names.id(&long), NameId::MANY);

@@ -1,4 +1,4 @@
-//! What a packet says beside its payload, decoded once.
+//! Packets, with the fields beside the payload decoded.
 
 use std::ops::Deref;
 
@@ -12,54 +12,55 @@ use tracezero_core::protos::trace_packet::SequenceFlags;
 const CLEARED: u32 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32;
 const NEEDS_STATE: u32 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32;
 
-/// A `TracePacket`.
+/// A `TracePacket`. Dereferences to its [`PacketHead`].
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     head: PacketHead,
     bytes: &'a [u8],
 }
 
-/// What a packet says beside its payload.
+/// The fields of a packet beside its payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketHead {
-    /// In units of its clock.
+    /// The timestamp as the packet has it, in units of its clock.
     pub timestamp: Option<u64>,
     /// The clock of `timestamp`, if the packet names one.
     pub timestamp_clock_id: Option<u32>,
-    /// The sequence that it belongs to; 0 if it does not say.
+    /// The sequence of the packet; 0 if it has none.
     pub sequence_id: u32,
-    /// The user whose process wrote it.
+    /// The user id of the process that wrote the packet.
     pub trusted_uid: Option<i32>,
-    /// The process that wrote it.
+    /// The id of the process that wrote the packet.
     pub trusted_pid: Option<i32>,
-    /// The machine that it comes from, if it is another one than the service's.
+    /// The machine that the packet comes from, if it is not the service's.
     pub machine_id: Option<u32>,
-    /// Bits of `SequenceFlags`. The deprecated `incremental_state_cleared` counts as one.
+    /// The bits of `SequenceFlags`. The deprecated field `incremental_state_cleared` sets its flag
+    /// too.
     pub sequence_flags: u32,
-    /// Why packets before it are missing; 0 if none are.
+    /// The reasons why packets before this one are missing; 0 if none are.
     pub previous_packet_dropped: u32,
-    /// Whether it says that it is the first of its sequence.
+    /// True if the packet says that it is the first of its sequence.
     pub first_packet_on_sequence: bool,
-    /// A field that has another wire type than in the schema, and was passed over.
+    /// The number of a field that was ignored because its wire type differs from the schema's.
     pub mistyped_field: Option<u32>,
-    /// The field that holds its data, 0 if there is none.
+    /// The number of the field that holds the payload; 0 if there is none.
     pub payload_field: u32,
     pub(super) payload: Span,
     pub(super) defaults: Span,
     pub(super) interned_data: Span,
 }
 
-/// Where the bytes of a field are in a packet. Packets are shorter than 4 GiB.
+/// The position of a field's bytes in a packet. Packets are shorter than 4 GiB.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
-/// The data of a packet.
+/// The payload of a packet: its data field, such as a track event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Payload<'a> {
-    /// The field's number in `TracePacket`.
+    /// The number of the field in `TracePacket`.
     pub field: u32,
     /// The bytes of the message; empty if the field is a number.
     pub bytes: &'a [u8],
@@ -78,7 +79,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     ///
-    /// If its fields cannot be told apart.
+    /// If the bytes cannot be split into fields.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut head = PacketHead::default();
         head.decode(bytes)?;
@@ -89,13 +90,13 @@ impl<'a> Packet<'a> {
         Self { head, bytes }
     }
 
-    /// The encoded packet.
+    /// Returns the encoded packet.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its data, if it has any.
+    /// Returns the payload, if the packet has one.
     #[must_use]
     pub fn payload(&self) -> Option<Payload<'a>> {
         let field = self.head.payload_field;
@@ -105,13 +106,13 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// An encoded `TracePacketDefaults`; empty if there is none.
+    /// Returns the encoded `TracePacketDefaults`; empty if there is none.
     #[must_use]
     pub fn defaults(&self) -> &'a [u8] {
         self.head.defaults.of(self.bytes)
     }
 
-    /// An encoded `InternedData`; empty if there is none.
+    /// Returns the encoded `InternedData`; empty if there is none.
     #[must_use]
     pub fn interned_data(&self) -> &'a [u8] {
         self.head.interned_data.of(self.bytes)
@@ -130,8 +131,8 @@ impl PacketHead {
         Ok(())
     }
 
-    /// Decodes a packet that has the fields of most packets only, which have tags of one byte; `None`
-    /// for others.
+    /// Decodes a packet that has only common fields, whose tags are one byte long. Returns `None`
+    /// for any other packet.
     #[inline]
     fn decode_usual(&mut self, packet: &[u8]) -> Option<()> {
         const VARINT: u32 = 0;
@@ -216,20 +217,22 @@ impl PacketHead {
         Ok(head)
     }
 
-    /// Whether it defines something for later packets.
+    /// Returns true if the packet defines something for later packets.
     #[inline]
     pub(super) const fn has_definitions(&self) -> bool {
         self.defaults.end != 0 || self.interned_data.end != 0
     }
 
-    /// Whether what earlier packets of the sequence defined is void from this packet on.
+    /// Returns true if the packet clears the incremental state: definitions of earlier packets of
+    /// the sequence are void from this packet on.
     #[must_use]
     #[inline]
     pub const fn clears_state(&self) -> bool {
         self.sequence_flags & CLEARED != 0
     }
 
-    /// Whether it cannot be read without what earlier packets defined.
+    /// Returns true if the packet cannot be decoded without the sequence's incremental state: the
+    /// definitions of earlier packets.
     #[must_use]
     #[inline]
     pub const fn needs_state(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The packets of a trace, one after the other, out of a file of any size.
+//! Reads the packets of a trace from a file of any size.
 
 use std::fs::File;
 use std::io::{self, Empty, Read};
@@ -7,18 +7,18 @@ use std::path::Path;
 use crate::bundle::{self, FoundBundle};
 use crate::damage::{Damage, DamageKind};
 use crate::error::{FileKind, ReadError};
-use crate::framer::{Framed, Framer};
+use crate::framer::{FrameOrGap, Framer};
 use crate::place::PacketPlace;
 
-/// If there is no packet in so many bytes at the start, the file is no trace.
+/// A file without a packet in this many bytes at its start is not a trace.
 const FIRST_PACKET_WITHIN_BYTES: u64 = 1 << 20;
-/// What a file is can be told from so many bytes.
+/// The number of bytes from which the kind of a file is recognized.
 const HEAD_BYTES: usize = 64;
 
 /// Reads the packets of a trace from a file or another source of bytes.
 ///
-/// Compressed packets come out unpacked, one by one. Memory is bounded by the largest packet, or by
-/// the largest bundle of compressed ones: 64 and 128 MiB are the limits.
+/// Compressed packets are unpacked and come out one by one. Memory is bounded by the largest packet
+/// (at most 64 MiB) or the largest bundle of compressed packets (at most 128 MiB).
 ///
 /// ```
 /// use tracezero::reader::{PacketReader, PacketItem};
@@ -42,7 +42,7 @@ const HEAD_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct PacketReader<R> {
     file: Framer<R>,
-    /// Unpacked packets.
+    /// The packets of the current bundle, unpacked.
     bundle: Framer<Empty>,
     is_in_bundle: bool,
     /// The packet that was read last.
@@ -51,19 +51,19 @@ pub struct PacketReader<R> {
     is_first: bool,
 }
 
-/// What comes next in a trace.
+/// An item of a trace: a packet or damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketItem<'a> {
     /// A packet.
     Packet(RawPacket<'a>),
-    /// Bytes that are none.
+    /// Bytes that are not a packet.
     Damage(Damage),
 }
 
-/// A packet as it stands in the trace.
+/// An encoded packet, as it is in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPacket<'a> {
-    /// Where it is.
+    /// The place of the packet in the trace.
     pub place: PacketPlace,
     /// The encoded `TracePacket`.
     pub bytes: &'a [u8],
@@ -72,9 +72,9 @@ pub struct RawPacket<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct LastPacket {
     place: PacketPlace,
-    /// 0 if there is none.
+    /// The size of the packet; 0 if there is none.
     len: usize,
-    /// With its tag and length.
+    /// The size of the packet with its tag and length.
     frame_len: usize,
 }
 
@@ -85,7 +85,7 @@ impl LastPacket {
     }
 }
 
-/// A step that has been made.
+/// A result of [`PacketReader::step`]. The packet itself is [`PacketReader::last`].
 pub(super) enum PacketStep {
     Packet,
     Damage(Damage),
@@ -109,7 +109,7 @@ impl PacketReader<File> {
 }
 
 impl<R> PacketReader<R> {
-    /// Reads from a source of bytes, which needs no buffer of its own.
+    /// Creates a reader of a source of bytes. The source needs no buffer of its own.
     pub const fn new(source: R) -> Self {
         Self {
             file: Framer::new(source, FIRST_PACKET_WITHIN_BYTES),
@@ -129,7 +129,7 @@ impl<R> PacketReader<R> {
         }
     }
 
-    /// The packet that was read last; it is there until the next is asked for.
+    /// Returns the packet that was read last. Its bytes are empty if damage was read last.
     #[must_use]
     #[inline]
     pub fn last(&self) -> RawPacket<'_> {
@@ -144,8 +144,8 @@ impl<R> PacketReader<R> {
         }
     }
 
-    /// The packet that was read last with its tag and length before it, as they stand in the file or
-    /// among the unpacked bytes; empty if damage was read last.
+    /// Returns the packet that was read last together with its tag and length, as it is in the file
+    /// or among the unpacked bytes. Empty if damage was read last.
     #[must_use]
     pub fn last_frame(&self) -> &[u8] {
         if self.is_in_bundle {
@@ -155,20 +155,21 @@ impl<R> PacketReader<R> {
         }
     }
 
-    /// How far the file has been read, in bytes.
+    /// Returns the number of bytes of the file that have been read.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.file.stream.offset()
     }
 
-    /// Packets read so far.
+    /// Returns the number of packets read so far.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.next_index
     }
 
-    /// The packet that was read last is malformed: its bytes are reported as damage next, and
-    /// packets are looked for among them. For whoever decodes packets.
+    /// Rejects the packet that was read last as malformed. The next call of [`next`](Self::next)
+    /// reports its bytes as damage and searches them for packets. Call this if you decode packets
+    /// yourself and one does not decode.
     pub fn reject_last(&mut self, error: protozero::DecodeError) {
         let kind = DamageKind::MalformedPacket { error };
         let place = self.last.place;
@@ -185,12 +186,13 @@ impl<R> PacketReader<R> {
 }
 
 impl<R: Read> PacketReader<R> {
-    /// The next packet, or what is in its place; `None` at the end of the trace.
+    /// Reads the next packet, or the damage in its place. Returns `None` at the end of the trace.
     ///
     /// # Errors
     ///
-    /// If the source fails, is no trace, or is compressed in a way that this build cannot unpack.
-    // An iterator cannot lend out what it owns.
+    /// If the source fails, is not a trace, or is compressed in a format that this build cannot
+    /// unpack.
+    // Not an `Iterator`: its items cannot borrow from it.
     #[expect(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Result<Option<PacketItem<'_>>, ReadError> {
@@ -210,13 +212,13 @@ impl<R: Read> PacketReader<R> {
             return Ok(Some(step));
         }
         if self.is_first {
-            self.look_at_head()?;
+            self.check_file_kind()?;
         }
         loop {
             let framed = self.file.next();
             match framed.map_err(|source| self.io_error(source))? {
                 None => return Ok(None),
-                Some(Framed::Packet { offset, len }) => {
+                Some(FrameOrGap::Packet { offset, len }) => {
                     self.last.place.offset = offset;
                     self.last.place.unpacked_offset = None;
                     self.last.len = len;
@@ -231,10 +233,10 @@ impl<R: Read> PacketReader<R> {
                     if let Some(step) = self.step_in_bundle()? {
                         return Ok(Some(step));
                     }
-                    // An empty one is passed over.
+                    // An empty bundle is skipped.
                     self.last.forget();
                 }
-                Some(Framed::Gap {
+                Some(FrameOrGap::Gap {
                     offset,
                     length_bytes,
                     kind,
@@ -262,7 +264,7 @@ impl<R: Read> PacketReader<R> {
         self.next_index += 1;
     }
 
-    /// The next packet of the bundle; `None` at its end.
+    /// Reads the next packet of the bundle. Returns `None` at its end.
     fn step_in_bundle(&mut self) -> Result<Option<PacketStep>, ReadError> {
         let framed = self.bundle.next();
         let step = match framed.map_err(|source| self.io_error(source))? {
@@ -270,7 +272,7 @@ impl<R: Read> PacketReader<R> {
                 self.is_in_bundle = false;
                 return Ok(None);
             }
-            Some(Framed::Packet { offset, len }) => {
+            Some(FrameOrGap::Packet { offset, len }) => {
                 // Bundles are shorter than 4 GiB.
                 self.last.place.unpacked_offset = u32::try_from(offset).ok();
                 self.last.len = len;
@@ -287,7 +289,7 @@ impl<R: Read> PacketReader<R> {
                 }
                 PacketStep::Packet
             }
-            Some(Framed::Gap {
+            Some(FrameOrGap::Gap {
                 offset,
                 length_bytes,
                 kind,
@@ -302,7 +304,7 @@ impl<R: Read> PacketReader<R> {
         Ok(Some(step))
     }
 
-    /// Unpacks the last packet of the file; returns what is wrong with it.
+    /// Unpacks the last packet of the file, a bundle. Returns the damage if that fails.
     #[cold]
     fn open_bundle(&mut self, found: FoundBundle) -> Result<Option<PacketStep>, ReadError> {
         let packet = self.file.stream.consumed(self.last.len);
@@ -335,14 +337,15 @@ impl<R: Read> PacketReader<R> {
         })))
     }
 
-    /// Tells other files from traces.
+    /// Fails if the file is recognized as another kind than a trace.
     #[cold]
-    fn look_at_head(&mut self) -> Result<(), ReadError> {
+    fn check_file_kind(&mut self) -> Result<(), ReadError> {
         self.is_first = false;
         let wanted = self.file.stream.want(HEAD_BYTES);
         wanted.map_err(|source| self.io_error(source))?;
         let head = self.file.stream.available();
-        // The tag of a packet is a line's end as well: what begins with one is taken for a trace.
+        // The tag of a packet is also a line feed, which other kinds of files may begin with. Such
+        // a file is treated as a trace.
         if head.starts_with(b"\n") {
             return Ok(());
         }

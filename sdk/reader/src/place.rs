@@ -1,15 +1,18 @@
-//! Where in a trace a packet is.
+//! The position of a packet in a trace.
 
 use std::fmt;
 
-/// Where a packet is.
+/// The position of a packet in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketPlace {
-    /// How many packets come before it. Compressed ones count one by one, their bundle does not.
+    /// The number of packets before it. Each compressed packet counts; the bundle that holds it
+    /// does not.
     pub index: u64,
-    /// Its first byte in the file, that of its tag; of a compressed packet, that of its bundle.
+    /// The offset in the file of the packet's tag. For a compressed packet: of the tag of its
+    /// bundle.
     pub offset: u64,
-    /// Of a compressed packet: its first byte among the unpacked ones of its bundle.
+    /// The offset of the packet's tag among the unpacked bytes of its bundle, for a compressed
+    /// packet.
     pub unpacked_offset: Option<u32>,
 }
 

@@ -1,15 +1,16 @@
-//! Whether bytes look like a packet: how reading finds its way back after damage.
+//! Tests whether bytes look like a packet. After damage, reading resumes at bytes that do.
 
 use protozero::{Decoder, Field, Value};
 
 use crate::fields;
 
-/// Packets have few fields: that of the payload, and what the service knows.
+/// The maximum number of fields of a packet. A packet has few: its payload, and what the service
+/// adds.
 const FIELDS_MAX: usize = 64;
-/// Beyond the last field that packets may have.
+/// The end of the range of field numbers of packets.
 const FIELD_NUMBER_END: u32 = 2000;
 
-/// Whether `bytes` look like a packet and not like something inside of one.
+/// Returns true if `bytes` look like a packet and not like a message inside a packet.
 pub(super) fn is_plausible(bytes: &[u8]) -> bool {
     let mut is_anchored = false;
     for (index, field) in Decoder::new(bytes).fields().enumerate() {
@@ -32,7 +33,8 @@ pub(super) fn is_plausible(bytes: &[u8]) -> bool {
     is_anchored
 }
 
-/// Whether a field has the wire type that the schema gives it, as far as it is known here.
+/// Returns false if the schema gives the field another wire type. Returns true for fields not
+/// listed here.
 pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
     match field.number {
         fields::TIMESTAMP
@@ -60,9 +62,11 @@ pub(super) const fn has_its_wire_type(field: Field<'_>) -> bool {
     }
 }
 
-/// Whether a field of a packet is the packet behind it, of which a wrong length made a part. Packets in
-/// a file have the number of kernel events in a packet; those come in bundles, which say their CPU in a
-/// number. In that field no packet has one.
+/// Returns true if a field of a packet is really the next packet, which a wrong length made part of
+/// this one.
+///
+/// The tag of a packet in a file is the tag of the field `ftrace_events` in a packet. A real
+/// `FtraceEventBundle` has the CPU in field 1, as a varint. In a packet, field 1 is never a varint.
 pub(super) fn is_packet_in_packet(field: Field<'_>) -> bool {
     /// `FtraceEventBundle.cpu`.
     const CPU: u32 = 1;

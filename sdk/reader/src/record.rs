@@ -1,4 +1,4 @@
-//! What a reader finds in a trace, one after the other.
+//! The records that a reader yields.
 
 use std::fmt;
 
@@ -9,69 +9,72 @@ use crate::place::PacketPlace;
 use crate::skip_reason::SkipReason;
 use crate::tracks::TrackId;
 
-/// What comes next in a trace.
+/// A record: the next item of a trace.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
     /// A track event.
     Event(Event<'a>),
-    /// A track is described, for the first time or anew.
+    /// A descriptor of a track that is new or has changed.
     Track(TrackRecord),
-    /// Packets of a sequence are missing. What the packet that says so holds comes next.
+    /// Packets of a sequence are missing. The content of the packet that says so is the next
+    /// record.
     Loss(Loss),
-    /// A packet with other data.
+    /// A packet with any other data.
     Packet(OtherPacket<'a>),
-    /// A packet that cannot be understood.
+    /// A packet that cannot be decoded.
     Skipped(Skipped),
-    /// Bytes that are no packet.
+    /// Bytes that are not a packet.
     Damage(Damage),
 }
 
-/// The description of a track. The table of tracks has it.
+/// A notice that a track has been described. The description is in the
+/// [`TrackTable`](crate::TrackTable).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackRecord {
-    /// The packet of the descriptor.
+    /// The place of the descriptor's packet.
     pub place: PacketPlace,
-    /// Its sequence.
+    /// The sequence of the descriptor's packet.
     pub sequence_id: u32,
     /// The track.
     pub track: TrackId,
-    /// Whether the trace said something else about it before.
+    /// True if an earlier descriptor of the track said something else.
     pub is_changed: bool,
 }
 
-/// Packets of a sequence are missing.
+/// A loss: packets of a sequence are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The first packet behind the loss.
+    /// The place of the first packet behind the loss.
     pub place: PacketPlace,
-    /// Its sequence.
+    /// The sequence that lost packets.
     pub sequence_id: u32,
-    /// Why: the bits of `previous_packet_dropped`.
+    /// The reasons for the loss: the bits of `previous_packet_dropped`.
     pub bits: u32,
-    /// Whether the sequence has no packet before it in the trace: what is missing is its beginning.
+    /// True if the trace has no earlier packet of the sequence, so that the sequence's beginning is
+    /// missing.
     pub is_at_start: bool,
 }
 
 /// A packet that holds neither an event nor a track.
 #[derive(Clone, Copy, Debug)]
 pub struct OtherPacket<'a> {
-    /// Where it is.
+    /// The place of the packet.
     pub place: PacketPlace,
     /// The packet.
     pub packet: Packet<'a>,
-    /// Its time on the trace clock, if it has one that can be resolved.
+    /// The packet's time on the trace clock, if it has a time that can be converted.
     pub timestamp_ns: Option<u64>,
 }
 
-/// A packet that cannot be understood.
+/// A packet that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it is.
+    /// The place of the packet.
     pub place: PacketPlace,
-    /// Its sequence.
+    /// The sequence of the packet.
     pub sequence_id: u32,
-    /// Why not.
+    /// The reason why it cannot be decoded.
     pub reason: SkipReason,
 }
 
@@ -88,7 +91,7 @@ impl Loss {
         "SMB_FULL",
     ];
 
-    /// The causes by name, as far as they are known: `PRESENT` is that something was lost at all.
+    /// Returns the names of the known causes. `PRESENT` says only that something was lost.
     pub fn causes(&self) -> impl Iterator<Item = &'static str> {
         let bits = self.bits;
         Self::CAUSES
@@ -98,7 +101,7 @@ impl Loss {
             .map(|(_, name)| name)
     }
 
-    /// Bits that stand for no cause that is known.
+    /// Returns the bits that stand for no known cause.
     #[must_use]
     pub const fn unknown_bits(&self) -> u32 {
         self.bits >> Self::CAUSES.len() << Self::CAUSES.len()
@@ -112,22 +115,24 @@ impl fmt::Display for SkipReason {
             Self::UnknownClock { clock_id } => {
                 write!(
                     f,
-                    "its time is on clock {clock_id}, which the trace does not explain"
+                    "its time is on clock {clock_id}, which no clock snapshot defines"
                 )
             }
             Self::TimeOutOfRange { clock_id } => {
                 write!(f, "its time on clock {clock_id} is out of range")
             }
-            Self::NoTime => write!(f, "an event without a time"),
-            Self::NoType => write!(f, "an event without a type"),
-            Self::NoValue => write!(f, "a counter event without a value"),
-            Self::UnknownType { number } => write!(f, "an event of the unknown type {number}"),
+            Self::NoTime => write!(f, "the event has no time"),
+            Self::NoType => write!(f, "the event has no type"),
+            Self::NoValue => write!(f, "the counter event has no value"),
+            Self::UnknownType { number } => write!(f, "the event has the unknown type {number}"),
             Self::LegacyPhase { phase } => match char::from_u32(*phase) {
-                Some(letter @ '!'..='~') => write!(f, "a legacy event of phase '{letter}'"),
-                _ => write!(f, "a legacy event of phase {phase}"),
+                Some(letter @ '!'..='~') => {
+                    write!(f, "legacy events of phase '{letter}' are not supported")
+                }
+                _ => write!(f, "legacy events of phase {phase} are not supported"),
             },
             Self::TooManyTracks => {
-                write!(f, "its track is one of more than can be kept apart")
+                write!(f, "the trace has too many tracks")
             }
             Self::Malformed { error } => write!(f, "it is malformed: {error}"),
         }

@@ -1,18 +1,20 @@
-//! The recordings in a trace, and whether each has come to its end.
+//! The recordings in a trace, and how each ended.
 //!
-//! This SDK marks both ends of a recording. Other producers mark none, so nothing is said of theirs.
-//! The service writes the end last (`Service::write_into_file`, `Service::read`). So a recording was cut off
-//! if the trace has its begin and not its end. `tests/judge/tests/processes/endings.rs` checks this.
+//! This SDK marks the begin and the end of each recording with a packet. Other producers do not, so
+//! nothing is reported for their recordings. The service writes the end mark last
+//! (`Service::write_into_file`, `Service::read`). So a recording was cut off if the trace has its
+//! begin mark but not its end mark. `tests/judge/tests/processes/endings.rs` checks this.
 
 use std::fmt;
 
 use tracezero_core::protos::sequences::RecordingBoundaryDecoder;
 use tracezero_core::protos::sequences::recording_boundary::Kind;
 
-/// The field of a packet that marks an end of a recording.
+/// The number of the packet field that marks the begin or the end of a recording.
 pub(super) const RECORDING_BOUNDARY: u32 = 1991;
 
-/// Recordings that are told apart. A merged trace has several.
+/// The maximum number of recordings that are stored; further ones are ignored. A merged trace has
+/// several.
 const RECORDINGS_MAX: usize = 1000;
 
 /// A recording of this SDK in a trace.
@@ -20,55 +22,56 @@ const RECORDINGS_MAX: usize = 1000;
 pub struct Recording {
     id: u64,
     begin_ns: u64,
-    /// The time and kind of its last word.
+    /// The time and kind of the end mark, once it was read.
     end: Option<(u64, Kind)>,
 }
 
-/// How a recording ended, in a trace that has been read to its end.
+/// The end of a recording. Valid once the trace has been read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingEnd {
-    /// As it should: all of it is in the trace, but for losses that the trace tells of.
+    /// The recording is complete, apart from losses that the trace reports.
     Whole,
-    /// The file was as large as it may be.
+    /// The file reached its maximum size.
     FileFull {
-        /// How long the recording was until then, in nanoseconds.
+        /// The duration of the recording until then, in nanoseconds.
         after_ns: u64,
     },
-    /// The file could not be written any further.
+    /// Writing the file failed.
     WriteFailed {
-        /// How long the recording was until then, in nanoseconds.
+        /// The duration of the recording until then, in nanoseconds.
         after_ns: u64,
     },
-    /// Its end is missing: the process was killed or aborted, or the file was cut.
+    /// The end is missing: the process was killed or aborted, or the file was truncated.
     CutOff {
-        /// How long the recording was until then, as far as the trace knows, in nanoseconds.
+        /// The duration of the recording up to the latest time in the trace, in nanoseconds.
         after_ns: u64,
     },
 }
 
 impl RecordingEnd {
-    /// Returns whether the end came before its time, by whatever the application did not ask for.
+    /// Returns true if the recording ended early because of an error. A file that reached its
+    /// maximum size is not an error: the application asked for the limit.
     #[must_use]
     pub const fn is_error(&self) -> bool {
         matches!(self, Self::WriteFailed { .. } | Self::CutOff { .. })
     }
 }
 
-/// One line, such as `recording was cut off after 2.31 s`.
+/// Formats as one line, such as `recording was cut off after 2.31 s`.
 impl fmt::Display for RecordingEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |after_ns: &u64| *after_ns as f64 / 1e9;
         match self {
-            Self::Whole => f.write_str("recording is whole"),
+            Self::Whole => f.write_str("recording is complete"),
             Self::FileFull { after_ns } => write!(
                 f,
-                "recording ended after {:.2} s: the file was as large as it may be",
+                "recording ended after {:.2} s: the file reached its size limit",
                 seconds(after_ns)
             ),
             Self::WriteFailed { after_ns } => write!(
                 f,
-                "recording ended after {:.2} s: the file could not be written any further",
+                "recording ended after {:.2} s: writing to the file failed",
                 seconds(after_ns)
             ),
             Self::CutOff { after_ns } => {
@@ -78,23 +81,23 @@ impl fmt::Display for RecordingEnd {
     }
 }
 
-/// The recordings of a trace, as far as it was read.
+/// The recordings of a trace, as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// In the order of their begins.
+    /// Sorted by begin.
     recordings: Vec<Recording>,
     /// The latest time in the trace.
     last_ns: u64,
 }
 
 impl Recordings {
-    /// The trace goes on until this time at least.
+    /// Notes the time of a packet.
     #[inline]
     pub(super) fn note_time(&mut self, timestamp_ns: u64) {
         self.last_ns = self.last_ns.max(timestamp_ns);
     }
 
-    /// Takes in the first or the last word of a recording. One that is malformed says nothing.
+    /// Adds a begin or end mark. A malformed one is ignored.
     pub(super) fn add(&mut self, payload: &[u8], timestamp_ns: u64) {
         let boundary = RecordingBoundaryDecoder::new(payload);
         let (Ok(Some(id)), Ok(Some(kind))) = (boundary.recording_id(), boundary.kind()) else {
@@ -103,7 +106,7 @@ impl Recordings {
         let has_room = self.recordings.len() < RECORDINGS_MAX;
         let known = self.recordings.iter_mut().find(|it| it.id == id);
         match (kind, known) {
-            // A snapshot of a file says it again.
+            // A snapshot of a file repeats the begin mark.
             (Kind::BEGIN, Some(known)) => known.end = None,
             (Kind::BEGIN, None) if has_room => {
                 self.recordings.push(Recording {
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_recordings_end_each_by_itself() {
+    fn merged_recordings_end_separately() {
         let mut recordings = Recordings::default();
         recordings.add(&boundary(1, Kind::BEGIN), 100);
         recordings.add(&boundary(2, Kind::BEGIN), 1_000);
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn second_begin_of_a_recording_needs_an_end_behind_it() {
+    fn repeated_begin_mark_needs_an_end_behind_it() {
         let mut recordings = Recordings::default();
         recordings.add(&boundary(1, Kind::BEGIN), 100);
         recordings.add(&boundary(1, Kind::BEGIN), 200);
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_without_marks_are_not_judged() {
+    fn traces_without_begin_marks_have_no_recordings() {
         let mut recordings = Recordings::default();
         recordings.note_time(1_000);
         recordings.add(&boundary(1, Kind::END), 300);

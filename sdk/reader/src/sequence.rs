@@ -1,4 +1,4 @@
-//! What the packets of a sequence have said so far.
+//! The state of each sequence: its definitions and defaults, as far as the trace has been read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,38 +12,39 @@ use crate::tracks::{TrackId, UuidHasher};
 use tracezero_core::counter_value::CounterValue;
 use tracezero_core::protos::TracePacketDefaultsDecoder;
 
-/// Counters that come along with events of a sequence; further ones are left out.
+/// The maximum number of extra counters per event of a sequence. Further ones are left out.
 pub(super) const EXTRA_COUNTERS_MAX: usize = 1024;
 
-/// Memory that the states of all sequences may take. Beyond it those that were not used for longest
-/// are forgotten: of a trace with millions of short threads most have ended.
+/// The maximum memory for the states of all sequences. Beyond it, the least recently used states
+/// are forgotten. In a trace with millions of short threads, most of those threads have ended.
 const STATES_MAX_BYTES: usize = 64 << 20;
 
-/// A sequence up to the current packet.
+/// The state of a sequence up to the current packet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequence {
     pub(super) id: u32,
     pub(super) packets: u64,
-    /// The index of the last one.
+    /// The index of the sequence's last packet.
     pub(super) last_packet: u64,
-    /// Whether what its packets need has been defined, and no packet lost since.
+    /// True if the incremental state is valid: it has been started, and no packet has been lost
+    /// since.
     pub(super) is_valid: bool,
     pub(super) default_clock_id: Option<u32>,
     pub(super) default_track_uuid: Option<u64>,
-    /// That of `default_track_uuid`, once it was needed.
+    /// The track of `default_track_uuid`, once it was needed.
     pub(super) default_track: Option<TrackId>,
     pub(super) extra_counter_tracks: Vec<u64>,
     pub(super) extra_double_counter_tracks: Vec<u64>,
     pub(super) iids: IidTable,
     pub(super) clocks: SequenceClocks,
-    /// Counters that count differences, with their sums.
+    /// The sums of incremental counters, whose values in the trace are differences.
     sums: HashMap<TrackId, CounterValue, BuildHasherDefault<UuidHasher>>,
-    /// How much of the memory of all states is that of this one.
+    /// The part of `Sequences::size_bytes` that this state accounts for.
     counted_bytes: usize,
 }
 
 impl Sequence {
-    /// What was defined so far is void.
+    /// Clears the incremental state, and marks it as valid.
     pub(super) fn clear(&mut self) {
         self.is_valid = true;
         self.default_clock_id = None;
@@ -56,7 +57,7 @@ impl Sequence {
         self.sums = HashMap::default();
     }
 
-    /// Takes over the defaults of a packet.
+    /// Replaces the defaults by those of a packet.
     pub(super) fn set_defaults(&mut self, defaults: &[u8]) -> Result<(), DecodeError> {
         let defaults = TracePacketDefaultsDecoder::new(defaults);
         self.default_clock_id = defaults.timestamp_clock_id()?;
@@ -79,7 +80,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Adds a difference to a counter's sum on this sequence.
+    /// Adds a difference to a counter's sum on this sequence. Returns the sum.
     pub(super) fn add_up(&mut self, track: TrackId, value: CounterValue) -> CounterValue {
         let sum = match self.sums.entry(track) {
             Entry::Occupied(sum) => sum.into_mut(),
@@ -108,17 +109,19 @@ impl Sequence {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequences {
     all: Vec<Sequence>,
-    /// Places in `all`.
+    /// Indexes into `all`, by sequence id.
     by_id: HashMap<u32, u32, BuildHasherDefault<UuidHasher>>,
-    /// The one that was used last: packets of a sequence come in runs.
+    /// The index of the sequence that was used last. Packets of a sequence come in runs.
     current: usize,
-    /// Memory that all of them take, the current one without what it has grown by.
+    /// The memory of all states, without what the current one has grown by since the last
+    /// `update_size`.
     size_bytes: usize,
     forgotten: u64,
 }
 
 impl Sequences {
-    /// The sequence of this id, which is added if it is new, and what place it has.
+    /// Returns the sequence with this id, which is added if it is new, and makes it the current
+    /// one.
     #[inline]
     pub(super) fn get(&mut self, id: u32) -> &mut Sequence {
         let is_current = self
@@ -133,7 +136,7 @@ impl Sequences {
 
     #[inline(never)]
     fn switch(&mut self, id: u32) {
-        self.settle();
+        self.update_size();
         if let Some(place) = self.by_id.get(&id) {
             self.current = *place as usize;
             return;
@@ -144,12 +147,12 @@ impl Sequences {
             id,
             ..Sequence::default()
         });
-        self.settle();
+        self.update_size();
     }
 
-    /// Counts what the current sequence has grown by. If all states together take too much memory,
+    /// Updates the size of all states after the current one has changed. If it is too large,
     /// forgets some.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn update_size(&mut self) {
         let Some(sequence) = self.all.get_mut(self.current) else {
             return;
         };
@@ -161,14 +164,15 @@ impl Sequences {
         }
     }
 
-    /// Keeps the current sequence and those that were used last, as far as they fit into half of the
-    /// memory.
+    /// Keeps the current sequence, and as many recently used ones as fit into half of the memory
+    /// limit.
     #[cold]
     fn forget_some(&mut self) {
         self.all.swap(0, self.current);
         self.all[1..].sort_unstable_by_key(|sequence| std::cmp::Reverse(sequence.last_packet));
         if self.all[0].size_bytes() > STATES_MAX_BYTES {
-            // It alone is too much: it goes on when its producer defines everything anew.
+            // This state alone is too large: the sequence is invalid until its producer defines
+            // everything again.
             let current = &mut self.all[0];
             current.clear();
             current.is_valid = false;
@@ -193,13 +197,13 @@ impl Sequences {
         self.current = 0;
     }
 
-    /// The sequence that was used last.
+    /// Returns the sequence that was used last.
     #[inline]
     pub(super) fn current(&self) -> Option<&Sequence> {
         self.all.get(self.current)
     }
 
-    /// How many were forgotten for want of memory.
+    /// Returns the number of states that were forgotten to save memory.
     pub(super) const fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -1,19 +1,19 @@
-//! Reasons why packets cannot be understood.
+//! Reasons why packets cannot be decoded.
 
-/// Why a packet cannot be understood.
+/// The reason why a packet cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It needs what earlier packets of its sequence defined, and these were lost.
+    /// The packet needs definitions of earlier packets of its sequence, and those were lost.
     NeedsState,
-    /// Its time is on a clock that the trace does not explain.
+    /// The packet's time is on a clock that no snapshot in the trace relates to the trace clock.
     UnknownClock {
-        /// The clock.
+        /// The id of the clock.
         clock_id: u32,
     },
-    /// Its time is before the trace clock's beginning, or after its end.
+    /// The packet's time is before the trace clock's zero or above its maximum.
     TimeOutOfRange {
-        /// The clock.
+        /// The id of the clock.
         clock_id: u32,
     },
     /// An event without a time.
@@ -22,21 +22,21 @@ pub enum SkipReason {
     NoType,
     /// A counter event without a value.
     NoValue,
-    /// An event of a type that is not known here.
+    /// An event of an unknown type.
     UnknownType {
-        /// Its number.
+        /// The number of the type.
         number: u32,
     },
-    /// An event of an older kind that is not read here.
+    /// An event of a legacy phase that this reader does not support.
     LegacyPhase {
-        /// The letter that stands for its kind, as a number.
+        /// The letter of the phase, as a number.
         phase: u32,
     },
-    /// It is about a track, and the trace has more than are kept apart: 4 Mi.
+    /// The packet refers to a track beyond the maximum number of tracks, 4 Mi.
     TooManyTracks,
-    /// A message inside of it is malformed.
+    /// A message inside the packet is malformed.
     Malformed {
-        /// What is wrong with it.
+        /// The decoding error.
         error: protozero::DecodeError,
     },
 }

@@ -1,25 +1,26 @@
-//! From begins and ends to slices.
+//! Pairs begins and ends of slices.
 
 use crate::event::{EventHead, EventKind};
 use crate::names::NameId;
 use crate::tracks::TrackId;
 
-/// Slices that may be open on a track, inside of each other. Those deeper are counted and left out.
+/// The maximum number of slices that are open on a track, inside each other. Deeper ones are
+/// counted and left out.
 pub const SLICES_MAX_DEPTH: usize = 4096;
 
-/// Slices that may be open on all tracks together: about 500 MiB. Those beyond are counted with those
-/// that are too deep.
+/// The maximum number of slices that are open on all tracks together; they take about 500 MiB.
+/// Further ones are counted as too deep.
 const OPEN_SLICES_MAX: usize = 1 << 20;
 
-/// Tracks that keep the memory of their stacks while no slice is open. Further ones, of operations
-/// that come and go, give it back.
+/// The number of tracks whose stacks keep their memory while no slice is open. Later tracks are
+/// often of short operations, so they free it.
 const KEPT_STACKS: usize = 4096;
 
-/// Pairs the begins and ends of each track.
+/// Pairs the begins and ends of slices on each track.
 ///
-/// Events must come in the order of their times on each track: see
-/// [`InTimeOrder`](super::InTimeOrder). Each open slice carries a value of type `T`, a node of a
-/// tree for instance.
+/// The events of each track must be added in the order of their times: see
+/// [`InTimeOrder`](super::InTimeOrder). Each open slice carries a value of type `T`, for instance a
+/// node of a tree.
 ///
 /// ```
 /// use tracezero::reader::{InTimeOrder, Record, Slices, TraceReader};
@@ -52,58 +53,58 @@ const KEPT_STACKS: usize = 4096;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Slices<T = ()> {
-    /// By track.
+    /// The stack of open slices of each track.
     stacks: Vec<Stack<T>>,
-    /// Slices on all stacks.
+    /// The number of slices on all stacks.
     open: usize,
     counts: SliceCounts,
 }
 
-/// What did not become slices.
+/// The numbers of events that did not become slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceCounts {
-    /// Ends where no slice was open.
+    /// Ends on a track without an open slice.
     pub unmatched_ends: u64,
     /// Slices deeper than [`SLICES_MAX_DEPTH`], or beyond 1 Mi that are open at once.
     pub too_deep: u64,
-    /// Ends before their begins.
+    /// Slices whose end is earlier than their begin. Their duration is 0.
     pub backwards: u64,
 }
 
-/// A slice that is over.
+/// A slice that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice<T = ()> {
-    /// The event that it began with.
+    /// The event that began the slice.
     pub begin: EventHead,
-    /// The name of the slice around it.
+    /// The name of the slice around it. [`NameId::NONE`] if there is none.
     pub parent_name: NameId,
-    /// From begin to end.
+    /// The time from begin to end.
     pub duration_ns: u64,
-    /// The part of it that is in no slice inside.
+    /// The part of the duration that is in no slice inside.
     pub self_ns: u64,
-    /// How many slices are around it.
+    /// The number of slices around it.
     pub depth: usize,
-    /// Its value.
+    /// The value that the caller gave it.
     pub value: T,
 }
 
-/// A slice that has begun.
+/// A slice that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenSlice<T = ()> {
-    /// The event that it began with.
+    /// The event that began the slice.
     pub begin: EventHead,
-    /// Its value.
+    /// The value that the caller gave it.
     pub value: T,
-    /// Durations of the slices in it that are over.
+    /// The total duration of the slices directly inside that have ended.
     children_ns: u64,
-    /// When it ends, if its begin says so.
+    /// The time when it ends, if its begin says so.
     end_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 struct Stack<T> {
     open: Vec<OpenSlice<T>>,
-    /// Slices that have begun and for which there was no room.
+    /// The number of slices that began, were left out for want of room, and have not ended.
     left_out: u64,
 }
 
@@ -127,14 +128,14 @@ impl<T> Default for Stack<T> {
 }
 
 impl<T: Copy> Slices<T> {
-    /// No slice is open.
+    /// Creates an instance with no open slices.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an event. If a slice begins, `value` gives it its value, from the one around it; `ended`
-    /// is called for slices that are over now.
+    /// Adds an event. If it begins a slice, calls `value` with the slice around it to get the
+    /// slice's value. Calls `ended` for each slice that has ended.
     #[inline]
     pub fn add(
         &mut self,
@@ -153,7 +154,8 @@ impl<T: Copy> Slices<T> {
         }
         let is_full = self.open >= OPEN_SLICES_MAX
             || stack.open.len() >= SLICES_MAX_DEPTH
-            // Ends are those of the slices that began last.
+            // While slices are left out, further ones are too, because an end belongs to the slice
+            // that began last.
             || stack.left_out > 0;
         match event.kind {
             EventKind::SliceBegin if is_full => {
@@ -177,7 +179,7 @@ impl<T: Copy> Slices<T> {
         self.open = self.open + stack.open.len() - open_before;
     }
 
-    /// Ends the slices whose ends are known, after the last event.
+    /// Ends the slices whose end is known. Call it after the last event.
     pub fn finish(&mut self, mut ended: impl FnMut(Slice<T>)) {
         for stack in &mut self.stacks {
             let open_before = stack.open.len();
@@ -186,19 +188,19 @@ impl<T: Copy> Slices<T> {
         }
     }
 
-    /// The slices that are open on a track, outermost first.
+    /// Returns the open slices of a track, outermost first.
     #[must_use]
     pub fn open_on(&self, track: TrackId) -> &[OpenSlice<T>] {
         let stack = self.stacks.get(track.index());
         stack.map_or(&[], |stack| &stack.open)
     }
 
-    /// All slices that are open, by track, outermost first.
+    /// Returns all open slices, track by track, outermost first.
     pub fn open(&self) -> impl Iterator<Item = &OpenSlice<T>> {
         self.stacks.iter().flat_map(|stack| &stack.open)
     }
 
-    /// What did not become slices.
+    /// Returns the numbers of events that did not become slices.
     #[must_use]
     pub const fn counts(&self) -> SliceCounts {
         self.counts
@@ -222,8 +224,8 @@ impl<T: Copy> Stack<T> {
         });
     }
 
-    /// Ends the innermost slice that waits for its end. Slices in it that would be over later are
-    /// over now.
+    /// Ends the innermost slice whose end was not known. Slices inside it end now too, even if
+    /// their known end is later.
     #[inline]
     fn end(&mut self, now_ns: u64, counts: &mut SliceCounts, ended: &mut impl FnMut(Slice<T>)) {
         if self.left_out > 0 {
@@ -240,7 +242,7 @@ impl<T: Copy> Stack<T> {
         }
     }
 
-    /// Ends the slices that are known to be over.
+    /// Ends the innermost slices whose known end has passed.
     #[inline]
     fn end_due(&mut self, now_ns: u64, ended: &mut impl FnMut(Slice<T>)) {
         while let Some(end_ns) = self.open.last().and_then(|slice| slice.end_ns)
@@ -287,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Begin, duration, self time and depth of each slice, in the order in which they end.
+    /// Returns begin, duration, self time and depth of each slice, in the order of their ends.
     fn slices(events: &[EventHead]) -> (Vec<(u64, u64, u64, usize)>, SliceCounts) {
         let mut slices = Slices::new();
         let mut found = Vec::new();
@@ -310,7 +312,7 @@ mod tests {
     const END: EventKind = EventKind::SliceEnd;
 
     #[test]
-    fn a_slice_has_its_duration_without_those_of_slices_inside_to_itself() {
+    fn self_time_excludes_slices_inside() {
         let events = [
             event(10, BEGIN),
             event(20, BEGIN),
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_slices_end_by_themselves_and_hold_others() {
+    fn slices_with_duration_end_without_an_end_event() {
         let events = [
             event(10, EventKind::Slice { duration_ns: 40 }),
             event(20, EventKind::Slice { duration_ns: 30 }),
@@ -345,14 +347,14 @@ mod tests {
     }
 
     #[test]
-    fn ends_without_begins_and_ends_before_them_are_counted() {
+    fn unmatched_and_backward_ends_are_counted() {
         let (found, counts) = slices(&[event(5, END), event(10, BEGIN), event(9, END)]);
         assert_eq!(found, [(10, 0, 0, 0)]);
         assert_eq!((counts.unmatched_ends, counts.backwards), (1, 1));
     }
 
     #[test]
-    fn slices_that_are_too_deep_leave_the_others_alone() {
+    fn slices_that_are_too_deep_do_not_affect_others() {
         let depth = SLICES_MAX_DEPTH as u64 + 3;
         let begins = (0..depth).map(|time| event(time, BEGIN));
         let ends = (depth..2 * depth).map(|time| event(time, END));
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_open_on_too_many_tracks_leave_the_others_alone() {
+    fn slices_beyond_the_open_limit_do_not_affect_others() {
         let mut tracks = TrackTable::default();
         let on = |track, event: EventHead| EventHead { track, ..event };
         let mut slices = Slices::new();
@@ -379,7 +381,7 @@ mod tests {
         };
         assert_eq!(slices.counts().too_deep, 2);
         assert_eq!(slices.open().count(), OPEN_SLICES_MAX);
-        // There is room again, but what begins in a slice that was left out is left out, too.
+        // There is room again, but a slice inside one that was left out is left out too.
         slices.add(&on(first, event(2_000_000, END)), |_| (), &mut ended);
         for kind in [BEGIN, END, END, BEGIN, END] {
             slices.add(&on(last, event(2_000_001, kind)), |_| (), &mut ended);

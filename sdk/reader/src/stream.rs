@@ -1,19 +1,19 @@
-//! The bytes of a trace through a window that moves over them.
+//! A window that moves over the bytes of a trace.
 
 use std::io::{self, Read};
 
-/// Bytes asked for at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 256 * 1024;
 
-/// A stream of which the part that is being looked at is in memory.
+/// A stream of bytes. Only the part that is being decoded is in memory.
 #[derive(Debug)]
 pub(super) struct ByteStream<R> {
     source: R,
-    /// Only `start..end` counts.
+    /// Only the bytes `start..end` are valid and unread. Those before `start` are consumed.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Position in the stream of the buffer's first byte.
+    /// The position in the stream of the buffer's first byte.
     buffer_offset: u64,
     has_ended: bool,
 }
@@ -30,19 +30,19 @@ impl<R> ByteStream<R> {
         }
     }
 
-    /// What has been read and not been consumed.
+    /// Returns the bytes that have been read and not consumed.
     #[inline(always)]
     pub(super) fn available(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Position in the stream of the next byte.
+    /// Returns the position in the stream of the next byte.
     #[inline(always)]
     pub(super) const fn offset(&self) -> u64 {
         self.buffer_offset + self.start as u64
     }
 
-    /// The last `len` bytes that were consumed. They are there until more is read.
+    /// Returns the last `len` consumed bytes. They are available until more is read.
     #[inline(always)]
     pub(super) fn consumed(&self, len: usize) -> &[u8] {
         &self.buffer[self.start - len..self.start]
@@ -54,12 +54,12 @@ impl<R> ByteStream<R> {
         self.start += len;
     }
 
-    /// Goes back over what was consumed since the last reading.
+    /// Makes the last `len` consumed bytes available again. Must be called before more is read.
     pub(super) fn step_back(&mut self, len: usize) {
         self.start -= len;
     }
 
-    /// Puts `bytes` in place of the whole stream, which begins anew.
+    /// Replaces the whole stream by the bytes that `fill` appends to an empty vector.
     pub(super) fn replace(&mut self, fill: impl FnOnce(&mut Vec<u8>)) {
         self.buffer.clear();
         fill(&mut self.buffer);
@@ -71,7 +71,8 @@ impl<R> ByteStream<R> {
 }
 
 impl<R: Read> ByteStream<R> {
-    /// Reads until at least `len` bytes are available; false if the stream ends before.
+    /// Reads until at least `len` bytes are available. Returns false if the stream ends before
+    /// that.
     pub(super) fn want(&mut self, len: usize) -> io::Result<bool> {
         while self.end - self.start < len {
             if self.has_ended {
@@ -88,8 +89,8 @@ impl<R: Read> ByteStream<R> {
         Ok(true)
     }
 
-    /// Sees to it that there is room behind `end`. The buffer grows with what has arrived, not with
-    /// what a length announces.
+    /// Makes room behind `end`. The buffer grows with the bytes that have arrived, not with the
+    /// length that a packet claims.
     fn make_room(&mut self) {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);

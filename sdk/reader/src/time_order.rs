@@ -1,31 +1,32 @@
-//! Events of tracks that several sequences write, in the order of their times.
+//! Sorts the events of tracks that several sequences write to.
 
 use crate::event::EventHead;
 use crate::in_order::InOrder;
 use crate::tracks::{TrackKind, TrackTable};
 
-/// Events that wait for earlier ones, unless one asks for another number.
+/// The default number of events in the window.
 const WINDOW_EVENTS: usize = 512 * 1024;
 
-/// Puts events into the order of their times.
+/// Sorts events by time.
 ///
-/// A thread's own events come in order, so they go straight through. Those of other tracks may come
-/// from several threads, and in any order: they wait in a window, until it is full and the earliest
-/// of them goes, or until the end. 512 Ki events fit into it, which take 40 MiB.
+/// A thread's own events come in order, so they are delivered at once. Events of other tracks may
+/// come from several threads, in any order. They wait in a window. When it is full, the earliest
+/// event is delivered. [`finish`](Self::finish) delivers the rest. The window holds 512 Ki events,
+/// which take 40 MiB.
 #[derive(Debug)]
 pub struct InTimeOrder {
     waiting: InOrder<EventHead>,
-    /// By track.
+    /// The state of each track.
     tracks: Vec<TrackOrder>,
     late: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct TrackOrder {
-    /// The sequence that wrote to it last; 0 if none has.
+    /// The sequence that wrote to the track last; 0 if none has.
     writer: u32,
     is_shared: bool,
-    /// The time of the last event that went through.
+    /// The time of the last delivered event.
     last_ns: u64,
 }
 
@@ -36,13 +37,13 @@ impl Default for InTimeOrder {
 }
 
 impl InTimeOrder {
-    /// With the usual window.
+    /// Creates an instance with a window of the default size.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a window of so many events.
+    /// Creates an instance with a window of this many events.
     #[must_use]
     pub const fn with_window(window_events: usize) -> Self {
         Self {
@@ -52,7 +53,7 @@ impl InTimeOrder {
         }
     }
 
-    /// Adds an event; `deliver` is called for what is next in order.
+    /// Adds an event. Calls `deliver` with the event that is next in order, if there is one.
     #[inline]
     pub fn add(
         &mut self,
@@ -87,15 +88,15 @@ impl InTimeOrder {
         deliver(event);
     }
 
-    /// Delivers what is left, after the last event.
+    /// Delivers all waiting events. Call it after the last event.
     pub fn finish(&mut self, mut deliver: impl FnMut(&EventHead)) {
         while let Some(event) = self.waiting.pop() {
             self.deliver(&event, &mut deliver);
         }
     }
 
-    /// Events of tracks of several sequences that came after later ones were delivered: those are
-    /// out of order.
+    /// Returns the number of events that were delivered out of order: a later event of the same
+    /// track had already left the window.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
@@ -133,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_track_of_two_sequences_come_in_the_order_of_their_times() {
+    fn events_of_two_sequences_on_a_track_are_sorted() {
         let events = [(1, 2, 10), (1, 2, 30), (1, 3, 20), (1, 3, 40)];
         assert_eq!(times(10, &events), (vec![10, 20, 30, 40], 0));
     }
 
     #[test]
-    fn events_of_the_same_time_stay_in_the_order_of_the_file() {
+    fn events_of_the_same_time_keep_their_order() {
         let mut tracks = TrackTable::default();
         let mut order = InTimeOrder::new();
         let mut sequences = Vec::new();
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_for_the_window_is_counted() {
+    fn events_too_late_for_the_window_are_counted() {
         let events = [(1, 2, 10), (1, 2, 30), (1, 2, 31), (1, 3, 5)];
         assert_eq!(times(2, &events), (vec![10, 5, 30, 31], 1));
     }

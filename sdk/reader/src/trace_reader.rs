@@ -1,4 +1,4 @@
-//! The events of a trace, one after the other, with what they refer to looked up.
+//! Reads the events of a trace, with names, tracks and times resolved.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,13 +11,13 @@ use crate::packet::{Packet, PacketHead};
 use crate::packets::{PacketReader, PacketStep, RawPacket};
 use crate::record::{Loss, OtherPacket, Record, Skipped};
 use crate::recordings::RecordingEnd;
-use crate::trace_state::{Reading, TraceState};
+use crate::trace_state::{PacketContent, TraceState};
 use crate::tracks::TrackTable;
 
 /// Reads the events of a trace in the order of the file.
 ///
-/// Memory is bounded however long the trace is. Most of it is for tracks: each takes about 100 bytes, and
-/// 4 Mi of them are kept apart.
+/// Memory is bounded, however long the trace is. Most of it is for tracks: each takes about 100
+/// bytes, and at most 4 Mi are stored.
 ///
 /// ```
 /// use tracezero::reader::{Record, TraceReader};
@@ -41,15 +41,15 @@ use crate::tracks::TrackTable;
 pub struct TraceReader<R> {
     packets: PacketReader<R>,
     state: TraceState,
-    /// Of the last packet.
+    /// The head of the last packet.
     head: PacketHead,
-    /// The last packet told of a loss, and is not done yet.
+    /// True if the last packet reported a loss, and its own content has yet to be read.
     is_pending: bool,
 }
 
-/// A step that has been made.
+/// A result of [`TraceReader::step`].
 pub(super) enum Step {
-    Packet(Reading),
+    Packet(PacketContent),
     Loss(Loss),
     Damage(Damage),
 }
@@ -66,7 +66,7 @@ impl TraceReader<File> {
 }
 
 impl<R> TraceReader<R> {
-    /// Reads from a source of bytes, which needs no buffer of its own.
+    /// Creates a reader of a source of bytes. The source needs no buffer of its own.
     #[must_use]
     pub fn new(source: R) -> Self {
         Self::from_packets(PacketReader::new(source))
@@ -81,73 +81,76 @@ impl<R> TraceReader<R> {
         }
     }
 
-    /// The names of the trace so far.
+    /// Returns the names of the trace so far.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.state.names
     }
 
-    /// The tracks of the trace so far.
+    /// Returns the tracks of the trace so far.
     #[must_use]
     pub const fn tracks(&self) -> &TrackTable {
         &self.state.tracks
     }
 
-    /// The clock that times are on, as `ClockSnapshot` numbers them.
+    /// Returns the id of the trace clock, which all times are on. Ids are those of `ClockSnapshot`.
     #[must_use]
     pub const fn trace_clock_id(&self) -> u32 {
         self.state.clocks.trace_clock_id()
     }
 
-    /// The packet of the last record, as it stands in the trace.
+    /// Returns the packet of the last record, as it is in the trace.
     #[must_use]
     pub fn packet(&self) -> RawPacket<'_> {
         self.packets.last()
     }
 
-    /// How far the file has been read, in bytes.
+    /// Returns the number of bytes of the file that have been read.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.packets.offset()
     }
 
-    /// Packets read so far.
+    /// Returns the number of packets read so far.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.packets.packets()
     }
 
-    /// Sequences whose definitions were forgotten, because all of them together would take more than
-    /// 64 MiB. If one of them goes on, its packets are skipped until it starts anew.
+    /// Returns the number of sequences whose definitions were forgotten, because those of all
+    /// sequences would take more than 64 MiB. If a forgotten sequence goes on, its packets are
+    /// skipped until its producer defines everything again.
     #[must_use]
     pub const fn forgotten_sequences(&self) -> u64 {
         self.state.sequences.forgotten()
     }
 
-    /// How the recordings in the trace ended, once it was read to its end. Nothing for producers that
-    /// do not mark the end of a trace, which are all but this SDK.
+    /// Returns how each recording in the trace ended. Call it after the trace has been read to its
+    /// end. Only this SDK marks the ends of recordings; recordings of other producers yield
+    /// nothing.
     pub fn recording_ends(&self) -> impl Iterator<Item = RecordingEnd> {
         self.state.recordings.ends()
     }
 
-    /// What the last packet says beside its payload.
+    /// Returns the head of the last packet.
     pub(super) const fn head(&self) -> &PacketHead {
         &self.head
     }
 
-    /// What packets so far have said.
+    /// Returns the state that the packets so far have built up.
     pub(super) const fn state(&self) -> &TraceState {
         &self.state
     }
 }
 
 impl<R: Read> TraceReader<R> {
-    /// The next record; `None` at the end of the trace.
+    /// Reads the next record. Returns `None` at the end of the trace.
     ///
     /// # Errors
     ///
-    /// If the source fails, is no trace, or is compressed in a way that this build cannot unpack.
-    // An iterator cannot lend out what it owns.
+    /// If the source fails, is not a trace, or is compressed in a format that this build cannot
+    /// unpack.
+    // Not an `Iterator`: its items cannot borrow from it.
     #[expect(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, ReadError> {
@@ -188,16 +191,16 @@ impl<R: Read> TraceReader<R> {
     pub(super) fn record(&self, step: Step) -> Record<'_> {
         let raw = self.packets.last();
         match step {
-            Step::Packet(Reading::Event) => {
+            Step::Packet(PacketContent::Event) => {
                 Record::Event(self.state.last_event(self.head.payload.of(raw.bytes)))
             }
-            Step::Packet(Reading::Track(track)) => Record::Track(track),
-            Step::Packet(Reading::Other(timestamp_ns)) => Record::Packet(OtherPacket {
+            Step::Packet(PacketContent::Track(track)) => Record::Track(track),
+            Step::Packet(PacketContent::Other(timestamp_ns)) => Record::Packet(OtherPacket {
                 place: raw.place,
                 packet: Packet::new(self.head, raw.bytes),
                 timestamp_ns,
             }),
-            Step::Packet(Reading::Skipped(reason)) => Record::Skipped(Skipped {
+            Step::Packet(PacketContent::Skipped(reason)) => Record::Skipped(Skipped {
                 place: raw.place,
                 sequence_id: self.head.sequence_id,
                 reason,

@@ -1,4 +1,4 @@
-//! What the packets of a trace have said so far, and how the next one is read with it.
+//! The state that the packets of a trace have built up, and how the next packet is decoded with it.
 
 use crate::anomaly::Anomaly;
 use crate::clocks::{BOOTTIME_CLOCK_ID, ClockError, GlobalClocks};
@@ -19,10 +19,11 @@ use crate::skip_reason::SkipReason;
 use crate::tracks::{Change, TrackId, TrackTable};
 use tracezero_core::counter_value::CounterValue;
 
-/// `previous_packet_dropped` with no cause. Some producers say so of the first packet of each sequence.
+/// The value of `previous_packet_dropped` that names no cause. Some producers set it on the first
+/// packet of each sequence.
 const LOSS_PRESENT: u32 = 1;
 
-/// What packets so far have said.
+/// The state that the packets so far have built up.
 #[derive(Debug, Default)]
 pub(super) struct TraceState {
     pub(super) names: NameTable,
@@ -31,26 +32,26 @@ pub(super) struct TraceState {
     pub(super) clocks: GlobalClocks,
     pub(super) recordings: Recordings,
     locations: Locations,
-    /// Those of the last event.
+    /// The extra counters of the last event.
     extra_counters: Vec<(TrackId, CounterValue)>,
-    /// What was noticed about the last packet.
+    /// The faults found in the last packet.
     pub(super) anomalies: Vec<Anomaly>,
     no_iids: IidTable,
     last_event: EventHead,
 }
 
-/// What a packet is.
-pub(super) enum Reading {
-    /// An event, which is kept as the last one.
+/// The content of a packet.
+pub(super) enum PacketContent {
+    /// An event, which is stored as `last_event`.
     Event,
     Track(TrackRecord),
-    /// Something else, and its time.
+    /// Other data, with the packet's time.
     Other(Option<u64>),
     Skipped(SkipReason),
 }
 
 impl TraceState {
-    /// The loss that a packet tells of.
+    /// Returns the loss that a packet reports.
     #[cold]
     pub(super) fn loss(&mut self, head: &PacketHead, place: PacketPlace) -> Option<Loss> {
         let is_at_start = self.sequences.get(head.sequence_id).packets == 0;
@@ -65,7 +66,7 @@ impl TraceState {
 
     /// Reads a packet.
     #[inline]
-    pub(super) fn read(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> Reading {
+    pub(super) fn read(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> PacketContent {
         let sequence = self.sequences.get(head.sequence_id);
         if head.first_packet_on_sequence && sequence.packets > 0 {
             let packets = sequence.packets;
@@ -86,13 +87,13 @@ impl TraceState {
             self.anomalies.push(Anomaly::MistypedField { field });
         }
         if head.needs_state() && !sequence.is_valid {
-            return Reading::Skipped(SkipReason::NeedsState);
+            return PacketContent::Skipped(SkipReason::NeedsState);
         }
         if head.has_definitions() {
             self.define(head, packet);
-            // There may have been no room for all that.
+            // Room for the definitions may have run out, which makes the state invalid.
             if head.needs_state() && !self.sequences.get(head.sequence_id).is_valid {
-                return Reading::Skipped(SkipReason::NeedsState);
+                return PacketContent::Skipped(SkipReason::NeedsState);
             }
         }
         if head.payload_field == fields::TRACK_EVENT {
@@ -102,11 +103,11 @@ impl TraceState {
     }
 
     #[inline]
-    fn event(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> Reading {
+    fn event(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> PacketContent {
         let timestamp_ns = match self.timestamp(head) {
             Ok(Some(timestamp_ns)) => timestamp_ns,
-            Ok(None) => return Reading::Skipped(SkipReason::NoTime),
-            Err(reason) => return Reading::Skipped(reason),
+            Ok(None) => return PacketContent::Skipped(SkipReason::NoTime),
+            Err(reason) => return PacketContent::Skipped(reason),
         };
         self.recordings.note_time(timestamp_ns);
         let mut tables = EventTables {
@@ -117,7 +118,7 @@ impl TraceState {
             anomalies: &mut self.anomalies,
         };
         match tables.decode(head.payload.of(packet.bytes)) {
-            Err(reason) => Reading::Skipped(reason),
+            Err(reason) => PacketContent::Skipped(reason),
             Ok(event) => {
                 self.last_event = EventHead {
                     place: packet.place,
@@ -128,12 +129,13 @@ impl TraceState {
                     name: event.name,
                     category: event.category,
                 };
-                Reading::Event
+                PacketContent::Event
             }
         }
     }
 
-    /// The packet's time on the trace clock, by which an incremental clock moves on.
+    /// Returns the packet's time on the trace clock. The timestamp of an incremental clock advances
+    /// that clock.
     #[inline]
     fn timestamp(&mut self, head: &PacketHead) -> Result<Option<u64>, SkipReason> {
         let Some(timestamp) = head.timestamp else {
@@ -152,7 +154,7 @@ impl TraceState {
         })
     }
 
-    /// Takes over what later packets of the sequence refer to.
+    /// Adds the packet's defaults and interned data, which later packets of the sequence refer to.
     #[cold]
     fn define(&mut self, head: &PacketHead, packet: RawPacket<'_>) {
         let sequence = self.sequences.get(head.sequence_id);
@@ -166,7 +168,7 @@ impl TraceState {
                 error,
             });
         }
-        // What was defined before the state is cleared does not count.
+        // Definitions made before the state is cleared do not count.
         if sequence.is_valid {
             sequence.iids.define(
                 interned_data,
@@ -177,18 +179,18 @@ impl TraceState {
         } else if !interned_data.is_empty() {
             self.anomalies.push(Anomaly::DefinitionWithoutState);
         }
-        self.sequences.settle();
+        self.sequences.update_size();
     }
 
     #[inline(never)]
-    fn other(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> Reading {
+    fn other(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> PacketContent {
         let payload = head.payload.of(packet.bytes);
         if head.payload_field == fields::CLOCK_SNAPSHOT {
-            // The time of a snapshot is in its clocks.
+            // A snapshot's time is in its clocks.
             let sequence = self.sequences.get(head.sequence_id);
             let own = (head.sequence_id != 0).then_some(&mut sequence.clocks);
             self.clocks.add(payload, own, &mut self.anomalies);
-            return Reading::Other(None);
+            return PacketContent::Other(None);
         }
         let timestamp_ns = self.timestamp(head);
         if let Ok(Some(timestamp_ns)) = timestamp_ns {
@@ -199,18 +201,18 @@ impl TraceState {
         }
         if head.payload_field != fields::TRACK_DESCRIPTOR {
             return match timestamp_ns {
-                Ok(timestamp_ns) => Reading::Other(timestamp_ns),
-                Err(_) => Reading::Other(None),
+                Ok(timestamp_ns) => PacketContent::Other(timestamp_ns),
+                Err(_) => PacketContent::Other(None),
             };
         }
         match self.tracks.describe(payload, &mut self.names) {
-            Err(reason) => Reading::Skipped(reason),
+            Err(reason) => PacketContent::Skipped(reason),
             Ok(None) => {
                 self.anomalies.push(Anomaly::NoTrackUuid);
-                Reading::Other(None)
+                PacketContent::Other(None)
             }
-            Ok(Some((_, Change::None))) => Reading::Other(None),
-            Ok(Some((track, change))) => Reading::Track(TrackRecord {
+            Ok(Some((_, Change::None))) => PacketContent::Other(None),
+            Ok(Some((track, change))) => PacketContent::Track(TrackRecord {
                 place: packet.place,
                 sequence_id: head.sequence_id,
                 track,
@@ -219,7 +221,7 @@ impl TraceState {
         }
     }
 
-    /// The event that was read last, whose message is in `bytes`.
+    /// Returns the event that was read last. `bytes` is its encoded `TrackEvent`.
     #[inline]
     pub(super) fn last_event<'a>(&'a self, bytes: &'a [u8]) -> Event<'a> {
         let sequence = self.sequences.current();

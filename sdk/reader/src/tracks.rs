@@ -1,4 +1,4 @@
-//! The tracks of a trace, as their descriptors say what they are.
+//! The tracks of a trace, as their descriptors describe them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,69 +13,72 @@ use tracezero_core::protos::{
     TrackDescriptorDecoder, counter_descriptor, track_descriptor,
 };
 
-/// Tracks that are kept apart: about 500 MiB. What is on further ones is skipped.
+/// The maximum number of tracks, which take about 500 MiB. Events on further ones are skipped.
 const TRACKS_MAX: usize = 4 << 20;
 
-/// A track of the trace. Ids count from 0, without gaps.
+/// The id of a track in a [`TrackTable`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackId(u32);
 
-/// What is known of a track.
+/// A track of the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
-    /// By which packets refer to it; 0 is that of events that name no track.
+    /// The uuid by which packets refer to the track. 0 for the track of events that name none.
     pub uuid: u64,
-    /// The track that it is under.
+    /// The parent track.
     pub parent: Option<TrackId>,
-    /// What its descriptor calls it. See [`TrackTable::title`] for what it is best called.
+    /// The name in its descriptor. [`TrackTable::title`] also considers the name of its thread or
+    /// process.
     pub name: NameId,
-    /// What it stands for.
+    /// The kind of track.
     pub kind: TrackKind,
-    /// Whether there has been a descriptor.
+    /// True if the trace has a descriptor of the track.
     pub is_described: bool,
-    /// How the tracks under it are ordered.
+    /// The order of its child tracks.
     pub child_ordering: track_descriptor::ChildTracksOrdering,
-    /// Where it stands among the tracks under the same parent, if they are ordered by that.
+    /// The rank among its siblings, if the parent orders its children by explicit rank.
     pub sibling_order_rank: i32,
 }
 
-/// What a track stands for.
+/// The kind of a track.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum TrackKind {
-    /// Nothing but itself.
+    /// A track that is not tied to a process, a thread or a counter.
     #[default]
     Plain,
     /// A process.
     Process {
         /// The process id.
         pid: i32,
-        /// Its name.
+        /// The name of the process.
         name: NameId,
     },
     /// A thread.
     Thread {
-        /// The id of its process.
+        /// The id of the thread's process.
         pid: i32,
         /// The thread id.
         tid: i32,
-        /// Its name.
+        /// The name of the thread.
         name: NameId,
     },
     /// A counter.
     Counter(Counter),
 }
 
-/// How the values of a counter are to be read.
+/// The properties of a counter that say how to interpret its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// What is counted.
+    /// The unit of the values.
     pub unit: counter_descriptor::Unit,
-    /// What is counted, in the producer's words.
+    /// The unit in the producer's words, if it is not a standard one.
     pub unit_name: NameId,
-    /// How many units a value of 1 in the trace stands for. Values of events have been multiplied.
+    /// The number of units that a value of 1 in the trace stands for. The values of
+    /// [events](crate::EventKind::Counter) are already multiplied by it.
     pub unit_multiplier: i64,
-    /// Whether values in the trace are differences. Those of events have been added up.
+    /// True if values in the trace are differences. The values of
+    /// [events](crate::EventKind::Counter) are already added up.
     pub is_incremental: bool,
 }
 
@@ -98,7 +101,7 @@ impl Default for TrackTable {
 }
 
 impl TrackId {
-    /// Counts from 0, without gaps.
+    /// Returns the id as an index. Ids count from 0 without gaps.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {
@@ -107,10 +110,11 @@ impl TrackId {
 }
 
 impl TrackTable {
-    /// Parents are looked up to this height, in case they go round in circles.
+    /// The maximum number of tracks that [`ancestry`](Self::ancestry) yields. It ends cycles of
+    /// parents.
     pub const PARENTS_MAX: usize = 64;
 
-    /// A track.
+    /// Returns a track.
     ///
     /// # Panics
     ///
@@ -121,31 +125,31 @@ impl TrackTable {
         &self.tracks[id.index()]
     }
 
-    /// How many tracks there are; their ids count up to here.
+    /// Returns the number of tracks. The indexes of ids are smaller than this.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.tracks.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no tracks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
-    /// All tracks, in the order in which they appeared.
+    /// Returns all tracks, in the order in which they appeared.
     pub fn iter(&self) -> impl Iterator<Item = (TrackId, &Track)> {
         (0..).map(TrackId).zip(&self.tracks)
     }
 
-    /// The track with this uuid, if it is in the trace so far.
+    /// Returns the track with this uuid, if the trace has mentioned it so far.
     #[must_use]
     pub fn find(&self, uuid: u64) -> Option<TrackId> {
         self.by_uuid.get(&uuid).copied()
     }
 
-    /// What to call a track: its own name, or that of the thread or process that it stands for;
-    /// empty if it has none.
+    /// Returns the name to show for a track: its own, or else that of its thread or process. Empty
+    /// if it has none.
     #[must_use]
     pub fn title<'a>(&self, id: TrackId, names: &'a NameTable) -> &'a str {
         let track = self.track(id);
@@ -157,7 +161,7 @@ impl TrackTable {
         names.text(name)
     }
 
-    /// A track in a message: `track "main" (77)`, or `track 77` if nothing has named it.
+    /// Formats a track for a message: `track "main" (77)`, or `track 77` if it has no name.
     pub(super) fn label(&self, id: TrackId, names: &NameTable) -> String {
         let uuid = self.track(id).uuid;
         match self.title(id, names) {
@@ -166,14 +170,15 @@ impl TrackTable {
         }
     }
 
-    /// A track and those above it, innermost first. At most [`TrackTable::PARENTS_MAX`].
+    /// Returns a track and the tracks above it, innermost first. At most
+    /// [`TrackTable::PARENTS_MAX`].
     pub fn ancestry(&self, id: TrackId) -> impl Iterator<Item = (TrackId, &Track)> {
         std::iter::successors(Some(id), |id| self.track(*id).parent)
             .take(Self::PARENTS_MAX)
             .map(|id| (id, self.track(id)))
     }
 
-    /// The track of the thread that a track belongs to, if it is a thread's or under one.
+    /// Returns the thread's track that this track is or is under.
     #[must_use]
     pub fn thread_of(&self, id: TrackId) -> Option<TrackId> {
         self.ancestry(id)
@@ -181,7 +186,8 @@ impl TrackTable {
             .map(|(id, _)| id)
     }
 
-    /// The process that a track belongs to, if its descriptors or those above it say so.
+    /// Returns the id of the process that a track belongs to, if the descriptor of the track or of
+    /// one above says so.
     #[must_use]
     pub fn pid_of(&self, id: TrackId) -> Option<i32> {
         self.ancestry(id).find_map(|(_, track)| match track.kind {
@@ -190,7 +196,8 @@ impl TrackTable {
         })
     }
 
-    /// The id of the track with this uuid, which is added if it is new and there is room.
+    /// Returns the id of the track with this uuid, which is added if it is new. `None` if there is
+    /// no room.
     pub(super) fn id(&mut self, uuid: u64) -> Option<TrackId> {
         match self.by_uuid.entry(uuid) {
             Entry::Occupied(known) => Some(*known.get()),
@@ -206,8 +213,8 @@ impl TrackTable {
         }
     }
 
-    /// Takes over a descriptor, which replaces an earlier one of the same track. `None` if it has no
-    /// uuid.
+    /// Adds a descriptor, which replaces an earlier one of the same track. Returns `None` if it has
+    /// no uuid.
     pub(super) fn describe(
         &mut self,
         descriptor: &[u8],
@@ -238,7 +245,7 @@ impl TrackTable {
         } else if let Some(process) = descriptor.process()? {
             track.kind = process_kind(process, names)?;
         }
-        // 0 is where tracks without a parent are.
+        // Uuid 0 means no parent.
         let parent_uuid = descriptor.parent_uuid()?.filter(|uuid| *uuid != 0);
         let id = self.id(uuid).ok_or(SkipReason::TooManyTracks)?;
         track.parent = parent_uuid.and_then(|uuid| self.id(uuid));
@@ -253,7 +260,7 @@ impl TrackTable {
     }
 }
 
-/// What a descriptor says that was not known.
+/// The difference of a descriptor from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     New,
@@ -299,7 +306,8 @@ fn process_kind(
     })
 }
 
-/// Uuids of tracks are random as a rule; those that are not get spread.
+/// A fast hasher. Uuids of tracks are random as a rule; the multiplication spreads those that are
+/// not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UuidHasher(u64);
 
@@ -330,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracks_for_which_there_is_no_room_have_no_id() {
+    fn tracks_beyond_the_limit_have_no_id() {
         let mut tracks = TrackTable {
             tracks_max: 2,
             ..TrackTable::default()

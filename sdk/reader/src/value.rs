@@ -1,36 +1,36 @@
-//! Values of arguments, to be kept.
+//! Owned values of arguments.
 
 use std::fmt;
 
 use crate::args::ArgValue;
 
-/// The value of an argument, with everything in it.
+/// The owned value of an argument, with all values inside it.
 ///
-/// Printed, texts are in quotes, dictionaries in braces and arrays in brackets; with `{:#}`, what
-/// differs between two runs, as addresses do, is left out. Numbers without a fraction are equal whatever
-/// their type.
+/// `{}` prints strings in quotes, dictionaries in braces and arrays in brackets. `{:#}` leaves out
+/// what differs between two runs, such as addresses. Integers compare equal whether they are
+/// [`Int`](Self::Int) or [`Uint`](Self::Uint).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// Nothing, or nothing that is known here.
+    /// No value, or a kind of value that this reader does not know.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A number.
+    /// A signed integer.
     Int(i64),
-    /// A number that is not negative.
+    /// An unsigned integer.
     Uint(u64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Double(f64),
-    /// A text.
+    /// A string.
     Text(String),
     /// An address.
     Pointer(u64),
-    /// A text in JSON.
+    /// A string in JSON.
     Json(String),
-    /// Values with names, in order.
+    /// A dictionary: values with names, in order.
     Dict(Vec<(String, Value)>),
-    /// Values in order.
+    /// An array.
     Array(Vec<Value>),
     /// An encoded message.
     Message(Vec<u8>),
@@ -45,7 +45,8 @@ impl Value {
         }
     }
 
-    /// What is at `path` in a dictionary or an array: names and positions, with a dot between them.
+    /// Returns the value at `path` in a dictionary or an array. The path consists of names and
+    /// positions, separated by dots.
     #[must_use]
     pub fn at(&self, path: &str) -> Option<&Self> {
         match self {
@@ -83,7 +84,8 @@ impl PartialEq for Value {
     }
 }
 
-/// The value at `path`, whose first part is the name of one of `entries`. Names may have dots, too.
+/// Returns the value at `path`. The first part of the path is the name of one of `entries`, which
+/// may contain dots.
 #[must_use]
 pub fn find<'v>(entries: &'v [(String, Value)], path: &str) -> Option<&'v Value> {
     entries.iter().find_map(|(name, value)| {

@@ -1,5 +1,5 @@
-//! Records a large trace to try the tool on: four threads with nested spans, arguments, instants and
-//! counters, into a file of about so many MB.
+//! Records a large trace to try the tool on: four threads with nested spans, arguments, instants
+//! and counters. The first argument is the approximate size of the file in MB.
 //!
 //! ```sh
 //! cargo run --release --package tracezero-cli --example many_spans -- 2000 many_spans.pftrace
@@ -15,7 +15,7 @@ use tracezero::{
 
 const THREADS: u64 = 4;
 const RING_KIB: u32 = 16 * 1024;
-/// What one request takes in the file, more or less; measured.
+/// The approximate size of one request in the file, as measured.
 const REQUEST_BYTES: u64 = 470;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A request with what is inside of it: 12 spans, an instant and 2 values of counters.
+/// Records a request with everything inside it: 12 spans, an instant and 2 counter values.
 fn serve(number: u64) {
     let _request = span!("http", "request", number, path = "/index.html");
     counter!("http", "requests", number);

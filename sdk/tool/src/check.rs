@@ -1,4 +1,4 @@
-//! Traces held against the rules that tools rely on.
+//! Checks traces against the rules that tools rely on.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use crate::packets::DamageLog;
 use crate::table::printable;
 use crate::units::plural;
 
-/// Checks whether traces are right
+/// Checks traces for errors
 ///
-/// Prints a line for each thing that is wrong, with the packet, the sequence and the offset in the
-/// file: damage, ids and times that mean nothing, tracks without descriptors, begins and ends that
-/// do not pair up, counters and flows that make no sense. Notes are about what may be as it should:
-/// losses that the trace admits, spans that are open at its end.
+/// Prints a line for each fault, with the packet, the sequence and the offset in the file: damage,
+/// unknown ids and clocks, tracks without descriptors, begins and ends that do not pair up, misused
+/// counters and flows. Notes are about what may be in order: losses that the trace itself reports,
+/// spans that are open at its end.
 ///
-/// The exit status is 1 if there are errors; with --strict, if there are notes, too.
+/// The exit status is 1 if there are errors. With --strict, notes count as errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero check --strict app.pftrace")]
 pub(crate) struct Args {
     /// The traces, or - for the standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Take notes for errors
+    /// Treat notes as errors
     #[arg(long)]
     strict: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
                     outcome = Outcome::Findings;
                 }
             }
-            // The other files are worth a look all the same; the last error is told by the caller.
+            // Check the other files all the same. The caller prints the last error.
             Err(error @ (ToolError::Open { .. } | ToolError::Read { .. })) => {
                 if let Some(earlier) = unreadable.replace(error) {
                     eprintln!("error: {earlier}");
@@ -76,7 +76,7 @@ fn check(file: &Path, out: &mut impl Write) -> Result<CheckSummary, ToolError> {
     DamageLog::new(file).require_packets(summary.packets)?;
     if summary.not_reported > 0 {
         let more = summary.not_reported;
-        writeln!(out, "{name}: and {more} more of these").map_err(ToolError::Output)?;
+        writeln!(out, "{name}: {more} more findings are not shown").map_err(ToolError::Output)?;
     }
     writeln!(
         out,

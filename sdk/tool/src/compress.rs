@@ -1,5 +1,5 @@
-//! Traces into compressed ones, and back. The packets themselves stay what they are, byte for byte, and
-//! so do the lengths before them.
+//! Compresses traces, and unpacks them. Packets stay the same byte for byte, and so do the encoded
+//! lengths before them.
 
 use std::path::PathBuf;
 
@@ -12,53 +12,54 @@ use crate::units::{bytes, plural};
 
 /// Compresses a trace
 ///
-/// Its packets are put into packets of compressed ones, which Perfetto's tools and viewer read as
-/// they are. Packets that are compressed already are packed anew. By default that is zlib's
-/// deflate, which all readers know; zstd is faster and smaller, and read by Perfetto since v58.
+/// Puts the packets into bundles of compressed packets, which Perfetto's tools and viewer read
+/// directly. Packets that are compressed already are compressed again from scratch. The default is
+/// zlib's deflate, which all readers support; zstd is faster and smaller, and Perfetto reads it
+/// since v58.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero compress app.pftrace -o app.packed.pftrace")]
 pub(crate) struct CompressArgs {
     /// The trace, or - for the standard input
     file: PathBuf,
-    /// Where the compressed trace goes; - is the standard output
+    /// The file for the compressed trace, or - for the standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Use zstd
     #[arg(long)]
     zstd: bool,
-    /// How much work is put into it: 0 to 9 for deflate [default: 6], 1 to 22 for zstd [default: 3]
+    /// Compression level: 0 to 9 for deflate [default: 6], 1 to 22 for zstd [default: 3]
     #[arg(long, value_name = "LEVEL")]
     level: Option<u32>,
 }
 
 /// Unpacks the compressed packets of a trace
 ///
-/// What comes out are the packets that went in, byte for byte, each with the same bytes of its length
-/// before it. A trace without compressed packets is copied. What is damaged is left out.
+/// The packets are the same as before compression, byte for byte, including the encoded lengths
+/// before them. A trace without compressed packets is copied. Damaged parts are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero decompress app.packed.pftrace -o app.pftrace")]
 pub(crate) struct DecompressArgs {
     /// The trace, or - for the standard input
     file: PathBuf,
-    /// Where the trace goes; - is the standard output
+    /// The file for the trace, or - for the standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
 
 pub(crate) fn compress(args: &CompressArgs) -> Result<Outcome, ToolError> {
-    let (default, allowed) = match args.zstd {
-        true => (3, 1..=22),
-        false => (6, 0..=9),
+    let (name, default, allowed) = match args.zstd {
+        true => ("zstd", 3, 1..=22),
+        false => ("deflate", 6, 0..=9),
     };
     let level = args.level.unwrap_or(default);
     if !allowed.contains(&level) {
         let (low, high) = allowed.into_inner();
         return Err(ToolError::Usage(format!(
-            "--level {level} is not one of {low} to {high}"
+            "--level {level} is out of range; {name} has levels {low} to {high}"
         )));
     }
     let packing = match args.zstd {
-        // It is 22 at most.
+        // The cast is exact: the level is 22 at most.
         true => Packing::Zstd {
             level: level as i32,
         },

@@ -1,27 +1,27 @@
-//! What keeps a command from doing its work.
+//! Errors that end a command.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a command gave up. What it found in a trace is no error.
+/// The reason why a command failed. Faults that it finds in a trace are not errors.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum ToolError {
     /// An input cannot be opened.
     Open { path: PathBuf, source: io::Error },
-    /// An input cannot be read, or is no trace.
+    /// An input cannot be read, or is not a trace.
     Read { path: PathBuf, message: String },
     /// A file cannot be written.
     Write { path: PathBuf, source: io::Error },
     /// The standard output cannot be written.
     Output(io::Error),
-    /// The arguments do not go together.
+    /// The arguments are wrong, or do not fit together.
     Usage(String),
 }
 
 impl ToolError {
-    /// Whether nobody reads the output any more, as behind `| head`: no failure.
+    /// Returns true if the reader of the output has gone, as with `| head`. This is not a failure.
     pub(crate) fn is_closed_output(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

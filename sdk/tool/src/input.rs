@@ -1,4 +1,4 @@
-//! Traces that are read: files, or the standard input.
+//! Reads traces from files or the standard input.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::ToolError;
 
-/// Smaller files are read before anybody would look at a bar.
+/// The size from which a file gets a progress bar. Smaller ones are read too fast to need it.
 const PROGRESS_FROM_BYTES: u64 = 64 << 20;
 
-/// A trace's bytes, with a progress bar if they are many and somebody watches.
+/// The bytes of a trace. Shows a progress bar for a large file if the standard error is a terminal.
 pub(crate) struct Input {
     source: Source,
     progress: Option<ProgressBar>,

@@ -1,33 +1,34 @@
-//! The command `tracezero`: looks into traces, checks, converts and merges them.
+//! The command `tracezero`: inspects, checks, converts and merges traces.
 //!
-//! Every command reads its trace once, packet by packet, so that files may be of any size.
+//! Commands read traces packet by packet, so files may be of any size. `merge`, and `view` with
+//! `--from` or `--to`, read a trace twice; the others read it once.
 
-mod cat; // packets as text
-mod check; // whether traces are right
-mod compress; // packets into compressed ones, and back
-mod error; // what keeps a command from doing its work
-mod flamegraph; // where time goes
-mod input; // traces that are read
-mod merge; // several traces to one
-mod outline; // what happened, without times and ids
-mod output; // what is written
-mod packets; // the packets of a trace, with what is said about damage
-mod schema; // what messages and fields are called
-mod summary; // a trace in tables
-mod table; // text in columns
-mod trace_file; // packets that are written
-mod tracks; // what to call tracks
-mod units; // numbers with units
-mod view; // a page to look at a trace
+mod cat; // prints packets as text
+mod check; // checks traces
+mod compress; // compresses packets, and unpacks them
+mod error; // errors that end a command
+mod flamegraph; // draws where time goes
+mod input; // reads a file or the standard input
+mod merge; // merges traces
+mod outline; // prints what happened, without times and ids
+mod output; // writes the standard output and files
+mod packets; // reads packets and reports damage
+mod schema; // names of messages and fields
+mod summary; // prints tables of a trace
+mod table; // formats text in columns
+mod trace_file; // writes packets to a trace file
+mod tracks; // names of tracks
+mod units; // formats numbers with units
+mod view; // writes an HTML page that shows a trace
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Looks into Perfetto traces, checks, converts and merges them.
+/// Inspects, checks, converts and merges Perfetto traces.
 ///
-/// Traces are read packet by packet, so files may be of any size; `-` is the standard input.
-/// What is damaged in a file is named on the standard error, and the rest is read.
+/// Traces are read packet by packet, so files may be of any size; `-` is the standard input. Damage
+/// in a file is reported on the standard error, and the rest of the file is read.
 #[derive(Debug, Parser)]
 #[command(
     name = "tracezero",
@@ -53,11 +54,11 @@ enum Command {
     View(view::Args),
 }
 
-/// What a command has found.
+/// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Fine,
-    /// Something is wrong with the trace.
+    /// The trace has faults.
     Findings,
 }
 

@@ -1,4 +1,4 @@
-//! What happened in a trace, without what differs between two runs.
+//! Prints what happened in a trace, without anything that differs between two runs.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::table::printable;
 
 /// Prints what happened, without times and ids
 ///
-/// The spans of each thread and track are printed as a tree with their arguments; `*` stands before
-/// an instant. Siblings that are alike are one line with their number, and so are threads and
-/// tracks. Two runs that did the same have the same outline: compare it with one that is right.
+/// Prints the spans of each thread and track as a tree, with their arguments; `*` marks an instant.
+/// Equal siblings become one line with a count, and so do equal threads and tracks. Two runs that
+/// did the same have the same outline, so you can compare it with an expected one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero outline app.pftrace | diff expected.txt -")]
 pub(crate) struct Args {

@@ -1,4 +1,4 @@
-//! What commands write: text on the standard output, and files that are there whole or not at all.
+//! Writes the standard output, and files that appear only when they are complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -9,16 +9,16 @@ use crate::error::ToolError;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The standard output, buffered.
+/// Returns the standard output, buffered.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
 }
 
-/// Refuses to write over what is read.
+/// Refuses to overwrite an input file.
 ///
 /// # Errors
 ///
-/// If a file of `inputs` is the one that `output` names, by whatever path.
+/// If `output` is one of the files `inputs`, even by another path.
 pub(crate) fn refuse_input<'a>(
     output: &Path,
     inputs: impl IntoIterator<Item = &'a Path>,
@@ -36,7 +36,7 @@ pub(crate) fn refuse_input<'a>(
         };
         if FileId::of(path) == Some(written) {
             return Err(ToolError::Usage(format!(
-                "{} is the trace that is read: the output needs another name",
+                "{} is an input, too; give the output another name",
                 output.display()
             )));
         }
@@ -44,7 +44,7 @@ pub(crate) fn refuse_input<'a>(
     Ok(())
 }
 
-/// What a file is, whatever it is called.
+/// The identity of a file, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -52,7 +52,7 @@ struct FileId {
 }
 
 impl FileId {
-    /// That of a regular file, if there is one.
+    /// Returns the identity of a regular file, if there is one at `path`.
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         metadata.is_file().then(|| Self {
@@ -62,14 +62,14 @@ impl FileId {
     }
 }
 
-/// A file that gets its name when it is finished: a command that fails leaves an older file of that
-/// name alone.
+/// A file that gets its name when it is finished. So a command that fails leaves an older file of
+/// that name untouched.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     out: BufWriter<Target>,
     written_bytes: u64,
     path: PathBuf,
-    /// Where it is written until then. `None` for the standard output, and for devices and pipes.
+    /// The temporary file. `None` for the standard output, and for devices and pipes.
     unfinished: Option<Unfinished>,
 }
 
@@ -79,12 +79,12 @@ enum Target {
     Stdout(StdoutLock<'static>),
 }
 
-/// A file that is removed unless it was finished.
+/// The path of a temporary file, which is removed on drop unless it was renamed.
 #[derive(Debug)]
 struct Unfinished(PathBuf);
 
 impl OutputFile {
-    /// Begins a file; `-` is the standard output.
+    /// Creates a file; `-` is the standard output.
     pub(crate) fn create(path: &Path) -> Result<Self, ToolError> {
         let (target, unfinished) = if path == Path::new("-") {
             (Target::Stdout(io::stdout().lock()), None)
@@ -103,7 +103,7 @@ impl OutputFile {
         })
     }
 
-    /// What went wrong with it, as an error of the tool.
+    /// Converts an error of writing to this file.
     pub(crate) fn failed(&self, source: io::Error) -> ToolError {
         match self.out.get_ref() {
             Target::Stdout(_) => ToolError::Output(source),
@@ -114,7 +114,7 @@ impl OutputFile {
         }
     }
 
-    /// Gives the file its name; returns its size in bytes.
+    /// Gives the file its name. Returns its size in bytes.
     pub(crate) fn finish(mut self) -> Result<u64, ToolError> {
         let flushed = self.out.flush();
         flushed.map_err(|source| self.failed(source))?;
@@ -155,7 +155,7 @@ impl Write for Target {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Gone already if it was finished.
+        // The file is gone already if it was finished.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The packets of a trace, one by one, for commands that do not look at events.
+//! Reads the packets of a trace one by one, for commands that do not decode events.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,11 @@ use crate::Outcome;
 use crate::error::ToolError;
 use crate::input::Input;
 
-/// Damages that are named one by one; of the others the number is told.
+/// The maximum number of damaged places that are reported one by one. Further ones are only
+/// counted.
 const MAX_NAMED_DAMAGES: u64 = 20;
 
-/// A trace that is read packet by packet. Damage is reported on the standard error.
+/// Reads a trace packet by packet, and reports damage on the standard error.
 pub(crate) struct Packets {
     reader: PacketReader<Input>,
     damages: DamageLog,
@@ -25,19 +26,19 @@ impl Packets {
         })
     }
 
-    /// Does not say what is damaged: for the first of two passes.
+    /// Opens a trace without reporting its damage, for the first of two passes.
     pub(crate) fn open_quietly(path: &Path) -> Result<Self, ToolError> {
         let mut packets = Self::open(path)?;
         packets.damages.is_quiet = true;
         Ok(packets)
     }
 
-    /// The packet that came last is malformed.
+    /// Rejects the last packet as malformed.
     pub(crate) fn reject_last(&mut self, error: protozero::DecodeError) {
         self.reader.reject_last(error);
     }
 
-    /// The next packet. That there is none at all is an error.
+    /// Reads the next packet. Fails if the trace has no packets at all.
     pub(crate) fn next(&mut self) -> Result<Option<RawPacket<'_>>, ToolError> {
         loop {
             match self.reader.next() {
@@ -53,23 +54,23 @@ impl Packets {
         Ok(Some(self.reader.last()))
     }
 
-    /// The packet that came last, with its tag and length before it.
+    /// Returns the last packet with its tag and length.
     pub(crate) fn last_frame(&self) -> &[u8] {
         self.reader.last_frame()
     }
 
-    /// How much of the file has been read.
+    /// Returns the number of bytes of the file that have been read.
     pub(crate) const fn read_bytes(&self) -> u64 {
         self.reader.offset()
     }
 
-    /// Says what else was damaged, and whether anything was.
+    /// Reports how many more places were damaged, and returns whether there was any damage.
     pub(crate) fn finish(self) -> Outcome {
         self.damages.finish()
     }
 }
 
-/// Names what is damaged in a file, up to a number of places.
+/// Reports the damaged places of a file, up to a limit.
 #[derive(Debug)]
 pub(crate) struct DamageLog {
     path: PathBuf,
@@ -93,7 +94,7 @@ impl DamageLog {
         }
     }
 
-    /// An error that ended the reading, as one of the tool.
+    /// Converts an error that ended the reading.
     pub(crate) fn read_error(&self, error: &tracezero_reader::ReadError) -> ToolError {
         ToolError::Read {
             path: self.path.clone(),
@@ -101,18 +102,18 @@ impl DamageLog {
         }
     }
 
-    /// An error if no packet came out of the trace.
+    /// Fails if `packets`, the number of packets in the trace, is 0.
     pub(crate) fn require_packets(&self, packets: u64) -> Result<(), ToolError> {
         match packets {
             0 => Err(ToolError::Read {
                 path: self.path.clone(),
-                message: "there is no packet in it".to_owned(),
+                message: "the trace has no packets".to_owned(),
             }),
             _ => Ok(()),
         }
     }
 
-    /// Places damaged so far.
+    /// Returns the number of damaged places so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

@@ -1,38 +1,37 @@
-//! What messages and fields are called: from the SDK's own schema, and from those that a trace brings
-//! along for its extensions.
+//! Names of messages and fields: from the SDK's own schema, and from extension schemas in a trace.
 //!
-//! Descriptors from a trace are untrusted. Whatever is odd about them costs names and nothing else.
+//! Descriptors from a trace are untrusted. A faulty descriptor only costs names.
 
 use std::collections::HashMap;
 
 use protozero::{DecodeError, Decoder, Value, types};
 use tracezero_core::protos::{ExtensionDescriptor, TracePacket};
 
-/// A message that nobody has described.
+/// A message that no schema describes.
 pub(crate) const UNKNOWN: MessageId = MessageId(0);
-/// The message that every packet is.
+/// The full name of the message of a packet.
 const PACKET: &str = ".perfetto.protos.TracePacket";
-/// Nested declarations are followed this deep.
+/// The maximum depth of nested declarations. Deeper ones are ignored.
 const MAX_DEPTH: u32 = 32;
-/// Fields that all schemas together may declare, and values of enums, and types; what comes after them
-/// has no name.
+/// The maximum number of fields that all schemas together may declare; likewise of enum values, and
+/// of types. Further ones have no name.
 const MAX_FIELDS: usize = 1 << 18;
-/// Longer names are none.
+/// The maximum length of a name. A longer one is ignored.
 const MAX_NAME_BYTES: usize = 512;
 
 /// A message of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MessageId(u32);
 
-/// What is known of a field.
+/// The name and type of a field.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldType {
-    /// As the text format spells it: extensions in brackets.
+    /// The name as in the text format: extensions are in brackets.
     pub(crate) name: Box<str>,
     pub(crate) kind: Kind,
 }
 
-/// How the value of a field is meant.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Double,
@@ -58,11 +57,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EnumId(u32);
 
-/// All names that are known.
+/// All known names.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// Indexes of messages and enums, by full name with a leading dot. A name that is referred to
-    /// is here, declared or not.
+    /// The ids of messages and enums, by full name with a leading dot. Names that are only referred
+    /// to have an id too.
     messages: HashMap<String, MessageId>,
     enums: HashMap<String, EnumId>,
     fields: HashMap<(MessageId, u32), FieldType>,
@@ -70,7 +69,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// What the SDK itself writes.
+    /// Creates the schema of what the SDK itself writes.
     pub(crate) fn of_sdk() -> Self {
         let mut schema = Self {
             messages: HashMap::from([(String::new(), UNKNOWN)]),
@@ -79,13 +78,13 @@ impl Schema {
             values: HashMap::new(),
         };
         let set = protozero::include_descriptor_set!("tracezero.sequences");
-        // Whether it is whole is what the tests say.
+        // A test checks that it is complete.
         let _ = schema.add(set);
         schema
     }
 
-    /// Learns the names of a schema that a packet of the trace brings along. One that is malformed
-    /// names nothing from there on.
+    /// Adds the names of an extension schema in a packet of the trace. If the schema is malformed,
+    /// adds those before the fault.
     pub(crate) fn learn_from_packet(&mut self, packet: &[u8]) {
         let nested = |message, number| {
             let field = Decoder::new(message).last::<types::Bytes>(number);
@@ -100,11 +99,11 @@ impl Schema {
         }
     }
 
-    /// Learns the files of a serialized `FileDescriptorSet`. What was known before keeps its name.
+    /// Adds the files of a serialized `FileDescriptorSet`. Known fields keep their names.
     ///
     /// # Errors
     ///
-    /// If it is malformed; what came before that is known then.
+    /// If it is malformed. The names before the fault are added.
     fn add(&mut self, set: &[u8]) -> Result<(), DecodeError> {
         const FILE: u32 = 1;
         for file in Decoder::new(set).repeated::<types::Bytes>(FILE) {
@@ -113,7 +112,7 @@ impl Schema {
         Ok(())
     }
 
-    /// The message that every packet is.
+    /// Returns the message of a packet.
     pub(crate) fn packet(&self) -> MessageId {
         self.messages.get(PACKET).copied().unwrap_or(UNKNOWN)
     }
@@ -122,7 +121,7 @@ impl Schema {
         self.fields.get(&(message, number))
     }
 
-    /// The name of an enum's value.
+    /// Returns the name of an enum's value.
     pub(crate) fn value(&self, of: EnumId, number: i32) -> Option<&str> {
         self.values.get(&(of, number)).map(|name| &**name)
     }
@@ -142,7 +141,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Messages and enums, which are fields `message` and `enumeration` of what declares them.
+    /// Adds the messages and enums that `parent` declares in its fields `message` and
+    /// `enumeration`.
     fn add_types(
         &mut self,
         parent: Decoder<'_>,
@@ -208,7 +208,7 @@ impl Schema {
         let number = field.last::<types::Int32>(NUMBER)?.unwrap_or_default();
         let kind = field.last::<types::Int32>(TYPE)?.unwrap_or_default();
         let type_name = field.last::<types::Str>(TYPE_NAME)?.unwrap_or_default();
-        // Names of fields of nothing would be those of all messages that nobody has described.
+        // Fields of `UNKNOWN` would apply to all messages that no schema describes.
         if message == UNKNOWN || !is_name(&name) || self.fields.len() >= MAX_FIELDS {
             return Ok(());
         }
@@ -243,7 +243,8 @@ impl Schema {
         Ok(())
     }
 
-    /// The message of this name, which need not be declared; that of no name if there is no room.
+    /// Returns the message of this name, which need not be declared. Returns `UNKNOWN` if there is
+    /// no room.
     fn message(&mut self, name: &str) -> MessageId {
         let next = MessageId(self.messages.len() as u32);
         id_of(name, next, &mut self.messages).unwrap_or(UNKNOWN)
@@ -254,7 +255,7 @@ impl Schema {
         id_of(name, next, &mut self.enums)
     }
 
-    /// By the number of a type in `descriptor.proto`. Groups have no kind.
+    /// Converts the number of a type in `descriptor.proto`. Groups have none.
     fn kind(&mut self, number: i32, type_name: &str) -> Option<Kind> {
         Some(match number {
             1 => Kind::Double,
@@ -279,7 +280,8 @@ impl Schema {
     }
 }
 
-/// The id of a type, `next` if it is new; `None` if it is no name or there is no room for it.
+/// Returns the id of a type; `next` if the type is new. `None` if the name is too long or there is
+/// no room.
 fn id_of<I: Copy>(name: &str, next: I, ids: &mut HashMap<String, I>) -> Option<I> {
     if let Some(known) = ids.get(name) {
         return Some(*known);
@@ -296,12 +298,13 @@ fn name_of(declaration: Decoder<'_>) -> Result<&str, DecodeError> {
     Ok(declaration.last::<types::Str>(NAME)?.unwrap_or_default())
 }
 
-/// The full name of what is declared in `scope`.
+/// Returns the full name of a declaration in `scope`.
 fn join(scope: &str, declaration: Decoder<'_>) -> Result<String, DecodeError> {
     Ok(format!("{scope}.{}", name_of(declaration)?))
 }
 
-/// Whether this can stand in front of a value: no text from a trace reaches a terminal as it is.
+/// Returns true if `name` is safe to print before a value: no text from a trace reaches a terminal
+/// unescaped.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && name
@@ -335,9 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_left_out() {
+    fn field_name_with_control_characters_is_ignored() {
         let mut schema = Schema::of_sdk();
-        // A file, a message `M`, a field with the name of an escape sequence.
+        // A file with a message `M`, with a field whose name is an escape sequence.
         let set = b"\x0a\x10\x22\x0e\x0a\x01M\x12\x09\x0a\x03\x1b[0\x18\x01\x28\x05";
         schema.add(set).unwrap();
         let message = schema.message(".M");
@@ -347,14 +350,14 @@ mod tests {
     #[test]
     fn an_extension_of_nothing_names_no_field() {
         let mut schema = Schema::of_sdk();
-        // A file, an extension `x` with number 1.
+        // A file with an extension `x` with number 1.
         let set = b"\x0a\x09\x3a\x07\x0a\x01x\x18\x01\x28\x05";
         schema.add(set).unwrap();
         assert!(schema.field(UNKNOWN, 1).is_none());
     }
 
     #[test]
-    fn types_for_which_there_is_no_room_are_not_known() {
+    fn types_beyond_the_limit_are_unknown() {
         let mut ids = HashMap::new();
         for number in 0..MAX_FIELDS {
             assert_eq!(id_of(&number.to_string(), number, &mut ids), Some(number));

@@ -1,11 +1,11 @@
-//! Text in columns.
+//! Formats text in columns.
 
 use std::io::{self, Write};
 
-/// A column wider than this pushes the rest of its row to the right.
+/// The maximum width of a column. A longer cell pushes the rest of its row to the right.
 const MAX_WIDTH: usize = 60;
 
-/// Rows of cells, in columns as wide as their contents.
+/// Rows of cells. Each column is as wide as its content.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -19,7 +19,8 @@ struct Column {
 }
 
 impl Table {
-    /// A table with these columns: texts first, to the left, then numbers, to the right.
+    /// Creates a table with these columns: first the texts, aligned left, then the numbers, aligned
+    /// right.
     pub(crate) fn new(texts: &[&'static str], numbers: &[&'static str]) -> Self {
         let column = |is_number| move |title: &&'static str| Column { title, is_number };
         let texts = texts.iter().map(column(false));
@@ -38,7 +39,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Prints it, indented by two spaces.
+    /// Prints the table, indented by two spaces.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let titles = self.columns.iter().map(|column| column.title.to_owned());
         let titles: Vec<String> = titles.collect();
@@ -65,8 +66,8 @@ impl Table {
     }
 }
 
-/// A text from a trace as it may be printed: nothing in it is a command to a terminal, or a new
-/// line.
+/// Escapes control characters in a text from a trace, so that it stays on one line and a terminal
+/// takes no part of it for a command.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_stand_to_the_left_and_numbers_to_the_right() {
+    fn texts_align_left_and_numbers_align_right() {
         let mut table = Table::new(&["name"], &["count"]);
         table.row(["read".to_owned(), "12345678".to_owned()]);
         table.row(["écrit\n".to_owned(), "1".to_owned()]);

@@ -1,4 +1,4 @@
-//! Packets that become a trace file, compressed if that is asked for.
+//! Writes packets to a trace file, compressed if asked for.
 
 use std::io::{self, Write};
 
@@ -9,15 +9,16 @@ use protozero::{MAX_VARINT_BYTES, encode_varint};
 use crate::error::ToolError;
 use crate::output::OutputFile;
 
-/// Field `packet` of a trace.
+/// The field `packet` of a trace.
 const PACKET: u32 = 1;
-/// Fields of a packet.
+/// The fields of a packet that hold compressed packets.
 const COMPRESSED_PACKETS: u32 = 50;
 const ZSTD_COMPRESSED_PACKETS: u32 = 133;
-/// Packets that are compressed together, more or less: more would hardly make them smaller.
+/// The approximate size of the packets that are compressed together. A larger bundle would hardly
+/// compress better.
 const BUNDLE_BYTES: usize = 512 * 1024;
 
-/// How packets are stored.
+/// The way in which packets are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     Plain,
@@ -30,7 +31,7 @@ pub(crate) enum Packing {
 pub(crate) struct TraceFile {
     out: OutputFile,
     packing: Packing,
-    /// Framed packets that are to be compressed together.
+    /// The packets, with tags and lengths, that are to be compressed together.
     bundle: Vec<u8>,
     packets: u64,
 }
@@ -45,24 +46,24 @@ impl TraceFile {
         }
     }
 
-    /// Packets written so far.
+    /// Returns the number of packets written so far.
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Writes a packet, with a tag and a length before it.
+    /// Writes a packet, and its tag and length before it.
     pub(crate) fn write(&mut self, packet: &[u8]) -> Result<(), ToolError> {
         let mut memory = [0; FIELD_HEADER_MAX_BYTES];
         let header = field_header(PACKET, packet.len(), &mut memory);
         self.write_parts([header, packet])
     }
 
-    /// Writes a packet that has its tag and length before it.
+    /// Writes a packet that comes with its tag and length.
     pub(crate) fn write_frame(&mut self, frame: &[u8]) -> Result<(), ToolError> {
         self.write_parts([frame])
     }
 
-    /// Writes a packet, whose bytes are in several places.
+    /// Writes a packet whose bytes are in several places.
     fn write_parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), ToolError> {
         self.packets += 1;
         if self.packing == Packing::Plain {
@@ -79,7 +80,7 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Completes the file; returns its size in bytes.
+    /// Completes the file. Returns its size in bytes.
     pub(crate) fn finish(mut self) -> Result<u64, ToolError> {
         if !self.bundle.is_empty() {
             self.write_bundle()?;
@@ -90,7 +91,8 @@ impl TraceFile {
     #[cold]
     fn write_bundle(&mut self) -> Result<(), ToolError> {
         let written = pack(self.packing, &self.bundle).and_then(|(field, payload)| {
-            // What does not become smaller stays as it is: it might become too long for a packet.
+            // A bundle that does not become smaller stays uncompressed: it could become too long
+            // for a packet.
             if payload.len() >= self.bundle.len() {
                 return self.out.write_all(&self.bundle);
             }
@@ -107,7 +109,7 @@ impl TraceFile {
     }
 }
 
-/// The field of a packet that holds these packets compressed, and its bytes.
+/// Compresses packets. Returns the field of a packet that holds them, and its bytes.
 fn pack(packing: Packing, packets: &[u8]) -> io::Result<(u32, Vec<u8>)> {
     match packing {
         Packing::Plain => unreachable!("plain packets are written one by one"),
@@ -123,10 +125,10 @@ fn pack(packing: Packing, packets: &[u8]) -> io::Result<(u32, Vec<u8>)> {
     }
 }
 
-/// A tag of at most 5 bytes and a length of at most 10.
+/// The maximum size of a field's tag (5 bytes) and length (10 bytes).
 const FIELD_HEADER_MAX_BYTES: usize = 15;
 
-/// Tag and length of a length-delimited field.
+/// Encodes the tag and length of a length-delimited field.
 fn field_header(number: u32, len: usize, memory: &mut [u8; FIELD_HEADER_MAX_BYTES]) -> &[u8] {
     let mut end = 0;
     for value in [u64::from(number) << 3 | 2, len as u64] {

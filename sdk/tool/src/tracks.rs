@@ -1,11 +1,11 @@
-//! What to call the tracks of a trace, and what is on threads.
+//! Names of tracks, and whether spans are on threads.
 
 use std::collections::HashMap;
 
 use tracezero_reader::{NameTable, Track, TrackId, TrackKind, TrackTable};
 
-/// Where spans are. Those of a future are in both places: its polls on threads, its life on a track of
-/// its own, most of which it waits.
+/// The kind of track that a span is on. A future has spans of both kinds: its polls are on threads,
+/// and the span from its begin to its end, most of which it waits, is on its own track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SpanPlace {
     /// On the track of a thread.
@@ -31,21 +31,21 @@ impl SpanPlace {
     }
 }
 
-/// Where the tracks of a trace are.
+/// Finds the path of each track of a trace.
 #[derive(Debug)]
 pub(crate) struct TrackPaths<'t> {
     tracks: &'t TrackTable,
     names: &'t NameTable,
-    /// The first track of each process. Those of its threads need not be below.
+    /// The first track of each process. The tracks of its threads need not be below it.
     processes: HashMap<i32, TrackId>,
 }
 
-/// Where a track is.
+/// The path of a track.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TrackPath {
-    /// Name and id of its process; empty if it has none.
+    /// The name and id of its process; empty if it has none.
     pub(crate) process: String,
-    /// Its name below that, after those of the tracks around it.
+    /// The names of the tracks above it, below the process, and its own.
     pub(crate) track: String,
 }
 
@@ -64,7 +64,7 @@ impl<'t> TrackPaths<'t> {
         }
     }
 
-    /// Where a track is.
+    /// Returns the path of a track.
     pub(crate) fn of(&self, id: TrackId) -> TrackPath {
         let mut process = String::new();
         let mut path = Vec::new();

@@ -1,6 +1,6 @@
-//! Numbers with units, for people.
+//! Formats numbers with units, for people.
 
-/// A duration with three digits.
+/// Formats a duration with three digits.
 pub(crate) fn duration(nanoseconds: u64) -> String {
     let scaled = |unit_ns: f64, unit| {
         let value = nanoseconds as f64 / unit_ns;
@@ -19,14 +19,14 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A number of seconds with all digits that it has, as options take it.
+/// Formats a number of seconds exactly, as options of the command take it.
 pub(crate) fn seconds(nanoseconds: u64) -> String {
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let text = format!("{whole}.{rest:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A number of bytes with three digits.
+/// Formats a number of bytes with two or three digits.
 pub(crate) fn bytes(count: u64) -> String {
     let scaled = |unit_bytes: f64, unit| {
         let value = count as f64 / unit_bytes;
@@ -41,7 +41,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// One thing, or several of them.
+/// Formats a number of things, such as `1 packet` or `2 packets`.
 pub(crate) fn plural(count: u64, thing: &str) -> String {
     match count {
         1 => format!("1 {thing}"),

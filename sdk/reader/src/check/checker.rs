@@ -1,4 +1,4 @@
-//! Goes through a trace and applies the rules.
+//! Reads a trace and applies the rules.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use super::flows::Flows;
 use super::nesting::Nesting;
 use super::references::{Fault, References};
 use super::schemas;
-use super::sequences::SequencesSeen;
+use super::sequences::SequenceStates;
 use super::tracks::TrackUses;
 use crate::anomaly::Anomaly;
 use crate::damage::Damage;
@@ -22,32 +22,34 @@ use crate::skip_reason::SkipReason;
 use crate::trace_reader::{Step, TraceReader};
 use crate::trace_state::TraceState;
 
-/// Findings of each rule that are reported one by one. Further ones are counted.
+/// The maximum number of findings of each rule that are reported one by one. Further ones are only
+/// counted.
 pub const FINDINGS_PER_RULE: u64 = 1000;
 
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckSummary {
-    /// Packets of the trace.
+    /// The number of packets of the trace.
     pub packets: u64,
-    /// Events that could be read.
+    /// The number of events that could be decoded.
     pub events: u64,
-    /// Sequences of packets.
+    /// The number of sequences.
     pub sequences: u64,
-    /// Packets that could not be understood.
+    /// The number of packets that could not be decoded.
     pub skipped: u64,
-    /// How often something is wrong.
+    /// The number of findings of [`Level::Error`].
     pub errors: u64,
-    /// How often something is to be known.
+    /// The number of findings of [`Level::Note`].
     pub notes: u64,
-    /// Errors and notes that were not reported one by one, by [`FINDINGS_PER_RULE`].
+    /// The number of errors and notes that were not reported, because there were more than
+    /// [`FINDINGS_PER_RULE`].
     pub not_reported: u64,
 }
 
-/// Checks a trace of any length; `report` is called for what is found.
+/// Checks a trace of any length. Calls `report` for each finding.
 ///
 /// ```
 /// use tracezero::reader::check;
@@ -64,7 +66,7 @@ pub struct CheckSummary {
 ///
 /// # Errors
 ///
-/// If the source fails, is no trace, or is compressed in a way that this build cannot unpack.
+/// If the source fails, is not a trace, or is compressed in a format that this build cannot unpack.
 pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSummary, ReadError> {
     let mut reader = TraceReader::new(source);
     let mut checker = Checker {
@@ -73,12 +75,12 @@ pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSu
             per_rule: [0; Rule::ALL.len()],
             summary: CheckSummary::default(),
         },
-        sequences: SequencesSeen::default(),
+        sequences: SequenceStates::default(),
         has_losses: false,
         tracks: TrackUses::default(),
         nesting: Nesting::default(),
         flows: Flows::default(),
-        mended_texts: 0,
+        invalid_texts: 0,
     };
     while let Some(step) = reader.step()? {
         checker.step(&reader, step);
@@ -86,10 +88,10 @@ pub fn check<R: Read>(source: R, report: impl FnMut(&Finding)) -> Result<CheckSu
     Ok(checker.finish(&reader))
 }
 
-/// Hands on what is found, up to a limit.
+/// Counts findings, and reports them up to the limit.
 struct Reporter<F> {
     report: F,
-    /// By the number of the rule.
+    /// The number of findings of each rule.
     per_rule: [u64; Rule::ALL.len()],
     summary: CheckSummary,
 }
@@ -112,18 +114,18 @@ impl<F: FnMut(&Finding)> Reporter<F> {
 
 struct Checker<F> {
     report: Reporter<F>,
-    sequences: SequencesSeen,
-    /// Whether something is missing from the trace: of some sequence, packets or their beginning.
+    sequences: SequenceStates,
+    /// True if packets of any sequence are missing so far, or the beginning of one.
     has_losses: bool,
     tracks: TrackUses,
     nesting: Nesting,
     flows: Flows,
-    mended_texts: u64,
+    invalid_texts: u64,
 }
 
-/// The packet that is looked at.
+/// The packet that is being checked.
 #[derive(Clone, Copy)]
-struct At {
+struct PacketRef {
     place: PacketPlace,
     sequence_id: u32,
 }
@@ -134,7 +136,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         let place = reader.packet().place;
         let head = reader.head();
         if let Step::Packet(_) = &step {
-            let at = At {
+            let at = PacketRef {
                 place,
                 sequence_id: head.sequence_id,
             };
@@ -142,10 +144,10 @@ impl<F: FnMut(&Finding)> Checker<F> {
             for anomaly in &state.anomalies {
                 self.anomaly(at, anomaly);
             }
-            if state.names.mended() != self.mended_texts {
-                self.mended_texts = state.names.mended();
-                let text = "a text is not UTF-8".to_owned();
-                self.object(at, Level::Error, Rule::Decoding, text);
+            if state.names.invalid_texts() != self.invalid_texts {
+                self.invalid_texts = state.names.invalid_texts();
+                let text = "a string is not UTF-8".to_owned();
+                self.add_finding(at, Level::Error, Rule::Decoding, text);
             }
         }
         match reader.record(step) {
@@ -160,7 +162,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             Record::Packet(packet) => self.other(&packet),
             Record::Loss(loss) => self.loss(&loss),
             Record::Skipped(skipped) => {
-                let at = At {
+                let at = PacketRef {
                     place,
                     sequence_id: skipped.sequence_id,
                 };
@@ -170,21 +172,21 @@ impl<F: FnMut(&Finding)> Checker<F> {
         }
     }
 
-    fn object(&mut self, at: At, level: Level, rule: Rule, text: String) {
+    fn add_finding(&mut self, at: PacketRef, level: Level, rule: Rule, text: String) {
         let finding = Finding::at(at.place, at.sequence_id, level, rule, text);
         self.report.add(&finding);
     }
 
-    /// What a packet says of itself.
-    fn head(&mut self, at: At, head: &PacketHead) {
+    /// Checks the head of a packet, and counts it.
+    fn head(&mut self, at: PacketRef, head: &PacketHead) {
         self.report.summary.packets += 1;
         let has_content = head.payload_field == fields::TRACK_EVENT
             || head.has_definitions()
             || head.sequence_flags != 0;
         if head.sequence_id == 0 {
             if has_content {
-                let text = "the packet belongs to no sequence".to_owned();
-                self.object(at, Level::Error, Rule::Sequence, text);
+                let text = "the packet has no sequence id".to_owned();
+                self.add_finding(at, Level::Error, Rule::Sequence, text);
             }
             return;
         }
@@ -201,16 +203,16 @@ impl<F: FnMut(&Finding)> Checker<F> {
         if head.first_packet_on_sequence
             && (head.trusted_uid.is_none() || head.trusted_pid.is_none())
         {
-            let text = "the first packet of the sequence does not say whose process wrote it";
-            self.object(at, Level::Note, Rule::Sequence, text.to_owned());
+            let text = "the first packet of the sequence lacks trusted_uid or trusted_pid";
+            self.add_finding(at, Level::Note, Rule::Sequence, text.to_owned());
         }
         if !is_whole {
             let text = "the beginning of the sequence is not in the trace".to_owned();
-            self.object(at, Level::Note, Rule::Loss, text);
+            self.add_finding(at, Level::Note, Rule::Loss, text);
         }
     }
 
-    fn anomaly(&mut self, at: At, anomaly: &Anomaly) {
+    fn anomaly(&mut self, at: PacketRef, anomaly: &Anomaly) {
         let (rule, text) = match anomaly {
             Anomaly::MistypedField { field } => (
                 Rule::Decoding,
@@ -223,19 +225,21 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 packets,
                 clears_state,
             } => {
-                let text = format!("flagged as the first of its sequence, after {packets} others");
+                let text = format!(
+                    "the packet is flagged as the first of its sequence, but {packets} come before it"
+                );
                 let level = if *clears_state {
                     Level::Note
                 } else {
                     Level::Error
                 };
-                return self.object(at, level, Rule::FirstPacket, text);
+                return self.add_finding(at, level, Rule::FirstPacket, text);
             }
             Anomaly::DefinitionWithoutState => {
-                // Behind a loss there is no way to tell.
+                // Behind a loss, the packet that cleared the state may be among the lost ones.
                 let level = self.level_behind_loss(at);
-                let text = "interned data before the sequence's state was cleared".to_owned();
-                return self.object(at, level, Rule::IncrementalState, text);
+                let text = "interned data comes before the sequence's state is cleared".to_owned();
+                return self.add_finding(at, level, Rule::IncrementalState, text);
             }
             Anomaly::IidZero { table } => (
                 Rule::Interning,
@@ -243,30 +247,35 @@ impl<F: FnMut(&Finding)> Checker<F> {
             ),
             Anomaly::IidRedefined { table, iid } => (
                 Rule::Interning,
-                format!("id {iid} of {} gets another meaning", table.name()),
+                format!(
+                    "id {iid} of {} is defined again, with another value",
+                    table.name()
+                ),
             ),
-            // Found again, with all others, in the message of the event.
+            // `References::of` finds this again, together with all other faults of the event.
             Anomaly::IidUnknown { .. } => return,
             Anomaly::UntiedClock { clock_id } => (
                 Rule::Clock,
-                format!("clock {clock_id} is tied to no clock that is known"),
+                format!(
+                    "the snapshot defines clock {clock_id}, but has no clock whose time is known"
+                ),
             ),
             Anomaly::ClockBeforeClear { clock_id } => {
                 let text = format!("clock {clock_id} was defined before the state was cleared");
-                return self.object(at, Level::Note, Rule::Clock, text);
+                return self.add_finding(at, Level::Note, Rule::Clock, text);
             }
             Anomaly::ExtraCountersWithoutTrack => (
                 Rule::Counter,
-                "more extra counter values than tracks for them".to_owned(),
+                "the event has more extra counter values than tracks for them".to_owned(),
             ),
             Anomaly::NoTrackUuid => (Rule::Track, "a track descriptor has no uuid".to_owned()),
         };
-        self.object(at, Level::Error, rule, text);
+        self.add_finding(at, Level::Error, rule, text);
     }
 
     fn event(&mut self, head: &PacketHead, event: &Event<'_>, state: &TraceState) {
         self.report.summary.events += 1;
-        let at = At {
+        let at = PacketRef {
             place: event.place,
             sequence_id: event.sequence_id,
         };
@@ -293,7 +302,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         );
     }
 
-    fn fault(&mut self, at: At, fault: Fault) {
+    fn fault(&mut self, at: PacketRef, fault: Fault) {
         let (rule, text) = match fault {
             Fault::Malformed(error) => (
                 Rule::Decoding,
@@ -312,14 +321,14 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 format!("id {iid} is not defined in {}", table.name()),
             ),
         };
-        self.object(at, Level::Error, rule, text);
+        self.add_finding(at, Level::Error, rule, text);
     }
 
-    /// A packet that depends on earlier ones has to say so: else a reader that misses some of them
-    /// reads it wrongly.
+    /// Checks that a packet which depends on earlier ones says so. Otherwise a reader that missed
+    /// some of them would decode it wrongly.
     fn dependence(
         &mut self,
-        at: At,
+        at: PacketRef,
         head: &PacketHead,
         references: &References,
         state: &TraceState,
@@ -339,7 +348,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
             return;
         };
         let text = format!("the event depends on {on} without SEQ_NEEDS_INCREMENTAL_STATE");
-        self.object(at, Level::Error, Rule::IncrementalState, text);
+        self.add_finding(at, Level::Error, Rule::IncrementalState, text);
     }
 
     fn other(&mut self, packet: &OtherPacket<'_>) {
@@ -348,16 +357,16 @@ impl<F: FnMut(&Finding)> Checker<F> {
             && payload.field == fields::EXTENSION_DESCRIPTOR
             && let Some(text) = schemas::fault(payload.bytes)
         {
-            let at = At {
+            let at = PacketRef {
                 place: packet.place,
                 sequence_id: packet.packet.sequence_id,
             };
-            self.object(at, Level::Error, Rule::Schema, text);
+            self.add_finding(at, Level::Error, Rule::Schema, text);
         }
     }
 
     fn loss(&mut self, loss: &Loss) {
-        let at = At {
+        let at = PacketRef {
             place: loss.place,
             sequence_id: loss.sequence_id,
         };
@@ -367,19 +376,20 @@ impl<F: FnMut(&Finding)> Checker<F> {
         }
         let unknown_bits = loss.unknown_bits();
         if unknown_bits != 0 {
-            let text = format!("a loss has causes that are not known: bits {unknown_bits:#x}");
-            return self.object(at, Level::Error, Rule::Loss, text);
+            let text = format!("a loss has unknown causes: bits {unknown_bits:#x}");
+            return self.add_finding(at, Level::Error, Rule::Loss, text);
         }
         let mut causes: Vec<_> = loss.causes().filter(|cause| *cause != "PRESENT").collect();
         if causes.is_empty() {
             causes.push("unknown cause");
         }
         let text = format!("packets before this one are missing: {}", causes.join(", "));
-        self.object(at, Level::Note, Rule::Loss, text);
+        self.add_finding(at, Level::Note, Rule::Loss, text);
     }
 
-    /// What a loss explains is to be known; without one it is wrong.
-    fn level_behind_loss(&self, at: At) -> Level {
+    /// Returns the level for a fault that a loss could explain: a note if packets of the sequence
+    /// may have been lost, else an error.
+    fn level_behind_loss(&self, at: PacketRef) -> Level {
         if self.sequences.has_losses(at.sequence_id) {
             Level::Note
         } else {
@@ -387,7 +397,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
         }
     }
 
-    fn skipped(&mut self, at: At, reason: SkipReason) {
+    fn skipped(&mut self, at: PacketRef, reason: SkipReason) {
         self.report.summary.skipped += 1;
         let (level, rule) = match reason {
             SkipReason::NeedsState => return self.unreadable(at, reason),
@@ -402,11 +412,12 @@ impl<F: FnMut(&Finding)> Checker<F> {
             SkipReason::TooManyTracks => (Level::Note, Rule::Track),
             SkipReason::Malformed { .. } => (Level::Error, Rule::Decoding),
         };
-        self.object(at, level, rule, format!("the packet is skipped: {reason}"));
+        self.add_finding(at, level, rule, format!("the packet is skipped: {reason}"));
     }
 
-    /// A packet whose definitions are missing. Behind a loss there may be many of them.
-    fn unreadable(&mut self, at: At, reason: SkipReason) {
+    /// Reports a packet whose definitions are missing. Behind a loss there may be many, so only the
+    /// first is reported.
+    fn unreadable(&mut self, at: PacketRef, reason: SkipReason) {
         let level = self.level_behind_loss(at);
         let mut text = format!("the packet is skipped: {reason}");
         if let Some(seen) = self.sequences.get_mut(at.sequence_id)
@@ -416,12 +427,12 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 return;
             }
             seen.is_skipping = true;
-            text += "; so are those that follow, until its sequence starts anew";
+            text += "; later ones of its sequence are, too, until its state is cleared";
         } else if at.sequence_id == 0 {
-            // That it belongs to no sequence has been said.
+            // `head` has reported that it belongs to no sequence.
             return;
         }
-        self.object(at, level, Rule::IncrementalState, text);
+        self.add_finding(at, level, Rule::IncrementalState, text);
     }
 
     fn damage(&mut self, damage: &Damage) {
@@ -453,10 +464,10 @@ impl<F: FnMut(&Finding)> Checker<F> {
             add(Finding::at(
                 flow.place,
                 flow.sequence_id,
-                // What it was to lead to may not have happened.
+                // The event that the flow should lead to may not have happened.
                 Level::Note,
                 Rule::Flow,
-                format!("flow {id} has this event only"),
+                format!("flow {id} has only this event"),
             ));
         }
         let of_trace = |rule, text| Finding {
@@ -469,19 +480,20 @@ impl<F: FnMut(&Finding)> Checker<F> {
         };
         if self.flows.left_out > 0 {
             let text = format!(
-                "{} events of further flows are not looked at",
+                "{} events of further flows are not checked",
                 self.flows.left_out
             );
             add(of_trace(Rule::Flow, text));
         }
         let lost_begins = self.nesting.lost_begins();
         if lost_begins > 0 {
-            let text = format!("{lost_begins} ends without a begin, which may have been lost");
+            let text = format!("{lost_begins} ends have no begin, which may have been lost");
             add(of_trace(Rule::Nesting, text));
         }
         let forgotten = reader.forgotten_sequences();
         if forgotten > 0 {
-            let text = format!("definitions of {forgotten} sequences had to be forgotten");
+            let text =
+                format!("the definitions of {forgotten} sequences were dropped to limit memory");
             add(of_trace(Rule::Sequence, text));
         }
         for end in reader.recording_ends() {

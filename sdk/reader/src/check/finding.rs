@@ -1,73 +1,73 @@
-//! What is wrong with a trace, where, by which rule.
+//! Findings of a check, and the rules.
 
 use std::fmt;
 
 use crate::place::PacketPlace;
 
-/// The rules that a trace is held against.
+/// A rule that a trace must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The file is one packet after the other.
+    /// The file consists of packets, one after the other.
     Framing,
-    /// Messages decode, with the wire types of the schema and texts in UTF-8.
+    /// Messages decode, fields have the schema's wire types, and texts are UTF-8.
     Decoding,
-    /// Events and definitions belong to a sequence, and the first packet of a sequence says who wrote
-    /// it.
+    /// Events and definitions belong to a sequence. The first packet of a sequence names the
+    /// process that wrote it.
     Sequence,
     /// Only the first packet of a sequence is flagged as the first.
     FirstPacket,
-    /// What packets depend on is defined before them, and they say that they do.
+    /// Definitions that a packet needs precede it, and the packet's flags say that it needs them.
     IncrementalState,
-    /// Every interned id has one meaning on its sequence until the state is cleared.
+    /// An interned id has one meaning on its sequence until the incremental state is cleared.
     Interning,
-    /// Every time leads to the trace clock.
+    /// Every timestamp can be converted to the trace clock.
     Clock,
-    /// Events have a type, and a time.
+    /// Events have a type and a time.
     Event,
-    /// Events are on tracks that are described.
+    /// Events are on tracks that have a descriptor.
     Track,
-    /// Parents of tracks are described, and no track is above itself.
+    /// Parents of tracks have a descriptor, and no track is its own ancestor.
     TrackTree,
-    /// On each track begins and ends pair up.
+    /// Begins and ends of slices pair up on each track.
     Nesting,
-    /// On the track of its thread, time does not run backwards.
+    /// Time does not run backwards on a thread's own track.
     TimeOrder,
-    /// Values are on tracks of counters, and slices are not.
+    /// Counter values are on counter tracks, and slices are not.
     Counter,
-    /// A flow joins two events or more.
+    /// A flow joins at least two events.
     Flow,
-    /// Nothing is missing, and the causes of what is are known ones.
+    /// No packets are missing, and all losses have known causes.
     Loss,
-    /// A schema that the trace brings along can be read.
+    /// An extension schema in the trace can be read.
     Schema,
-    /// What was recorded until its end is in the trace.
+    /// The trace contains all of a recording, up to its end.
     Recording,
 }
 
-/// How bad something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
-    /// To be known, but nothing is wrong with how the trace was written.
+    /// A note: worth knowing, but the trace is written correctly.
     Note,
-    /// The trace is wrong: tools leave something out, or show something that did not happen.
+    /// An error in the trace: tools leave something out, or show something that did not happen.
     Error,
 }
 
-/// Something that was found in a trace.
+/// A violation of a rule, found in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The packet, if it is about one: how many come before it.
+    /// The index of the packet that the finding is about, if it is about one.
     pub packet: Option<u64>,
-    /// The sequence, if it is known.
+    /// The sequence of that packet, if it is known.
     pub sequence_id: Option<u32>,
-    /// The first byte in the file, if it is about a place.
+    /// The offset in the file, if the finding is about a place.
     pub offset: Option<u64>,
-    /// What was found.
+    /// A description of the finding.
     pub text: String,
 }
 
@@ -93,7 +93,7 @@ impl Rule {
         Self::Recording,
     ];
 
-    /// Its name in messages.
+    /// Returns the name of the rule in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

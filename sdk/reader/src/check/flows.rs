@@ -1,4 +1,4 @@
-//! Flows: how many events each of them joins.
+//! Finds flows that have only one event.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::place::PacketPlace;
 use crate::tracks::UuidHasher;
 
-/// Flows that are kept in mind: 40 MiB. Further ones are not looked at.
+/// The maximum number of flows that are stored, which take 40 MiB. Further ones are not checked.
 const FLOWS_MAX: usize = 1 << 20;
 
 /// The flows of a trace.
@@ -17,12 +17,13 @@ pub(super) struct Flows {
     pub(super) left_out: u64,
 }
 
-/// The events of a flow.
+/// The first event of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowEnds {
-    /// The only one, if `is_single`.
+    /// The place of the event's packet.
     pub(super) place: PacketPlace,
     pub(super) sequence_id: u32,
+    /// True if the flow has no other event.
     is_single: bool,
 }
 
@@ -46,7 +47,7 @@ impl Flows {
         }
     }
 
-    /// Those with one event, in the order of the file.
+    /// Returns the flows with only one event, in the order of the file.
     pub(super) fn singles(&self) -> Vec<(u64, FlowEnds)> {
         let flows = self.flows.iter().filter(|(_, flow)| flow.is_single);
         let mut singles: Vec<_> = flows.map(|(id, flow)| (*id, *flow)).collect();

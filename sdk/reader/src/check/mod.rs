@@ -1,13 +1,13 @@
-//! Holds traces against the rules that tools which read them rely on.
+//! Checks a trace against the rules that tools rely on.
 
-mod checker; // goes through the trace
-mod finding; // what is wrong, where, by which rule
-mod flows; // events that flows join
-mod nesting; // begins and ends
-mod sequences; // what is missing of which
-mod references; // ids and texts inside of events
-mod schemas; // descriptors that the trace brings along
-mod tracks; // what tracks are used for
+mod checker; // reads the trace and applies the rules
+mod finding; // findings and rules
+mod flows; // flows with only one event
+mod nesting; // begins and ends of slices
+mod sequences; // losses of each sequence
+mod references; // ids and texts inside events
+mod schemas; // extension schemas in the trace
+mod tracks; // descriptors and uses of tracks
 
 pub use checker::{CheckSummary, FINDINGS_PER_RULE, check};
 pub use finding::{Finding, Level, Rule};

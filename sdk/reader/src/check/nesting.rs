@@ -1,4 +1,5 @@
-//! Begins and ends: paired on each track, in the order of time.
+//! Checks that begins and ends of slices pair up on each track, and that time does not run
+//! backwards.
 
 use super::finding::{Finding, Level, Rule};
 use crate::event::{EventHead, EventKind};
@@ -12,14 +13,14 @@ use crate::tracks::{TrackKind, TrackTable};
 pub(super) struct Nesting {
     order: InTimeOrder,
     slices: Slices<()>,
-    /// By track: the sequence that wrote to it last, and when.
+    /// The sequence that wrote to each track last, and the time of that event.
     last: Vec<(u32, u64)>,
-    /// An end without a begin was found while something was missing.
+    /// The number of ends without a begin that losses explain.
     lost_begins: u64,
 }
 
 impl Nesting {
-    /// `has_losses` says that something is missing from the trace up to here.
+    /// Checks an event. `has_losses` is true if packets are missing from the trace up to here.
     pub(super) fn event(
         &mut self,
         event: &EventHead,
@@ -47,7 +48,8 @@ impl Nesting {
         });
     }
 
-    /// A sequence that writes to its thread's track does so as things happen.
+    /// Checks that time does not run backwards on a track. On a thread's own track that is an
+    /// error, because the thread writes its events as they happen.
     fn time_order(
         &mut self,
         event: &EventHead,
@@ -73,7 +75,7 @@ impl Nesting {
         (*sequence_id, *last_ns) = (event.sequence_id, event.timestamp_ns);
     }
 
-    /// The trace has ended.
+    /// Checks what remains at the end of the trace.
     pub(super) fn finish(
         &mut self,
         tracks: &TrackTable,
@@ -102,24 +104,25 @@ impl Nesting {
         let too_deep = slices.counts().too_deep;
         if too_deep > 0 {
             report(of_trace(format!(
-                "{too_deep} slices are too deep to be looked at"
+                "{too_deep} slices nest too deeply to be checked"
             )));
         }
         if order.late() > 0 {
             report(of_trace(format!(
-                "{} events of tracks of several threads are too far from their order",
+                "{} events on tracks of several threads are too far out of order to be checked",
                 order.late()
             )));
         }
     }
 
-    /// Ends without a begin that losses explain.
+    /// Returns the number of ends without a begin that losses explain.
     pub(super) const fn lost_begins(&self) -> u64 {
         self.lost_begins
     }
 }
 
-/// Adds an event to the slices; returns how many lost begins it tells of.
+/// Adds an event to the slices. Returns the number of ends (0 or 1) whose begin is missing because
+/// of losses.
 fn pair(
     slices: &mut Slices<()>,
     event: &EventHead,
@@ -143,7 +146,7 @@ fn pair(
         return 1;
     }
     let track = tracks.label(event.track, names);
-    let text = format!("an end on {track} without a begin");
+    let text = format!("an end on {track} has no begin");
     report(finding(event, Level::Error, Rule::Nesting, text));
     0
 }

@@ -1,4 +1,4 @@
-//! What is in the message of an event: fields of the right types, ids that are defined, texts.
+//! Checks the message of an event: wire types, interned ids, texts.
 
 use protozero::{DecodeError, Decoder, Field, Value};
 
@@ -9,7 +9,7 @@ use crate::interning::Interned;
 use crate::track_event::{FLOW_IDS_OLD, LEGACY_EVENT, TERMINATING_FLOW_IDS_OLD};
 use tracezero_core::protos::{DebugAnnotation, LogMessage, TrackEvent};
 
-/// What is wrong inside of an event.
+/// A fault inside an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Malformed(DecodeError),
@@ -18,20 +18,20 @@ pub(super) enum Fault {
     UnknownIid { table: Table, iid: u64 },
 }
 
-/// What an event refers to.
+/// The references of an event, and its first fault.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// What is wrong; the first of it. One event has one cause of being wrong as a rule.
+    /// The first fault. An event usually has one cause of several faults.
     pub(super) fault: Option<Fault>,
-    /// Whether it uses ids that are interned.
+    /// True if the event uses interned ids.
     pub(super) has_iids: bool,
-    /// Whether it names its track.
+    /// True if the event names its track.
     pub(super) has_track: bool,
-    /// Whether flows go through it.
+    /// True if the event has flows.
     pub(super) has_flows: bool,
 }
 
-/// How a field is to be read.
+/// The expected encoding of a field.
 enum Shape {
     Iid(Table),
     Text,
@@ -40,7 +40,7 @@ enum Shape {
     Fixed64,
     Fixed64s,
     Message,
-    /// Not known here.
+    /// Any encoding: the field is not known here.
     Other,
 }
 
@@ -51,7 +51,7 @@ impl References {
         references
     }
 
-    fn object(&mut self, fault: Fault) {
+    fn set_fault(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
     }
 
@@ -59,7 +59,7 @@ impl References {
         for field in Decoder::new(event).fields() {
             let field = match field {
                 Ok(field) => field,
-                Err(error) => return self.object(Fault::Malformed(error)),
+                Err(error) => return self.set_fault(Fault::Malformed(error)),
             };
             self.field("TrackEvent", field, &shape_in_event(field.number), interned);
             match (field.number, field.value) {
@@ -86,7 +86,7 @@ impl References {
         for field in Decoder::new(annotation).fields() {
             let field = match field {
                 Ok(field) => field,
-                Err(error) => return self.object(Fault::Malformed(error)),
+                Err(error) => return self.set_fault(Fault::Malformed(error)),
             };
             let shape = shape_in_annotation(field.number);
             self.field("DebugAnnotation", field, &shape, interned);
@@ -108,7 +108,7 @@ impl References {
         for field in Decoder::new(message).fields() {
             let field = match field {
                 Ok(field) => field,
-                Err(error) => return self.object(Fault::Malformed(error)),
+                Err(error) => return self.set_fault(Fault::Malformed(error)),
             };
             let shape = match field.number {
                 LogMessage::SOURCE_LOCATION_IID_FIELD_NUMBER => Shape::Iid(Table::Locations),
@@ -132,24 +132,24 @@ impl References {
             (Shape::Iid(table), Value::Varint(iid)) => {
                 self.has_iids = true;
                 if !interned.is_known(*table, iid) {
-                    self.object(Fault::UnknownIid { table: *table, iid });
+                    self.set_fault(Fault::UnknownIid { table: *table, iid });
                 }
             }
             (Shape::Text, Value::Bytes(text)) => {
                 if str::from_utf8(text).is_err() {
-                    self.object(Fault::NoText {
+                    self.set_fault(Fault::NoText {
                         message,
                         field: number,
                     });
                 }
             }
-            // Numbers may be packed where they are repeated.
+            // Repeated numbers may be packed.
             (Shape::Iid(Table::Categories) | Shape::Varints | Shape::Fixed64s, Value::Bytes(_))
             | (Shape::Varint | Shape::Varints, Value::Varint(_))
             | (Shape::Fixed64 | Shape::Fixed64s, Value::Fixed64(_))
             | (Shape::Message, Value::Bytes(_))
             | (Shape::Other, _) => {}
-            _ => self.object(Fault::WireType {
+            _ => self.set_fault(Fault::WireType {
                 message,
                 field: number,
             }),

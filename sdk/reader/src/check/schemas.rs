@@ -1,4 +1,4 @@
-//! The schema of extensions that a trace brings along.
+//! Checks the extension schemas that a trace contains.
 
 use protozero::{DecodeError, Decoder, types};
 
@@ -6,20 +6,20 @@ use protozero::{DecodeError, Decoder, types};
 const EXTENSION_SET: u32 = 1;
 /// `FileDescriptorSet.file`.
 const FILE: u32 = 1;
-/// `FileDescriptorProto`.
+// Fields of `FileDescriptorProto`.
 const FILE_NAME: u32 = 1;
 const FILE_MESSAGES: u32 = 4;
 const FILE_EXTENSIONS: u32 = 7;
-/// `DescriptorProto`.
+// Fields of `DescriptorProto`.
 const MESSAGE_NAME: u32 = 1;
 const MESSAGE_FIELDS: u32 = 2;
 const MESSAGE_EXTENSIONS: u32 = 6;
-/// `FieldDescriptorProto`.
+// Fields of `FieldDescriptorProto`.
 const FIELD_NAME: u32 = 1;
 const FIELD_EXTENDEE: u32 = 2;
 const FIELD_NUMBER: u32 = 3;
 
-/// Looks at an encoded `ExtensionDescriptor`; returns what is wrong with it.
+/// Checks an encoded `ExtensionDescriptor`. Returns a description of the first fault.
 pub(super) fn fault(descriptor: &[u8]) -> Option<String> {
     match walk(descriptor) {
         Ok(fault) => fault,
@@ -29,7 +29,7 @@ pub(super) fn fault(descriptor: &[u8]) -> Option<String> {
 
 fn walk(descriptor: &[u8]) -> Result<Option<String>, DecodeError> {
     let Some(set) = Decoder::new(descriptor).last::<types::Bytes>(EXTENSION_SET)? else {
-        return Ok(Some("there is no schema in the packet".to_owned()));
+        return Ok(Some("the packet contains no schema".to_owned()));
     };
     for file in Decoder::new(set).repeated::<types::Bytes>(FILE) {
         let file = Decoder::new(file?);
@@ -38,7 +38,7 @@ fn walk(descriptor: &[u8]) -> Result<Option<String>, DecodeError> {
         };
         for extension in file.repeated::<types::Bytes>(FILE_EXTENSIONS) {
             if !is_field(extension?, true)? {
-                return Ok(Some(format!("an extension in {name} is not whole")));
+                return Ok(Some(format!("an extension in {name} is incomplete")));
             }
         }
         for message in file.repeated::<types::Bytes>(FILE_MESSAGES) {
@@ -49,7 +49,7 @@ fn walk(descriptor: &[u8]) -> Result<Option<String>, DecodeError> {
             for (number, is_extension) in [(MESSAGE_FIELDS, false), (MESSAGE_EXTENSIONS, true)] {
                 for field in message.repeated::<types::Bytes>(number) {
                     if !is_field(field?, is_extension)? {
-                        return Ok(Some(format!("a field of {message_name} is not whole")));
+                        return Ok(Some(format!("a field of {message_name} is incomplete")));
                     }
                 }
             }
@@ -58,7 +58,7 @@ fn walk(descriptor: &[u8]) -> Result<Option<String>, DecodeError> {
     Ok(None)
 }
 
-/// Whether a field has a name and a number, and if it is an extension, something to extend.
+/// Returns true if a field has a name and a number, and an extendee if it is an extension.
 fn is_field(field: &[u8], is_extension: bool) -> Result<bool, DecodeError> {
     let field = Decoder::new(field);
     let has_number = field.last::<types::Int32>(FIELD_NUMBER)?.is_some();

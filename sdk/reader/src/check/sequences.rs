@@ -1,5 +1,5 @@
-//! What is known of each sequence: whether packets of it are missing, and whether its packets are being
-//! skipped for want of them.
+//! Notes for each sequence whether packets of it may be missing, and whether its packets are being
+//! skipped because of that.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,30 +7,31 @@ use std::hash::BuildHasherDefault;
 
 use crate::tracks::UuidHasher;
 
-/// Sequences that are kept in mind: about 200 MiB. Of further ones only single packets are looked at.
+/// The maximum number of sequences that are stored, which take about 200 MiB. Of further ones, only
+/// single packets are checked.
 const SEQUENCES_MAX: usize = 8 << 20;
 
 /// The sequences of a trace.
 #[derive(Debug)]
-pub(super) struct SequencesSeen {
-    seen: HashMap<u32, SequenceSeen, BuildHasherDefault<UuidHasher>>,
+pub(super) struct SequenceStates {
+    seen: HashMap<u32, SequenceState, BuildHasherDefault<UuidHasher>>,
     seen_max: usize,
-    /// Damaged places so far. Each may have cost packets of any sequence.
+    /// The number of damaged places so far. Packets of any sequence may have been lost in each.
     damages: u32,
 }
 
-/// What is kept of a sequence.
+/// The state of one sequence.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SequenceSeen {
-    /// Whether it says so itself; damage is not counted.
+pub(super) struct SequenceState {
+    /// True if the sequence itself reports lost packets. Damage is not considered.
     pub(super) has_losses: bool,
-    /// Whether it has been said that its packets are skipped, behind a loss.
+    /// True if a finding has said that its packets are skipped, behind a loss.
     pub(super) is_skipping: bool,
-    /// Damaged places before its first packet.
+    /// The number of damaged places before its first packet.
     damages_before: u32,
 }
 
-impl Default for SequencesSeen {
+impl Default for SequenceStates {
     fn default() -> Self {
         Self {
             seen: HashMap::default(),
@@ -40,24 +41,25 @@ impl Default for SequencesSeen {
     }
 }
 
-impl SequencesSeen {
+impl SequenceStates {
     pub(super) fn count(&self) -> u64 {
         self.seen.len() as u64
     }
 
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut SequenceSeen> {
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut SequenceState> {
         self.seen.get_mut(&id)
     }
 
-    /// What is kept of a sequence, from here on if it is new; `None` if there is no room for it.
-    pub(super) fn begin(&mut self, id: u32) -> Option<&mut SequenceSeen> {
+    /// Returns the state of a sequence, which is added if it is new. Returns `None` if there is no
+    /// room for it.
+    pub(super) fn begin(&mut self, id: u32) -> Option<&mut SequenceState> {
         let is_full = self.seen.len() >= self.seen_max;
         match self.seen.entry(id) {
             Entry::Occupied(seen) => Some(seen.into_mut()),
             Entry::Vacant(_) if is_full => None,
-            Entry::Vacant(place) => Some(place.insert(SequenceSeen {
+            Entry::Vacant(place) => Some(place.insert(SequenceState {
                 damages_before: self.damages,
-                ..SequenceSeen::default()
+                ..SequenceState::default()
             })),
         }
     }
@@ -66,7 +68,8 @@ impl SequencesSeen {
         self.damages = self.damages.saturating_add(1);
     }
 
-    /// Whether packets of a sequence may be missing before the current one.
+    /// Returns true if packets of a sequence may be missing before the current one. That is also
+    /// true of a sequence for which there was no room.
     pub(super) fn has_losses(&self, id: u32) -> bool {
         match self.seen.get(&id) {
             Some(seen) => seen.has_losses || seen.damages_before < self.damages,
@@ -80,8 +83,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_may_have_cost_packets_of_the_sequences_before_it() {
-        let mut sequences = SequencesSeen::default();
+    fn damage_counts_as_loss_for_earlier_sequences() {
+        let mut sequences = SequenceStates::default();
         assert!(sequences.begin(2).is_some());
         sequences.damage();
         assert!(sequences.begin(3).is_some());
@@ -91,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn of_sequences_for_which_there_is_no_room_anything_may_be_missing() {
-        let mut sequences = SequencesSeen {
+    fn sequences_beyond_the_limit_count_as_lossy() {
+        let mut sequences = SequenceStates {
             seen_max: 1,
-            ..SequencesSeen::default()
+            ..SequenceStates::default()
         };
         assert!(!sequences.has_losses(3));
         assert!(sequences.begin(2).is_some() && sequences.begin(3).is_none());

@@ -1,4 +1,5 @@
-//! Tracks: described, under others without circles, and used for what they are.
+//! Checks tracks: they have descriptors and no cycles of parents, and are used according to their
+//! kind.
 
 use std::collections::HashMap;
 
@@ -9,28 +10,28 @@ use crate::place::PacketPlace;
 use crate::record::TrackRecord;
 use crate::tracks::{TrackId, TrackKind, TrackTable};
 
-/// Where something was seen first.
+/// The packet of the first use of a track.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct PacketRef {
     place: PacketPlace,
     sequence_id: u32,
 }
 
-/// What has been seen of tracks that were not described by then.
+/// Tracks that were used before they had a descriptor. They are judged at the end of the trace.
 #[derive(Debug, Default)]
 pub(super) struct TrackUses {
     undescribed: HashMap<TrackId, Uses>,
-    /// Tracks whose parent was not described by then.
-    orphans: HashMap<TrackId, Seen>,
+    /// Tracks whose parent had no descriptor yet when they were described.
+    orphans: HashMap<TrackId, PacketRef>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
-    for_slices: Option<Seen>,
-    for_values: Option<Seen>,
+    for_slices: Option<PacketRef>,
+    for_values: Option<PacketRef>,
 }
 
-impl Seen {
+impl PacketRef {
     fn finding(self, rule: Rule, text: String) -> Finding {
         Finding::at(self.place, self.sequence_id, Level::Error, rule, text)
     }
@@ -38,7 +39,7 @@ impl Seen {
 
 impl TrackUses {
     pub(super) fn event(&mut self, event: &Event<'_>, report: &mut impl FnMut(Finding)) {
-        let seen = Seen {
+        let seen = PacketRef {
             place: event.place,
             sequence_id: event.sequence_id,
         };
@@ -59,7 +60,7 @@ impl TrackUses {
         &mut self,
         track: TrackId,
         is_value: bool,
-        seen: Seen,
+        seen: PacketRef,
         (tracks, names): (&TrackTable, &NameTable),
         report: &mut impl FnMut(Finding),
     ) {
@@ -85,7 +86,7 @@ impl TrackUses {
         names: &NameTable,
         report: &mut impl FnMut(Finding),
     ) {
-        let seen = Seen {
+        let seen = PacketRef {
             place: record.place,
             sequence_id: record.sequence_id,
         };
@@ -95,11 +96,11 @@ impl TrackUses {
             .skip(1)
             .any(|(id, _)| id == record.track);
         if is_above_itself {
-            let text = format!("{} is above itself", tracks.label(record.track, names));
+            let text = format!("{} is its own ancestor", tracks.label(record.track, names));
             report(seen.finding(Rule::TrackTree, text));
         } else if tracks.ancestry(record.track).count() == TrackTable::PARENTS_MAX {
             let text = format!(
-                "{} is under {} tracks or more, of which only those are looked at",
+                "{} has {} ancestors or more; only so many are checked",
                 tracks.label(record.track, names),
                 TrackTable::PARENTS_MAX - 1
             );
@@ -115,26 +116,29 @@ impl TrackUses {
         }
     }
 
-    /// The trace has ended: what has not been described is not.
+    /// Reports the tracks that still lack a descriptor at the end of the trace, and uses that do
+    /// not fit a later descriptor.
     pub(super) fn finish(
         &self,
         tracks: &TrackTable,
         names: &NameTable,
         report: &mut impl FnMut(Finding),
     ) {
-        // In the order of the file, and put into words one by one: there may be millions.
+        // Sort by place in the file first, then format one by one: there may be millions.
         let mut faulty = Vec::new();
         for (id, uses) in &self.undescribed {
             for (is_value, seen) in [(false, uses.for_slices), (true, uses.for_values)] {
-                faulty.extend(seen.map(|seen| (seen.place.index, *id, Late::Use { is_value })));
+                faulty.extend(
+                    seen.map(|seen| (seen.place.index, *id, DeferredFault::Use { is_value })),
+                );
             }
         }
         let orphans = self.orphans.iter();
-        faulty.extend(orphans.map(|(id, seen)| (seen.place.index, *id, Late::Orphan)));
+        faulty.extend(orphans.map(|(id, seen)| (seen.place.index, *id, DeferredFault::Orphan)));
         faulty.sort_unstable();
         for (_, id, late) in faulty {
             let (seen, fault) = match late {
-                Late::Use { is_value } => {
+                DeferredFault::Use { is_value } => {
                     let uses = self.undescribed.get(&id);
                     let seen = uses.and_then(|uses| match is_value {
                         false => uses.for_slices,
@@ -142,7 +146,7 @@ impl TrackUses {
                     });
                     (seen, fault_of_use(id, is_value, tracks, names))
                 }
-                Late::Orphan => (
+                DeferredFault::Orphan => (
                     self.orphans.get(&id).copied(),
                     fault_of_orphan(id, tracks, names),
                 ),
@@ -154,14 +158,14 @@ impl TrackUses {
     }
 }
 
-/// What can be judged at the end of the trace only.
+/// A fault that can be judged only at the end of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Late {
+enum DeferredFault {
     Use { is_value: bool },
     Orphan,
 }
 
-/// What is wrong with a slice or a value on a track that was not described by then.
+/// Describes the fault of a slice or a value on a track that had no descriptor at that time.
 fn fault_of_use(
     id: TrackId,
     is_value: bool,
@@ -169,7 +173,7 @@ fn fault_of_use(
     names: &NameTable,
 ) -> Option<(Rule, String)> {
     let track = tracks.track(id);
-    // Events that name no track are on one that needs no descriptor.
+    // Events that name no track are on track 0, which needs no descriptor.
     if !track.is_described && track.uuid != 0 {
         let text = format!("track {} has no descriptor", track.uuid);
         return Some((Rule::Track, text));
@@ -177,7 +181,7 @@ fn fault_of_use(
     misuse(id, is_value, tracks, names).map(|text| (Rule::Counter, text))
 }
 
-/// What is wrong with a track whose parent was not described by then.
+/// Describes the fault of a track whose parent had no descriptor at that time.
 fn fault_of_orphan(id: TrackId, tracks: &TrackTable, names: &NameTable) -> Option<(Rule, String)> {
     let parent = tracks.track(id).parent?;
     (!tracks.track(parent).is_described).then(|| {
@@ -190,14 +194,17 @@ fn fault_of_orphan(id: TrackId, tracks: &TrackTable, names: &NameTable) -> Optio
     })
 }
 
-/// What is wrong with a slice or a value on a track.
+/// Describes the fault of a slice or a value on a track of the wrong kind.
 fn misuse(id: TrackId, is_value: bool, tracks: &TrackTable, names: &NameTable) -> Option<String> {
     let is_counter = matches!(tracks.track(id).kind, TrackKind::Counter(_));
     let track = || tracks.label(id, names);
     match (is_value, is_counter) {
-        (true, false) => Some(format!("a value on {}, which is no counter", track())),
+        (true, false) => Some(format!(
+            "a counter value is on {}, which is not a counter",
+            track()
+        )),
         (false, true) => Some(format!(
-            "a slice or an instant on {}, which is a counter",
+            "a slice or an instant is on {}, which is a counter",
             track()
         )),
         _ => None,

@@ -1,4 +1,4 @@
-//! The tracks of a trace, with what is on them, as a text.
+//! Prints the tracks of a trace, with their contents.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,17 +9,17 @@ use super::tree::indent;
 use crate::names::NameTable;
 use crate::tracks::{TrackId, TrackKind, TrackTable};
 
-/// What is on the tracks.
+/// The contents of all tracks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contents<'c> {
     pub(super) forest: &'c Forest,
-    /// Of counters, by track id.
+    /// The values of counters, by track id.
     pub(super) values: &'c [Values],
     /// The id of the thread that is called "this thread".
     pub(super) this_thread: Option<i32>,
 }
 
-/// All tracks that have anything on them, or below.
+/// Prints all tracks that have content, on themselves or on a track below.
 pub(super) fn text_of(contents: Contents<'_>, tracks: &TrackTable, names: &NameTable) -> String {
     let mut blocks = Blocks {
         contents,
@@ -49,7 +49,8 @@ pub(super) fn text_of(contents: Contents<'_>, tracks: &TrackTable, names: &NameT
     }
 }
 
-/// The tracks under each track, or under none.
+/// Returns the child tracks of each track, and the tracks without a parent. Threads without a
+/// parent are under their process.
 fn children(tracks: &TrackTable) -> BTreeMap<Option<TrackId>, Vec<TrackId>> {
     let mut processes = BTreeMap::new();
     for (id, track) in tracks.iter() {
@@ -71,17 +72,17 @@ fn children(tracks: &TrackTable) -> BTreeMap<Option<TrackId>, Vec<TrackId>> {
     children
 }
 
-/// A track with all that is under it, as a text.
+/// A track with everything under it, as text.
 #[derive(Debug)]
 struct Block {
     rank: Rank,
     label: String,
-    /// What is on the track itself, not indented.
+    /// The content of the track itself, not indented.
     own: String,
     nested: Vec<Block>,
 }
 
-/// Which tracks come first.
+/// The order of tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     ThisThread,
@@ -99,9 +100,9 @@ struct Blocks<'b> {
 }
 
 impl Blocks<'_> {
-    /// The tracks under `parent` that have anything on them, or below.
+    /// Returns the tracks under `parent` that have content, on themselves or on a track below.
     fn of(&self, parent: Option<TrackId>, depth: usize) -> Vec<Block> {
-        // What goes round in circles is under no root; what is too deep is left out.
+        // Tracks that are too deep are left out. Cycles of parents are never reached from a root.
         if depth > TrackTable::PARENTS_MAX {
             return Vec::new();
         }
@@ -146,7 +147,7 @@ impl Blocks<'_> {
     }
 }
 
-/// One below the other, by name; those that are alike once.
+/// Prints blocks sorted by rank and label. Equal ones become one, with a count.
 fn write_blocks(blocks: Vec<Block>, depth: usize) -> String {
     let mut written: Vec<(Rank, String, String)> = blocks
         .into_iter()

@@ -1,27 +1,27 @@
-//! What an outline may take.
+//! Limits of the size of an outline.
 
-/// Slices that may be open on all tracks together. What begins beyond is left out.
+/// The maximum number of open slices on all tracks together. Further ones are left out.
 const OPEN_MAX: usize = 1 << 16;
 
-/// Different names of siblings that are not shown one by one, over all tracks.
+/// The maximum number of different names of siblings that are only counted, over all tracks.
 pub(super) const NAMES_MAX: usize = 1 << 16;
 
-/// Text of all nodes.
+/// The maximum size of the texts of all nodes.
 const TEXT_MAX_BYTES: usize = 256 << 20;
 
-/// What an outline may still take, over all its tracks.
+/// The size that an outline may still grow by, over all tracks.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) left: Size,
     pub(super) open_left: usize,
 }
 
-/// What some nodes take.
+/// The size of some nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) nodes: usize,
     pub(super) text_bytes: usize,
-    /// Names of siblings that are not shown.
+    /// The number of names of siblings that are only counted.
     pub(super) names: usize,
 }
 
@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// Takes that much away; false if there is less.
+    /// Subtracts `size`. Returns false, and subtracts nothing, if less is left.
     pub(super) fn take(&mut self, size: Size) -> bool {
         match self.left.checked_sub(size) {
             Some(left) => self.left = left,

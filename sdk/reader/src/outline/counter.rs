@@ -4,15 +4,15 @@ use std::fmt;
 
 use tracezero_core::counter_value::CounterValue;
 
-/// Values that are shown one by one.
+/// The number of values that are printed one by one.
 const SHOWN_MAX: usize = 16;
 
-/// The first values of a counter, and the range of all.
+/// The first values of a counter, and the range of all values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     first: Vec<CounterValue>,
     count: u64,
-    /// Smallest and largest.
+    /// The smallest and the largest value.
     range: Option<(CounterValue, CounterValue)>,
 }
 
@@ -44,7 +44,7 @@ impl Values {
     }
 }
 
-/// One after the other, then how many and what range if there are more.
+/// Prints the first values. If there are more, prints their number and range too.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, value) in self.first.iter().enumerate() {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_values_are_shown_all_and_of_many_the_first_and_their_range() {
+    fn many_values_print_as_the_first_and_a_range() {
         let mut values = Values::default();
         for value in [3, -1, 3] {
             values.add(CounterValue::Int(value));

@@ -1,32 +1,37 @@
-//! The trees of all tracks, with futures put together.
+//! The trees of all tracks, in which the polls of a future are joined with the future's span.
 //!
-//! The span of a future, its *life*, is a slice on a track that is no thread's; each of its polls is a
-//! slice of the same name on a thread, and a flow that begins with the life goes through them, but for
-//! the first poll of some: such a life begins right before that, by a nanosecond. Polls are left out, and
-//! what a thread did in one stands in the life. A life stands in what it is inside of on the tracks above
-//! its own, or else in what it was polled in first. So it does not matter which threads a runtime chose.
+//! The span of a future is a slice on a track that is no thread's. Each poll of the future is a
+//! slice of the same name on a thread. A flow begins with the future's span and goes through the
+//! polls. Only the first poll may lack the flow; it is recognized because it begins exactly one
+//! nanosecond after the span.
+//!
+//! Polls are left out of the outline. Slices that a thread recorded during a poll are put into the
+//! future's span. The future's span itself is put into the span around it on the tracks above its
+//! own, or else into the span in which it was polled first. So the outline does not depend on which
+//! threads a runtime chose.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::budget::Budget;
-use super::tree::{FirstPoll, Kind, Node, Open, OpenSlice, Place, Position, Text, Tree};
+use super::tree::{FirstPoll, Kind, Node, Open, OpenSlice, Position, SiblingOrder, Text, Tree};
 use crate::first_polls::FreshSpans;
 use crate::tracks::{TrackId, TrackKind, TrackTable, UuidHasher};
 
-/// Lines that an outline may have.
+/// The maximum number of lines of an outline.
 const NODES_MAX: usize = 1 << 20;
 
 /// The trees of all tracks.
 #[derive(Debug)]
 pub(super) struct Forest {
-    /// By track id.
+    /// The tree of each track, by track id.
     trees: Vec<Tree>,
-    /// Open slices that may be lives, by the flows that began with them: the newest of each. There are
-    /// no more than slices may be open, times the flows that an event may have.
-    lives: HashMap<u64, Position, BuildHasherDefault<UuidHasher>>,
-    /// By a flow of each.
+    /// Open slices that may be spans of futures, by the flows that began with them; the newest
+    /// slice for each flow. Its size is at most the number of open slices times the number of flows
+    /// per event.
+    future_spans: HashMap<u64, Position, BuildHasherDefault<UuidHasher>>,
+    /// The spans that began most recently, each represented by one of its flows.
     fresh: FreshSpans<u64>,
     budget: Budget,
 }
@@ -36,7 +41,7 @@ pub(super) struct Forest {
 pub(super) struct Begin {
     pub(super) timestamp_ns: u64,
     pub(super) text: Text,
-    /// That go through it.
+    /// The flows of the begin event.
     pub(super) flows: Box<[u64]>,
 }
 
@@ -44,7 +49,7 @@ impl Default for Forest {
     fn default() -> Self {
         Self {
             trees: Vec::new(),
-            lives: HashMap::default(),
+            future_spans: HashMap::default(),
             fresh: FreshSpans::default(),
             budget: Budget::new(NODES_MAX),
         }
@@ -59,14 +64,14 @@ impl Forest {
             mut flows,
         } = begin;
         if is_thread(tracks, track) {
-            let life = match flows.is_empty() {
-                true => self.life_of_first_poll(timestamp_ns, &text.name),
+            let future = match flows.is_empty() {
+                true => self.future_of_first_poll(timestamp_ns, &text.name),
                 false => flows
                     .iter()
-                    .find(|flow| self.is_life(**flow, &text.name))
+                    .find(|flow| self.is_future_span(**flow, &text.name))
                     .copied(),
             };
-            if let Some(flow) = life {
+            if let Some(flow) = future {
                 return self.begin_poll(track, flow);
             }
             flows = Box::default();
@@ -82,7 +87,7 @@ impl Forest {
             if let Some(flow) = flows.first() {
                 self.fresh.add(timestamp_ns, *flow);
             }
-            self.lives
+            self.future_spans
                 .extend(flows.into_iter().map(|flow| (flow, position)));
         }
     }
@@ -92,14 +97,14 @@ impl Forest {
             polled_in: self.innermost(track),
             is_in_poll: self.tree(track).is_in_poll(),
         };
-        if let Some(life) = self.life_mut(flow) {
-            life.polled.get_or_insert(first_poll);
+        if let Some(future) = self.future_span_mut(flow) {
+            future.first_poll.get_or_insert(first_poll);
         }
         let (tree, budget) = self.tree_and_budget(track);
         tree.begin(Open::Poll { flow }, budget);
     }
 
-    /// The newest slice of a track ends. `args` are those of its end.
+    /// Ends the newest slice of a track. `args` are the arguments of the end event.
     pub(super) fn end(&mut self, tracks: &TrackTable, track: TrackId, args: &str) {
         let (tree, budget) = self.tree_and_budget(track);
         if tree.end_left_out() {
@@ -121,12 +126,12 @@ impl Forest {
         }
     }
 
-    /// Something without an inside.
+    /// Adds a node without children.
     pub(super) fn add_leaf(&mut self, track: TrackId, kind: Kind, text: Text) {
         self.add(track, Node::new(kind, text));
     }
 
-    /// What is open stays so.
+    /// Adds all slices that are still open, marked as not ended.
     pub(super) fn finish(&mut self, tracks: &TrackTable) {
         let trees = tracks.iter().zip(&self.trees);
         let mut open: Vec<(usize, TrackId)> = trees
@@ -136,8 +141,8 @@ impl Forest {
                 false => (tracks.ancestry(id).count(), id),
             })
             .collect();
-        // What is inside of something else comes first: what threads did in polls, and then the lives
-        // on tracks far below.
+        // Add inner slices before outer ones: first the slices of threads, some of which were in
+        // polls, then the spans of futures, from the deepest tracks up.
         open.sort_by_key(|(height, _)| Reverse(*height));
         for (_, track) in open {
             loop {
@@ -151,14 +156,14 @@ impl Forest {
         }
     }
 
-    /// What is on a track and in no slice on another one.
+    /// Prints the nodes of a track that are in no slice of another track.
     pub(super) fn write(&self, track: TrackId, out: &mut String) {
         if let Some(tree) = self.trees.get(track.index()) {
             tree.write(0, out);
         }
     }
 
-    /// Puts a slice that was open into what it was inside of.
+    /// Adds a slice that was open to the slice around it.
     fn put(&mut self, tracks: &TrackTable, track: TrackId, slice: OpenSlice) {
         let position = Position {
             track,
@@ -166,46 +171,47 @@ impl Forest {
             begin_ns: slice.begin_ns,
         };
         for flow in &slice.flows {
-            if self.lives.get(flow) == Some(&position) {
-                self.lives.remove(flow);
+            if self.future_spans.get(flow) == Some(&position) {
+                self.future_spans.remove(flow);
             }
         }
-        let first_poll = slice.polled.filter(|_| position.depth == 0);
-        match first_poll.and_then(|first_poll| self.around_life(tracks, position, first_poll)) {
+        let first_poll = slice.first_poll.filter(|_| position.depth == 0);
+        match first_poll.and_then(|first_poll| self.parent_of_future(tracks, position, first_poll))
+        {
             Some((around, place)) => self.add_at(around, place, slice.node),
             None => self.add(track, slice.node),
         }
     }
 
-    /// What a life is inside of and has ended in: the innermost slice on the tracks above its own, or else
-    /// what it was polled in first.
-    fn around_life(
+    /// Returns the slice that a future's span is put into, if it is still open: the innermost slice
+    /// on the tracks above the span's own, or else the slice in which the future was polled first.
+    fn parent_of_future(
         &mut self,
         tracks: &TrackTable,
-        life: Position,
+        future: Position,
         first_poll: FirstPoll,
-    ) -> Option<(Position, Place)> {
-        let above = tracks.ancestry(life.track).skip(1);
+    ) -> Option<(Position, SiblingOrder)> {
+        let above = tracks.ancestry(future.track).skip(1);
         let above = above
             .filter(|(_, track)| track.kind == TrackKind::Plain)
-            .find_map(|(track, _)| self.open_since(track, life.begin_ns));
+            .find_map(|(track, _)| self.open_since(track, future.begin_ns));
         if let Some(above) = above {
             let place = match first_poll.is_in_poll {
-                true => Place::InOrder,
-                false => Place::AnyOrder,
+                true => SiblingOrder::InOrder,
+                false => SiblingOrder::AnyOrder,
             };
             return Some((above, place));
         }
         let polled_in = first_poll.polled_in?;
         let around = self.tree(polled_in.track).slice_mut(polled_in.depth);
         let is_open = around.is_some_and(|around| around.begin_ns == polled_in.begin_ns);
-        is_open.then_some((polled_in, Place::InOrder))
+        is_open.then_some((polled_in, SiblingOrder::InOrder))
     }
 
-    /// Adds to the innermost slice that is open; in a poll, to the life.
+    /// Adds a node to the innermost open slice of a track. In a poll, that is the future's span.
     fn add(&mut self, track: TrackId, node: Node) {
         match self.innermost(track) {
-            Some(around) => self.add_at(around, Place::InOrder, node),
+            Some(around) => self.add_at(around, SiblingOrder::InOrder, node),
             None => {
                 let (tree, budget) = self.tree_and_budget(track);
                 tree.add_root(node, budget);
@@ -213,22 +219,22 @@ impl Forest {
         }
     }
 
-    fn add_at(&mut self, around: Position, place: Place, node: Node) {
+    fn add_at(&mut self, around: Position, place: SiblingOrder, node: Node) {
         let (tree, budget) = self.tree_and_budget(around.track);
         tree.add_at(around.depth, place, node, budget);
     }
 
-    /// The innermost slice that is open; in a poll, the life.
+    /// Returns the innermost open slice of a track. In a poll, that is the future's span.
     fn innermost(&mut self, track: TrackId) -> Option<Position> {
         if let Some(&Open::Poll { flow }) = self.tree(track).innermost()
-            && let Some(life) = self.lives.get(&flow)
+            && let Some(future) = self.future_spans.get(&flow)
         {
-            return Some(*life);
+            return Some(*future);
         }
         self.open_since(track, u64::MAX)
     }
 
-    /// The innermost slice on a track that has been open since then.
+    /// Returns the innermost open slice of a track that began at `timestamp_ns` or before.
     fn open_since(&self, track: TrackId, timestamp_ns: u64) -> Option<Position> {
         let tree = self.trees.get(track.index())?;
         let (depth, begin_ns) = tree.open_since(timestamp_ns)?;
@@ -239,27 +245,28 @@ impl Forest {
         })
     }
 
-    fn is_life(&self, flow: u64, name: &str) -> bool {
-        let life = self.life(flow);
-        life.is_some_and(|life| life.node.is_called(name))
+    fn is_future_span(&self, flow: u64, name: &str) -> bool {
+        let future = self.future_span(flow);
+        future.is_some_and(|future| future.node.is_called(name))
     }
 
-    /// A flow of the life of which a slice on a thread is the first poll, if it has no flow itself.
-    fn life_of_first_poll(&self, timestamp_ns: u64, name: &str) -> Option<u64> {
+    /// Returns a flow of the future whose first poll is a slice on a thread that begins now and has
+    /// no flow itself.
+    fn future_of_first_poll(&self, timestamp_ns: u64, name: &str) -> Option<u64> {
         let mut fresh = self.fresh.right_before(timestamp_ns);
         fresh.find(|flow| {
-            let life = self.life(*flow);
-            life.is_some_and(|life| life.polled.is_none() && life.node.is_called(name))
+            let future = self.future_span(*flow);
+            future.is_some_and(|future| future.first_poll.is_none() && future.node.is_called(name))
         })
     }
 
-    fn life(&self, flow: u64) -> Option<&OpenSlice> {
-        let &Position { track, depth, .. } = self.lives.get(&flow)?;
+    fn future_span(&self, flow: u64) -> Option<&OpenSlice> {
+        let &Position { track, depth, .. } = self.future_spans.get(&flow)?;
         self.trees.get(track.index())?.slice(depth)
     }
 
-    fn life_mut(&mut self, flow: u64) -> Option<&mut OpenSlice> {
-        let &Position { track, depth, .. } = self.lives.get(&flow)?;
+    fn future_span_mut(&mut self, flow: u64) -> Option<&mut OpenSlice> {
+        let &Position { track, depth, .. } = self.future_spans.get(&flow)?;
         self.tree(track).slice_mut(depth)
     }
 
@@ -285,7 +292,7 @@ mod tests {
     use super::*;
     use crate::names::NameTable;
 
-    /// Two threads, and four tracks that lie below each other.
+    /// Creates two threads' tracks, and four tracks that are nested in each other.
     fn tracks() -> (TrackTable, Vec<TrackId>) {
         let (mut tracks, mut names) = (TrackTable::default(), NameTable::default());
         // Fields of descriptors: 1 is the uuid, 4 the thread, 5 the parent.
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_of_begins_and_ends_leaves_nothing_behind() {
+    fn random_begins_and_ends_leave_nothing_open() {
         let (tracks, ids) = tracks();
         let mut state = 1_u64;
         // xorshift64.
@@ -333,7 +340,7 @@ mod tests {
                 }
             }
             forest.finish(&tracks);
-            assert!(forest.lives.is_empty());
+            assert!(forest.future_spans.is_empty());
             assert_eq!(forest.budget.open_left, open_before);
             let nodes = nodes_before - forest.budget.left.nodes;
             let written = |track: &TrackId| {
@@ -347,7 +354,7 @@ mod tests {
             lines += nodes;
             moved += usize::from(written[2].is_empty());
         }
-        // It was about something.
+        // The runs printed enough lines, and moved slices to other tracks.
         assert!(lines > 10_000 && moved > 10, "{lines} {moved}");
     }
 }

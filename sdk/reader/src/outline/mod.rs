@@ -1,15 +1,15 @@
-//! What happened in a trace, as a text that is the same for every run that does the same.
+//! Prints what happened in a trace, as a text that is equal for every run that does the same.
 //!
-//! No times, no ids of processes and threads, no addresses; and no order but that within a track, since
-//! that of threads is chance. Siblings that are alike, with all that is inside of them, are one line with
-//! a count. So memory goes by how much different there is in a trace, up to a limit, and not by its
-//! length.
+//! The text has no times, no ids of processes and threads, and no addresses. It keeps the order
+//! within a track, but not the order between tracks, because that is chance. Equal siblings,
+//! including everything inside them, become one line with a count. So memory depends on how many
+//! different things are in a trace, up to a limit, and not on its length.
 
-mod forest; // all tracks, with futures put together
-mod tree; // one track
-mod budget; // how much of it there may be
-mod counter; // one counter
-mod blocks; // all of them as a text
+mod forest; // the trees of all tracks; joins the polls of a future
+mod tree; // the tree of one track
+mod budget; // limits of size
+mod counter; // the values of one counter
+mod blocks; // prints all tracks
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -32,25 +32,27 @@ use super::tracks::{TrackId, TrackTable};
 use super::value::Value;
 use tracezero_core::counter_value::CounterValue;
 
-/// Events that are held back so that those of other sequences can come before them.
+/// The maximum number of events that are held back, so that events of other sequences can come
+/// before them.
 const HELD_BACK_MAX: usize = 1 << 16;
-/// Text of all of them.
+/// The maximum size of the texts of all events that are held back.
 const HELD_BACK_MAX_BYTES: usize = 64 << 20;
 
-/// Longer names and arguments of an event are cut.
+/// The maximum size of the name of an event, and of its arguments. Longer ones are cut.
 const TEXT_MAX_BYTES: usize = 4096;
 
-/// Flows of an event that are looked at.
+/// The maximum number of flows of an event that are considered.
 const FLOWS_MAX: usize = 16;
 
-/// Fields of such packets that are told apart.
+/// The maximum number of different payload fields whose packets are counted separately.
 const PACKET_FIELDS_MAX: usize = 1000;
 
-/// Packets with other data are counted from this field of `TracePacket` on: those before are the
-/// service's own, and what tracing in other places than applications writes.
+/// The first field of `TracePacket` whose packets are counted. Fields below are the service's own,
+/// and data that applications do not write.
 const FIRST_COUNTED_FIELD: u32 = 900;
 
-/// A trace as a text without what differs between two runs. Printed, each line ends with a line feed.
+/// A trace as a text without anything that differs between two runs. Each line ends with a line
+/// feed.
 ///
 /// ```text
 /// thread "main"
@@ -62,8 +64,8 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 /// counter "queue": 1 2 1 0
 /// ```
 ///
-/// Spans are indented by what they are in; `*` stands before an instant. Threads and tracks that are
-/// alike are one, too. A process is named only if there are several.
+/// A span is indented below the span around it. `*` marks an instant. Equal threads and tracks are
+/// merged, with a count. A process is named only if there are several.
 ///
 /// ```text
 /// track "serve"
@@ -73,31 +75,32 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 ///       * cached
 /// ```
 ///
-/// The span of a future stands, with what happened in its polls and without them, in what it is inside of:
-/// the future that awaited or spawned it, or what it was polled in first. It has a track of its own if
-/// there is no such thing, or it outlives that. Those that were polled by another future are in the order in
-/// which they ended. Others are tasks, which run beside each other: they come last in the one that
-/// spawned them, sorted, so that it does not matter which was faster.
+/// The span of a future contains what happened in its polls; the polls themselves are left out. The
+/// span is printed inside its parent: the future that awaited or spawned it, or else the span in
+/// which it was polled first. If it has no parent or outlives it, it is printed on its own track.
+/// Futures that were polled by another future are in the order in which they ended. Others are
+/// tasks, which run concurrently: they come last in the span that spawned them, and are sorted, so
+/// that the text does not depend on which was faster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     text: String,
 }
 
 impl Outline {
-    /// Outlines all that `reader` has not read yet.
+    /// Outlines everything that `reader` has not read yet.
     ///
     /// # Errors
     ///
-    /// As [`TraceReader::next`].
+    /// The errors of [`TraceReader::next`].
     pub fn read<R: Read>(reader: &mut TraceReader<R>) -> Result<Self, ReadError> {
         Self::read_all(reader, None, |_| {})
     }
 
-    /// The same of a trace that may be damaged: `report` is called for each damage.
+    /// Like [`read`](Self::read), for a trace that may be damaged. Calls `report` for each damage.
     ///
     /// # Errors
     ///
-    /// As [`TraceReader::next`].
+    /// The errors of [`TraceReader::next`].
     pub fn read_reporting<R: Read>(
         reader: &mut TraceReader<R>,
         report: impl FnMut(&Damage),
@@ -105,7 +108,8 @@ impl Outline {
         Self::read_all(reader, None, report)
     }
 
-    /// The same, with the thread of this id called "this thread", whatever its name.
+    /// Like [`read`](Self::read), but calls the thread with this id "this thread", whatever its
+    /// name.
     #[doc(hidden)]
     pub fn with_thread<R: Read>(
         reader: &mut TraceReader<R>,
@@ -139,7 +143,7 @@ impl Outline {
         Ok(builder.finish(reader.tracks(), reader.names()))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -154,14 +158,14 @@ impl fmt::Display for Outline {
 
 struct Builder {
     in_order: InOrder<(TrackId, Change)>,
-    /// Text of what is held back.
+    /// The size of the texts of all events that are held back.
     held_back_bytes: usize,
     forest: Forest,
-    /// Of counters, by track id.
+    /// The values of counters, by track id.
     values: Vec<Values>,
-    /// Packets with other data, by field.
+    /// The number of packets with other data, by field.
     packets: BTreeMap<u32, u64>,
-    /// Those with a field for which there was no room.
+    /// The number of packets with fields beyond [`PACKET_FIELDS_MAX`].
     more_packets: u64,
     this_thread: Option<i32>,
 }
@@ -180,7 +184,7 @@ impl Default for Builder {
     }
 }
 
-/// What an event does to its track.
+/// The effect of an event on its track.
 #[derive(Debug)]
 enum Change {
     Begin(Begin),
@@ -234,7 +238,7 @@ impl Builder {
         }
     }
 
-    /// A packet with other data.
+    /// Counts a packet with other data.
     fn packet(&mut self, field: u32) {
         if self.packets.len() < PACKET_FIELDS_MAX || self.packets.contains_key(&field) {
             *self.packets.entry(field).or_default() += 1;
@@ -289,9 +293,9 @@ impl Builder {
     }
 }
 
-/// The first flows that an event has.
+/// Returns the flows of an event, up to [`FLOWS_MAX`].
 fn flows(event: &Event<'_>) -> Box<[u64]> {
-    // Most have none, and are looked through once.
+    // Most events have none; `has_flows` searches the message only once.
     if !event.has_flows() {
         return Box::default();
     }
@@ -299,7 +303,7 @@ fn flows(event: &Event<'_>) -> Box<[u64]> {
     flows.take(FLOWS_MAX).collect()
 }
 
-/// The arguments as a text, with a space before each.
+/// Formats the arguments, with a space before each.
 fn args_text(args: Args<'_>) -> String {
     let mut text = String::new();
     for arg in args {
@@ -309,7 +313,7 @@ fn args_text(args: Args<'_>) -> String {
     text
 }
 
-/// As much of a text as is shown.
+/// Cuts a text to [`TEXT_MAX_BYTES`].
 fn cut(mut text: String) -> String {
     if text.len() > TEXT_MAX_BYTES {
         text.truncate(text.floor_char_boundary(TEXT_MAX_BYTES));

@@ -1,4 +1,4 @@
-//! What is on one track, as a tree in which siblings that are alike are one.
+//! The slices and instants of one track, as a tree that merges equal siblings.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,22 +7,22 @@ use std::fmt::{self, Write};
 use super::budget::{Budget, Size};
 use crate::tracks::TrackId;
 
-/// Siblings that are shown one by one; of those that come after them only the names are counted.
+/// The maximum number of siblings that are printed one by one. Further ones are counted by name.
 const SIBLINGS_MAX: usize = 1000;
 
-/// Depth of the tree. What is deeper is left out.
+/// The maximum depth of the tree. Deeper nodes are left out.
 const DEPTH_MAX: usize = 512;
 
-/// What stands for names for which there is no room.
+/// The text that replaces names for which there is no room.
 const MORE_NAMES: &str = "(more names)";
 
 /// The slices and instants of one track.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Slices that have not ended, from the outside in. One in `n` others has, with all that is inside of
-    /// it, at most the height `DEPTH_MAX - n`.
+    /// The slices that have not ended, outermost first. The tree below a slice that is in `n`
+    /// others has at most the height `DEPTH_MAX - n`.
     open: Vec<Open>,
-    /// Slices that were left out, and have not ended.
+    /// The number of slices that were left out and have not ended.
     left_out: u64,
     roots: Siblings,
 }
@@ -31,57 +31,57 @@ pub(super) struct Tree {
 #[derive(Debug)]
 pub(super) enum Open {
     Slice(OpenSlice),
-    /// A poll of the future whose span began with this flow, which has no node.
+    /// A poll of the future whose span began with this flow. It gets no node.
     Poll {
         flow: u64,
     },
 }
 
-/// A slice that will be a node.
+/// An open slice, which becomes a node when it ends.
 #[derive(Debug)]
 pub(super) struct OpenSlice {
     pub(super) node: Node,
     pub(super) begin_ns: u64,
-    /// That began with it, if it may be a life.
+    /// The flows of its begin, if it may be the span of a future.
     pub(super) flows: Box<[u64]>,
-    /// If it is a life: where it was polled first.
-    pub(super) polled: Option<FirstPoll>,
+    /// The first poll, if it is the span of a future.
+    pub(super) first_poll: Option<FirstPoll>,
 }
 
-/// Where a life was polled first.
+/// The place of the first poll of a future.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstPoll {
-    /// In what; `None` if it was in nothing.
+    /// The slice that the poll was in, if any.
     pub(super) polled_in: Option<Position>,
-    /// Whether it was in the poll of another life.
+    /// True if it was in a poll of another future.
     pub(super) is_in_poll: bool,
 }
 
-/// An open slice.
+/// The position of an open slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) track: TrackId,
-    /// How many slices are around it on its track.
+    /// The number of slices around it on its track.
     pub(super) depth: usize,
-    /// When it began.
+    /// The begin time. It tells the slice from later ones at the same depth.
     pub(super) begin_ns: u64,
 }
 
-/// How a node stands among its siblings.
+/// The order of a node among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// As things happened.
+pub(super) enum SiblingOrder {
+    /// The node follows the nodes that were added before it.
     InOrder,
-    /// Wherever: it is a task beside others, and which is first is chance.
+    /// The node is sorted: it is a task that ran concurrently, so its order is chance.
     AnyOrder,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Siblings {
     nodes: Vec<Node>,
-    /// Those in any order, sorted.
+    /// The nodes in any order, sorted.
     tasks: Vec<Node>,
-    /// How many of a name were left out.
+    /// The number of nodes of each name that were left out.
     left_out: BTreeMap<String, u64>,
 }
 
@@ -89,12 +89,12 @@ struct Siblings {
 pub(super) struct Node {
     kind: Kind,
     text: Text,
-    /// How many of them there are in a row.
+    /// The number of equal nodes that this one stands for.
     count: u64,
-    /// Whether it ended, for slices.
+    /// True for a slice that has not ended.
     is_open: bool,
     children: Siblings,
-    /// Of the tree that begins here, 1 without children.
+    /// The height of the tree below it, including itself.
     height: usize,
 }
 
@@ -102,23 +102,24 @@ pub(super) struct Node {
 pub(super) enum Kind {
     Slice,
     Instant,
-    /// The end of a slice whose begin is not there.
+    /// The end of a slice without its begin.
     StrayEnd,
 }
 
-/// What is shown of an event.
+/// The printed parts of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Text {
     pub(super) name: String,
-    /// With a space before each; empty for none.
+    /// The arguments, each with a space before it.
     pub(super) args: String,
 }
 
 impl Tree {
-    /// Whether there is room for it.
+    /// Begins a slice. Returns false if it is left out for want of room.
     pub(super) fn begin(&mut self, open: Open, budget: &mut Budget) -> bool {
         let has_room = self.open.len() < DEPTH_MAX && budget.open_left > 0;
-        // Ends are those of the slices that began last.
+        // While slices are left out, further ones are too, because an end belongs to the slice that
+        // began last.
         if has_room && self.left_out == 0 {
             budget.open_left -= 1;
             self.open.push(open);
@@ -129,21 +130,21 @@ impl Tree {
         }
     }
 
-    /// If the newest slice was left out, it ends.
+    /// Ends the newest slice if it was left out. Returns false if it was not.
     pub(super) const fn end_left_out(&mut self) -> bool {
         let is_left_out = self.left_out > 0;
         self.left_out = self.left_out.saturating_sub(1);
         is_left_out
     }
 
-    /// The innermost slice that is open, which is so no more.
+    /// Removes and returns the innermost open slice.
     pub(super) fn pop(&mut self, budget: &mut Budget) -> Option<Open> {
         let open = self.open.pop()?;
         budget.open_left += 1;
         Some(open)
     }
 
-    /// How many slices are open.
+    /// Returns the number of open slices.
     pub(super) const fn depth(&self) -> usize {
         self.open.len()
     }
@@ -157,7 +158,8 @@ impl Tree {
         open.any(|open| matches!(open, Open::Poll { .. }))
     }
 
-    /// The depth of the innermost slice that has been open since then, and when it began.
+    /// Returns the depth and begin time of the innermost open slice that began at `timestamp_ns` or
+    /// before.
     pub(super) fn open_since(&self, timestamp_ns: u64) -> Option<(usize, u64)> {
         let open = self.open.iter().enumerate().rev();
         let mut slices = open.filter_map(|(depth, open)| match open {
@@ -167,8 +169,7 @@ impl Tree {
         slices.find(|(_, begin_ns)| *begin_ns <= timestamp_ns)
     }
 
-    /// The slice at this depth.
-    /// The slice that is open at this depth.
+    /// Returns the open slice at this depth. `None` if there is a poll.
     pub(super) fn slice(&self, depth: usize) -> Option<&OpenSlice> {
         match self.open.get(depth)? {
             Open::Slice(slice) => Some(slice),
@@ -183,13 +184,19 @@ impl Tree {
         }
     }
 
-    /// Adds what is in no slice.
+    /// Adds a node that is in no slice.
     pub(super) fn add_root(&mut self, node: Node, budget: &mut Budget) {
         self.roots.add(node, budget);
     }
 
-    /// Adds to the slice at this depth, if it is there.
-    pub(super) fn add_at(&mut self, depth: usize, place: Place, node: Node, budget: &mut Budget) {
+    /// Adds a node to the open slice at this depth, if there is one.
+    pub(super) fn add_at(
+        &mut self,
+        depth: usize,
+        place: SiblingOrder,
+        node: Node,
+        budget: &mut Budget,
+    ) {
         let Some(OpenSlice { node: parent, .. }) = self.slice_mut(depth) else {
             return;
         };
@@ -198,12 +205,12 @@ impl Tree {
         }
         parent.height = parent.height.max(1 + node.height);
         match place {
-            Place::InOrder => parent.children.add(node, budget),
-            Place::AnyOrder => parent.children.add_task(node, budget),
+            SiblingOrder::InOrder => parent.children.add(node, budget),
+            SiblingOrder::AnyOrder => parent.children.add_task(node, budget),
         }
     }
 
-    /// Writes a line for each node, `depth` steps to the right.
+    /// Prints a line for each node, indented by `depth` steps.
     pub(super) fn write(&self, depth: usize, out: &mut String) {
         self.roots.write(depth, out);
     }
@@ -224,7 +231,7 @@ impl Siblings {
         }
     }
 
-    /// The same in any order.
+    /// Adds a node whose order does not matter.
     fn add_task(&mut self, node: Node, budget: &mut Budget) {
         match self.tasks.binary_search_by(|other| other.order(&node)) {
             Ok(position) => {
@@ -240,7 +247,7 @@ impl Siblings {
         self.nodes.len() + self.tasks.len() < SIBLINGS_MAX && budget.take(node.own_size())
     }
 
-    /// Counts it by its name only.
+    /// Drops a node, and counts it by its name.
     fn leave_out(&mut self, node: Node, budget: &mut Budget) {
         budget.give_back(node.children.size());
         let (name, count) = (node.text.name, node.count);
@@ -253,7 +260,7 @@ impl Siblings {
         *self.left_out.entry(name).or_default() += count;
     }
 
-    /// What they have taken of the budget, with all below them.
+    /// Returns the size that the nodes, with all below them, have taken from the budget.
     fn size(&self) -> Size {
         let nodes = self.nodes.iter().chain(&self.tasks);
         let nodes = nodes.map(|node| node.own_size().plus(node.children.size()));
@@ -290,7 +297,7 @@ impl Node {
         }
     }
 
-    /// The slice ends, with these arguments.
+    /// Ends the slice. `args` are added to its arguments.
     pub(super) fn end(&mut self, args: &str) {
         self.text.args.push_str(args);
         self.is_open = false;
@@ -300,7 +307,7 @@ impl Node {
         self.text.name == name
     }
 
-    /// Without what is below it.
+    /// Returns the size of the node without its children.
     fn own_size(&self) -> Size {
         Size {
             nodes: 1,
@@ -313,7 +320,7 @@ impl Node {
         self.order(other).is_eq()
     }
 
-    /// Equal are those that are alike, with all below them.
+    /// Compares everything but the counts. Equal nodes can be merged.
     fn order(&self, other: &Self) -> Ordering {
         let Self {
             kind,
@@ -334,12 +341,12 @@ impl OpenSlice {
             node: Node::new(Kind::Slice, text),
             begin_ns,
             flows,
-            polled: None,
+            first_poll: None,
         }
     }
 }
 
-/// One line, without what is below.
+/// Prints one line, without the children.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
@@ -397,7 +404,7 @@ mod tests {
 
     fn add(tree: &mut Tree, node: Node, budget: &mut Budget) {
         match tree.depth().checked_sub(1) {
-            Some(depth) => tree.add_at(depth, Place::InOrder, node, budget),
+            Some(depth) => tree.add_at(depth, SiblingOrder::InOrder, node, budget),
             None => tree.add_root(node, budget),
         }
     }
@@ -420,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_that_are_alike_with_all_below_them_are_one() {
+    fn equal_siblings_are_merged() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
         for leaf in ["a", "a", "b", "a"] {
             slice(&mut tree, "loop", &mut budget, |tree, budget| {
@@ -445,7 +452,7 @@ loop
     }
 
     #[test]
-    fn beyond_the_limits_names_are_counted() {
+    fn siblings_beyond_the_limits_are_counted_by_name() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(4));
         for name in ["a", "b", "a", "b", "a", "b", "a", "c"] {
             add_leaf(&mut tree, name, &mut budget);
@@ -465,7 +472,7 @@ loop
     }
 
     #[test]
-    fn slices_that_nest_too_deep_are_left_out() {
+    fn slices_beyond_the_maximum_depth_are_left_out() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(10_000));
         for _ in 0..2 * DEPTH_MAX {
             begin(&mut tree, "deeper", &mut budget);
@@ -480,11 +487,11 @@ loop
     }
 
     #[test]
-    fn what_is_merged_or_left_out_gives_back_what_it_took() {
+    fn merged_and_dropped_nodes_return_their_budget() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(100));
         let before = budget.left;
         for number in 0..3 * SIBLINGS_MAX {
-            // No two are alike.
+            // No two children are equal.
             let name = format!("child {number}");
             slice(&mut tree, "parent", &mut budget, |tree, budget| {
                 add_leaf(tree, &name, budget);
@@ -496,7 +503,7 @@ loop
     }
 
     #[test]
-    fn names_for_which_there_is_no_room_are_one() {
+    fn names_beyond_the_limit_share_one_line() {
         let (mut tree, mut budget) = (Tree::default(), Budget::new(0));
         for number in 0..NAMES_MAX + 2 {
             add_leaf(&mut tree, &format!("{number:06}"), &mut budget);
@@ -507,7 +514,7 @@ loop
     }
 
     #[test]
-    fn slices_that_are_open_beyond_the_limit_are_left_out_with_their_ends() {
+    fn slices_beyond_the_open_limit_are_left_out() {
         let mut budget = Budget::new(100);
         budget.open_left = 1;
         let mut trees = [Tree::default(), Tree::default()];

@@ -1,4 +1,4 @@
-//! Packets as text, in protobuf's text format.
+//! Prints packets in protobuf's text format.
 
 mod text; // a message as text
 
@@ -17,30 +17,30 @@ use crate::schema::Schema;
 
 /// Prints packets as text
 ///
-/// The output is a trace in protobuf's text format, with a comment in front of each packet that
-/// says where it is. Fields have the names of Perfetto's schema as far as this tool knows it, and
-/// those of the schemas that the trace has brought along until then; others have their numbers.
-/// Packets that are compressed are shown unpacked.
+/// The output is a trace in protobuf's text format, with a comment before each packet that gives
+/// its position. Fields have the names of Perfetto's schema, as far as this tool knows it, and of
+/// extension schemas that come earlier in the trace; unknown fields have their numbers. Compressed
+/// packets are unpacked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero cat --from-packet 1000 --packets 10 app.pftrace")]
 pub(crate) struct Args {
     /// The trace, or - for the standard input
     file: PathBuf,
-    /// Print the packets of this sequence only
+    /// Print only the packets of this sequence
     #[arg(long, value_name = "ID")]
     sequence: Option<u32>,
-    /// Begin with this packet; the first one is 0
+    /// Start at this packet; the first one is 0
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from_packet: u64,
-    /// Print so many packets at most
+    /// Print at most this many packets
     #[arg(long, value_name = "COUNT")]
     packets: Option<u64>,
-    /// Print field numbers instead of names, and values as they are encoded
+    /// Print field numbers instead of names, and values as encoded
     #[arg(long)]
     raw: bool,
 }
 
-/// Sequences that are named where none is the one that was asked for.
+/// The maximum number of sequences that an error message lists.
 const MAX_NAMED_SEQUENCES: usize = 32;
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     {
         let decoder = TracePacketDecoder::new(packet.bytes);
         schema.learn_from_packet(packet.bytes);
-        // A packet that is malformed behind its id has none; it is still worth seeing.
+        // A malformed packet may have no readable sequence id; it is still worth printing.
         let sequence = decoder.trusted_packet_sequence_id().ok().flatten();
         if packet.place.index < args.from_packet
             || args.sequence.is_some_and(|wanted| sequence != Some(wanted))
@@ -85,17 +85,17 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     Ok(outcome)
 }
 
-/// What there is in a trace, in case that nothing of it was asked for.
+/// The packets that were not printed, for an error message if none is printed.
 #[derive(Debug, Default)]
 struct Seen {
     is_printed: bool,
     last_index: u64,
-    /// As many as are named, and one more if there are more.
+    /// At most one more than the message lists, which shows that there are more.
     sequences: BTreeSet<u32>,
 }
 
 impl Seen {
-    /// A packet that is not printed.
+    /// Notes a packet that is not printed.
     fn add(&mut self, index: u64, sequence: Option<u32>) {
         self.last_index = index;
         if !self.is_printed && self.sequences.len() <= MAX_NAMED_SEQUENCES {
@@ -107,7 +107,7 @@ impl Seen {
         let (from, last) = (args.from_packet, self.last_index);
         let Some(sequence) = args.sequence.filter(|_| from <= last) else {
             return format!(
-                "--from-packet {from} is after the end: the packets of the trace are 0 to {last}"
+                "--from-packet {from} is after the end; the packets of the trace are 0 to {last}"
             );
         };
         if self.sequences.contains(&sequence) {
@@ -120,7 +120,7 @@ impl Seen {
             _ => " and more",
         };
         format!(
-            "no packet is of sequence {sequence}: the sequences of the trace are {}{more}",
+            "the trace has no packet of sequence {sequence}; its sequences are {}{more}",
             named.join(", ")
         )
     }

@@ -1,4 +1,4 @@
-//! A message in protobuf's text format.
+//! Prints a message in protobuf's text format.
 
 use std::io::{self, Write};
 
@@ -6,19 +6,19 @@ use protozero::{Decoder, Value, split_varint};
 
 use crate::schema::{FieldType, Kind, MessageId, Schema, UNKNOWN};
 
-/// Messages inside of each other that are written as such; deeper ones are strings of bytes.
+/// The maximum depth of nested messages. Deeper ones are printed as strings of bytes.
 const MAX_DEPTH: usize = 64;
 
 /// Writes messages as text.
 #[derive(Debug)]
 pub(super) struct TextWriter<'s> {
     pub(super) schema: &'s Schema,
-    /// Field numbers instead of names, and values as they are on the wire.
+    /// True to print field numbers instead of names, and values as encoded.
     pub(super) raw: bool,
 }
 
 impl TextWriter<'_> {
-    /// Writes all fields of a message, each in a line of its own. What is malformed ends in a
+    /// Writes all fields of a message, one per line. If the message is malformed, ends with a
     /// comment.
     pub(super) fn message(
         &self,
@@ -85,7 +85,7 @@ impl TextWriter<'_> {
         }
     }
 
-    /// A value that is no sequence of bytes.
+    /// Writes a value that is a number or a boolean.
     fn scalar(
         &self,
         field: &FieldType,
@@ -115,7 +115,7 @@ impl TextWriter<'_> {
             (Kind::Sfixed32, Value::Fixed32(value)) => write!(out, "{}", value as i32),
             (Kind::Fixed64, Value::Fixed64(value)) => write!(out, "{value}"),
             (Kind::Fixed32, Value::Fixed32(value)) => write!(out, "{value}"),
-            // Not of the type that the schema says.
+            // The value does not have the schema's type.
             (_, value) => wire_value(value, out),
         }?;
         writeln!(out)
@@ -145,8 +145,8 @@ impl TextWriter<'_> {
     }
 }
 
-/// Whether bytes without a schema are better shown as a message than as a string: they parse as
-/// one, and are no plain text.
+/// Returns true if bytes without a schema should be printed as a message and not as a string: they
+/// parse as a message, and are not plain text.
 fn looks_like_message(bytes: &[u8]) -> bool {
     let is_text = std::str::from_utf8(bytes).is_ok_and(|text| {
         !text
@@ -156,7 +156,7 @@ fn looks_like_message(bytes: &[u8]) -> bool {
     !bytes.is_empty() && !is_text && Decoder::new(bytes).fields().all(|field| field.is_ok())
 }
 
-/// Takes the first value off a packed field.
+/// Removes and returns the first value of a packed field.
 fn take_packed<'p>(kind: Kind, packed: &mut &'p [u8]) -> Option<Value<'p>> {
     match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => {
@@ -186,7 +186,8 @@ fn wire_value(value: Value<'_>, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// A number that reads back as the same one, with the names that the text format has.
+/// Writes a float so that it reads back as the same number. Infinities and NaN have the text
+/// format's names.
 fn float<F: Into<f64> + std::fmt::Debug + Copy>(value: F, out: &mut impl Write) -> io::Result<()> {
     let wide: f64 = value.into();
     if wide.is_nan() {
@@ -198,7 +199,8 @@ fn float<F: Into<f64> + std::fmt::Debug + Copy>(value: F, out: &mut impl Write) 
     }
 }
 
-/// A string with escapes for all that is no text, or that a terminal may take for a command.
+/// Writes a string. Escapes bytes that are not UTF-8, and characters that a terminal could take for
+/// a command.
 fn quoted(bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
     write!(out, "\"")?;
     for chunk in bytes.utf8_chunks() {
@@ -266,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_numbers_and_strings_and_messages_by_their_look() {
-        // Field 7 as varint, fixed32, text, a message and bytes that are neither.
+    fn unknown_fields_print_by_the_look_of_their_bytes() {
+        // Field 7 as varint, as fixed32, as text, as a message, and as other bytes.
         let packet = b"\x38\x01\x3d\x02\x00\x00\x00\x3a\x02hi\x3a\x02\x08\x05\x3a\x02\xff\x1b";
         assert_eq!(
             text(packet, false),
@@ -276,8 +278,8 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_than_the_schema_says_is_shown_as_it_is() {
-        // timestamp as bytes that are no packed numbers, track_event as a number.
+    fn value_of_wrong_type_is_printed_as_encoded() {
+        // timestamp as bytes that are not packed numbers; track_event as a number.
         assert_eq!(text(b"\x42\x01\x80", false), "# malformed: timestamp\n");
         assert_eq!(text(b"\x58\x07", false), "track_event: 7\n");
     }

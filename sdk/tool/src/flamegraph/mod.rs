@@ -1,4 +1,4 @@
-//! Where time goes: spans inside of each other, by self time.
+//! Draws where time goes: nested spans, by self time.
 
 mod stacks; // time by stack
 
@@ -17,39 +17,38 @@ use crate::input::Input;
 use crate::output::{OutputFile, refuse_input};
 use crate::packets::DamageLog;
 
-/// Tracks that are named where there is none of the name that was asked for.
+/// The maximum number of tracks that an error message lists.
 const MAX_NAMED_TRACKS: usize = 20;
-/// Longer names are cut there.
+/// The maximum size of a name in that message. Longer names are cut.
 const MAX_TITLE_BYTES: usize = 100;
 
 /// Draws a flame graph of the spans
 ///
-/// Each span is as wide as all the time spent in it; what is not covered by spans above it is its
-/// self time. Every thread has a graph of its own, under its process; those of other tracks, if they
-/// are asked for, share one if they have one name. Spans that had not ended when the trace did are
-/// left out.
+/// A span is as wide as the total time spent in it. The part that no span above it covers is its
+/// self time. Each thread has its own graph, under its process. With --all-tracks, other tracks of
+/// the same name share a graph. Spans that had not ended at the end of the trace are left out.
 ///
-/// Drawn are the spans on the tracks of threads, where work is done. Other tracks are for what takes
-/// time without a thread, such as the lives of futures, most of which they wait: beside them work
-/// would be too narrow to be seen.
+/// By default only spans on threads are drawn, where work is done. Other tracks hold what takes
+/// time without a thread, such as futures, which mostly wait: beside them, work would be too narrow
+/// to see.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero flamegraph --merged app.pftrace -o app.svg")]
 pub(crate) struct Args {
     /// The trace, or - for the standard input
     file: PathBuf,
-    /// Where the picture goes; - is the standard output
+    /// The file for the picture, or - for the standard output
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
-    /// Write lines of text instead: the stack, its frames joined by ';', and nanoseconds
+    /// Write text instead: one line per stack, with its frames joined by ';', and nanoseconds
     #[arg(long)]
     folded: bool,
-    /// Put equal stacks of all that is drawn together
+    /// Merge equal stacks of all threads and tracks
     #[arg(long)]
     merged: bool,
-    /// Draw the spans on other tracks, too
+    /// Also draw the spans on other tracks
     #[arg(long)]
     all_tracks: bool,
-    /// Only the thread, or the other track, of this name
+    /// Draw only the thread or track with this name
     #[arg(long, value_name = "NAME", conflicts_with = "all_tracks")]
     track: Option<String>,
 }
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut damages = DamageLog::new(&args.file);
     let mut order = InTimeOrder::new();
     let mut slices = Slices::<NodeId>::new();
-    // A span's begin and the ends before it both change them.
+    // Both closures below change them.
     let stacks = RefCell::new(Stacks::default());
     let mut add = |event: &EventHead, tracks: &TrackTable| {
         slices.add(
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     if stacks.left_out > 0 {
         let count = stacks.left_out;
         eprintln!(
-            "{count} spans count as those around them: there are too many different stacks, or too deep ones"
+            "{count} spans are counted as their parents: the stacks are too many or too deep"
         );
     }
     let drawn = match &args.track {
@@ -104,20 +103,20 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let lines = folded.lines;
     if folded.left_out > 0 {
         let count = folded.left_out;
-        eprintln!("{count} stacks are left out: their names take too much room");
+        eprintln!("{count} stacks are left out: their names need too much memory");
     }
     if lines.is_empty() {
         return Err(ToolError::Read {
             path: args.file.clone(),
             message: match drawn {
                 Drawn::Threads if folded.on_other_tracks > 0 => {
-                    "no thread has spans that ended; --all-tracks draws those on other tracks"
+                    "no thread has spans that ended; draw those on other tracks with --all-tracks"
                         .to_owned()
                 }
-                Drawn::Threads | Drawn::AllTracks => "there are no spans that ended".to_owned(),
+                Drawn::Threads | Drawn::AllTracks => "the trace has no spans that ended".to_owned(),
                 Drawn::TracksCalled(name) => {
                     let others = quoted(&folded.other_titles);
-                    format!("no track called {name:?} has spans that ended{others}")
+                    format!("no track named {name:?} has spans that ended{others}")
                 }
             },
         });
@@ -136,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     Ok(damages.finish())
 }
 
-/// The names of tracks that there are, as the end of a message.
+/// Lists the names of tracks, as the end of a message.
 fn quoted(titles: &BTreeSet<&str>) -> String {
     let titles = titles.iter().filter(|title| !title.is_empty());
     let named: Vec<String> = titles
@@ -151,7 +150,7 @@ fn quoted(titles: &BTreeSet<&str>) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("; these have: {}{more}", named.join(", "))
+    format!("; tracks that have them: {}{more}", named.join(", "))
 }
 
 fn options(args: &Args, leaves_tracks_out: bool) -> Options<'static> {

@@ -1,4 +1,4 @@
-//! Spans inside of each other as a tree, one for each track or one for all.
+//! Nested spans as trees, with the time spent in each stack.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,47 +7,47 @@ use tracezero_reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTa
 use crate::table::printable;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
-/// Stacks that are told apart. Further ones count as the stack that they are in.
+/// The maximum number of different stacks. Spans of further ones count as the stack around them.
 const MAX_NODES: usize = 1 << 17;
-/// Spans inside of each other that are told apart.
+/// The maximum depth of a stack. Deeper spans count as the stack around them.
 const MAX_DEPTH: u32 = 256;
-/// Longer names are cut.
+/// The maximum size of a name. Longer names are cut.
 const MAX_FRAME_BYTES: usize = 256;
-/// Lines of all stacks together; those beyond are left out.
+/// The maximum size of all lines together. Further stacks are left out.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
-/// Time by stack.
+/// The self time of each stack.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
     nodes: Vec<Node>,
     children: HashMap<(NodeId, NameId), NodeId>,
     roots: HashMap<RootKey, NodeId>,
-    /// Spans that count as the stack that they are in.
+    /// The number of spans that count as the stack around them.
     pub(super) left_out: u64,
 }
 
-/// Whose stacks are drawn.
+/// Selects the tracks whose stacks are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drawn<'a> {
     Threads,
     AllTracks,
-    /// Those of threads and other tracks of one name.
+    /// Threads and other tracks with this name.
     TracksCalled(&'a str),
 }
 
-/// Lines of text, one for each stack.
+/// The stacks as lines of text.
 #[derive(Debug)]
 pub(super) struct Folded<'n> {
     pub(super) lines: Vec<String>,
-    /// Stacks that are not drawn since no thread has them.
+    /// The number of stacks that are not drawn because they are not on threads.
     pub(super) on_other_tracks: u64,
-    /// Names of tracks that have stacks, but another name than those that are drawn.
+    /// The names of tracks that have stacks but are not drawn, because of their name.
     pub(super) other_titles: BTreeSet<&'n str>,
-    /// Stacks that have none, for lack of room.
+    /// The number of stacks that have no line, for want of room.
     pub(super) left_out: u64,
 }
 
-/// A stack, by its innermost span.
+/// A stack, identified by its innermost span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeId(u32);
 
@@ -55,13 +55,13 @@ pub(super) struct NodeId(u32);
 struct Node {
     frame: Frame,
     self_ns: u64,
-    /// Spans around it.
+    /// The number of spans around it.
     depth: u32,
 }
 
 #[derive(Debug)]
 enum Frame {
-    /// A track, or one of several with the same name.
+    /// A track, or the first of several with the same name.
     Root(TrackId),
     Span {
         parent: NodeId,
@@ -69,8 +69,9 @@ enum Frame {
     },
 }
 
-/// What tracks have a tree together: those of threads and processes have their own, others share
-/// that of their name, since there may be one for each of very many operations.
+/// The key of a tree. Threads, processes and unnamed tracks each have their own tree. Other tracks
+/// share one with those of the same name and parent, since there may be one track for each of very
+/// many operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RootKey {
     Track(TrackId),
@@ -78,7 +79,7 @@ enum RootKey {
 }
 
 impl Stacks {
-    /// The stack of a span that begins on a track, inside of another one or of none.
+    /// Returns the stack of a span that begins. `parent` is the stack around it, if any.
     pub(super) fn begin(
         &mut self,
         span: &EventHead,
@@ -131,8 +132,8 @@ impl Stacks {
         id
     }
 
-    /// A line for each stack that took time: frames from the outside in, and nanoseconds. Without
-    /// tracks, equal stacks of all tracks become one line.
+    /// Formats a line for each stack that took time: its frames from the outside in, and
+    /// nanoseconds. Without tracks, equal stacks of all tracks become one line.
     pub(super) fn folded<'n>(
         &self,
         drawn: Drawn<'_>,
@@ -198,7 +199,7 @@ impl Stacks {
         }
     }
 
-    /// The track of a stack, and its spans from the inside out.
+    /// Returns the track of a stack, and its spans from the inside out.
     fn path<'n>(&'n self, mut node: &'n Node) -> (TrackId, Vec<NameId>) {
         let mut path = Vec::new();
         loop {
@@ -220,7 +221,7 @@ fn label(TrackPath { process, track }: TrackPath) -> String {
     }
 }
 
-/// A name as it may stand in a folded line.
+/// Formats a name for a folded line.
 fn frame(name: &str) -> String {
     match name {
         "" => "(no name)".to_owned(),

@@ -1,17 +1,17 @@
-//! What the clock snapshots of a file say of the time.
+//! Reads times from the clock snapshots of a file.
 
 use tracezero_core::protos::{BuiltinClock, ClockSnapshotDecoder, TracePacketDecoder};
 
-/// Clocks that only the packets of one sequence use.
+/// The ids of clocks that belong to one sequence.
 const SEQUENCE_CLOCKS: std::ops::Range<u32> = 64..128;
 
-/// Boot time at the clock snapshot that a packet holds. `None` for other packets, and for the
-/// snapshots by which sequences define clocks of their own.
+/// Returns the boot time in the clock snapshot that a packet holds. Returns `None` for other
+/// packets, and for snapshots that define clocks of a sequence.
 pub(super) fn snapshot_time_ns(packet: &[u8]) -> Option<u64> {
     snapshot(packet)?.boottime_ns
 }
 
-/// How far the time of day is ahead of boot time at the clock snapshot that a packet holds.
+/// Returns how far the time of day is ahead of boot time in the clock snapshot that a packet holds.
 pub(super) fn time_of_day_ns(packet: &[u8]) -> Option<i128> {
     let snapshot = snapshot(packet)?;
     let (day, boot) = (snapshot.realtime_ns?, snapshot.boottime_ns?);

@@ -1,9 +1,9 @@
-//! Copies of encoded messages with other values in them.
+//! Copies encoded messages with some fields replaced.
 
 use protozero::{DecodeError, Decoder, Field, Value, append_varint, split_varint};
 
-/// Copies a message to the end of `out`. `replace` may write something else in place of a field, or
-/// nothing; it returns whether it did.
+/// Appends a copy of a message to `out`. Calls `replace` for each field; if it returns true, the
+/// field is not copied, because `replace` has written its replacement, if any.
 pub(super) fn copy_fields(
     message: &[u8],
     out: &mut Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) fn append_varint_field(number: u32, value: u64, out: &mut Vec<u8>) {
     append_varint(value, out);
 }
 
-/// Appends a nested message, which `write` puts together.
+/// Appends a nested message. `write` appends its content.
 pub(super) fn append_message(
     number: u32,
     out: &mut Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) fn append_message(
     Ok(())
 }
 
-/// Appends the values of a repeated varint field, packed or not, each as `map` has it.
+/// Appends the values of a repeated varint field, packed or not, each mapped by `map`.
 pub(super) fn append_mapped(
     field: Field<'_>,
     out: &mut Vec<u8>,

@@ -1,9 +1,9 @@
-//! Traces of several processes into one.
+//! Merges traces of several processes into one.
 
-mod clocks; // what a file says of the time
-mod fields; // copies of messages with other values in them
-mod rewrite; // packets with the numbers of the merged trace
-mod survey; // the first pass: who uses which numbers
+mod clocks; // times of clock snapshots
+mod fields; // copies messages with some fields replaced
+mod rewrite; // gives packets the ids of the merged trace
+mod survey; // the first pass: finds the ids that a file uses
 
 use std::path::{Path, PathBuf};
 
@@ -18,29 +18,30 @@ use crate::trace_file::{Packing, TraceFile};
 
 /// Merges traces of several processes into one
 ///
-/// The processes must have run on one machine, without a restart between them: their clocks are
-/// taken to agree, and a note says so if they do not. Sequences get numbers of their own, and so do
-/// tracks of different files that happen to have the same one. Flow ids stay as they are, so
-/// arrows between processes are drawn if both know the number.
+/// The processes must have run on one machine, without a reboot between them, so that their clocks
+/// agree; a note tells you if they do not. Sequences get new ids. So do different tracks in
+/// different files that happen to have the same id. Flow ids stay as they are, so that arrows
+/// between processes are drawn if both used the same id.
 ///
-/// Packets are taken from the files in turns, by the times of their clock snapshots. What describes
-/// a recording as a whole is that of the first file: its configuration, uuid, system and buffer
-/// statistics. What was lost is marked on the sequences of all files. Left out are the service's
-/// remarks on when it flushed and read buffers, since they hold for one file alone.
+/// Packets are taken from the files in turns, by the times of their clock snapshots. Packets that
+/// describe a recording as a whole are taken from the first file: its configuration, uuid, system
+/// and buffer statistics. Losses are marked on the sequences of all files. The service's events
+/// about flushing and reading buffers are left out, because they are true of one file only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero merge client.pftrace server.pftrace -o both.pftrace")]
 pub(crate) struct Args {
     /// The traces; each is read twice, so the standard input cannot be one
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where the merged trace goes; - is the standard output
+    /// The file for the merged trace, or - for the standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     if args.files.iter().any(|file| file == Path::new("-")) {
-        let message = "merge reads each file twice: the standard input cannot be one";
+        let message =
+            "merge reads each trace twice, which the standard input does not allow; name a file";
         return Err(ToolError::Usage(message.to_owned()));
     }
     refuse_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     }
 }
 
-/// The file whose next packets are the earliest, as far as clock snapshots tell.
+/// Returns the file whose next packets are the earliest, according to its clock snapshots.
 fn next_in_turn(files: &mut [MergedFile]) -> Option<&mut MergedFile> {
     let unread = files.iter_mut().filter(|file| !file.is_at_end);
     unread.min_by_key(|file| file.time_ns)
@@ -98,15 +99,15 @@ fn next_in_turn(files: &mut [MergedFile]) -> Option<&mut MergedFile> {
 struct MergedFile {
     packets: Packets,
     rewriter: Rewriter,
-    /// The clock snapshot that it goes on with; empty at its start.
+    /// The clock snapshot that comes next in the file; empty at the start.
     snapshot: Vec<u8>,
-    /// Of that snapshot.
+    /// The time of that snapshot.
     time_ns: u64,
     is_at_end: bool,
 }
 
 impl MergedFile {
-    /// Writes what comes before the next clock snapshot.
+    /// Writes all packets before the next clock snapshot.
     fn write_until_snapshot(
         &mut self,
         ids: &mut SequenceIds,
@@ -125,7 +126,7 @@ impl MergedFile {
             if let Some(time_ns) = snapshot_time_ns(packet.bytes) {
                 self.snapshot.clear();
                 self.snapshot.extend_from_slice(packet.bytes);
-                // Files stay in their own order, also if one has a clock that goes back.
+                // Never goes back, so that each file keeps its order even if its clock goes back.
                 self.time_ns = self.time_ns.max(time_ns);
                 return Ok(());
             }

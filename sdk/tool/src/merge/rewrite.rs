@@ -1,4 +1,4 @@
-//! Packets with the numbers that they have in the merged trace.
+//! Gives packets the ids that they have in the merged trace.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ mod packet {
     pub(super) const TRACE_PROVENANCE: u32 = 124;
     pub(super) const SEQUENCE_ACCOUNTS: u32 = 1990;
 
-    /// What describes a recording as a whole.
+    /// The fields of packets that describe a recording as a whole.
     pub(super) const OF_RECORDING: [u32; 5] = [
         TRACE_CONFIG,
         TRACE_STATS,
@@ -34,9 +34,9 @@ mod packet {
 /// The id of the service's own sequence.
 pub(super) const SERVICE: u32 = 1;
 
-/// Fields of a `TrackDescriptor` that name tracks.
+/// The fields of a `TrackDescriptor` that contain track uuids.
 const DESCRIPTOR_TRACKS: [u32; 2] = [1, 5];
-/// Fields of a `TrackEvent`, and of its defaults, that name tracks.
+/// The fields of a `TrackEvent`, and of its defaults, that contain track uuids.
 const EVENT_TRACKS: [u32; 3] = [11, 31, 45];
 /// `TracePacketDefaults.track_event_defaults`.
 const EVENT_DEFAULTS: u32 = 11;
@@ -44,7 +44,7 @@ const EVENT_DEFAULTS: u32 = 11;
 const ACCOUNT: u32 = 1;
 const ACCOUNT_SEQUENCE_ID: u32 = 1;
 
-/// Ids of the merged trace's sequences.
+/// Allocates sequence ids of the merged trace.
 #[derive(Debug)]
 pub(super) struct SequenceIds {
     used: HashSet<u32>,
@@ -52,7 +52,7 @@ pub(super) struct SequenceIds {
 }
 
 impl SequenceIds {
-    /// Hands out ids other than those that the first file keeps.
+    /// Creates an allocator that avoids `kept`, the ids of the first file, which stay the same.
     pub(super) fn reserving(kept: &HashSet<u32>) -> Self {
         Self {
             used: kept.clone(),
@@ -68,12 +68,13 @@ impl SequenceIds {
     }
 }
 
-/// What is different in the merged trace.
+/// The changes to the ids of one file.
 #[derive(Debug)]
 pub(super) struct Renumbering {
-    /// Whether the file keeps its sequence ids, and tells of the recording.
+    /// True for the first file: it keeps its sequence ids, and describes the recording.
     pub(super) is_first: bool,
-    /// Whether the services of all files share a sequence: their packets stand for themselves.
+    /// True if the services of all files share one sequence. Their packets do not depend on each
+    /// other.
     pub(super) shares_service: bool,
     pub(super) tracks: HashMap<u64, u64>,
 }
@@ -89,7 +90,7 @@ pub(super) struct Rewriter {
 impl Rewriter {
     pub(super) fn new(renumbering: Renumbering) -> Self {
         let service = renumbering.shares_service.then_some((SERVICE, SERVICE));
-        // What belongs to no sequence goes on doing so.
+        // Packets without a sequence stay without one.
         let kept = [(0, 0)].into_iter().chain(service);
         Self {
             renumbering,
@@ -98,11 +99,11 @@ impl Rewriter {
         }
     }
 
-    /// A packet as it is in the merged trace; `None` if it is not there.
+    /// Returns a packet with the ids of the merged trace; `None` if it is left out.
     ///
     /// # Errors
     ///
-    /// If it is malformed.
+    /// If the packet is malformed.
     pub(super) fn rewrite(
         &mut self,
         bytes: &[u8],
@@ -161,7 +162,7 @@ impl Renumbering {
         !self.tracks.is_empty()
     }
 
-    /// Copies a message whose fields `numbers` name tracks.
+    /// Copies a message whose fields `numbers` contain track uuids.
     fn copy_tracks(
         &self,
         message: &[u8],
@@ -196,7 +197,7 @@ impl Renumbering {
     }
 }
 
-/// The id of a sequence in the merged trace.
+/// Returns the id that a sequence has in the merged trace.
 fn merged_id(id: u32, sequences: &mut HashMap<u32, u32>, ids: &mut SequenceIds) -> u32 {
     *sequences.entry(id).or_insert_with(|| ids.take())
 }
@@ -231,8 +232,8 @@ fn copy_accounts(
     })
 }
 
-/// Whether a remark of the service promises something of the order of packets, which holds only as
-/// long as they are those of one file.
+/// Returns true if an event of the service promises something about the order of packets, which
+/// holds only within one file.
 fn is_of_one_file(event: TracingServiceEventDecoder<'_>) -> Result<bool, DecodeError> {
     Ok(event.all_data_sources_flushed()?.is_some()
         || event.read_tracing_buffers_completed()?.is_some()

@@ -1,4 +1,4 @@
-//! The first pass over a file: which numbers it uses, and for what.
+//! The first pass over a file: finds the ids of its sequences and tracks.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,45 +14,47 @@ use super::rewrite::SERVICE;
 use crate::error::ToolError;
 use crate::packets::Packets;
 
-/// Clocks of one machine agree this well: the time of day may be set while it runs.
+/// The maximum difference between clocks of one machine. They may differ a little, because the time
+/// of day may be set while the machine runs.
 const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
-/// Tracks of all files together, and sequences of each, that can be merged: about 1 GB.
+/// The maximum number of tracks of all files together, and of sequences of each file. They take
+/// about 1 GB.
 const MAX_TRACKS: usize = 4 << 20;
 const MAX_SEQUENCES: usize = 4 << 20;
-/// Parents of a track that are looked at.
+/// The maximum number of a track's ancestors that are considered.
 const MAX_PARENTS: usize = 64;
 
-/// Tracks of all files so far, by the number that they have in the merged trace.
+/// The tracks of all files so far, by the uuid that they have in the merged trace.
 #[derive(Debug, Default)]
 pub(super) struct Tracks(HashMap<u64, Identity>);
 
-/// What is known of one file.
+/// The ids, tracks and clocks of one file.
 #[derive(Debug)]
 pub(super) struct Survey {
     path: PathBuf,
     pub(super) sequences: HashSet<u32>,
-    /// Whether the sequence with the service's id is an ordinary one: not every producer has a
-    /// service.
+    /// True if the sequence with the service's id belongs to an ordinary writer: not every producer
+    /// has a service.
     pub(super) service_id_is_a_writers: bool,
-    /// Tracks that have another number in the merged trace, since another track had theirs.
+    /// The new uuids of tracks whose own uuid belongs to another track of an earlier file.
     pub(super) renumbered_tracks: HashMap<u64, u64>,
-    /// Tracks of processes, by process id.
+    /// The tracks of processes, by process id.
     processes: HashMap<i32, u64>,
-    /// How far the time of day is ahead of boot time.
+    /// The time of day minus boot time.
     time_of_day_ns: Option<i128>,
 }
 
-/// What two files may not say differently of one track.
+/// The properties by which tracks of the same uuid in two files are recognized as different.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Identity {
     pid: Option<i32>,
     tid: Option<i64>,
     parent: u64,
-    /// A hash.
+    /// The hash of the name.
     name: Option<u64>,
 }
 
-/// Why two files may not belong together.
+/// A reason why two files may not belong together.
 #[derive(Debug)]
 pub(super) enum Difference<'s> {
     Clocks { files: [&'s Path; 2], seconds: f64 },
@@ -60,7 +62,7 @@ pub(super) enum Difference<'s> {
 }
 
 impl Survey {
-    /// Reads a file, the `index`-th one. Damage is reported when it is read the second time.
+    /// Reads the `index`-th file. Damage is not reported: the second pass does that.
     pub(super) fn of(index: usize, path: &Path, all: &mut Tracks) -> Result<Self, ToolError> {
         let mut survey = Self {
             path: path.to_owned(),
@@ -74,7 +76,7 @@ impl Survey {
         let mut packets = Packets::open_quietly(path)?;
         let mut last_sequence = 0;
         while let Some(packet) = packets.next()? {
-            // The second pass says what is wrong with it.
+            // The second pass reports it as damage.
             let Ok(decoded) = Packet::decode(packet.bytes) else {
                 continue;
             };
@@ -95,7 +97,7 @@ impl Survey {
                 return Err(ToolError::Read {
                     path: path.to_owned(),
                     message: format!(
-                        "there are more tracks or sequences than can be merged, {MAX_TRACKS} of each"
+                        "the trace has too many tracks or sequences; at most {MAX_TRACKS} of each can be merged"
                     ),
                 });
             }
@@ -128,7 +130,8 @@ impl Survey {
         Ok(())
     }
 
-    /// Gives new numbers to tracks that are others in the files before, with all that is below.
+    /// Gives new uuids to tracks that differ from those of earlier files, and to all tracks below
+    /// them.
     fn renumber(&mut self, file: u64, tracks: &HashMap<u64, Identity>, all: &mut Tracks) {
         let taken: HashSet<u64> = tracks
             .iter()
@@ -153,7 +156,7 @@ impl Survey {
         }
     }
 
-    /// What speaks against merging this file with another.
+    /// Returns reasons against merging this file with another.
     pub(super) fn differences<'s>(&'s self, other: &'s Self) -> Vec<Difference<'s>> {
         let files = [other.path.as_path(), self.path.as_path()];
         let mut found = Vec::new();
@@ -179,7 +182,7 @@ impl Survey {
     }
 }
 
-/// Whether a packet belongs to others of its sequence.
+/// Returns true if a packet depends on others of its sequence, or others on it.
 fn has_state(packet: &Packet<'_>) -> bool {
     packet.sequence_flags != 0
         || packet.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
@@ -188,7 +191,7 @@ fn has_state(packet: &Packet<'_>) -> bool {
 }
 
 impl Identity {
-    /// Whether this cannot be the other track.
+    /// Returns true if this cannot be the same track as `other`.
     fn contradicts(&self, other: &Self) -> bool {
         fn differ<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             matches!((a, b), (Some(a), Some(b)) if a != b)
@@ -211,14 +214,14 @@ impl fmt::Display for Difference<'_> {
                 seconds,
             } => write!(
                 f,
-                "the clocks of {} and {} are {seconds:.1} s apart: if they come from two machines, \
-                 or the machine was started anew between them, their times do not compare",
+                "the clocks of {} and {} are {seconds:.1} s apart; their times do not compare if they \
+                 come from two machines, or if the machine was rebooted between them",
                 a.display(),
                 b.display()
             ),
             Self::Process { files: [a, b], pid } => write!(
                 f,
-                "{} and {} both have a process {pid}, and not the same one: it is shown as one",
+                "{} and {} have different processes with the pid {pid}; they are shown as one",
                 a.display(),
                 b.display()
             ),

@@ -1,14 +1,14 @@
-//! How often durations of every length occurred, in bounded memory.
+//! Counts durations by length, in bounded memory.
 
-/// Each power of two is cut into so many equal parts. A quantile is at most half of a part off:
-/// 1/64, or 1.6 %.
+/// The number of equal buckets per power of two. A quantile is off by at most half a bucket: 1/64,
+/// or 1.6 %.
 const PARTS: u64 = 32;
 const PARTS_BITS: u32 = PARTS.trailing_zeros();
 
-/// Counts of values by their size. At most 15 KiB, for any number of values.
+/// Counts values by their size. Takes at most 15 KiB, for any number of values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
-    /// By [`bucket`]; the first one stands for bucket `start`.
+    /// The count of each [`bucket`]. The first one is bucket `start`.
     counts: Vec<u64>,
     start: usize,
 }
@@ -23,7 +23,7 @@ impl Histogram {
         }
     }
 
-    /// Makes room for a value outside of what was there so far, and counts it.
+    /// Makes room for a value outside the range so far, and counts it.
     #[cold]
     fn widen(&mut self, value: u64) {
         let bucket = bucket(value);
@@ -42,7 +42,8 @@ impl Histogram {
         self.counts[index] += 1;
     }
 
-    /// The value that so many do not exceed, within 1.6 %; 0 if there are none.
+    /// Returns the value of this rank, counted from 1 for the smallest, within 1.6 %. Returns 0 if
+    /// there are no values.
     pub(super) fn value_at(&self, rank: u64) -> u64 {
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
@@ -55,15 +56,15 @@ impl Histogram {
     }
 }
 
-/// Small values have a bucket each; larger ones share theirs with all that have the same leading
-/// bits.
+/// Returns the bucket of a value. Small values have a bucket each. Larger values share a bucket
+/// with all values that have the same leading bits.
 #[inline]
 fn bucket(value: u64) -> usize {
     let exponent = (value | PARTS).ilog2() - PARTS_BITS;
     (u64::from(exponent) * PARTS + (value >> exponent)) as usize
 }
 
-/// The value in the middle of a bucket.
+/// Returns the value in the middle of a bucket.
 fn middle(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn values_are_found_by_their_rank() {
         let mut histogram = Histogram::default();
-        // Downwards, so that room is made on both sides.
+        // Downwards, so that the histogram grows at its front too.
         for value in (1..=10_000).rev() {
             histogram.add(value);
         }

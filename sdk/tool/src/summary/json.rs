@@ -1,4 +1,4 @@
-//! A summary as JSON: names as in the text, durations in nanoseconds.
+//! Prints a summary as JSON: names as in the text, durations in nanoseconds.
 
 use std::io::{self, Write};
 
@@ -40,7 +40,7 @@ pub(super) fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out)
 }
 
-/// Recordings that did not come to their end.
+/// Lists the recordings that ended early.
 fn early_ends(report: &Report<'_>) -> Vec<Value> {
     let ends = report.summary.early_ends.iter();
     ends.map(|end| {
@@ -72,7 +72,7 @@ fn tracks(report: &Report<'_>) -> Vec<Value> {
         .collect()
 }
 
-/// The rows of both tables.
+/// Lists the rows of both tables of spans.
 fn spans(report: &Report<'_>) -> Vec<Value> {
     let places = [SpanPlace::Thread, SpanPlace::Track].into_iter();
     let rows = places.flat_map(|place| {

@@ -1,4 +1,4 @@
-//! What was lost, as far as the trace says.
+//! Losses, as far as the trace reports them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,7 +8,7 @@ use tracezero_core::protos::TraceStatsDecoder;
 use tracezero_core::protos::sequences::{SequenceAccounts, SequenceAccountsDecoder};
 use tracezero_reader::Loss;
 
-/// Fields of an account that count lost packets, with what became of them.
+/// The fields of an account that count lost packets, with a name for the kind of loss.
 const LOST: [(u32, &str); 9] = [
     (9, "dropped"),
     (10, "overwritten"),
@@ -21,39 +21,41 @@ const LOST: [(u32, &str); 9] = [
     (17, "not written"),
 ];
 
-/// Sequences with losses that are told apart.
+/// The maximum number of sequences whose losses are listed. Those of further ones are counted
+/// together.
 const MAX_SEQUENCES: usize = 100_000;
-/// Buffers with losses that are told apart.
+/// The maximum number of buffers whose losses are listed.
 const MAX_BUFFERS: usize = 1000;
 
 /// Losses by sequence and by buffer.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     sequences: BTreeMap<u32, SequenceLosses>,
-    /// Gaps in sequences for which there was no room.
+    /// The number of gaps in sequences for which there was no room.
     pub(super) further_gaps: u64,
-    /// Packets lost of such sequences, by their accounts.
+    /// The number of packets that those sequences lost, by their accounts.
     further_packets: u64,
-    /// Packets that the buffers' statistics call lost, by buffer.
+    /// The losses of each buffer, from the buffers' statistics.
     pub(super) buffers: Vec<BufferLosses>,
 }
 
-/// What a sequence lost.
+/// The losses of a sequence.
 #[derive(Debug, Default)]
 pub(super) struct SequenceLosses {
-    /// Places where something is missing.
+    /// The number of places where packets are missing.
     pub(super) gaps: u64,
-    /// Index of the first packet behind a gap.
+    /// The index of the first packet behind a gap.
     pub(super) first_packet: Option<u64>,
-    /// Why: all bits that came.
+    /// The reasons for the losses: the union of all bits.
     pub(super) bits: u32,
     pub(super) causes: Vec<&'static str>,
-    /// The sequence's account, for traces that have one: packets by what became of them.
+    /// The numbers of lost packets by kind of loss, from the sequence's account, if the trace has
+    /// one.
     pub(super) packets: Vec<(&'static str, u64)>,
     pub(super) thread_name: String,
 }
 
-/// What a buffer lost, in the words of the trace's statistics.
+/// The losses of a buffer, from the trace's statistics.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BufferLosses {
     pub(super) chunks_overwritten: u64,
@@ -79,7 +81,7 @@ impl Losses {
         }
     }
 
-    /// What a sequence lost so far; `None` if there is no room for it.
+    /// Returns the losses of a sequence so far; `None` if there is no room for it.
     fn sequence(&mut self, id: u32) -> Option<&mut SequenceLosses> {
         let is_full = self.sequences.len() >= MAX_SEQUENCES;
         match self.sequences.entry(id) {
@@ -89,13 +91,13 @@ impl Losses {
         }
     }
 
-    /// The sequences that lost anything.
+    /// Returns the sequences that lost anything.
     pub(super) fn lossy(&self) -> impl Iterator<Item = (&u32, &SequenceLosses)> {
         let sequences = self.sequences.iter();
         sequences.filter(|(_, sequence)| sequence.gaps > 0 || !sequence.packets.is_empty())
     }
 
-    /// Takes over the accounts of sequences: later ones go on where earlier ones were.
+    /// Replaces the accounts of sequences. Later accounts include the counts of earlier ones.
     pub(super) fn set_accounts(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         for sequence in &mut self.sequences.values_mut() {
             sequence.packets.clear();
@@ -139,7 +141,8 @@ impl Losses {
         Ok(())
     }
 
-    /// Packets that are known to be lost. There may be more: not every producer counts them.
+    /// Returns the number of packets that are known to be lost. There may be more, because not
+    /// every producer counts them.
     pub(super) fn packets(&self) -> u64 {
         let lost = self.sequences.values().map(SequenceLosses::packets_lost);
         lost.fold(self.further_packets, u64::saturating_add)
@@ -157,7 +160,7 @@ impl SequenceLosses {
     }
 }
 
-/// Counts in a trace are what it says: they may come to more than there are numbers.
+/// Adds counts without overflow: a trace may claim any numbers.
 fn sum(packets: &[(&str, u64)]) -> u64 {
     let counts = packets.iter().map(|(_, count)| *count);
     counts.fold(0, u64::saturating_add)
@@ -168,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_that_lost_more_than_there_are_numbers_do_not_overflow() {
+    fn huge_loss_counts_do_not_overflow() {
         // Sequence 2, "dropped" and "overwritten": all ones.
         let mut account = vec![0x08, 2];
         for tag in [9 << 3, 10 << 3] {
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_of_more_sequences_than_are_told_apart_are_counted_together() {
+    fn gaps_beyond_the_sequence_limit_are_counted_together() {
         let mut losses = Losses::default();
         for sequence_id in (0..MAX_SEQUENCES as u32 + 2).chain([7]) {
             losses.add(&Loss {

@@ -1,11 +1,11 @@
-//! A trace in tables.
+//! Prints a trace as tables.
 
-mod histogram; // how often durations of every length occurred
-mod json; // the tables for programs
-mod losses; // what was lost
-mod report; // the rows in the order in which they are shown
-mod spans; // what is counted by name
-mod text; // the tables for people
+mod histogram; // counts of durations by length
+mod json; // prints the tables as JSON
+mod losses; // losses of sequences and buffers
+mod report; // sorts the rows of the tables
+mod spans; // counts spans and instants by name
+mod text; // prints the tables as text
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -30,36 +30,40 @@ use crate::packets::DamageLog;
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPaths};
 
-/// The packet of this SDK that holds the accounts of sequences.
+/// The field of this SDK's packets that hold the accounts of sequences: counts of written and lost
+/// packets.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
-/// Reasons for which packets are skipped that are told apart.
+/// The maximum number of different reasons for skipped packets. Packets with further ones are
+/// counted together.
 const MAX_SKIP_REASONS: usize = 50;
-/// Fields of packets that are told apart; what has another one counts as [`OTHER_FIELDS`].
+/// The maximum number of different payload fields. Packets with further ones count as
+/// [`OTHER_FIELDS`].
 const MAX_PACKET_KINDS: usize = 1000;
-/// No field has this number.
+/// Stands for all further fields. No field has this number.
 const OTHER_FIELDS: u32 = 0;
-/// Sequences that are counted; there may be more.
+/// The maximum number of sequences that are counted.
 const MAX_SEQUENCES: usize = 8 << 20;
 
 /// Summarizes a trace
 ///
-/// Prints how long it is, where its events are, its spans by name with counts, durations and self
-/// times, the spans that have not ended, its counters and instants, what was lost and what is
-/// damaged. Self time is that of a span without the spans inside of it. p50 and p99 are exact within
-/// 1.6 %; all else is exact.
+/// Prints the trace's duration, where its events are, its spans by name with counts, durations and
+/// self times, the spans that have not ended, its counters and instants, what was lost and what is
+/// damaged. Self time is the time in a span without the spans inside it. p50 and p99 are exact
+/// within 1.6 %; all other values are exact.
 ///
-/// Spans on the tracks of threads are counted apart from those on other tracks: a future has both,
-/// its polls on threads, and its life on a track of its own. Spans that have not ended by the end of
-/// the trace count in no statistics; they are listed with the time of their begin and their age.
+/// Spans on threads are counted separately from spans on other tracks. A future has both: its polls
+/// are on threads, and the span from its begin to its end is on a track of its own. Spans that have
+/// not ended by the end of the trace do not count in any statistics; they are listed with their
+/// begin and age.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero summary --top 10 --sort self app.pftrace")]
 pub(crate) struct Args {
     /// The trace, or - for the standard input
     file: PathBuf,
-    /// Rows of each table; 0 for all
+    /// Maximum number of rows of each table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// What comes first among the spans
+    /// Order of the spans
     #[arg(long, value_enum, default_value_t = Sort::Total)]
     sort: Sort,
     /// Print JSON, with durations in nanoseconds
@@ -70,45 +74,45 @@ pub(crate) struct Args {
 /// An order of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sort {
-    /// The longest together
+    /// Longest total time first
     Total,
-    /// The longest self time together
+    /// Longest total self time first
     #[value(name = "self")]
     SelfTime,
-    /// The most
+    /// Most frequent first
     Count,
-    /// The longest on average
+    /// Longest average first
     Mean,
-    /// The longest single one
+    /// Longest single span first
     Max,
-    /// By the alphabet
+    /// By name
     Name,
 }
 
-/// What a trace holds.
+/// The figures of a trace.
 #[derive(Debug, Default)]
 struct Summary {
     packets: u64,
     bytes: u64,
-    /// Times of the first and the last event.
+    /// The time of the first event.
     first_ns: Option<u64>,
     last_ns: u64,
     events: u64,
-    /// By track.
+    /// The events of each track.
     tracks: Vec<TrackCounts>,
     sequences: SequencesSeen,
     spans_on_threads: ByName<Durations>,
     spans_on_tracks: ByName<Durations>,
     instants: ByName<u64>,
-    /// By track.
+    /// The values of each track that is a counter.
     counters: Vec<Option<CounterValues>>,
-    /// Packets that hold no event, by the field of their data.
+    /// Packets without an event, by payload field.
     packet_kinds: BTreeMap<u32, PacketKind>,
     losses: Losses,
-    /// Packets that cannot be understood, by what is the matter with them.
+    /// The number of packets that cannot be decoded, by reason.
     skipped: BTreeMap<String, u64>,
     slices: SliceCounts,
-    /// How recordings ended, but for those that are whole.
+    /// The ends of recordings that are not whole.
     early_ends: Vec<RecordingEnd>,
     late_events: u64,
     forgotten_sequences: u64,
@@ -119,7 +123,7 @@ struct Summary {
 struct TrackCounts {
     events: u64,
     spans: u64,
-    /// Time that the track was inside of a span.
+    /// The time that the track was inside a span.
     busy_ns: u64,
 }
 
@@ -143,7 +147,7 @@ struct PacketKind {
 #[derive(Debug, Default)]
 struct SequencesSeen {
     ids: HashSet<u32>,
-    /// That of the last event: they come in runs.
+    /// The sequence of the last event: events of a sequence come in runs.
     last: Option<u32>,
 }
 
@@ -181,7 +185,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
             Some(Record::Loss(loss)) => summary.losses.add(&loss),
             Some(Record::Skipped(skipped)) => summary.add_skipped(&skipped),
             Some(Record::Damage(damage)) => damages.report(&damage),
-            // The table of tracks has it; records of other kinds are of no interest here.
+            // Descriptions of tracks are in the table of tracks; other records do not matter here.
             Some(_) => {}
         }
     }
@@ -275,7 +279,7 @@ impl Summary {
         counter.min = counter.min.min(number);
         counter.max = counter.max.max(number);
         counter.sum += number;
-        // Threads take turns in the file.
+        // Events of different threads are not in order of time in the file.
         if now_ns >= counter.last_ns {
             counter.last_ns = now_ns;
             counter.last = value;
@@ -294,7 +298,7 @@ impl Summary {
         let kind = self.packet_kinds.entry(field).or_default();
         kind.packets += 1;
         kind.bytes += payload.bytes.len() as u64;
-        // Statistics that are malformed say nothing; `check` tells of them.
+        // Malformed statistics are ignored; `check` reports them.
         let _ = match payload.field {
             TracePacket::TRACE_STATS_FIELD_NUMBER => self.losses.set_stats(payload.bytes),
             SEQUENCE_ACCOUNTS => self.losses.set_accounts(payload.bytes),

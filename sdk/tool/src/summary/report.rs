@@ -1,4 +1,4 @@
-//! The rows of a summary in the order in which they are shown.
+//! Sorts the rows of a summary for printing.
 
 use std::cmp::Reverse;
 
@@ -9,21 +9,21 @@ use super::{CounterValues, OTHER_FIELDS, Sort, Summary, TrackCounts};
 use crate::schema::Schema;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
-/// What stands for names that were too many to be kept apart.
+/// The name of the row for all names beyond the limit.
 const OTHER_NAMES: &str = "(other names)";
 const NO_NAME: &str = "(no name)";
 
-/// A summary with what its numbers stand for.
+/// A summary, with the tables that its ids refer to.
 #[derive(Debug)]
 pub(super) struct Report<'r> {
     pub(super) summary: &'r Summary,
-    /// Those that are open at the end.
+    /// The slices that are open at the end.
     pub(super) slices: &'r Slices,
     pub(super) tracks: &'r TrackTable,
     pub(super) names: &'r NameTable,
     pub(super) paths: TrackPaths<'r>,
     pub(super) schema: &'r Schema,
-    /// Rows of each table.
+    /// The maximum number of rows of each table.
     pub(super) top: usize,
     pub(super) sort: Sort,
     pub(super) damages: u64,
@@ -36,14 +36,14 @@ pub(super) struct OpenRow<'r> {
     pub(super) on: &'static str,
     pub(super) category: &'r str,
     pub(super) name: &'r str,
-    /// When it began, counted from the first event of the trace.
+    /// The time of its begin, counted from the first event of the trace.
     pub(super) since_ns: u64,
-    /// From there to the last event.
+    /// The time from its begin to the last event.
     pub(super) age_ns: u64,
 }
 
 impl<'r> Report<'r> {
-    /// All tracks with events, those with the most first.
+    /// Returns all tracks with events, those with the most events first.
     pub(super) fn sorted_tracks(&self) -> Vec<(TrackId, &'r TrackCounts)> {
         let tracks = self.tracks.iter().zip(&self.summary.tracks);
         let mut rows: Vec<_> = tracks
@@ -54,7 +54,7 @@ impl<'r> Report<'r> {
         rows
     }
 
-    /// Category, name and durations of the spans in a place that have ended.
+    /// Returns category, name and durations of the spans in a place that have ended.
     pub(super) fn sorted_spans(&self, place: SpanPlace) -> Vec<(&'r str, &'r str, &'r Durations)> {
         let mut rows = self.named(match place {
             SpanPlace::Thread => &self.summary.spans_on_threads,
@@ -73,13 +73,13 @@ impl<'r> Report<'r> {
         rows
     }
 
-    /// How many spans have not ended.
+    /// Returns the number of spans that have not ended.
     pub(super) fn open_spans(&self) -> usize {
         self.slices.open().count()
     }
 
-    /// The first of the spans that have not ended: those of threads by thread, outermost first, then
-    /// those on other tracks in the order of their begins.
+    /// Returns the first spans that have not ended: spans on threads, by thread and outermost
+    /// first, then spans on other tracks in the order of their begins.
     pub(super) fn first_open_spans(&self) -> Vec<OpenRow<'r>> {
         let mut open: Vec<_> = self.slices.open().map(|slice| &slice.begin).collect();
         open.sort_by_key(|begin| {
@@ -102,7 +102,7 @@ impl<'r> Report<'r> {
         .collect()
     }
 
-    /// Category, name and number of all instants, the most frequent first.
+    /// Returns category, name and number of all instants, the most frequent first.
     pub(super) fn sorted_instants(&self) -> Vec<(&'r str, &'r str, u64)> {
         let rows = self.named(&self.summary.instants).into_iter();
         let mut rows: Vec<_> = rows
@@ -112,7 +112,7 @@ impl<'r> Report<'r> {
         rows
     }
 
-    /// All counters, in the order in which they appeared.
+    /// Returns all counters, in the order in which they appeared.
     pub(super) fn counters(&self) -> Vec<(TrackId, CounterValues)> {
         let tracks = self.tracks.iter().zip(&self.summary.counters);
         tracks
@@ -120,7 +120,7 @@ impl<'r> Report<'r> {
             .collect()
     }
 
-    /// What the schema calls the packet's field.
+    /// Returns the schema's name of a field of packets.
     pub(super) fn packet_name(&self, field: u32) -> &'r str {
         if field == OTHER_FIELDS {
             return "(others)";

@@ -1,4 +1,4 @@
-//! What is counted by name: spans and instants.
+//! Counts spans and instants by name.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,21 @@ use tracezero_reader::NameId;
 
 use super::histogram::Histogram;
 
-/// Rows that are kept apart in one table. Names that are made up for each event would fill any memory.
+/// The maximum number of rows in a table. Names that are generated for each event would fill any
+/// memory.
 const MAX_ROWS: usize = 50_000;
-/// No row.
+/// Stands for no row.
 const NONE: u32 = u32::MAX;
 
 /// Rows by name and category.
 #[derive(Debug)]
 pub(super) struct ByName<T> {
     rows: Vec<Row<T>>,
-    /// For each name the first of its rows, by the name's index. Most names have no other.
+    /// The first row of each name, by the name's index. Most names have only one row.
     first: Vec<u32>,
-    /// Rows of names that have several.
+    /// The other rows of names that have several, by name and category.
     further: HashMap<(NameId, NameId), u32>,
-    /// What all names share that came when there were too many.
+    /// The value shared by all names beyond the limit.
     others: T,
     other_names: bool,
 }
@@ -31,12 +32,12 @@ pub(super) struct Row<T> {
     pub(super) value: T,
 }
 
-/// How long spans took.
+/// The durations of spans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Durations {
     pub(super) count: u64,
     pub(super) total_ns: u64,
-    /// Without the spans inside of them.
+    /// The total time without the spans inside them.
     pub(super) self_ns: u64,
     pub(super) min_ns: u64,
     pub(super) max_ns: u64,
@@ -61,13 +62,13 @@ impl<T: Default> ByName<T> {
         let first = self.first.get(name.index()).copied().unwrap_or(NONE) as usize;
         match self.rows.get(first) {
             None => self.add(name, category),
-            // Looked up once more: the borrow checker does not see that the row is not used otherwise.
+            // Index again: the borrow checker does not see that `row` is not used further.
             Some(row) if row.category == category => &mut self.rows[first].value,
             Some(_) => self.further_row(name, category),
         }
     }
 
-    /// The row of a name that has one for another category.
+    /// Returns the row of a name that already has one for another category.
     fn further_row(&mut self, name: NameId, category: NameId) -> &mut T {
         match self.further.get(&(name, category)) {
             Some(index) => &mut self.rows[*index as usize].value,
@@ -101,7 +102,7 @@ impl<T: Default> ByName<T> {
         &self.rows
     }
 
-    /// What the names share that were too many.
+    /// Returns the value shared by all names beyond the limit, if there are any.
     pub(super) fn others(&self) -> Option<&T> {
         self.other_names.then_some(&self.others)
     }
@@ -125,8 +126,8 @@ impl Durations {
         self.total_ns.checked_div(self.count).unwrap_or(0)
     }
 
-    /// The duration that the fraction `quantile` of all does not exceed: exact if it is the first or
-    /// the last, else within 1.6 %.
+    /// Returns the duration that the fraction `quantile` of all spans does not exceed. It is exact
+    /// if it is the smallest or the largest, else within 1.6 %.
     pub(super) fn quantile_ns(&self, quantile: f64) -> u64 {
         let rank = (self.count as f64 * quantile).ceil() as u64;
         match rank {

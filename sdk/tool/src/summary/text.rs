@@ -1,4 +1,4 @@
-//! A summary as text.
+//! Prints a summary as text.
 
 use std::io::{self, Write};
 
@@ -211,7 +211,7 @@ fn print_counters(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     section("counters", &table, rows.len(), report, out)
 }
 
-/// What a counter counts.
+/// Returns the unit of a counter.
 pub(super) fn unit<'r>(
     id: tracezero_reader::TrackId,
     tracks: &TrackTable,
@@ -320,7 +320,7 @@ fn print_skipped(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Prints a table under a title, if it has rows, and how many more there are.
+/// Prints a table under a title, if it has rows, and the number of rows that are not shown.
 fn section(
     title: &str,
     table: &Table,
@@ -339,7 +339,7 @@ fn section(
     }
 }
 
-/// A value of a counter, without digits that nobody reads.
+/// Formats a value of a counter, without needless digits.
 fn number(value: f64) -> String {
     match value.fract() == 0.0 && value.abs() < 1e15 {
         true => format!("{value:.0}"),

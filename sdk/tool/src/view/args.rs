@@ -1,6 +1,7 @@
-//! Arguments of events: sets of keys and values, each different set stored once.
+//! The arguments of events: sets of keys and values. Each different set is stored once.
 //!
-//! A set is the bytes of its arguments, one after the other, so two sets join by joining bytes:
+//! A set is encoded as its arguments, one after the other. So two sets are joined by joining their
+//! bytes:
 //!
 //! ```text
 //! argument:  key (string id, varint) | kind (1 byte) | value
@@ -22,10 +23,10 @@ use protozero::append_varint;
 use super::columns::zigzag;
 use super::strings::StringId;
 
-/// All sets together. Those for which there is no room are left out.
+/// The maximum size of all sets together. Further ones are left out.
 const TABLE_MAX_BYTES: usize = 256 << 20;
 
-/// The place of a set in the table, counted from 1. 0 is no arguments.
+/// The number of a set in the table, counted from 1. 0 stands for no arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ArgsId(pub(crate) u32);
 
@@ -33,7 +34,7 @@ impl ArgsId {
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// A value that is no list.
+/// A value that is not a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Bool(bool),
@@ -44,7 +45,7 @@ pub(crate) enum Scalar {
     Pointer(u64),
 }
 
-/// A list of arguments inside of a set.
+/// The kind of a list of arguments inside a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Dictionary,
@@ -76,7 +77,7 @@ impl ArgsWriter {
         }
     }
 
-    /// Begins a list; its `length` arguments follow.
+    /// Begins a list. The caller writes its `length` arguments next.
     pub(crate) fn list(&mut self, key: StringId, kind: ListKind, length: usize) {
         let kind = match kind {
             ListKind::Dictionary => 7,
@@ -106,9 +107,10 @@ pub(crate) struct ArgsTable {
     bytes: Vec<u8>,
     room_bytes: usize,
     left_out: u64,
-    /// Where each set ends in `bytes`; it begins where the one before ends.
+    /// The end of each set in `bytes`. A set begins where the one before it ends.
     ends: Vec<usize>,
-    /// One set for each hash; another with the same hash is stored again each time it comes.
+    /// One set for each hash. A different set with the same hash is stored again each time it is
+    /// added.
     by_hash: HashMap<u64, ArgsId>,
     hasher: RandomState,
 }
@@ -127,12 +129,12 @@ impl Default for ArgsTable {
 }
 
 impl ArgsTable {
-    /// The id of a set, a new one if it is not there yet.
+    /// Returns the id of a set, which is added if it is new.
     pub(crate) fn add(&mut self, set: &ArgsWriter) -> ArgsId {
         self.add_bytes(&set.bytes)
     }
 
-    /// The arguments of two sets.
+    /// Returns a set with the arguments of two sets.
     pub(crate) fn join(&mut self, first: ArgsId, second: ArgsId) -> ArgsId {
         if first == ArgsId::NONE {
             return second;
@@ -144,12 +146,12 @@ impl ArgsTable {
         self.add_bytes(&joined)
     }
 
-    /// How many sets there was no room for.
+    /// Returns the number of sets that were left out for want of room.
     pub(crate) const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// The bytes of a set.
+    /// Returns the bytes of a set.
     pub(crate) fn bytes_of(&self, id: ArgsId) -> &[u8] {
         let Some(index) = (id.0 as usize).checked_sub(1) else {
             return &[];
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_for_which_there_is_no_room_are_left_out() {
+    fn sets_beyond_the_limit_are_left_out() {
         let mut table = ArgsTable {
             room_bytes: 3,
             ..ArgsTable::default()

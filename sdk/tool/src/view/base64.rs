@@ -1,16 +1,16 @@
-//! Bytes as text that stands in a page: base64 with padding, as RFC 4648 has it.
+//! Encodes bytes as base64 with padding, as in RFC 4648.
 
 use std::io::{self, Write};
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Bytes that are turned into text at a time; a multiple of 3.
+/// The number of bytes that are encoded at a time; a multiple of 3.
 const PIECE_BYTES: usize = 3 * 1024;
 
-/// Writes what it is given as base64. [`Base64Writer::finish`] writes the last letters.
+/// A writer that encodes as base64. Call [`Base64Writer::finish`] to write the last letters.
 #[derive(Debug)]
 pub(crate) struct Base64Writer<W: Write> {
     out: W,
-    /// Bytes that wait for a whole piece; fewer than `PIECE_BYTES` between calls.
+    /// Bytes that are not encoded yet; fewer than `PIECE_BYTES` between calls.
     waiting: Vec<u8>,
     letters: u64,
 }
@@ -24,7 +24,7 @@ impl<W: Write> Base64Writer<W> {
         }
     }
 
-    /// Ends the text; returns how many letters it has.
+    /// Ends the text. Returns its number of letters.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
         self.write_waiting()?;
         Ok(self.letters)

@@ -1,5 +1,6 @@
-//! Tracks of one name under one parent share lines while they do not overlap in time: a track for
-//! each of ten thousand requests becomes as many lines as there were requests at a time.
+//! Lets tracks with the same name and parent share lines while they do not overlap in time. For ten
+//! thousand requests with a track each, that needs only as many lines as there were requests at a
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,20 +8,20 @@ use std::collections::{BinaryHeap, HashMap};
 use super::rows::{Event, Row};
 use super::timeline::{Timeline, TrackIndex};
 
-/// Where tracks that hold nothing are in time.
+/// The extent of a track that contains nothing.
 const NOWHERE: Extent = Extent {
     start_ns: u64::MAX,
     end_ns: 0,
 };
 
-/// From the first begin to the last end, of a track and all below it.
+/// The time from the first begin to the last end, of a track and all tracks below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     start_ns: u64,
     end_ns: u64,
 }
 
-/// Puts plain tracks together; changes rows, parents and losses accordingly.
+/// Puts plain tracks on shared lines. Changes rows, parents and losses accordingly.
 pub(crate) fn coalesce(timeline: &mut Timeline, rows: Vec<Row>) -> Vec<Row> {
     let order = parents_first(timeline);
     let extents = extents(timeline, &rows, &order);
@@ -38,7 +39,7 @@ pub(crate) fn coalesce(timeline: &mut Timeline, rows: Vec<Row>) -> Vec<Row> {
     join_rows(rows, &places)
 }
 
-/// All tracks, those above before those below.
+/// Returns all tracks, parents before children.
 fn parents_first(timeline: &Timeline) -> Vec<usize> {
     let mut children = vec![Vec::new(); timeline.tracks.len()];
     let mut order = Vec::with_capacity(timeline.tracks.len());
@@ -77,11 +78,11 @@ fn extents(timeline: &Timeline, rows: &[Row], order: &[usize]) -> Vec<Extent> {
     extents
 }
 
-/// The track that each track is part of from now on.
+/// Returns for each track the track whose line it is put on.
 fn places(timeline: &Timeline, extents: &[Extent], order: &[usize]) -> Vec<u32> {
     let mut places: Vec<u32> = (0..).take(timeline.tracks.len()).collect();
     let mut level = order;
-    // A level is settled before those below it, whose parents it changes.
+    // Go level by level, from the roots down: a level changes the parents of the next one.
     while let Some(&first) = level.first() {
         let height = height_of(timeline, first);
         let length = level.partition_point(|&index| height_of(timeline, index) == height);
@@ -103,13 +104,13 @@ fn places(timeline: &Timeline, extents: &[Extent], order: &[usize]) -> Vec<u32> 
     places
 }
 
-/// How many tracks are above a track.
+/// Returns the level of a track: 1 for a track without a parent.
 fn height_of(timeline: &Timeline, index: usize) -> usize {
     let parent = |index: &usize| timeline.tracks[*index].parent.map(|parent| parent as usize);
     std::iter::successors(Some(index), parent).count()
 }
 
-/// Tracks in the order of their begins, each to the line that has been free for longest.
+/// Puts tracks, in the order of their begins, each on the line that has been free for longest.
 fn pack(group: &[usize], extents: &[Extent], places: &mut [u32]) {
     let mut lines: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     for &index in group {
@@ -125,7 +126,7 @@ fn pack(group: &[usize], extents: &[Extent], places: &mut [u32]) {
     }
 }
 
-/// Rows of the same depth on the same track become one.
+/// Merges rows of the same depth on the same track.
 fn join_rows(mut rows: Vec<Row>, places: &[u32]) -> Vec<Row> {
     for row in &mut rows {
         row.track = TrackIndex(places[row.track.0 as usize]);
@@ -151,7 +152,8 @@ mod tests {
     use crate::view::rows::{Form, place};
     use crate::view::timeline::{EventFacts, Track};
 
-    /// Tracks by name, parent, begin and end of their slice. Returns the tracks of rows, with begins.
+    /// Coalesces tracks, given by name, parent, and begin and end of their slice. Returns the track
+    /// and the begins of each row.
     fn coalesced(tracks: &[(&str, Option<u32>, u64, u64)]) -> (Vec<(u32, Vec<u64>)>, Timeline) {
         let mut timeline = Timeline::new(String::new(), 0, 100);
         timeline.ensure_tracks(tracks.len());
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_tracks_that_share_a_line_shares_one_too() {
+    fn children_of_tracks_on_one_line_share_a_line_too() {
         let tracks = [
             ("request", None, 0, 10),
             ("request", None, 20, 30),

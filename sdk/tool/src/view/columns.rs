@@ -1,22 +1,23 @@
-//! Numbers as bytes: varints of 7 bits, the least significant first, as protobuf has them.
+//! Encodes numbers as varints: 7 bits per byte, the least significant first, as in protobuf.
 
 use std::io::{self, Write};
 
 use protozero::{MAX_VARINT_BYTES, encode_varint};
 
-/// A number in 1 to 10 bytes.
+/// Writes a number in 1 to 10 bytes.
 pub(crate) fn write_varint(out: &mut impl Write, value: u64) -> io::Result<()> {
     let mut bytes = [0; MAX_VARINT_BYTES];
     let length = encode_varint(value, &mut bytes);
     out.write_all(&bytes[..length])
 }
 
-/// Small numbers of both signs are small: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Maps signed numbers to unsigned ones so that small numbers of both signs stay small: 0, -1, 1,
+/// -2 become 0, 1, 2, 3.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// How many, and then each one.
+/// Writes the number of values, then each value.
 pub(crate) fn write_list(
     out: &mut impl Write,
     values: impl ExactSizeIterator<Item = u64>,
@@ -25,7 +26,7 @@ pub(crate) fn write_list(
     write_column(out, values)
 }
 
-/// Each one; the reader knows how many.
+/// Writes each value. The reader of the page knows how many there are.
 pub(crate) fn write_column(
     out: &mut impl Write,
     values: impl Iterator<Item = u64>,
@@ -35,7 +36,7 @@ pub(crate) fn write_column(
         .try_for_each(|value| write_varint(out, value))
 }
 
-/// Each one as the difference from the one before, the first from 0.
+/// Writes each value as the difference from the one before, the first from 0.
 pub(crate) fn write_differences(
     out: &mut impl Write,
     values: impl Iterator<Item = i64>,

@@ -1,7 +1,7 @@
-//! The bytes of a timeline that a page carries; `page/decode.js` reads them.
+//! Encodes a timeline as bytes for a page. `page/decode.js` decodes them.
 //!
-//! Columns stand one after the other, and each column is varints, so that numbers alike stand side by
-//! side and compress well:
+//! The data consists of columns of varints, one after the other. So similar numbers are next to
+//! each other and compress well:
 //!
 //! ```text
 //! version | length, JSON       tracks, losses and what the head of the page says
@@ -17,7 +17,8 @@
 //!            differences if integers, else 8 bytes each
 //! ```
 //!
-//! Labels that have events are numbered by how often they come, and argument sets in the order of events.
+//! Labels with events are numbered by how often they occur. Argument sets are in the order of the
+//! events that use them.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -32,10 +33,11 @@ use super::timeline::{FlowList, LabelId, Timeline, Track};
 use crate::units::seconds;
 
 const FORMAT_VERSION: u64 = 2;
-/// The page counts in floating numbers: times since the begin of the trace are exact up to here.
+/// The maximum time. The page uses floating-point numbers, in which times since the begin of the
+/// trace are exact up to this value.
 const TIME_MAX_NS: u64 = (1 << 53) - 1;
 
-/// What the head of the page says, as JSON.
+/// The data in the head of the page, as JSON.
 #[derive(Debug, Serialize)]
 struct Head<'t> {
     title: &'t str,
@@ -61,7 +63,7 @@ struct HeadDamage<'t> {
     text: &'t str,
 }
 
-/// A timeline that is ready to be written.
+/// A timeline whose events are paired and in rows, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     timeline: Timeline,
@@ -72,7 +74,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Pairs and places events.
+    /// Pairs begins with ends, and puts events into rows.
     pub(crate) fn new(mut timeline: Timeline) -> Self {
         let (start_ns, end_ns) = bounds(&timeline);
         let (rows, unplaced) = rows::place(&mut timeline, end_ns);
@@ -90,12 +92,12 @@ impl Encoder {
         &self.timeline
     }
 
-    /// Slices and instants.
+    /// Returns the number of slices and instants.
     pub(crate) fn event_count(&self) -> u64 {
         self.rows.iter().map(|row| row.events.len() as u64).sum()
     }
 
-    /// What the user is told of events beyond the limit; empty if there are none.
+    /// Returns a message about events beyond the limit; empty if there are none.
     pub(crate) fn left_out_text(&self) -> String {
         let left_out = self.timeline.left_out();
         let timeline_start_ns = self.timeline.earliest_ns.unwrap_or(self.start_ns);
@@ -117,7 +119,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// The errors of `out`.
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         write_varint(out, FORMAT_VERSION)?;
         let head = serde_json::to_string(&self.head())?;
@@ -153,14 +155,14 @@ impl Encoder {
         }
     }
 
-    /// What is not in the page, and why.
+    /// Returns notes about what is not in the page, and why.
     fn notes(&self) -> Vec<String> {
         let timeline = &self.timeline;
         let mut notes = timeline.notes.clone();
         let ends = self.unplaced.ends_without_begin + timeline.ends_left_out;
         let limit = rows::DEPTH_MAX;
         let counted = [
-            (ends, "ends of slices whose begin is not there".to_owned()),
+            (ends, "ends of slices have no begin".to_owned()),
             (
                 self.unplaced.too_deep,
                 format!("slices are not shown: they nest deeper than {limit}"),
@@ -191,7 +193,8 @@ impl Encoder {
             .try_for_each(|text| out.write_all(text.as_bytes()))
     }
 
-    /// Returns the number of each label in the page; those without events have none.
+    /// Writes the labels. Returns the number of each label in the page; labels without events have
+    /// none.
     fn write_labels(&self, out: &mut impl Write) -> io::Result<Vec<u64>> {
         let labels = &self.timeline.labels;
         let mut uses = vec![0_u64; labels.len()];
@@ -218,13 +221,13 @@ impl Encoder {
         write_column(out, rows.iter().map(|row| row.events.len() as u64))
     }
 
-    /// Returns the argument sets in the order of the page.
+    /// Writes the events. Returns the argument sets in the order of the page.
     fn write_events(&self, out: &mut impl Write, label_numbers: &[u64]) -> io::Result<Vec<ArgsId>> {
         write_varint(out, self.event_count())?;
         for row in &self.rows {
             let mut end_before_ns = 0;
             for event in &row.events {
-                // After a time that is out of bounds, the rest of a row may seem to overlap.
+                // If a time was out of bounds, the rest of the row may overlap; move it behind.
                 let start_ns = self.since_start(event.start_ns).max(end_before_ns);
                 write_varint(out, start_ns - end_before_ns)?;
                 end_before_ns = self.end_of(event, start_ns);
@@ -257,7 +260,7 @@ impl Encoder {
         Ok(sets)
     }
 
-    /// The places of the events of a form.
+    /// Writes the positions of the events of a form.
     fn write_places(&self, out: &mut impl Write, form: Form) -> io::Result<()> {
         let count = self.events().filter(|event| event.form == form).count();
         write_varint(out, count as u64)?;
@@ -278,7 +281,8 @@ impl Encoder {
         self.write_flow_links(out, FlowList::at_end, &mut numbers)
     }
 
-    /// The events of flows, for one of their sides. `numbers` has those of flows in the page.
+    /// Writes which events flows link, for begins or for ends. `numbers` contains the number of
+    /// each flow in the page.
     fn write_flow_links(
         &self,
         out: &mut impl Write,
@@ -356,12 +360,13 @@ fn label_of(label: LabelId, numbers: &[u64]) -> u64 {
     numbers[label.0 as usize]
 }
 
-/// Differences of such values are exact, in the page too: zigzag makes numbers of 53 bits of them.
+/// Returns true for values whose differences are exact, also in the page: with zigzag encoding they
+/// have 53 bits.
 fn is_small_integer(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < (1_u64 << 51) as f64
 }
 
-/// The first and the last time of a timeline.
+/// Returns the first and the last time of a timeline.
 fn bounds(timeline: &Timeline) -> (u64, u64) {
     let events = timeline.events.iter().flatten().map(|event| event.time_ns);
     let values = timeline
@@ -387,7 +392,7 @@ mod tests {
     use crate::view::columns::zigzag;
     use crate::view::timeline::{EventFacts, Track, TrackIndex};
 
-    /// Reads varints back, as the page does.
+    /// Decodes varints, as the page does.
     struct Columns<'a>(&'a [u8]);
 
     impl Columns<'_> {
@@ -448,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_as_the_head_of_the_file_draws_them() {
+    fn columns_are_as_the_module_docs_describe() {
         let mut bytes = Vec::new();
         Encoder::new(timeline()).write(&mut bytes).unwrap();
         let mut columns = Columns(&bytes);
@@ -535,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_limit_left_out_is_said_with_the_way_to_it() {
+    fn message_about_the_limit_says_how_to_see_the_rest() {
         let mut timeline = Timeline::new(String::new(), 0, 1);
         timeline.ensure_tracks(1);
         let track = TrackIndex(0);

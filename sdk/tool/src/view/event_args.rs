@@ -1,18 +1,18 @@
-//! The arguments of an event, as a page has them: annotations, and what else an event carries.
+//! Reads the arguments of an event for a page: annotations, and its other fields.
 
 use tracezero_reader::{Arg, ArgValue, Args, Correlation, Event};
 
 use super::args::{ArgsId, ArgsTable, ArgsWriter, ListKind, Scalar};
 use super::strings::StringTable;
 
-/// Takes arguments over into the tables of a page.
+/// Adds arguments to the tables of a page.
 #[derive(Debug, Default)]
 pub(crate) struct ArgsReader {
     writer: ArgsWriter,
 }
 
 impl ArgsReader {
-    /// All that an event says beside its name, categories and flows.
+    /// Adds everything in an event except its name, categories and flows.
     pub(crate) fn read(
         &mut self,
         event: &Event<'_>,
@@ -43,7 +43,7 @@ impl ArgsReader {
         table.add(&self.writer)
     }
 
-    /// Takes over each argument, none left out: a list has said how many there are.
+    /// Adds every argument. None may be left out, because a list is preceded by its length.
     fn list(&mut self, args: Args<'_>, strings: &mut StringTable) {
         for Arg { name, value } in args {
             match value {
@@ -64,7 +64,7 @@ impl ArgsReader {
                     let text = format!("{type_name}, {} bytes", bytes.len());
                     self.put_text(&name, &text, strings);
                 }
-                // Kinds that readers learn later.
+                // Kinds added to the reader later.
                 _ => self.put_text(&name, "(unknown kind)", strings),
             }
         }
@@ -76,7 +76,7 @@ impl ArgsReader {
         self.list(args, strings);
     }
 
-    /// A field of a producer's own schema. Its name is not known here.
+    /// Adds a field of a producer's own schema. Its name is not known here.
     fn field(&mut self, field: protozero::Field<'_>, strings: &mut StringTable) {
         let name = format!("field {}", field.number);
         match field.value {
@@ -101,7 +101,7 @@ impl ArgsReader {
         self.writer.scalar(key, value);
     }
 
-    /// A text, if there is one.
+    /// Adds a text, unless it is empty.
     fn text(&mut self, name: &str, text: &str, strings: &mut StringTable) {
         if !text.is_empty() {
             self.put_text(name, text, strings);

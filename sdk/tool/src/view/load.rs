@@ -1,4 +1,4 @@
-//! From a trace to the timeline of a page.
+//! Reads a trace into the timeline of a page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -17,11 +17,12 @@ use super::timeline::{EventFacts, LabelId, Timeline, TrackIndex};
 use super::tracks;
 use super::window::{OpenSlice, OpenSlices, Place, Window};
 
-/// Flows through one event.
+/// The maximum number of flows per event.
 const FLOWS_MAX: usize = 1000;
-/// Damaged places that a page lists; of more, the number is told.
+/// The maximum number of damaged places that a page lists. Further ones are only counted.
 const DAMAGES_MAX: usize = 1000;
-/// Reasons to skip packets that are counted one by one.
+/// The maximum number of different reasons for skipped packets. Packets with further ones are
+/// counted together.
 const SKIP_REASONS_MAX: usize = 100;
 
 /// Reads a trace into a timeline.
@@ -30,14 +31,14 @@ pub(crate) struct Loader {
     window: Option<Window>,
     losses: LossTracker,
     args: ArgsReader,
-    /// Labels of events with one category whose name is in the table of names.
+    /// The labels of events that have only one category, and a name in the table of names.
     labels: HashMap<(NameId, NameId), LabelId>,
     latest_ns: u64,
     damages_beyond_limit: u64,
     skipped: BTreeMap<String, u64>,
 }
 
-/// The first and the last time of a trace's events; `None` if it has none.
+/// Returns the first and the last time of a trace's events; `None` if it has none.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub(crate) fn time_range(source: impl Read) -> Result<Option<RangeInclusive<u64>
 }
 
 impl Loader {
-    /// Fills a timeline; with a window, from that part of the trace alone.
+    /// Creates a loader that fills `timeline`; with a window, only from that part of the trace.
     pub(crate) fn new(timeline: Timeline, window: Option<Window>) -> Self {
         Self {
             timeline,
@@ -78,8 +79,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or not any further. Damage is none: it goes to `damages`, and is shown
-    /// in the page.
+    /// If the trace cannot be read to its end. Damage is not an error: it is reported to `damages`
+    /// and shown in the page.
     pub(crate) fn load(
         mut self,
         source: impl Read,
@@ -161,7 +162,7 @@ impl Loader {
             true => self.timeline.is_in_skipped_slice(track),
             false => self.timeline.is_full(),
         };
-        // Nothing is stored for what is left out.
+        // Events that are left out must not add to any table.
         let (label, args, flows) = if is_left_out {
             (LabelId(0), ArgsId::NONE, Vec::new())
         } else {
@@ -201,7 +202,8 @@ impl Loader {
         }
     }
 
-    /// Only begins and ends matter: the slice may reach into the part that is shown.
+    /// Handles an event before the window. Only begins and ends matter: a slice may reach into the
+    /// window.
     fn event_before(&mut self, event: &Event<'_>, track: TrackIndex) {
         let Some(window) = &mut self.window else {
             return;
@@ -220,7 +222,7 @@ impl Loader {
         }
     }
 
-    /// Only ends matter, of slices that began in the part that is shown or before it.
+    /// Handles an event after the window. Only ends of slices that began earlier matter.
     fn event_after(&mut self, event: &Event<'_>, track: TrackIndex) {
         match event.kind {
             EventKind::SliceBegin => self.timeline.skip_slice(track),
@@ -229,7 +231,7 @@ impl Loader {
         }
     }
 
-    /// Slices that are open where the part begins are part of it.
+    /// Adds the slices of a track that are open at the begin of the window.
     fn take_open(&mut self, track: TrackIndex, names: &NameTable) {
         let Some(window) = &mut self.window else {
             return;
@@ -322,8 +324,8 @@ mod tests {
     use protozero::HeapBuffered;
     use tracezero_core::protos::{Trace, track_event};
 
-    /// Tracks with uuids from 1 on, by name and the uuid of the track above, each with a slice that
-    /// carries an argument.
+    /// Encodes a trace of tracks with uuids from 1 on, given by name and the parent's uuid. Each
+    /// has a slice with an argument.
     fn trace(tracks: &[(&str, u64)]) -> Vec<u8> {
         let mut buffer = HeapBuffered::<Trace<'_>>::new();
         let mut trace = buffer.message();
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks_stand_below_those_that_their_descriptors_name() {
+    fn tracks_are_below_the_parents_in_their_descriptors() {
         let timeline = load(&trace(&[("outer", 0), ("inner", 1)]), None).unwrap();
         assert_eq!(timeline.tracks[0].parent, None);
         assert_eq!(timeline.tracks[1].parent, Some(0));
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks_that_are_above_themselves_are_above_none() {
+    fn cycles_of_parents_are_ignored() {
         let timeline = load(&trace(&[("a", 2), ("b", 1), ("c", 3), ("d", 3)]), None).unwrap();
         assert!(timeline.tracks.iter().all(|track| track.parent.is_none()));
         let encoder = Encoder::new(timeline);
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stored_for_what_is_left_out() {
+    fn events_beyond_the_limit_add_to_no_table() {
         let timeline = Timeline::new("t".to_owned(), 0, 0);
         let mut damages = DamageLog::new(Path::new("t"));
         let trace = trace(&[("outer", 0), ("inner", 1)]);
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_began_before_the_part_have_their_names() {
+    fn slices_that_began_before_the_window_have_names() {
         let trace = trace(&[("outer", 0), ("inner", 1)]);
         let timeline = load(&trace, Some(Window::new(1150, 2150))).unwrap();
         let names: Vec<_> = timeline.strings.iter().collect();
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_are_a_page_is_made_or_an_error() {
+    fn random_bytes_yield_a_page_or_an_error() {
         let good = trace(&[("a", 0), ("b", 1), ("b", 1), ("c", 2)]);
         let mut random = 0x2545_f491_4f6c_dd1d_u64;
         let mut pages = 0;

@@ -1,22 +1,23 @@
-//! Where data was lost: from the last event of a sequence that is known before the loss to the first
-//! one after it, on the tracks that the sequence writes to.
+//! Finds the times in which data was lost: from the last known event of a sequence before a loss to
+//! its first event after it, on the tracks that the sequence writes to.
 
 use std::collections::HashMap;
 
 use super::timeline::{Loss, Timeline, TrackIndex};
 
-/// Bands that a page shows; of more, the number is told.
+/// The maximum number of losses that a page shows, as bands. Further ones are only counted.
 const LOSSES_MAX: usize = 10_000;
-/// Tracks of one sequence that a band is drawn on.
+/// The maximum number of tracks per sequence on which a band is drawn.
 const TRACKS_MAX: usize = 16;
-/// Sequences whose times are remembered; of further ones, losses reach from the trace's begin.
+/// The maximum number of sequences whose times are stored. For further ones, losses reach back to
+/// the trace's begin.
 const SEQUENCES_MAX: usize = 1 << 20;
 
-/// Follows the sequences of a trace.
+/// Notes the events and losses of each sequence of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct LossTracker {
     sequences: HashMap<u32, SequenceState>,
-    /// Losses of sequences that had no event since.
+    /// The losses of sequences that have had no event since.
     pending: HashMap<u32, Pending>,
     finished: Vec<Loss>,
     beyond_limit: u64,
@@ -35,7 +36,7 @@ struct Pending {
 }
 
 impl LossTracker {
-    /// An event of a sequence.
+    /// Notes an event of a sequence.
     pub(crate) fn event(&mut self, sequence_id: u32, track: TrackIndex, time_ns: u64) {
         if self.sequences.len() >= SEQUENCES_MAX && !self.sequences.contains_key(&sequence_id) {
             return;
@@ -55,7 +56,7 @@ impl LossTracker {
         }
     }
 
-    /// Packets of a sequence are missing here.
+    /// Notes a loss.
     pub(crate) fn loss(&mut self, loss: &tracezero_reader::Loss) {
         if self.pending.len() >= LOSSES_MAX && !self.pending.contains_key(&loss.sequence_id) {
             self.beyond_limit += 1;
@@ -74,7 +75,7 @@ impl LossTracker {
         }
     }
 
-    /// Hands over all losses. `end_ns` is the last time of the trace.
+    /// Moves all losses to the timeline. `end_ns` is the last time of the trace.
     pub(crate) fn finish_all(mut self, timeline: &mut Timeline, end_ns: u64) {
         for (sequence_id, pending) in std::mem::take(&mut self.pending) {
             self.finish(sequence_id, pending, end_ns);
@@ -95,7 +96,7 @@ impl LossTracker {
             return;
         }
         let causes = match &pending.causes[..] {
-            // That something was lost at all says nothing beside a cause.
+            // `PRESENT` says nothing more if there are other causes.
             ["PRESENT", causes @ ..] if !causes.is_empty() => causes.join(", "),
             causes => causes.join(", "),
         };
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_reaches_from_the_event_before_it_to_the_one_after() {
+    fn loss_reaches_from_the_event_before_to_the_one_after() {
         let mut tracker = LossTracker::default();
         tracker.event(7, TrackIndex(1), 100);
         tracker.event(8, TrackIndex(2), 150);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_with_no_event_after_it_reaches_to_the_end() {
+    fn loss_without_a_later_event_reaches_to_the_end() {
         let mut tracker = LossTracker::default();
         tracker.event(7, TrackIndex(1), 100);
         tracker.loss(&loss(7, 1));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_wait_for_an_event_are_bounded() {
+    fn pending_losses_are_bounded() {
         let mut tracker = LossTracker::default();
         for sequence_id in 0..LOSSES_MAX as u32 + 3 {
             tracker.loss(&loss(sequence_id, 1));

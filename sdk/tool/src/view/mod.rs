@@ -1,22 +1,22 @@
-//! `tracezero view`: a trace as one page that a browser shows without any network.
+//! `tracezero view`: writes an HTML page that shows a trace in a browser, without any network.
 //!
-//! A trace is read into a [`timeline`], whose begins and ends become events in rows;
-//! their columns go into a page as compressed text. The page in `page/` draws them.
+//! A trace is read into a [`timeline`]. Its begins and ends are paired into events, in rows. The
+//! columns of the rows go into the page as compressed text. The scripts in `page/` draw them.
 
-mod load; // a trace into a timeline
+mod load; // reads a trace into a timeline
 mod window; // the part of a trace that is shown
-mod losses; // where data was lost
-mod event_args; // what events carry
-mod tracks; // what tracks are
-mod timeline; // what a page shows
-mod strings; // its strings
-mod args; // its arguments
-mod rows; // begins and ends to events in rows
-mod coalesce; // tracks of one name to as few lines as hold them
-mod columns; // numbers as bytes
-mod encode; // a timeline as bytes
-mod base64; // bytes as text
-mod page; // the page around it
+mod losses; // times in which data was lost
+mod event_args; // reads the arguments of events
+mod tracks; // describes tracks
+mod timeline; // the data of a page
+mod strings; // the strings of a page
+mod args; // the arguments of a page
+mod rows; // pairs begins and ends, and puts events into rows
+mod coalesce; // puts tracks of one name on as few lines as possible
+mod columns; // encodes numbers
+mod encode; // encodes a timeline
+mod base64; // encodes bytes as text
+mod page; // writes the page
 
 use std::fs;
 use std::io::Write;
@@ -35,32 +35,32 @@ use self::load::Loader;
 use self::timeline::{EVENTS_MAX_DEFAULT, Timeline};
 use self::window::Window;
 
-/// Makes a page of a trace: timeline, search and tables in one HTML file.
+/// Writes an HTML page that shows a trace: timeline, search and tables in one file.
 ///
-/// The page needs nothing else: a browser shows it without any network, from a file, and what is in
-/// the trace stays on the machine. Press `?` in it for its keys.
+/// The page is self-contained: a browser shows it from the file, without any network, and the trace
+/// stays on the machine. Press `?` in the page for its keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: tracezero view app.pftrace -o app.html")]
 pub(crate) struct Args {
-    /// The trace; `-` is the standard input
+    /// The trace, or `-` for the standard input
     file: PathBuf,
-    /// The page; one that is named is replaced, whatever it is [default: beside the trace, with the
-    /// ending .html, unless there is a file of that name that is no page of this command]
+    /// The page; an existing file is replaced [default: the name of the trace with the ending
+    /// .html, unless another kind of file has that name]
     #[arg(short, long, value_name = "PAGE")]
     output: Option<PathBuf>,
-    /// Where the shown part begins, in seconds from the first event of the trace
+    /// Begin of the part to show, in seconds from the first event of the trace
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     from: Option<f64>,
-    /// Where it ends
+    /// End of the part to show
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     to: Option<f64>,
-    /// Slices, instants and counter values that are shown at most: those that come first in the file.
-    /// A million takes about 60 MB while the page is made
+    /// Maximum number of slices, instants and counter values to show; those that come first in the
+    /// file are kept. A million takes about 60 MB of memory while the page is written
     #[arg(long, value_name = "NUMBER", default_value_t = EVENTS_MAX_DEFAULT)]
     max_events: u64,
 }
 
-/// Makes the page.
+/// Writes the page.
 pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let output = output_path(args)?;
     refuse_input(&output, [args.file.as_path()])?;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     Ok(damages.finish())
 }
 
-/// What is in a page.
+/// Describes the content of a page: numbers and sizes.
 fn facts(encoder: &Encoder, data_letters: u64) -> String {
     let events = encoder.event_count();
     let per_event = data_letters as f64 / events.max(1) as f64;
@@ -105,20 +105,21 @@ fn output_path(args: &Args) -> Result<PathBuf, ToolError> {
     match &args.output {
         Some(output) => Ok(output.clone()),
         None if is_standard_stream(&args.file) => Err(ToolError::Usage(
-            "a trace from the standard input needs a name for its page: -o PAGE".to_owned(),
+            "the page of a trace from the standard input has no name; give one with -o PAGE"
+                .to_owned(),
         )),
         None => Ok(args.file.with_extension("html")),
     }
 }
 
-/// A page that nobody has named replaces nothing but pages.
+/// Refuses to replace a file at the default path that is not a page of this command.
 fn refuse_other_files(page: &Path) -> Result<(), ToolError> {
     let is_file = fs::metadata(page).is_ok_and(|there| there.is_file());
-    // What cannot be read is none that was made here.
+    // A file that cannot be read was not written by this command.
     if is_file && !page::is_page(page).unwrap_or(false) {
         return Err(ToolError::Usage(format!(
-            "{} is there and was not made by this command: name another page with -o PAGE, or that \
-             one to replace it",
+            "{} exists and was not written by this command; name another page with -o PAGE, or name \
+             that one to replace it",
             page.display()
         )));
     }
@@ -132,14 +133,14 @@ fn title(file: &Path) -> String {
     }
 }
 
-/// The part of the trace that was asked for. Finding its times takes a pass over the file.
+/// Returns the part of the trace to show. Reads the whole file once to find its times.
 fn window(args: &Args, damages: &DamageLog) -> Result<Option<Window>, ToolError> {
     if args.from.is_none() && args.to.is_none() {
         return Ok(None);
     }
     if is_standard_stream(&args.file) {
         return Err(ToolError::Usage(
-            "--from and --to read the trace twice, which the standard input does not allow: name a \
+            "--from and --to read the trace twice, which the standard input does not allow; name a \
              file"
                 .to_owned(),
         ));
@@ -152,7 +153,7 @@ fn window(args: &Args, damages: &DamageLog) -> Result<Option<Window>, ToolError>
     let length_ns = last_ns - first_ns;
     let wrong = |what: String| {
         let length = seconds(length_ns);
-        let message = format!("{what}: the events of the trace are from 0 s to {length} s");
+        let message = format!("{what}; the events of the trace are from 0 s to {length} s");
         Err(ToolError::Usage(message))
     };
     let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
@@ -162,7 +163,7 @@ fn window(args: &Args, damages: &DamageLog) -> Result<Option<Window>, ToolError>
         (Some(from), Some(to)) if from_ns >= to_ns => {
             wrong(format!("--from {from} is not before --to {to}"))
         }
-        (None, Some(to)) if to_ns == 0 => wrong(format!("nothing is before --to {to}")),
+        (None, Some(to)) if to_ns == 0 => wrong(format!("--to {to} is not after the begin")),
         (Some(from), _) if from_ns > length_ns => wrong(format!("--from {from} is after the end")),
         _ => Ok(Some(Window::new(
             first_ns.saturating_add(from_ns),
@@ -183,15 +184,15 @@ fn window_note(args: &Args) -> Option<String> {
     ))
 }
 
-/// `-`, which is the standard input or output.
+/// Returns true for `-`, the standard input or output.
 fn is_standard_stream(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// A time that is a number, and not before the trace.
+/// Parses a time that is finite and not negative.
 fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
-        _ => Err("a number of seconds, 0 or more".to_owned()),
+        _ => Err("expected a number of seconds, 0 or more".to_owned()),
     }
 }

@@ -1,9 +1,10 @@
-//! The page: markup, style, script and data in one file that needs nothing else.
+//! Writes the page: markup, style, script and data in one self-contained file.
 //!
-//! What comes from a trace is in the data alone, whose letters end no element; the title is escaped.
+//! Text from a trace is only in the data and in the title. The data consists of base64 letters,
+//! which cannot end an element. The title is escaped.
 //!
-//! The content security policy in `page/page.html` lets a page ask no network for anything. Scripts show
-//! names as text. `sdk/tool/tests/browser/` checks both.
+//! The content security policy in `page/page.html` forbids all network access. Scripts insert names
+//! only as text. `sdk/tool/tests/browser/` checks both.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -16,13 +17,13 @@ use super::base64::Base64Writer;
 use super::encode::Encoder;
 
 const MARKUP: &str = include_str!("page/page.html");
-/// How every page begins, and no other file.
+/// The begin of every page. No other file begins like this.
 const START: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
      <meta name=\"generator\" content=\"tracezero view\">\n";
-/// Data that is compressed at a time.
+/// The size of the buffer before the compressor.
 const BUFFER_BYTES: usize = 64 << 10;
 const STYLE: &str = include_str!("page/style.css");
-/// Later ones use earlier ones.
+/// The scripts, in the order of their dependencies.
 const SCRIPTS: [&str; 19] = [
     include_str!("page/units.js"),
     include_str!("page/colors.js"),
@@ -45,7 +46,7 @@ const SCRIPTS: [&str; 19] = [
     include_str!("page/main.js"),
 ];
 
-/// Whether the file is a page of this tool.
+/// Returns true if the file is a page of this tool.
 ///
 /// # Errors
 ///
@@ -57,11 +58,11 @@ pub(crate) fn is_page(path: &Path) -> io::Result<bool> {
     Ok(start == START.as_bytes())
 }
 
-/// Writes a page; returns how many letters of it are the trace.
+/// Writes a page. Returns the number of letters of the encoded trace in it.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// The errors of `out`.
 pub(crate) fn write(encoder: &Encoder, out: &mut impl Write) -> io::Result<u64> {
     let mut data_letters = 0;
     let mut rest = MARKUP;
@@ -84,14 +85,14 @@ pub(crate) fn write(encoder: &Encoder, out: &mut impl Write) -> io::Result<u64> 
 fn write_data(encoder: &Encoder, out: &mut impl Write) -> io::Result<u64> {
     let base64 = Base64Writer::new(out);
     let deflate = ZlibEncoder::new(base64, Compression::default());
-    // What the encoder writes is a few bytes at a time, and each write to the compressor costs.
+    // The encoder writes a few bytes at a time, and each write to the compressor is expensive.
     let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, deflate);
     encoder.write(&mut buffered)?;
     let deflate = buffered.into_inner()?;
     deflate.finish()?.finish()
 }
 
-/// Text that stands for itself in markup.
+/// Escapes text for markup.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -130,7 +131,7 @@ mod tests {
         String::from_utf8(page).unwrap()
     }
 
-    /// Everything between two texts, without them.
+    /// Returns the part of the page between two texts.
     fn part<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
         let from = page.find(begin).unwrap() + begin.len();
         let to = from + page[from..].find(end).unwrap();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_a_trace_cannot_end_an_element_or_begin_one() {
+    fn names_in_a_trace_cannot_inject_markup() {
         let evil =
             "</script></title><script>alert(1)</script><img src=x onerror=alert(2)>{{style}}";
         let page = page_of(evil);

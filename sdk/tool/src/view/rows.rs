@@ -1,15 +1,16 @@
-//! Begins and ends become events in rows: one row for each depth of each track.
+//! Pairs begins with ends, and puts the resulting events into rows: one row for each depth of each
+//! track.
 //!
-//! The events of a row do not overlap and are ordered by time. That is what the page's binary
-//! searches and the encoding of times need.
+//! The events of a row are sorted by time and do not overlap. The page's binary searches and the
+//! encoding of times rely on that.
 
 use super::args::ArgsId;
 use super::timeline::{Kind, LabelId, RawEvent, Timeline, TrackIndex};
 
-/// Slices that lie deeper in one track are left out, and counted.
+/// The maximum depth of a slice in a track. Deeper ones are left out and counted.
 pub(crate) const DEPTH_MAX: usize = 512;
 
-/// How an event ended.
+/// The form of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Slice,
@@ -29,7 +30,7 @@ pub(crate) struct Event {
     pub(crate) form: Form,
 }
 
-/// The events of one depth of one track.
+/// The events at one depth of one track.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) track: TrackIndex,
@@ -37,15 +38,15 @@ pub(crate) struct Row {
     pub(crate) events: Vec<Event>,
 }
 
-/// What could not be paired or placed.
+/// The numbers of events that could not be paired or placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unplaced {
     pub(crate) ends_without_begin: u64,
     pub(crate) too_deep: u64,
 }
 
-/// All rows, by track and depth. Takes the events out of the timeline. `end_ns` is where slices end
-/// that did not.
+/// Takes the events out of the timeline and returns all rows, sorted by track and depth. Unfinished
+/// slices end at `end_ns`.
 pub(crate) fn place(timeline: &mut Timeline, end_ns: u64) -> (Vec<Row>, Unplaced) {
     let mut unplaced = Unplaced::default();
     let mut rows = Vec::new();
@@ -170,7 +171,7 @@ mod tests {
             self
         }
 
-        /// Depth, start, duration and form of each event.
+        /// Returns depth, start, duration and form of each event.
         fn place(mut self) -> (Vec<(usize, u64, u64, Form)>, Unplaced) {
             let (rows, unplaced) = place(&mut self.timeline, 100);
             let events = rows.iter().flat_map(|row| {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_lie_at_their_depth_with_instants_among_them() {
+    fn slices_and_instants_are_in_the_row_of_their_depth() {
         let scene = Scene::new(9)
             .begin(0, "a")
             .begin(1, "b")
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_reaches_to_the_end_of_the_trace() {
+    fn unfinished_slices_reach_to_the_end_of_the_trace() {
         let (events, _) = Scene::new(9).begin(10, "a").begin(20, "b").place();
         let expected = [(0, 10, 90, Form::Unfinished), (1, 20, 80, Form::Unfinished)];
         assert_eq!(events, expected);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_deeper_than_the_limit_is_counted() {
+    fn slices_deeper_than_the_limit_are_counted() {
         let mut scene = Scene::new(2000);
         for time in 0..DEPTH_MAX as u64 + 3 {
             scene = scene.begin(time, "a");
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_slices_are_left_out_with_their_ends() {
+    fn slices_beyond_the_limit_are_left_out_with_their_ends() {
         let scene = Scene::new(2).begin(0, "a").begin(1, "b").end(2);
         let scene = scene.begin(3, "left out").end(4).instant(5).end(6);
         let left_out = scene.timeline.left_out();

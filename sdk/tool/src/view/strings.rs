@@ -1,21 +1,21 @@
-//! The strings of a page, each stored once. Memory is bounded: long ones are cut, and those for which
-//! there is no room become one.
+//! The strings of a page, each stored once. Memory is bounded: long strings are cut, and all
+//! strings beyond the limit share one entry.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Longer texts are cut.
+/// The maximum size of a text. Longer ones are cut.
 const TEXT_MAX_BYTES: usize = 64 << 10;
-/// All texts together.
+/// The maximum size of all texts together.
 const TABLE_MAX_BYTES: usize = 256 << 20;
-/// What stands for texts for which there was no room.
+/// The text that replaces texts for which there is no room.
 const TOO_MANY: &str = "(more texts)";
 
-/// The place of a string in the table. 0 is the empty string.
+/// The number of a string in the table. 0 is the empty string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StringId(pub(crate) u32);
 
-/// Strings in the order in which they came.
+/// The strings of a page, in the order in which they were added.
 #[derive(Debug)]
 pub(crate) struct StringTable {
     list: Vec<Rc<str>>,
@@ -38,13 +38,13 @@ impl Default for StringTable {
 }
 
 impl StringTable {
-    /// The id of a string, a new one if it is not there yet.
+    /// Returns the id of a string, which is added if it is new.
     pub(crate) fn add(&mut self, text: &str) -> StringId {
         let text = &text[..text.floor_char_boundary(TEXT_MAX_BYTES)];
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
-        // Short ones take room, too.
+        // Short texts need memory for their entries too.
         let size_bytes = text.len() + 3 * size_of::<Rc<str>>();
         match self.room_bytes.checked_sub(size_bytes) {
             Some(rest) => {
@@ -59,7 +59,7 @@ impl StringTable {
         }
     }
 
-    /// How often there was no room for a text.
+    /// Returns how many times there was no room for a text.
     pub(crate) const fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_and_those_for_which_there_is_no_room_are_one() {
+    fn long_texts_are_cut_and_texts_beyond_the_limit_share_one() {
         let mut table = StringTable::default();
         let long = table.add(&"ä".repeat(TEXT_MAX_BYTES));
         assert_eq!(table.iter().last().unwrap().len(), TEXT_MAX_BYTES);

@@ -1,7 +1,7 @@
-//! What a page shows, collected event by event: tracks, events, counters, and what was lost.
+//! The data of a page, collected event by event: tracks, events, counters and losses.
 //!
-//! Memory is bounded: by a number of events, and by limits of the tables for what they carry. What is
-//! beyond is left out and counted.
+//! Memory is bounded by a maximum number of events and by limits of the tables for their data.
+//! Everything beyond is left out and counted.
 
 use std::collections::HashMap;
 
@@ -10,21 +10,21 @@ use serde::Serialize;
 use super::args::{ArgsId, ArgsTable};
 use super::strings::{StringId, StringTable};
 
-/// What a page shows unless the user says otherwise: about 300 MB while it is made.
+/// The default of `--max-events`. So many events take about 300 MB while the page is written.
 pub(crate) const EVENTS_MAX_DEFAULT: u64 = 5_000_000;
 
-/// Flows through events that are kept: 128 MiB.
+/// The maximum number of links between events and flows, which take 128 MiB.
 const FLOW_LINKS_MAX: usize = 1 << 24;
 
-/// The place of a track in the timeline.
+/// The index of a track in the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TrackIndex(pub(crate) u32);
 
-/// A name together with categories.
+/// The id of a label: a name together with categories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LabelId(pub(crate) u32);
 
-/// What a track is, as the page has it.
+/// The description of a track, as the page gets it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Track {
     pub(crate) name: String,
@@ -38,30 +38,31 @@ pub(crate) struct Track {
     pub(crate) tid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<String>,
-    /// What the trace wants those below it ordered by: `name`, `time` or `rank`.
+    /// The order of the tracks below it, if the trace defines one: `name`, `time` or `rank`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<&'static str>,
-    /// Smaller ones stand above, where that is the order.
+    /// The rank of the track. Tracks of smaller rank are above, if the order is `rank`.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) rank: i32,
 }
 
-/// What a page takes a rank for that is not there.
+/// Returns true for the rank that the page assumes if none is given.
 fn is_zero(rank: &i32) -> bool {
     *rank == 0
 }
 
-/// A time in which events of some tracks were lost.
+/// A time span in which events of some tracks were lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     pub(crate) tracks: Vec<TrackIndex>,
-    /// The last event that is known before, and the first one after.
+    /// The time of the last known event before the loss. `end_ns` is that of the first event after
+    /// it.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) text: String,
 }
 
-/// What an event does to the stack of its track.
+/// The effect of an event on the stack of its track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Begin,
@@ -69,13 +70,13 @@ pub(crate) enum Kind {
     Instant,
 }
 
-/// An event as it came, before begins and ends are paired.
+/// An event of the trace, before begins and ends are paired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawEvent {
     pub(crate) time_ns: u64,
     pub(crate) label: LabelId,
     pub(crate) args: ArgsId,
-    /// The place of a list in `Timeline::flow_lists`, counted from 1. 0 is none.
+    /// The number of a list in `Timeline::flow_lists`, counted from 1. 0 is none.
     pub(crate) flows: u32,
     pub(crate) kind: Kind,
 }
@@ -84,7 +85,7 @@ pub(crate) struct RawEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlowList {
     flows: Box<[u64]>,
-    /// How many of them are those of the event's begin; the others came with its end.
+    /// The number of flows that belong to the begin of the event. The rest belong to its end.
     begin_count: usize,
 }
 
@@ -98,7 +99,7 @@ impl FlowList {
     }
 }
 
-/// What is known of an event when it is added.
+/// The data of an event that is being added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventFacts<'a> {
     pub(crate) track: TrackIndex,
@@ -108,12 +109,12 @@ pub(crate) struct EventFacts<'a> {
     pub(crate) flows: &'a [u64],
 }
 
-/// Everything that a page shows.
+/// All data of a page.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) title: String,
     pub(crate) file_bytes: u64,
-    /// Packets of the file.
+    /// The number of packets in the file.
     pub(crate) packets: u64,
     pub(crate) strings: StringTable,
     pub(crate) args: ArgsTable,
@@ -129,18 +130,19 @@ pub(crate) struct Timeline {
     flow_links: usize,
     pub(crate) flows_left_out: u64,
     pub(crate) losses: Vec<Loss>,
-    /// What is damaged in the file, and where.
+    /// Descriptions of the damage in the file.
     pub(crate) damage: Vec<String>,
     pub(crate) notes: Vec<String>,
     limit: u64,
     kept: u64,
     ends: u64,
-    /// Ends beyond the limit. No more slices begin, so they are not those of any.
+    /// The number of ends that were left out beyond the limit. They belong to no slice that is
+    /// shown, because no more slices begin then.
     pub(crate) ends_left_out: u64,
     left_out: LeftOut,
-    /// The first time of the trace, also of events that are not shown. `--from` counts from it.
+    /// The first time of the trace, including events that are not shown. `--from` counts from it.
     pub(crate) earliest_ns: Option<u64>,
-    /// Slices that are open though they are not shown, of each track: their ends are left out, too.
+    /// For each track, the number of open slices that are not shown. Their ends are left out too.
     open_left_out: Vec<u64>,
 }
 
@@ -148,12 +150,12 @@ pub(crate) struct Timeline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) events: u64,
-    /// When the first of them was.
+    /// The time of the first of them.
     pub(crate) from_ns: u64,
 }
 
 impl Timeline {
-    /// An empty one that takes `limit` slices, instants and counter values.
+    /// Creates an empty timeline for at most `limit` slices, instants and counter values.
     pub(crate) fn new(title: String, file_bytes: u64, limit: u64) -> Self {
         Self {
             title,
@@ -182,7 +184,7 @@ impl Timeline {
         }
     }
 
-    /// Makes place for this many tracks; what they are is said later.
+    /// Makes room for this many tracks. Their descriptions are set later.
     pub(crate) fn ensure_tracks(&mut self, count: usize) {
         if self.tracks.len() < count {
             self.tracks.resize_with(count, Track::default);
@@ -192,7 +194,7 @@ impl Timeline {
         }
     }
 
-    /// Whether what begins now would be left out.
+    /// Returns true if the limit of events is reached, so that further ones are left out.
     pub(crate) const fn is_full(&self) -> bool {
         self.kept >= self.limit
     }
@@ -214,7 +216,7 @@ impl Timeline {
         }
     }
 
-    /// A slice begins that is not to be shown.
+    /// Begins a slice that is not shown.
     pub(crate) fn skip_slice(&mut self, track: TrackIndex) {
         self.open_left_out[track.0 as usize] += 1;
     }
@@ -225,12 +227,12 @@ impl Timeline {
         }
     }
 
-    /// Whether the slice that began last on the track is not to be shown.
+    /// Returns true if the slice that began last on the track is not shown.
     pub(crate) fn is_in_skipped_slice(&self, track: TrackIndex) -> bool {
         self.open_left_out[track.0 as usize] > 0
     }
 
-    /// Ends the slice that began last on the track. Takes no room of its own.
+    /// Ends the slice that began last on the track. Does not count towards the limit.
     pub(crate) fn end(&mut self, facts: EventFacts<'_>) {
         let open_left_out = &mut self.open_left_out[facts.track.0 as usize];
         match open_left_out.checked_sub(1) {
@@ -253,7 +255,8 @@ impl Timeline {
         self.left_out
     }
 
-    /// The flows of a begin and those of its end as one list; 0 is none.
+    /// Joins the flow lists of a begin and of its end. Returns the number of the joined list; 0 is
+    /// none.
     pub(crate) fn join_flows(&mut self, begin: u32, end: u32) -> u32 {
         match (begin, end) {
             (only, 0) | (0, only) => only,

@@ -1,4 +1,4 @@
-//! What the tracks of a trace are, as a page says it.
+//! Describes the tracks of a trace for a page.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use tracezero_reader::{Counter, NameTable, TrackId, TrackKind, TrackTable};
 
 use super::timeline::Track;
 
-/// Longer names are cut.
+/// The maximum size of a name. Longer ones are cut.
 const NAME_MAX_BYTES: usize = 1024;
 
-/// All tracks, in the order of their ids.
+/// Returns the descriptions of all tracks, in the order of their ids.
 pub(crate) fn describe(table: &TrackTable, names: &NameTable) -> Vec<Track> {
     let processes = table.iter().filter_map(|(id, track)| match track.kind {
-        // Not one under a thread, which would be above itself.
+        // Only a process without a parent: one under its own thread would make a cycle.
         TrackKind::Process { pid, .. } if track.parent.is_none() => Some((pid, id)),
         _ => None,
     });
@@ -71,7 +71,8 @@ fn describe_one(
     described
 }
 
-/// The track above, or that of a thread's process. None if the tracks above go round in circles.
+/// Returns the parent of a track, or the track of a thread's process. Returns `None` if the parents
+/// form a cycle.
 fn parent_of(
     table: &TrackTable,
     processes: &HashMap<i32, TrackId>,
@@ -88,7 +89,7 @@ fn parent_of(
     }
 }
 
-/// What its descriptor wants those below it ordered by.
+/// Returns the order of the tracks below, as the descriptor defines it.
 fn order_of(track: &tracezero_reader::Track) -> Option<&'static str> {
     match track.child_ordering {
         ChildTracksOrdering::LEXICOGRAPHIC => Some("name"),

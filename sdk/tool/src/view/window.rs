@@ -4,33 +4,35 @@ use tracezero_reader::NameId;
 
 use super::timeline::TrackIndex;
 
-/// Slices that are open on one track before the part begins; deeper ones are left out.
+/// The maximum number of slices that are open on one track at the begin of the window. Deeper ones
+/// are left out.
 const OPEN_MAX: usize = 512;
-/// Slices that are open on all tracks together; further ones are left out.
+/// The maximum number of open slices on all tracks together. Further ones are left out.
 const OPEN_ON_ALL_MAX: usize = 1 << 20;
 
-/// A part of a trace. A slice belongs to it if a moment of it does, other events if their time does.
+/// A part of a trace. A slice is in it if any moment of the slice is; other events are in it if
+/// their time is.
 #[derive(Debug)]
 pub(crate) struct Window {
     from_ns: u64,
     to_ns: u64,
-    /// Of each track that had events before the part.
+    /// The open slices of each track that had events before the window.
     open: Vec<OpenSlices>,
-    /// Slices that are open on all tracks.
+    /// The number of open slices on all tracks.
     open_on_all: usize,
 }
 
-/// The slices of a track that are open where the part begins.
+/// The slices of a track that are open at the begin of the window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenSlices {
     /// Outermost first.
     pub(crate) slices: Vec<OpenSlice>,
-    /// How many there are inside of these.
+    /// The number of slices inside these that were left out.
     pub(crate) left_out: u64,
 }
 
-/// A slice that began before the part. Its arguments and flows are not kept, and of its categories the
-/// first one.
+/// A slice that began before the window. Its arguments and flows are not stored, and only its first
+/// category is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenSlice {
     pub(crate) time_ns: u64,
@@ -38,7 +40,7 @@ pub(crate) struct OpenSlice {
     pub(crate) category: NameId,
 }
 
-/// Where a time lies.
+/// The position of a time relative to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Before,
@@ -47,7 +49,7 @@ pub(crate) enum Place {
 }
 
 impl Window {
-    /// Times are those of the trace; `to_ns` is not part of it.
+    /// Creates a window of times of the trace. `to_ns` is not in it.
     pub(crate) const fn new(from_ns: u64, to_ns: u64) -> Self {
         Self {
             from_ns,
@@ -67,7 +69,7 @@ impl Window {
         }
     }
 
-    /// Where a slice is whose end is known.
+    /// Returns the position of a slice whose end is known.
     pub(crate) const fn place_of_slice(&self, begin_ns: u64, end_ns: u64) -> Place {
         match (self.place(begin_ns), self.place(end_ns)) {
             (Place::Before, Place::Before) => Place::Before,
@@ -76,7 +78,7 @@ impl Window {
         }
     }
 
-    /// A slice begins before the part.
+    /// Notes a slice that begins before the window.
     pub(crate) fn open(&mut self, track: TrackIndex, slice: OpenSlice) {
         let index = track.0 as usize;
         if self.open.len() <= index {
@@ -84,7 +86,8 @@ impl Window {
         }
         let open = &mut self.open[index];
         let has_room = open.slices.len() < OPEN_MAX && self.open_on_all < OPEN_ON_ALL_MAX;
-        // Ends are those of the slices that began last.
+        // While slices are left out, further ones are too, because an end belongs to the slice that
+        // began last.
         if has_room && open.left_out == 0 {
             self.open_on_all += 1;
             open.slices.push(slice);
@@ -93,7 +96,7 @@ impl Window {
         }
     }
 
-    /// One ends before the part.
+    /// Notes the end of a slice before the window.
     pub(crate) fn close(&mut self, track: TrackIndex) {
         let Some(open) = self.open.get_mut(track.0 as usize) else {
             return;
@@ -105,7 +108,7 @@ impl Window {
         }
     }
 
-    /// Those that reach into the part; asked for once per track.
+    /// Takes the slices that reach into the window. Called once per track.
     pub(crate) fn take_open(&mut self, track: TrackIndex) -> OpenSlices {
         let open = self.open.get_mut(track.0 as usize);
         let open = open.map(std::mem::take).unwrap_or_default();
@@ -113,7 +116,7 @@ impl Window {
         open
     }
 
-    /// Tracks that still have open slices when the trace ends.
+    /// Returns the tracks that still have open slices at the end of the trace.
     pub(crate) fn tracks_with_open(&self) -> impl Iterator<Item = TrackIndex> + use<> {
         let open = self.open.iter().enumerate();
         let tracks = open.filter(|(_, open)| !open.slices.is_empty());
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_reach_into_the_part_are_handed_out_once() {
+    fn slices_that_reach_into_the_window_are_taken_once() {
         let mut window = Window::new(10, 20);
         let track = TrackIndex(2);
         for time_ns in [1, 2, 3] {
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_not_part_of_it() {
+    fn end_time_is_not_in_the_window() {
         let window = Window::new(10, 20);
         let places = [9, 10, 19, 20].map(|time_ns| window.place(time_ns));
         assert_eq!(
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_with_a_known_end_is_inside_if_a_moment_of_it_is() {
+    fn slice_is_inside_if_any_moment_of_it_is() {
         let window = Window::new(10, 20);
         for (begin_ns, end_ns, place) in [
             (5, 9, Place::Before),

@@ -1,5 +1,5 @@
-//! A browser that is driven through a pipe: messages in JSON, each ended by a zero byte. No port is
-//! opened.
+//! Drives a browser through a pipe, with JSON messages that each end with a zero byte. So no port
+//! is opened.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 const WIDTH_PX: u32 = 1440;
 const HEIGHT_PX: u32 = 900;
 
-/// A browser with one page. It ends when this is dropped.
+/// A browser with one page. Dropping it ends the browser.
 pub struct Chromium {
     browser: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
-    /// What the page did meanwhile.
+    /// Events of the page that arrived while waiting for answers.
     events: Vec<Value>,
     last_id: u64,
     session_id: Option<String>,
-    /// The profile, which goes with the browser.
+    /// The profile. It is removed together with the browser.
     _profile: Folder,
 }
 
@@ -33,7 +33,8 @@ impl Chromium {
     pub fn start() -> Self {
         let program = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
         let profile = Folder::empty();
-        // The browser reads from 3 and writes to 4: the shell puts our pipes there.
+        // The browser reads from descriptor 3 and writes to descriptor 4. The shell connects our
+        // pipes to these.
         let mut browser = Command::new("sh")
             .args([
                 "-c",
@@ -145,7 +146,7 @@ impl Chromium {
         self.settle();
     }
 
-    /// The value of an expression in the page.
+    /// Returns the value of an expression in the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -155,7 +156,7 @@ impl Chromium {
         answer["result"]["value"].take()
     }
 
-    /// Waits until movements have ended and frames are drawn.
+    /// Waits until animations have ended and frames are drawn.
     pub fn settle(&mut self) {
         self.evaluate(
             "new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 350))",
@@ -174,14 +175,14 @@ impl Chromium {
         self.call("Input.dispatchKeyEvent", up);
     }
 
-    /// Types a text where the focus is.
+    /// Types a text into the focused element.
     pub fn type_text(&mut self, text: &str) {
         for letter in text.chars() {
             self.key(&letter.to_string(), false);
         }
     }
 
-    /// Turns the wheel; negative is away from the user.
+    /// Turns the wheel at a point. Negative is away from the user.
     pub fn wheel(&mut self, x: f64, y: f64, delta_y: f64) {
         let parameters =
             json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta_y });
@@ -213,7 +214,7 @@ impl Chromium {
         }
     }
 
-    /// Light or dark, as the system would say.
+    /// Sets the color scheme of the system: light or dark.
     pub fn set_color_scheme(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call(
@@ -223,7 +224,7 @@ impl Chromium {
         self.settle();
     }
 
-    /// A picture of the page, as PNG, among the files of the build.
+    /// Saves a screenshot of the page as PNG, among the files of the build. Returns its path.
     pub fn screenshot(&mut self, name: &str) -> PathBuf {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -232,7 +233,7 @@ impl Chromium {
         path
     }
 
-    /// Errors and warnings of the page, and addresses that it asked for.
+    /// Returns errors and warnings of the page, and addresses that it requested.
     pub fn complaints(&self) -> Vec<String> {
         let complaint = |event: &Value| {
             let parameters = &event["params"];
@@ -261,7 +262,7 @@ impl Drop for Chromium {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // It does not listen.
+        // There is no clean way to end it.
         let _ = self.browser.kill();
         let _ = self.browser.wait();
     }

@@ -1,5 +1,5 @@
-//! Programs with futures: a future has its life on a track of its own, its polls on threads, and a flow
-//! that leads from the begin of its life through the polls to the end of it.
+//! Pages of programs with futures. The span of a future is on its own track, its polls are on
+//! threads, and a flow leads from the begin of the span through the polls to the end of the span.
 
 use protozero::HeapBuffered;
 use serde_json::{Value, json};
@@ -20,14 +20,14 @@ const QUEUE: u64 = 6;
 const LATE_REQUEST: u64 = 7;
 const REQUEST: u64 = 8;
 const UPLOAD: u64 = 9;
-/// The way of the request through threads.
+/// The flow of the request through threads.
 const FLOW: u64 = 77;
 
-/// Track, time in nanoseconds, type, name, what else.
+/// An event: track, time in nanoseconds, type, name, and a function that sets further fields.
 type Line = (u64, u64, Type, &'static str, fn(&mut TrackEvent<'_>));
 
-/// Two requests and an upload, polled by three workers. The life of the first request begins and ends
-/// in the same nanosecond as a poll.
+/// Two requests and an upload, polled by three workers. The span of the first request begins and
+/// ends in the same nanosecond as a poll.
 const LINES: [Line; 16] = [
     (REQUEST, 0, Type::SLICE_BEGIN, "request", flow),
     (WORKERS[2], 0, Type::SLICE_BEGIN, "request", flow),
@@ -65,7 +65,7 @@ fn trace() -> Vec<u8> {
     trace_in_order(ChildTracksOrdering::UNKNOWN)
 }
 
-/// With an order that the process asks for.
+/// Encodes the trace, with an order of child tracks in the process's descriptor.
 fn trace_in_order(order: ChildTracksOrdering) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
@@ -129,7 +129,7 @@ fn trace_in_order(order: ChildTracksOrdering) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// A browser that shows some bytes of a trace.
+/// Opens a trace in a browser.
 fn open(trace: &[u8]) -> Chromium {
     let folder = Folder::empty();
     let file = folder.write("server.pftrace", trace);
@@ -140,7 +140,7 @@ fn open(trace: &[u8]) -> Chromium {
     chromium
 }
 
-/// The lines of the table on a tab, each with the texts of its cells.
+/// Returns the lines of the table on a tab, each as the texts of its cells.
 fn table(chromium: &mut Chromium, tab: &str) -> Value {
     chromium.evaluate(&format!("document.getElementById('tab-{tab}').click()"));
     chromium.evaluate(
@@ -149,13 +149,13 @@ fn table(chromium: &mut Chromium, tab: &str) -> Value {
     )
 }
 
-/// The life of the request that is polled, and its poll on the worker 10.
+/// The span of the request that is polled, and its poll on worker 10.
 const LIFE: &str = "view.find('request').find((event) => view.event(event).duration_ns === 7000)";
 const POLL: &str = "view.find('request').find((event) => view.event(event).track === 'worker-10')";
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn the_flow_of_a_future_leads_from_its_life_through_its_polls_to_the_end_of_it() {
+fn flow_of_a_future_leads_through_its_polls() {
     let mut chromium = open(&trace());
     let steps = chromium.evaluate(&format!(
         "view.steps({POLL}).map(({{ from, to, leave_ns, arrive_ns }}) =>
@@ -172,7 +172,7 @@ fn the_flow_of_a_future_leads_from_its_life_through_its_polls_to_the_end_of_it()
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn the_details_of_a_life_link_to_its_first_and_its_last_poll() {
+fn details_of_a_future_link_to_first_and_last_poll() {
     let mut chromium = open(&trace());
     let (x, y) = crate::point_of(&mut chromium, LIFE);
     chromium.click(x, y);
@@ -201,7 +201,7 @@ fn the_details_of_a_life_link_to_its_first_and_its_last_poll() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn threads_stand_above_counters_and_those_above_groups_of_tracks_by_time() {
+fn threads_come_first_then_counters_then_groups_by_time() {
     let mut chromium = open(&trace());
     let expected = [
         "server",
@@ -219,7 +219,7 @@ fn threads_stand_above_counters_and_those_above_groups_of_tracks_by_time() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn tracks_stand_in_the_order_that_the_trace_asks_for() {
+fn tracks_have_the_order_that_the_trace_asks_for() {
     let by_rank = [
         "queue",
         "server",
@@ -254,7 +254,7 @@ fn tracks_stand_in_the_order_that_the_trace_asks_for() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn tables_keep_lives_polls_open_spans_and_instants_apart() {
+fn tables_separate_futures_polls_open_spans_and_instants() {
     let mut chromium = open(&trace());
     let spans = json!([
         [
@@ -311,7 +311,7 @@ fn tables_keep_lives_polls_open_spans_and_instants_apart() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn a_page_of_a_damaged_file_says_so_above_the_trace() {
+fn page_of_a_damaged_file_says_so_at_the_top() {
     let mut trace = trace();
     trace.truncate(trace.len() - 3);
     let mut chromium = open(&trace);

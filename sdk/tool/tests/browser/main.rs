@@ -1,4 +1,4 @@
-//! The page of `tracezero view` in a browser, with real keys, clicks and turns of the wheel.
+//! Tests the page of `tracezero view` in a browser, with real keys, clicks and turns of the wheel.
 //!
 //! These tests need Chromium: `ci/view.sh` runs them.
 
@@ -20,11 +20,11 @@ use tracezero::{Flow, InMemorySession, counter, instant, span};
 use crate::chromium::Chromium;
 
 const NEEDLES: u64 = 7;
-/// A name that would end the script and begin another, if it were markup.
+/// A name that would end the script and begin another if it were treated as markup.
 const HOSTILE: &str =
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>";
 
-/// A page that the tests share: sessions of one process would record each other's events.
+/// A page that the tests share, because sessions of one process would record each other's events.
 static PAGE: LazyLock<(Folder, PathBuf)> = LazyLock::new(|| {
     let folder = Folder::empty();
     let name = "</title><script>window.hacked = 3.pftrace".replace('/', "∕");
@@ -65,7 +65,7 @@ fn view(trace: &Path, page: &Path, options: &[&str]) -> String {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    // It is 1 for a page of a damaged trace.
+    // The status is 1 for a page of a damaged trace.
     assert!(output.status.code() < Some(2), "{said}");
     said
 }
@@ -82,13 +82,13 @@ fn number(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Begin and end of what is visible, in nanoseconds.
+/// Returns the begin and end of the visible range, in nanoseconds.
 fn visible(chromium: &mut Chromium) -> (f64, f64) {
     let range = chromium.evaluate("view.visible()");
     (number(&range["start_ns"]), number(&range["end_ns"]))
 }
 
-/// Goes to an event and returns a point of the window on it.
+/// Scrolls to an event and returns a point in the window that is on it.
 fn point_of(chromium: &mut Chromium, event: &str) -> (f64, f64) {
     chromium.evaluate(&format!(
         "(() => {{ const e = view.event({event}); const d = Math.max(e.duration_ns, 1000);
@@ -101,7 +101,7 @@ fn point_of(chromium: &mut Chromium, event: &str) -> (f64, f64) {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn a_page_shows_its_trace_without_errors_and_asks_for_nothing() {
+fn page_shows_its_trace_without_errors_and_requests() {
     let mut chromium = open();
     let events = number(&chromium.evaluate("view.eventCount"));
     assert_eq!(events, 60.0 + 60.0 + NEEDLES as f64 + 2.0);
@@ -115,7 +115,7 @@ fn a_page_shows_its_trace_without_errors_and_asks_for_nothing() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn the_policy_of_a_page_stops_requests_and_markup_from_texts() {
+fn content_security_policy_stops_requests_and_markup() {
     let mut chromium = open();
     let fetched = "fetch('https://example.invalid/').then(() => 'fetched', () => 'stopped')";
     assert_eq!(chromium.complaints(), [""; 0]);
@@ -209,7 +209,7 @@ fn the_wheel_zooms_around_the_pointer() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn a_click_shows_what_is_known_of_a_slice() {
+fn click_shows_details_of_a_slice() {
     let mut chromium = open();
     let (x, y) = point_of(&mut chromium, "view.find('needle')[2]");
     chromium.click(x, y);
@@ -288,8 +288,8 @@ fn a_marked_range_limits_the_tables() {
     assert_eq!(chromium.evaluate(count), "60");
 }
 
-/// An event with more arguments, and more events with names of their own, than a call of a function
-/// takes arguments.
+/// Encodes an event with more arguments, and more events with different names, than a call of a
+/// JavaScript function can take arguments.
 fn crowd() -> Vec<u8> {
     const MANY: u64 = 130_000;
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
@@ -323,7 +323,7 @@ fn crowd() -> Vec<u8> {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn tables_and_details_show_more_than_a_call_takes_arguments() {
+fn tables_and_details_show_very_many_entries() {
     let folder = Folder::empty();
     let trace = folder.write("crowd.pftrace", crowd());
     let page = folder.file("crowd.html");
@@ -345,7 +345,7 @@ fn tables_and_details_show_more_than_a_call_takes_arguments() {
 
 #[test]
 #[ignore = "needs Chromium: ci/view.sh"]
-fn what_a_limit_leaves_out_is_said() {
+fn page_says_what_the_limit_left_out() {
     let (folder, _) = &*PAGE;
     let names = folder.entries();
     let trace = names.iter().find(|name| name.ends_with(".pftrace"));

@@ -73,7 +73,7 @@ fn packets_of_one_sequence_are_chosen_by_its_id() {
 }
 
 #[test]
-fn packets_that_there_are_not_are_an_error_that_says_which_there_are() {
+fn error_for_missing_packets_says_which_exist() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     for (options, message) in [

@@ -12,10 +12,10 @@ fn a_recording_is_right() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn faults_are_reported_with_their_place() {
     let files = Folder::empty();
     let mut trace = SHOP.trace();
-    // The end of the outer span, once more; then the half of a packet.
+    // A second end of the outer span, then half of a packet.
     let end = packets(&trace)[11].to_vec();
     trace.extend_from_slice(&end);
     trace.extend_from_slice(&end[..10]);
@@ -33,9 +33,9 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn notes_are_errors_if_one_is_strict() {
+fn strict_treats_notes_as_errors() {
     let files = Folder::empty();
-    // Its last span has no end, as if the program had been killed.
+    // A trace whose last span has no end, as if the program had been killed.
     let trace = SHOP.trace();
     let cut = packets(&trace)[..11].concat();
     let file = files.write("shop.pftrace", &cut);

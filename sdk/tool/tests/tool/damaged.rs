@@ -1,4 +1,4 @@
-//! Files that are no traces, or no whole ones.
+//! Files that are not traces, or are damaged.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use support::Folder;
 use crate::process::{Run, run_on};
 use crate::traces::SHOP;
 
-/// Each command that reads a trace, with its output going nowhere.
+/// Each command that reads a trace, with its output discarded.
 const COMMANDS: [&[&str]; 8] = [
     &["summary", "FILE"],
     &["outline", "FILE"],
@@ -42,7 +42,7 @@ fn a_trace_that_ends_early_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_is_damaged_in_the_middle_is_named_and_the_rest_is_read() {
+fn damage_is_reported_and_the_rest_is_read() {
     let files = Folder::empty();
     let mut trace = SHOP.trace();
     // The tag of the first packet with a span.
@@ -77,9 +77,9 @@ fn other_files_are_called_what_they_are() {
 }
 
 #[test]
-fn a_trace_without_a_packet_is_none() {
+fn trace_without_packets_is_an_error() {
     let files = Folder::empty();
-    // Nothing at all, and a bundle of no packets.
+    // An empty file, and a bundle without packets.
     for bytes in [
         &[][..],
         &[
@@ -97,7 +97,7 @@ fn a_trace_without_a_packet_is_none() {
 }
 
 #[test]
-fn no_bytes_at_all_make_a_command_panic() {
+fn no_input_makes_a_command_panic() {
     let files = Folder::empty();
     let mut trace = SHOP.trace();
     let mut random = 1_u64;

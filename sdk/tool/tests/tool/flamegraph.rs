@@ -40,7 +40,7 @@ fn a_picture_is_drawn() {
 }
 
 #[test]
-fn threads_are_drawn_and_other_tracks_if_they_are_asked_for() {
+fn other_tracks_are_drawn_only_if_asked_for() {
     let trace = futures();
     let on_threads = "shop 10;main 10;request 3000\n";
     let on_tracks = "shop 10;request;request 7000\n";
@@ -88,7 +88,7 @@ fn names_that_look_like_markup_are_text() {
 }
 
 #[test]
-fn of_very_many_tracks_some_are_named() {
+fn error_names_only_some_of_many_tracks() {
     let names: Vec<String> = (0..30).map(|number| format!("t{number:02}")).collect();
     let mut trace = slices(&[(1, "on a track without a name")]);
     for (uuid, name) in (1000..).zip(&names) {
@@ -105,7 +105,7 @@ fn of_very_many_tracks_some_are_named() {
 }
 
 #[test]
-fn a_track_that_there_is_not_is_an_error_and_leaves_no_file() {
+fn unknown_track_is_an_error_and_leaves_no_file() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let picture = files.file("shop.svg");

@@ -1,4 +1,4 @@
-//! What the tool says of itself.
+//! Help texts and exit statuses.
 
 use crate::process::run;
 
@@ -24,7 +24,7 @@ fn every_command_is_explained_with_an_example() {
 }
 
 #[test]
-fn a_wrong_call_is_told_from_a_wrong_trace() {
+fn wrong_arguments_have_exit_status_2() {
     assert_eq!(run(&["sumary"]).status, 2);
     assert_eq!(run(&["summary"]).status, 2);
     assert_eq!(run(&["summary", "--sort", "luck", "x"]).status, 2);

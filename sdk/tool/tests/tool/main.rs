@@ -1,18 +1,18 @@
-//! Each command as a process, on traces that are made here.
+//! Runs each command as a process, on traces that are made here.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod cat; // packets as text
-mod check; // whether traces are right
-mod damaged; // files that are no traces, or no whole ones
-mod flamegraph; // where time goes
-mod help; // what the tool says of itself
-mod merge; // several traces to one
-mod outline; // what happened, without times and ids
-mod output; // where commands do not write
-mod packing; // compressed packets
-mod process; // the tool as a process
-mod summary; // a trace in tables
-mod traces; // what it is tried on
-mod view; // a page to look at
+mod cat;
+mod check;
+mod damaged; // files that are not traces, or are damaged
+mod flamegraph;
+mod help; // --help, --version and exit statuses
+mod merge;
+mod outline;
+mod output; // files that commands must not overwrite
+mod packing; // compress and decompress
+mod process; // runs the tool
+mod summary;
+mod traces; // the traces that the tests use
+mod view;
 mod whole; // recordings that were cut off

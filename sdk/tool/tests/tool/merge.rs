@@ -25,9 +25,9 @@ fn summary(trace: &[u8]) -> Value {
 }
 
 #[test]
-fn sequences_and_tracks_with_the_same_numbers_are_told_apart() {
+fn equal_ids_of_different_files_are_told_apart() {
     let files = Folder::empty();
-    // The same uuids, in another process.
+    // A trace with the same uuids, of another process.
     let other = Maker { pid: 20, ..SHOP };
     let (run, merged) = merge(&files, &[&SHOP.trace(), &other.trace()]);
     assert_eq!(run.stderr, "27 packets of 2 files\n");
@@ -92,7 +92,7 @@ fn packets_come_in_the_order_of_clock_snapshots() {
 }
 
 #[test]
-fn clocks_and_processes_that_do_not_agree_are_named() {
+fn notes_name_clocks_and_processes_that_disagree() {
     let files = Folder::empty();
     let other = Maker {
         uuid: 200,
@@ -112,7 +112,7 @@ fn clocks_and_processes_that_do_not_agree_are_named() {
 }
 
 #[test]
-fn the_standard_input_and_a_single_file_cannot_be_merged() {
+fn standard_input_and_single_file_are_refused() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let path = file.to_str().unwrap();

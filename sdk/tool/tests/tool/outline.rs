@@ -6,7 +6,7 @@ use crate::process::{run_on, run_with_input};
 use crate::traces::{Maker, SHOP, recorded};
 
 #[test]
-fn an_outline_is_the_same_whenever_and_wherever_it_happened() {
+fn outline_does_not_depend_on_times_and_ids() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["outline", "FILE"]).fine();
@@ -31,7 +31,7 @@ counter \"queue\": 4 2
 #[test]
 fn what_is_alike_is_one_line() {
     let run = run_with_input(&["outline", "-"], &recorded()).fine();
-    // Each request has its number among its arguments.
+    // Requests have different arguments, so they are not merged.
     assert!(run.text().contains("    query\n"), "{run:?}");
     assert!(run.text().lines().count() < 220, "{run:?}");
 }

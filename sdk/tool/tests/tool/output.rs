@@ -1,4 +1,4 @@
-//! What commands write, and where they refuse to.
+//! Files that commands must not overwrite.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use crate::process::{command, run_on};
 use crate::traces::SHOP;
 
 #[test]
-fn no_command_writes_over_the_trace_that_it_reads() {
+fn no_command_overwrites_the_trace_that_it_reads() {
     let files = Folder::empty();
     let trace = SHOP.trace();
     let file = files.write("shop.pftrace", &trace);
@@ -40,7 +40,7 @@ fn no_command_writes_over_the_trace_that_it_reads() {
 }
 
 #[test]
-fn a_page_does_not_replace_a_trace_that_is_called_like_one() {
+fn page_does_not_replace_a_trace_named_html() {
     let files = Folder::empty();
     let file = files.write("shop.html", SHOP.trace());
     let run = run_on(&file, &["view", "FILE"]);
@@ -49,7 +49,7 @@ fn a_page_does_not_replace_a_trace_that_is_called_like_one() {
 }
 
 #[test]
-fn the_file_behind_the_standard_input_is_one_that_is_read() {
+fn file_behind_standard_input_is_not_overwritten() {
     let files = Folder::empty();
     let trace = SHOP.trace();
     let file = files.write("shop.pftrace", &trace);

@@ -5,14 +5,14 @@ use support::Folder;
 use crate::process::{Run, run, run_on, run_with_input};
 use crate::traces::{SHOP, recorded};
 
-/// The packets of a trace as text, without their places.
+/// Prints the packets of a trace as text, without their positions.
 fn packets(trace: &[u8]) -> String {
     let run = run_with_input(&["cat", "-"], trace).fine();
     let lines = run.text().lines().filter(|line| !line.starts_with('#'));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Expects that all was well, and only the sizes were told.
+/// Expects exit status 0, and only the line with the sizes on the standard error.
 #[track_caller]
 fn sized(run: Run) -> Run {
     assert_eq!(run.status, 0, "{run:?}");
@@ -22,7 +22,7 @@ fn sized(run: Run) -> Run {
 }
 
 #[test]
-fn the_sizes_of_both_files_are_told() {
+fn sizes_of_both_files_are_printed() {
     let trace = SHOP.trace();
     let size = trace.len();
     assert!(size < 1000, "{size}");
@@ -37,7 +37,7 @@ fn the_sizes_of_both_files_are_told() {
 }
 
 #[test]
-fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
+fn trace_is_the_same_after_compress_and_decompress() {
     let files = Folder::empty();
     let trace = SHOP.trace().repeat(2000);
     let file = files.write("shop.pftrace", &trace);
@@ -59,8 +59,9 @@ fn a_trace_is_the_same_after_it_was_compressed_and_unpacked() {
 }
 
 #[test]
-fn lengths_that_are_longer_than_they_need_be_stay_so() {
-    // A time stamp, nothing, and a time stamp: what writes in place leaves room for longer lengths.
+fn padded_lengths_are_kept() {
+    // A time stamp, an empty packet, and a time stamp. Writers that fill in lengths later reserve
+    // longer lengths.
     let padded = [
         &[0x0a, 0x82, 0x80, 0x80, 0x00, 0x40, 1][..],
         &[0x0a, 0x80, 0x00],
@@ -82,7 +83,7 @@ fn lengths_that_are_longer_than_they_need_be_stay_so() {
 }
 
 #[test]
-fn a_recording_keeps_its_packets_and_is_packed_anew() {
+fn recompressed_recording_keeps_its_packets() {
     let trace = recorded();
     let packed = sized(run_with_input(&["compress", "-", "-o", "-"], &trace));
     assert!(packed.stdout.len() < trace.len());
@@ -95,7 +96,7 @@ fn a_recording_keeps_its_packets_and_is_packed_anew() {
 }
 
 #[test]
-fn packets_that_do_not_become_smaller_stay_as_they_are() {
+fn packets_that_do_not_shrink_stay_uncompressed() {
     let mut random = 1_u64;
     let mut noise = || {
         random ^= random << 13;
@@ -103,7 +104,7 @@ fn packets_that_do_not_become_smaller_stay_as_they_are() {
         random ^= random << 17;
         random as u8
     };
-    // A time stamp, and a field of 100,000 bytes that the schema does not know.
+    // A time stamp, and a field of 100,000 bytes that the schema does not contain.
     let mut packet = vec![0x40, 1, 0xa2, 0x3e, 0xa0, 0x8d, 0x06];
     packet.extend((0..100_000).map(|_| noise()));
     let mut trace = vec![0x0a, 0xa7, 0x8d, 0x06];
@@ -116,7 +117,7 @@ fn packets_that_do_not_become_smaller_stay_as_they_are() {
 }
 
 #[test]
-fn a_level_that_there_is_not_is_refused() {
+fn unknown_level_is_refused() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["compress", "--level", "10", "FILE", "-o", "-"]);
@@ -133,7 +134,7 @@ fn a_failure_leaves_an_older_file_alone() {
     let failed = run(&["compress", file.to_str().unwrap(), "-o", older]);
     assert_eq!(failed.status, 2);
     assert_eq!(files.read("older.pftrace"), b"older");
-    // Nothing is left of what was begun.
+    // The temporary file is gone.
     let left = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
     assert_eq!(left, 2);
 }

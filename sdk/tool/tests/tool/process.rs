@@ -1,11 +1,11 @@
-//! The tool as a process.
+//! Runs the tool as a process.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run of the tool left.
+/// The result of a run of the tool.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: i32,
@@ -18,7 +18,7 @@ impl Run {
         str::from_utf8(&self.stdout).unwrap()
     }
 
-    /// Expects that all was well, and nothing was remarked.
+    /// Expects exit status 0 and an empty standard error.
     #[track_caller]
     pub(crate) fn fine(self) -> Self {
         assert_eq!((self.status, self.stderr.as_str()), (0, ""));
@@ -32,7 +32,7 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: &[A]) -> Command {
     command
 }
 
-/// Runs the tool; `FILE` among the arguments is replaced by `file`.
+/// Runs the tool. Replaces the argument `FILE` by the path `file`.
 pub(crate) fn run_on(file: &Path, args: &[&str]) -> Run {
     let file = file.to_str().unwrap();
     let args: Vec<_> = args
@@ -56,7 +56,7 @@ pub(crate) fn run_with_input<A: AsRef<OsStr>>(args: &[A], input: &[u8]) -> Run {
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Commands that do not read it close it.
+            // Fails if the command does not read its input and closes it.
             let _ = stdin.write_all(input);
         });
         child.wait_with_output().unwrap()

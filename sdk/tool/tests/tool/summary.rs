@@ -73,7 +73,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn lives_polls_and_open_spans_are_counted_apart() {
+fn futures_polls_and_open_spans_are_counted_apart() {
     let files = Folder::empty();
     let file = files.write("futures.pftrace", futures());
     let run = run_on(&file, &["summary", "FILE"]).fine();

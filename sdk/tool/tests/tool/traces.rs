@@ -1,4 +1,4 @@
-//! Traces to try the tool on.
+//! The traces that the tests use.
 
 use protozero::HeapBuffered;
 use support::alone;
@@ -7,7 +7,8 @@ use tracezero::protos::{
 };
 use tracezero::{InMemorySession, counter, instant, span};
 
-/// A trace of slices of a microsecond, one after the other: on which track, and what they are called.
+/// Encodes a trace of slices, given by track and name. Each takes a microsecond, and they follow
+/// each other.
 pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
@@ -30,7 +31,7 @@ pub(crate) fn slices(slices: &[(u64, &str)]) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// The descriptor of a track.
+/// Encodes the descriptor of a track.
 pub(crate) fn named_track(uuid: u64, name: &str) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
@@ -44,8 +45,9 @@ pub(crate) fn named_track(uuid: u64, name: &str) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// A trace of a future: its life of 7 µs on a track, two polls of 2 and 1 µs on the main thread, which
-/// then waits in a span in a span. A future in it is not done by the end.
+/// Encodes a trace of a future: its span of 7 µs on a track, and two polls of 2 and 1 µs on the
+/// main thread. The thread then waits in a nested span. A future inside the first one has not ended
+/// by the end.
 pub(crate) fn futures() -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
@@ -101,7 +103,7 @@ pub(crate) fn futures() -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// A recording: its times are those of the machine.
+/// Records a trace with the clocks of this machine.
 pub(crate) fn recorded() -> Vec<u8> {
     let _alone = alone();
     let session = InMemorySession::start().unwrap();
@@ -114,15 +116,15 @@ pub(crate) fn recorded() -> Vec<u8> {
     session.finish().0
 }
 
-/// The process and thread that a made-up trace is of.
+/// The process and thread of a made-up trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker {
     pub(crate) pid: i32,
-    /// Of the process's track; its thread and counter have the next ones.
+    /// The uuid of the process's track. Its thread and counter have the next uuids.
     pub(crate) uuid: u64,
-    /// Of its first event.
+    /// The time of the first event.
     pub(crate) start_ns: u64,
-    /// How far the time of day is ahead of boot time.
+    /// The time of day minus boot time.
     pub(crate) time_of_day_ns: u64,
 }
 
@@ -133,7 +135,7 @@ pub(crate) const SHOP: Maker = Maker {
     time_of_day_ns: 5_000_000_000,
 };
 
-/// The packets of a trace, each with its tag and length.
+/// Splits a trace into packets, each with its tag and length.
 pub(crate) fn packets(trace: &[u8]) -> Vec<&[u8]> {
     let mut fields = protozero::Decoder::new(trace).fields();
     let mut packets = Vec::new();
@@ -147,7 +149,8 @@ pub(crate) fn packets(trace: &[u8]) -> Vec<&[u8]> {
 }
 
 impl Maker {
-    /// A trace of which every byte is known: two spans inside of one, an instant, a counter.
+    /// Encodes a trace whose bytes are always the same: a span with two spans inside, an instant, a
+    /// counter.
     pub(crate) fn trace(self) -> Vec<u8> {
         let mut buffer = HeapBuffered::<Trace<'_>>::new();
         {

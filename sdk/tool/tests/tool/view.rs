@@ -1,4 +1,4 @@
-//! `tracezero view`, but for what a browser makes of it.
+//! `tracezero view`. `tests/browser/` tests how a browser shows the page.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use support::Folder;
 use crate::process::{Run, run, run_on, run_with_input};
 use crate::traces::SHOP;
 
-/// Runs the command on a trace of three slices and an instant in 10 µs, with options.
+/// Runs the command with options on a trace of three slices and an instant in 10 µs.
 fn view(file: &Path, page: &Path, options: &[&str]) -> Run {
     let args = [&["view", "FILE", "-o", page.to_str().unwrap()], options].concat();
     run_on(file, &args)
 }
 
-/// How many events the command says are in the page.
+/// Returns the number of events in the page, as printed by the command.
 #[track_caller]
 fn event_count(run: &Run) -> u32 {
     assert_eq!(run.status, 0, "{run:?}");
@@ -22,7 +22,7 @@ fn event_count(run: &Run) -> u32 {
 }
 
 #[test]
-fn a_page_goes_beside_its_trace_unless_it_is_named() {
+fn default_page_is_beside_its_trace() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let run = run_on(&file, &["view", "FILE"]).fine();
@@ -34,7 +34,7 @@ fn a_page_goes_beside_its_trace_unless_it_is_named() {
 }
 
 #[test]
-fn a_page_that_is_not_named_replaces_nothing_but_pages() {
+fn default_page_replaces_only_pages() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let page = files.write("shop.html", b"<!doctype html>\n<html>about shops</html>\n");
@@ -66,13 +66,13 @@ fn a_page_can_go_to_the_standard_output() {
 }
 
 #[test]
-fn a_part_has_the_slices_that_reach_into_it() {
+fn window_has_the_slices_that_reach_into_it() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let page = files.file("part.html");
     for (options, events) in [
         (&["--from", "0.0000035"][..], 4),
-        // The slice from 1 µs to 4 µs is over.
+        // The slice from 1 µs to 4 µs has ended.
         (&["--from", "0.0000045"], 3),
         (&["--to", "0.000001"], 1),
         (&["--to", "0.000003"], 2),
@@ -84,7 +84,7 @@ fn a_part_has_the_slices_that_reach_into_it() {
 }
 
 #[test]
-fn a_part_without_events_is_an_error_that_says_where_they_are() {
+fn window_without_events_is_an_error_with_the_range() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let page = files.file("part.html");
@@ -105,7 +105,7 @@ fn a_part_without_events_is_an_error_that_says_where_they_are() {
 }
 
 #[test]
-fn from_the_first_event_that_a_limit_left_out_nothing_is_left_out() {
+fn page_from_the_first_left_out_event_has_the_rest() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let page = files.file("part.html");
@@ -116,12 +116,12 @@ fn from_the_first_event_that_a_limit_left_out_nothing_is_left_out() {
         from, "0.000002",
         "a counter's value, before the second read"
     );
-    // The slice that reaches into the part, the other one in it, the instant.
+    // The slice that reaches into the window, the other one in it, and the instant.
     assert_eq!(event_count(&view(&file, &page, &["--from", from])), 4);
 }
 
 #[test]
-fn what_the_limit_leaves_out_is_told_on_the_standard_error() {
+fn standard_error_reports_events_beyond_the_limit() {
     let files = Folder::empty();
     let file = files.write("shop.pftrace", SHOP.trace());
     let run = view(&file, &files.file("shop.html"), &["--max-events", "2"]);
@@ -133,7 +133,7 @@ fn what_the_limit_leaves_out_is_told_on_the_standard_error() {
 }
 
 #[test]
-fn times_that_make_no_sense_are_refused() {
+fn invalid_times_are_refused() {
     for seconds in ["-1", "soon", "NaN", "inf"] {
         let option = format!("--from={seconds}");
         let run = run(&["view", "x.pftrace", &option]);

@@ -1,4 +1,4 @@
-//! Traces that end before their recording does.
+//! Traces that lack the end of their recording.
 
 use serde_json::Value;
 use support::Folder;
@@ -8,7 +8,7 @@ use crate::traces::{SHOP, packets, recorded};
 
 const CUT_OFF: &str = "recording was cut off after 0.";
 
-/// A trace of a process that was killed: without its last packet.
+/// Returns a trace as of a process that was killed: without its last packet.
 fn cut_off() -> Vec<u8> {
     let trace = recorded();
     let packets = packets(&trace);
@@ -41,7 +41,7 @@ fn summary_says_that_a_recording_was_cut_off() {
 }
 
 #[test]
-fn whole_and_foreign_traces_are_not_accused() {
+fn whole_and_foreign_traces_are_not_reported() {
     for trace in [
         recorded(),
         SHOP.trace(),
@@ -58,7 +58,7 @@ fn whole_and_foreign_traces_are_not_accused() {
 }
 
 #[test]
-fn merged_trace_tells_of_the_part_that_was_cut_off() {
+fn merged_trace_shows_that_one_part_was_cut_off() {
     let files = Folder::empty();
     let parts = [
         ("whole.pftrace", recorded()),
