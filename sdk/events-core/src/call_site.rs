@@ -1,4 +1,4 @@
-//! One place in the code that records events, and what records them.
+//! Call sites, the recorders of their events, and the switches that turn call sites on.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,48 +10,50 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::event::Event;
 use crate::value::Number;
 
-/// The number of recorders that a program can have.
+/// The largest number of recorders in one program.
 pub const RECORDERS_MAX: usize = 4;
 
-/// Bit of [`CallSite::active`] that says: a recorder may not know the call site yet.
+/// Bit of the field `CallSite::active`: a recorder may not know the call site yet.
 const UNREGISTERED: u32 = 1 << 31;
 
-/// One place in the code that records events: a `static` behind each use of a macro.
+/// A place in the code that emits events. Each use of a macro declares one as a `static`.
 pub struct CallSite {
     kind: Kind,
     category: &'static str,
     name: &'static str,
     arg_names: &'static [&'static str],
-    /// The recorders that have the call site turned on, as a bit mask.
+    /// A bit mask of the recorders that have turned the call site on, and [`UNREGISTERED`].
     active: AtomicU32,
-    /// By recorder. A recorder that has turned the call site on is there.
+    /// By the index of the recorder. Set before the recorder can turn the call site on.
     recorders: [OnceLock<&'static dyn SiteRecorder>; RECORDERS_MAX],
-    /// The call site that was registered before this one. Set with the registry locked.
+    /// The call site that was registered before this one. Set while the registry is locked.
     pub(crate) previous: OnceLock<Option<&'static CallSite>>,
 }
 
-/// A kind of call site.
+/// The kind of event that a call site emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Begins a slice on the track of the thread.
+    /// The begin of a slice on the track of the thread. ("Slice" is Perfetto's word for a recorded
+    /// span.)
     Span,
-    /// Ends a slice, with arguments. It has no category: whoever has recorded the begin records the end.
+    /// The end of a slice, with arguments. It has no category: each recorder that recorded the
+    /// begin records the end.
     End,
-    /// Records an instant.
+    /// An event without duration.
     Instant,
-    /// Records a value of a counter.
+    /// A value of a counter.
     Counter,
-    /// Records nothing, and asks whether its category is recorded.
+    /// No event: the call site serves to ask whether its category is recorded.
     Switch,
 }
 
-// A panic of a recorder leaves the atomics and the cells as they are.
+// A panic in a recorder leaves the atomics and the cells unchanged.
 impl RefUnwindSafe for CallSite {}
 
 impl CallSite {
-    /// Creates a call site. `category` is one name, or several with commas between them; `name` is empty if each
-    /// event has a name of its own.
+    /// Creates a call site. `category` is one name or several, separated by commas. `name` is empty
+    /// if each event has a name of its own.
     #[must_use]
     pub const fn new(
         kind: Kind,
@@ -70,13 +72,13 @@ impl CallSite {
         }
     }
 
-    /// Returns what the call site does.
+    /// Returns the kind of event that the call site emits.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the names of the categories, with commas between them.
+    /// Returns the names of the categories, separated by commas.
     #[must_use]
     pub const fn category(&self) -> &'static str {
         self.category
@@ -94,13 +96,13 @@ impl CallSite {
         self.arg_names
     }
 
-    /// Returns the recorders that have the call site turned on, as a bit mask: one relaxed load. Registers the call
-    /// site with the first call.
+    /// Returns a bit mask of the recorders that have turned the call site on. Costs one relaxed
+    /// load. The first call registers the call site.
     #[inline(always)]
     pub fn active(&'static self) -> u32 {
         // Relaxed: `recorder` synchronizes.
         let active = self.active.load(Ordering::Relaxed);
-        // Zero first: most call sites are off, and this is all that they cost.
+        // Zero first: most call sites are off, and then this is all that they cost.
         if active == 0 || active & UNREGISTERED == 0 {
             return active;
         }
@@ -139,6 +141,7 @@ impl CallSite {
         }
     }
 
+    /// Returns the recorders in `active`, with their indices.
     fn recorders_in(
         &'static self,
         active: u32,
@@ -151,15 +154,16 @@ impl CallSite {
     fn recorder(&self, index: usize) -> Option<&'static dyn SiteRecorder> {
         let place = &self.recorders[index];
         let recorder = place.get().or_else(|| {
-            // Pairs with the release in `note_registered`: a thread that has seen a call site on and registered
-            // sees its recorder.
+            // Pairs with the release in `note_registered`: a thread that has seen the call site
+            // turned on and registered also sees its recorder here.
             fence(Ordering::Acquire);
             place.get()
         });
         recorder.copied()
     }
 
-    /// Makes the call site known to a recorder, with nothing locked. Returns whether the recorder knows it.
+    /// Asks a recorder for its `SiteRecorder` for this call site, unless that is there already.
+    /// Called with nothing locked. Returns whether there is one.
     pub(crate) fn introduce(
         &'static self,
         recorder_index: usize,
@@ -175,21 +179,21 @@ impl CallSite {
         };
         let site_recorder = recorder.recorder_of(self, switch);
         if let Some(site_recorder) = site_recorder {
-            // Another thread may have been first: its answer counts.
+            // Another thread may have been first; then its answer is kept.
             let _ = place.set(site_recorder);
         }
         site_recorder.is_some()
     }
 
-    /// Notes that all recorders know the call site.
+    /// Marks the call site as registered: all recorders know it.
     pub(crate) fn note_registered(&self) {
         // Release pairs with the fence in `recorder`.
         self.active.fetch_and(!UNREGISTERED, Ordering::Release);
     }
 
-    /// Makes the next event register the call site again.
+    /// Marks the call site as not registered, so that its next event registers it again.
     pub(crate) fn forget_registration(&self) {
-        // Relaxed: the next event finds the bit, or a later one does.
+        // Relaxed: if the next event does not see the bit yet, a later one does.
         self.active.fetch_or(UNREGISTERED, Ordering::Relaxed);
     }
 }
@@ -204,9 +208,10 @@ impl fmt::Debug for CallSite {
     }
 }
 
-/// A slice that has begun. It ends when this is dropped, for each recorder that has begun it.
+/// A guard for a slice that has begun. Dropping it ends the slice in each recorder that has begun
+/// it.
 ///
-/// It belongs to the thread that began it:
+/// The guard cannot leave the thread that began the slice:
 ///
 /// ```compile_fail
 /// fn needs_send(_: impl Send) {}
@@ -215,10 +220,11 @@ impl fmt::Debug for CallSite {
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "the slice ends where this is dropped"]
+#[must_use = "the slice ends when this is dropped; bind it"]
 pub struct OpenSpan {
     site: &'static CallSite,
-    /// By recorder; 0 for a recorder that does not record the slice, or has ended it.
+    /// The numbers that [`SiteRecorder::begin`] returned, by the index of the recorder. 0 for a
+    /// recorder that does not record the slice or has ended it.
     spans: [u64; RECORDERS_MAX],
     not_send: PhantomData<*const ()>,
 }
@@ -227,12 +233,13 @@ impl OpenSpan {
     /// Ends the slice with the arguments of `event`, whose names `site` has.
     #[inline(never)]
     pub fn end_at(mut self, site: &'static CallSite, event: &Event<'_>) {
-        // Nobody turns the call site of an end on, so this registers it.
+        // No recorder turns the call site of an end on. The call serves to register it.
         site.active();
         for index in 0..RECORDERS_MAX {
-            // A recorder that does not know the call site of the end yet ends the slice below, without arguments.
+            // If a recorder does not know this call site yet, `drop` ends its slice, without
+            // arguments.
             if let Some(recorder) = site.recorder(index).filter(|_| self.spans[index] != 0) {
-                // A panic of this recorder ends the slice for the others.
+                // If this recorder panics, `drop` ends the slice for the others.
                 recorder.end(mem::take(&mut self.spans[index]), event);
             }
         }
@@ -252,15 +259,17 @@ impl Drop for OpenSpan {
     }
 }
 
-/// Records the events of all libraries, as far as it wants them.
+/// A recorder of the events of all libraries in the program. It chooses the call sites that it
+/// records.
 ///
-/// Its methods may be called by any thread at any time, also by trace points in an allocator, while another
-/// call on the same thread has not returned.
+/// Any thread may call its methods at any time. A trace point in an allocator may call them while
+/// another call on the same thread has not returned yet.
 pub trait Recorder: Sync {
-    /// Returns what records the events of a call site. The call site is off until `switch` turns it on.
+    /// Returns the recorder of one call site's events. The call site is off until `switch` turns it
+    /// on.
     ///
-    /// `None` makes the next event of the call site ask again. Two threads that reach the call site at the same
-    /// time may both ask; one of the answers is used then.
+    /// After `None`, the next event of the call site calls this again. If two threads reach the
+    /// call site at the same time, both may call this; one of the results is used.
     fn recorder_of(
         &'static self,
         site: &'static CallSite,
@@ -268,23 +277,24 @@ pub trait Recorder: Sync {
     ) -> Option<&'static dyn SiteRecorder>;
 }
 
-/// Records the events of one call site.
+/// A recorder of the events of one call site.
 ///
-/// A later version may add methods, which do nothing by default. A method may panic where an argument's formatting
-/// panics; a slice that it was to begin has not begun then, and a slice that it was to end has ended.
+/// A later version may add methods; by default they do nothing. A method may panic if the
+/// formatting of an argument panics. Then [`begin`](Self::begin) has not begun the slice, but
+/// [`end`](Self::end) has ended it.
 pub trait SiteRecorder: Sync {
     /// Records an instant.
     fn instant(&'static self, event: &Event<'_>);
 
-    /// Begins a slice on the track of this thread. Returns a number to pass to [`end`](Self::end), or 0 if the slice
-    /// is not recorded; then `end` is not called.
+    /// Begins a slice on the track of this thread. Returns a number to pass to [`end`](Self::end),
+    /// or 0 if the slice is not recorded; then `end` is not called.
     fn begin(&'static self, event: &Event<'_>) -> u64;
 
-    /// Ends a slice, on the thread that began it. If the end has a call site of its own, that site's recorder is
-    /// called, because it knows the names of the arguments.
+    /// Ends a slice, on the thread that began it. If the end has a call site of its own, the
+    /// `SiteRecorder` of that call site is called, because it knows the names of the arguments.
     fn end(&'static self, span: u64, event: &Event<'_>);
 
-    /// Records the value of the counter with the call site's name. The event has no arguments.
+    /// Records a value of the counter that has the call site's name. `event` has no arguments.
     fn count(&'static self, value: Number, event: &Event<'_>);
 }
 
@@ -296,11 +306,11 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Turns the call site on or off. The call site is on while any recorder has turned it on.
+    /// Turns the call site on or off for this recorder. The other recorders are not affected.
     pub fn set(self, is_on: bool) {
         let bit = 1 << self.recorder_index;
-        // Relaxed: a thread that has to see the change synchronizes with the one that made it otherwise, as by
-        // starting a session before it starts the thread.
+        // Relaxed: a thread that must see the change synchronizes with this thread by other means.
+        // For example, this thread starts a session and then starts the other thread.
         if is_on {
             self.site.active.fetch_or(bit, Ordering::Relaxed);
         } else {

@@ -1,8 +1,9 @@
-//! What an event carries.
+//! The data of one event.
 
 use crate::value::Value;
 
-/// What an event carries beside what its call site says.
+/// The data of one event that its call site does not have: the values of its arguments, and perhaps
+/// a name of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event<'a> {
     name: Option<&'a str>,
@@ -10,26 +11,28 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Creates an event with the values of the arguments, in the order of the call site's names.
+    /// Creates an event with values for the arguments, in the order of
+    /// [`CallSite::arg_names`](crate::CallSite::arg_names).
     #[must_use]
     pub const fn new(args: &'a [Value<'a>]) -> Self {
         Self { name: None, args }
     }
 
-    /// Replaces the call site's name.
+    /// Sets a name, which takes the place of the call site's name.
     #[must_use]
     pub fn named(mut self, name: &'a (impl AsRef<str> + ?Sized)) -> Self {
         self.name = Some(name.as_ref());
         self
     }
 
-    /// Returns the name, if it is not that of the call site.
+    /// Returns the event's own name; `None` if the event has the call site's name.
     #[must_use]
     pub const fn name(&self) -> Option<&'a str> {
         self.name
     }
 
-    /// Returns the values of the arguments, in the order of the call site's names.
+    /// Returns the values of the arguments, in the order of
+    /// [`CallSite::arg_names`](crate::CallSite::arg_names).
     #[must_use]
     pub const fn args(&self) -> &'a [Value<'a>] {
         self.args

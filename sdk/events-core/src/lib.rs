@@ -1,4 +1,4 @@
-//! Where libraries that record events meet the recorders that an application has installed.
+//! The interface between libraries that emit events and the recorders that an application installs.
 //!
 //! ```text
 //!   library: tracezero-events 0.1 ---.                        .---> tracezero 0.1
@@ -6,19 +6,20 @@
 //!   library: tracezero-events 0.2 ---'    (this package)      '---> another recorder
 //! ```
 //!
-//! A program contains this package once, whatever versions of the packages above and below it are in the
-//! program: so the interface is frozen. A later version may add to it and takes nothing away.
+//! A program may contain several versions of the packages on either side, but only one version of
+//! this package. So the interface is frozen: later versions may add to it, and remove nothing.
 //!
-//! Libraries use the macros of `tracezero-events`. Applications use `tracezero`, which connects itself
-//! when the first session starts.
+//! Libraries use the macros of `tracezero-events`. Applications use `tracezero`, which connects its
+//! recorder when the first session starts.
 //!
-//! A [`CallSite`] registers itself when a thread reaches it first. Each [`Recorder`] gets to know each call
-//! site once, answers with a [`SiteRecorder`], and switches the call site on and off by its [`Switch`].
-//! While all recorders have it switched off, a call site costs one relaxed load.
+//! Each use of a macro is a [`CallSite`]. It registers itself when a thread reaches it for the
+//! first time. Then each [`Recorder`] returns a [`SiteRecorder`] for it, and from then on turns the
+//! call site on and off with a [`Switch`]. While all recorders have it turned off, a call site
+//! costs one relaxed atomic load.
 
-mod call_site; // one place in the code, and what records it
-mod event; // what an event carries
-mod registry; // which call sites and recorders there are
+mod call_site; // call sites, recorders, switches
+mod event; // the data of one event
+mod registry; // lists of all call sites and recorders
 mod value; // values of arguments and counters
 
 pub use call_site::{CallSite, Kind, OpenSpan, RECORDERS_MAX, Recorder, SiteRecorder, Switch};

@@ -1,4 +1,4 @@
-//! Which call sites and recorders there are.
+//! The lists of all call sites and recorders of the process.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,25 +7,27 @@ use std::thread;
 
 use crate::call_site::{CallSite, RECORDERS_MAX, Recorder};
 
-/// How often a thread tries to lock the registry. In a forked child, a thread of the parent may hold it for ever.
+/// The number of times that a thread tries to lock the registry before it gives up. In a forked
+/// child, the lock may stay locked for ever by a thread that exists only in the parent.
 const LOCK_ATTEMPTS: u32 = 10_000;
 
 struct Registry {
-    /// The call site that was registered last. Each one leads to the one before.
+    /// The call site that was registered last: the head of a list linked by [`CallSite::previous`].
     newest: Option<&'static CallSite>,
-    /// In the order in which they were connected.
+    /// Recorders in the order in which they were connected.
     recorders: [Option<&'static dyn Recorder>; RECORDERS_MAX],
     recorder_count: usize,
 }
 
-/// Nothing that is done under the lock allocates or calls a recorder.
+/// Code that holds this lock neither allocates nor calls a recorder.
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     newest: None,
     recorders: [None; RECORDERS_MAX],
     recorder_count: 0,
 });
 
-/// Whether the registry was locked for so long that its owner is gone: each attempt is one look then.
+/// True once the registry was locked for so long that its owner must be gone. From then on,
+/// [`lock`] tries once only.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// The error of [`connect`].
@@ -43,12 +45,12 @@ impl fmt::Display for ConnectError {
         match self.0 {
             Reason::TooMany => write!(
                 f,
-                "events of libraries: the program has {RECORDERS_MAX} recorders already; use one of them, as by \
-                 depending on one version of `tracezero`"
+                "cannot record events of libraries: the program has {RECORDERS_MAX} recorders already; use one of \
+                 them, for example by depending on only one version of `tracezero`"
             ),
             Reason::Stuck => f.write_str(
-                "events of libraries: this process was forked while another thread registered a call site; \
-                 execute a program in the child",
+                "cannot record events of libraries: this process was forked while another thread registered a call \
+                 site; start a new program with exec in the child",
             ),
         }
     }
@@ -56,12 +58,14 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Connects a recorder for good. It gets to know all call sites: those that threads have reached already within this
-/// call, the others when a thread reaches them.
+/// Connects a recorder for the rest of the process. Asks it for a
+/// [`SiteRecorder`](crate::SiteRecorder) for every call site: within this call for those that
+/// threads have reached already, later for the others.
 ///
 /// # Errors
 ///
-/// If there are [`RECORDERS_MAX`] recorders, or in a forked child of a process that was just registering a call site.
+/// If there are [`RECORDERS_MAX`] recorders already, or if this is a forked child and another
+/// thread of the parent was registering a call site at the moment of the fork.
 pub fn connect(recorder: &'static dyn Recorder) -> Result<(), ConnectError> {
     let (index, newest) = {
         let mut registry = lock().ok_or(ConnectError(Reason::Stuck))?;
@@ -73,7 +77,8 @@ pub fn connect(recorder: &'static dyn Recorder) -> Result<(), ConnectError> {
     };
     let mut next = newest;
     while let Some(site) = next {
-        // Before: a thread that finds the call site on while the recorder is not in its place introduces it again.
+        // Before `introduce`: a thread that finds the call site on, but not yet this recorder's
+        // `SiteRecorder`, registers the call site again and so introduces it itself.
         site.forget_registration();
         site.introduce(index, recorder);
         next = site.previous.get().copied().flatten();
@@ -82,7 +87,7 @@ pub fn connect(recorder: &'static dyn Recorder) -> Result<(), ConnectError> {
 }
 
 impl CallSite {
-    /// Makes the call site known to all recorders.
+    /// Adds the call site to the list, and introduces it to all recorders.
     #[cold]
     #[inline(never)]
     pub(crate) fn register(&'static self) {
@@ -100,7 +105,8 @@ impl CallSite {
                 is_known_to_all &= self.introduce(index, *recorder);
             }
         }
-        // A recorder that was connected meanwhile may have declined the call site: the next event asks again.
+        // A recorder that was connected meanwhile may have declined the call site. Then the site
+        // stays unregistered, and its next event calls this function again.
         let Some(registry) = lock().filter(|_| is_known_to_all) else {
             return;
         };
@@ -110,6 +116,7 @@ impl CallSite {
     }
 }
 
+/// Locks the registry; `None` if that fails because the lock's owner is gone.
 fn lock() -> Option<MutexGuard<'static, Registry>> {
     // Relaxed: a hint.
     let attempts = if IS_STUCK.load(Ordering::Relaxed) {

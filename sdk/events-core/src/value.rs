@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Value<'a> {
-    /// No value: the event has the name of the argument alone.
+    /// No value: the event carries only the name of the argument.
     None,
     /// A truth value.
     Bool(bool),
@@ -26,9 +26,9 @@ pub enum Value<'a> {
     Double(f64),
     /// A text.
     Text(&'a str),
-    /// A path. What is not Unicode in it is replaced.
+    /// A path. Parts that are not Unicode are replaced.
     Path(&'a Path),
-    /// A text of the system. What is not Unicode in it is replaced.
+    /// A string of the operating system. Parts that are not Unicode are replaced.
     OsStr(&'a OsStr),
     /// An address.
     Pointer(u64),
@@ -36,9 +36,11 @@ pub enum Value<'a> {
     List(&'a dyn List),
     /// Values with names, in order.
     Dict(&'a dyn Dict),
-    /// A text, by its `Display`. A recorder formats it within the call, once per session.
+    /// A value that is recorded as its `Display` text. A recorder formats it within the call, once
+    /// per session.
     Display(&'a dyn fmt::Display),
-    /// A text, by its `Debug`. A recorder formats it within the call, once per session.
+    /// A value that is recorded as its `Debug` text. A recorder formats it within the call, once
+    /// per session.
     Debug(&'a dyn fmt::Debug),
 }
 
@@ -70,13 +72,13 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// Values in order, which are visited one at a time.
+/// A list of values, which are visited one at a time.
 pub trait List {
     /// Passes each value to `visit`.
     fn for_each(&self, visit: &mut dyn FnMut(Value<'_>));
 }
 
-/// Values with names, which are visited one at a time.
+/// A list of values with names, which are visited one at a time.
 pub trait Dict {
     /// Passes each name and value to `visit`.
     fn for_each(&self, visit: &mut dyn FnMut(&str, Value<'_>));
@@ -84,8 +86,9 @@ pub trait Dict {
 
 /// A type whose values can be arguments.
 ///
-/// Numbers, booleans, texts, paths, durations (in nanoseconds), options, and lists and maps of them can. Implement the
-/// trait for a type of your own by delegating to one of these, or by [`Dict`]:
+/// The trait is implemented for numbers, booleans, strings, paths, durations (as nanoseconds),
+/// options, and for lists and maps of these. To implement it for a type of your own, delegate to
+/// one of these types, or implement [`Dict`]:
 ///
 /// ```
 /// # use tracezero_events_core as tracezero_events;
@@ -118,13 +121,13 @@ pub trait Dict {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` is no value of an argument",
-    label = "an argument here is a `{Self}`",
+    message = "`{Self}` cannot be the value of an argument",
+    label = "an argument here has the type `{Self}`",
     note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
     note = "or implement `tracezero_events::ToValue` for it"
 )]
 pub trait ToValue {
-    /// Returns the value.
+    /// Returns `self` as the value of an argument.
     fn to_value(&self) -> Value<'_>;
 }
 
@@ -159,9 +162,9 @@ number_to_value!(u8 u16 u32 u64 usize => Uint as u64);
 number_to_value!(f32 f64 => Double as f64);
 non_zero_to_value!(i8 i16 i32 i64 isize => Int as i64);
 non_zero_to_value!(u8 u16 u32 u64 usize => Uint as u64);
-// Nanoseconds, up to 584 years. Put the unit into the name: `wait_ns = duration`.
+// Nanoseconds, up to 584 years. Users put the unit into the name: `wait_ns = duration`.
 to_value!(Duration => |value| Value::Uint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)));
-// No variant is wide enough.
+// `Value` has no variant for these types.
 to_value!(char i128 u128 => |value| Value::Display(value));
 to_value!(fmt::Arguments<'_> => |value| Value::Display(value));
 to_value!(Path PathBuf => |value| Value::Path(value));
@@ -266,7 +269,7 @@ number!(f32 f64 => Double as f64);
 macro_rules! large_number {
     ($($type:ty)+) => {
         $(impl From<$type> for Number {
-            /// Numbers beyond the range of `i64` become its last one.
+            /// Converts a number. A number above `i64::MAX` becomes `i64::MAX`.
             #[inline]
             fn from(value: $type) -> Self {
                 Self::Int(i64::try_from(value).unwrap_or(i64::MAX))

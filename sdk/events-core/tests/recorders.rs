@@ -1,6 +1,7 @@
-//! Recorders get to know every call site once, and record what they have turned on.
+//! Every call site is introduced to each recorder once, and each recorder records the call sites
+//! that it has turned on.
 //!
-//! One test, since recorders are connected for good.
+//! A single test, because a recorder stays connected for the rest of the process.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock};
@@ -9,16 +10,16 @@ use tracezero_events_core::{
     CallSite, Event, Kind, Number, RECORDERS_MAX, Recorder, SiteRecorder, Switch, Value, connect,
 };
 
-/// Notes what it is told.
+/// A recorder that writes each call into a list of lines.
 struct Notes {
     name: &'static str,
     lines: Mutex<Vec<String>>,
     switches: Mutex<Vec<Switch>>,
-    /// How often it asks to be introduced later.
+    /// The number of call sites that it declines, before it takes one.
     declines: Mutex<u32>,
-    /// Connected while a call site is introduced, as by another thread.
+    /// A recorder to connect while a call site is introduced, as another thread might do.
     connects: Mutex<Option<&'static Notes>>,
-    /// Panics in its next call.
+    /// True if the next end of a slice panics.
     panics: Mutex<bool>,
 }
 
@@ -111,17 +112,18 @@ fn recorders_record_what_they_have_turned_on() {
     static LATE: CallSite = CallSite::new(Kind::Counter, "lib", "late", &[]);
     static END: CallSite = CallSite::new(Kind::End, "", "end", &["bytes"]);
 
-    // Nobody is there.
+    // No recorder is connected.
     assert_eq!(EARLY.active(), 0);
 
-    // A recorder gets to know the call sites that were reached before it came, and then the others.
+    // A recorder learns of the call sites that were reached before it was connected, and then of
+    // others.
     connect(&FIRST).expect("the first one");
     assert_eq!(FIRST.take(), ["first knows early"]);
     assert_eq!(LATE.active(), 0);
     assert_eq!(LATE.active(), 0);
     assert_eq!(FIRST.take(), ["first knows late"]);
 
-    // Each recorder is told what it has turned on.
+    // Each recorder receives the events of the call sites that it has turned on.
     connect(&SECOND).expect("the second one");
     assert_eq!(SECOND.take(), ["second knows late", "second knows early"]);
     FIRST.turn(true);
@@ -140,7 +142,8 @@ fn recorders_record_what_they_have_turned_on() {
         ["instant other [1]", "count late Double(0.5)"]
     );
 
-    // A slice ends for who has begun it, also if the call site was turned off since.
+    // A slice ends in the recorders that have begun it, even if they turned the call site off since
+    // then.
     let open = EARLY.begin(EARLY.active(), &Event::new(&[Value::Text("x")]));
     FIRST.turn(true);
     SECOND.turn(false);
@@ -148,7 +151,8 @@ fn recorders_record_what_they_have_turned_on() {
     assert_eq!(FIRST.take(), [""; 0]);
     assert_eq!(SECOND.take(), ["begin early [\"x\"]", "end 7 by early []"]);
 
-    // The call site of an end has the names of its arguments, but for who does not know the site yet.
+    // The call site of an end has the names of the arguments. A recorder that does not know this
+    // call site yet ends the slice without arguments.
     let open = EARLY.begin(EARLY.active(), &Event::default());
     *FIRST.declines.lock().expect("no panic") = 1;
     open.end_at(&END, &Event::new(&[Value::Int(-1)]));
@@ -158,7 +162,7 @@ fn recorders_record_what_they_have_turned_on() {
     let by_end = ["begin early []", "first knows end", "end 7 by end [-1]"];
     assert_eq!(FIRST.take(), by_end);
 
-    // A panic in one recorder ends the slice for the others.
+    // If one recorder panics at the end of a slice, the slice still ends in the others.
     SECOND.turn(true);
     let open = EARLY.begin(EARLY.active(), &Event::default());
     *FIRST.panics.lock().expect("no panic") = true;
@@ -167,7 +171,8 @@ fn recorders_record_what_they_have_turned_on() {
     assert_eq!(FIRST.take(), ["begin early []", "end 7 by end []"]);
     assert_eq!(SECOND.take().last().expect("an end"), "end 7 by early []");
 
-    // A recorder that is connected while a call site registers, and declines it then, is asked again.
+    // If a recorder is connected while a call site registers, and declines the call site, it is
+    // asked again.
     static THIRD: Notes = Notes::new("third");
     static NEW: CallSite = CallSite::new(Kind::Instant, "lib", "new", &[]);
     *THIRD.declines.lock().expect("no panic") = 100;
@@ -177,7 +182,7 @@ fn recorders_record_what_they_have_turned_on() {
     NEW.active();
     assert_eq!(THIRD.take(), ["third knows new"]);
 
-    // A program has room for some recorders and no more.
+    // The number of recorders is limited.
     static OTHERS: [OnceLock<Notes>; RECORDERS_MAX - 3] =
         [const { OnceLock::new() }; RECORDERS_MAX - 3];
     for other in &OTHERS {

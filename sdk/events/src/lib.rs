@@ -1,8 +1,9 @@
-//! Spans, instants and counters for libraries, recorded by whatever the application has installed.
+//! Spans, instants and counters for libraries. The application chooses what records them.
 //!
-//! A library depends on this package, which builds in a second and needs nothing but the standard library.
-//! While nothing records, a trace point costs one relaxed load. If the application uses `tracezero`, the
-//! events are in its sessions, flight recorders and test captures, beside the application's own:
+//! A library depends on this package, which builds in a second and needs only the standard library.
+//! While nothing records, a trace point costs one relaxed atomic load. If the application uses
+//! `tracezero`, the library's events appear in its sessions, flight recorders and test captures,
+//! beside the application's own events:
 //!
 //! ```
 //! // The library.
@@ -17,33 +18,37 @@
 //! let capture = tracezero::testing::capture();
 //! read("Cargo.toml");
 //! let trace = capture.finish();
-//! trace.span("read").once().arg("path", "Cargo.toml");
-//! trace.instant("cache_miss").once().inside("read").arg("level", 2);
+//! trace.span("read").once().assert_arg("path", "Cargo.toml");
+//! trace.instant("cache_miss").once().assert_inside("read").assert_arg("level", 2);
 //! ```
 //!
-//! Libraries may depend on different versions of this package: their events are recorded all the same, since all
-//! versions meet in `tracezero-events-core`.
+//! Two libraries may depend on different versions of this package. Events of both are recorded,
+//! because every version passes its events on to the one package `tracezero-events-core`.
 //!
 //! # What only the application's macros can do
 //!
-//! An application that depends on `tracezero` uses that package's own macros. They write events straight into
-//! the memory of the trace, which takes less time, and they know tracks, flows, times, futures and fields of a
-//! schema. Their arguments are of another trait, `tracezero::ArgValue`: a library whose types are to be arguments of both
-//! offers their parts, or `Display`.
+//! An application that depends on `tracezero` uses the macros of that package. They are faster,
+//! because they write events directly into the memory of the trace. They also support tracks,
+//! flows, timestamps, futures and typed fields of the trace schema.
 //!
-//! Whoever builds the program compiles all trace points to nothing by `RUSTFLAGS="--cfg tracezero_off"`.
+//! Arguments of those macros implement another trait, `tracezero::ArgValue`. If values of a
+//! library's type should be arguments of both kinds of macros, the library gives access to the
+//! parts of the type, or implements `Display`.
+//!
+//! To compile all trace points to nothing, build the program with `RUSTFLAGS="--cfg
+//! tracezero_off"`.
 
-mod macros; // what users type
+mod macros; // the public macros
 mod span; // the guard that ends a span
 
 pub use span::Span;
 pub use tracezero_events_core::{Dict, List, Number, ToValue, Value};
 
-/// What the macros expand to.
+/// Items that the expansions of the macros name.
 #[doc(hidden)]
 pub mod __private {
     pub use tracezero_events_core::{CallSite, Event, Kind, Number, OpenSpan, ToValue, Value};
 
-    /// Whether trace points are compiled at all.
+    /// False if the program is built without trace points (`--cfg tracezero_off`).
     pub const ENABLED: bool = !cfg!(tracezero_off);
 }

@@ -1,18 +1,19 @@
-//! What users type.
+//! The public macros, and the internal macros that they expand to.
 
-/// Begins a span on the track of this thread; it ends where the returned guard is dropped.
+/// Begins a span on the track of this thread. The span ends where the returned guard is dropped.
 ///
-/// The category is a literal; the name is a literal, or any expression that is a string. After them come
-/// arguments:
+/// The category is a string literal. The name is a string literal or any expression that is a
+/// string. Arguments follow:
 ///
 /// | | |
 /// |---|---|
 /// | `name = value` | any [`ToValue`](crate::ToValue) |
 /// | `name = %value` | as text, by [`Display`](std::fmt::Display) |
 /// | `name = ?value` | as text, by [`Debug`](std::fmt::Debug) |
-/// | `name`, `%name`, `?name` | the same for a variable of that name |
+/// | `name`, `%name`, `?name` | short for `name = name`, `name = %name`, `name = ?name` |
 ///
-/// While nothing records the category, no argument is evaluated, and the cost is one relaxed load.
+/// While nothing records the category, no argument is evaluated, and the cost is one relaxed atomic
+/// load.
 ///
 /// ```
 /// use tracezero_events::span;
@@ -30,9 +31,12 @@ macro_rules! span {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(span $category [dynamic $name] [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(span $($wrong)*)
+    };
 }
 
-/// Ends a span that [`span!`](crate::span) began, with arguments that are known only now.
+/// Ends a span that [`span!`](crate::span) began, and adds arguments that are known only now.
 ///
 /// ```
 /// use tracezero_events::{end, span};
@@ -48,8 +52,8 @@ macro_rules! end {
     };
 }
 
-/// Records something that happens at one point in time, on the track of this thread. It takes what
-/// [`span!`](crate::span) takes.
+/// Records an event without duration on the track of this thread. Takes a category, a name and
+/// arguments like [`span!`](crate::span).
 ///
 /// ```
 /// use tracezero_events::instant;
@@ -64,9 +68,13 @@ macro_rules! instant {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(instant $category [dynamic $name] [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(instant $($wrong)*)
+    };
 }
 
-/// Records the value of a counter, whose name is a literal: any number. The value is evaluated only while the category is recorded.
+/// Records the value of a counter: any number. Category and name are string literals. The value is
+/// evaluated only while something records the category.
 ///
 /// ```
 /// use tracezero_events::counter;
@@ -97,7 +105,7 @@ macro_rules! counter {
     }};
 }
 
-/// Returns whether anything records a category: for work that is done for an event alone.
+/// Returns whether anything records a category. Use it to skip work that only serves an event.
 ///
 /// ```
 /// use tracezero_events::{enabled, instant};
@@ -116,12 +124,14 @@ macro_rules! enabled {
     }};
 }
 
-/// Takes the arguments of an event apart, one at a time, and hands all of them to
-/// [`__record`](crate::__record) at the end: `kind category [name] [names of arguments] [values] [rest ..]`.
+/// Splits the arguments of an event into names and values, one argument per expansion. Passes them
+/// to [`__record`](crate::__record) at the end.
+///
+/// Takes `kind category [name] [names of arguments so far] [values so far] [remaining arguments]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __parse {
-    // The end, also after a comma too many.
+    // No arguments are left, but perhaps a trailing comma.
     ($kind:ident $category:literal $name:tt $names:tt $values:tt [$(,)?]) => {
         $crate::__record!($kind $category $name $names $values)
     };
@@ -140,7 +150,7 @@ macro_rules! __parse {
         $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
             [$($values)* $crate::__private::ToValue::to_value(&$value),] [$($rest)*])
     };
-    // A variable whose name is that of the argument, too.
+    // The short forms: the argument has the name of a variable.
     ($kind:ident $category:literal $name:tt $names:tt $values:tt [%$arg:ident, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name $names $values [$arg = %$arg, $($rest)*])
     };
@@ -159,7 +169,7 @@ macro_rules! __parse {
     };
 }
 
-/// The name of an argument, as a string.
+/// Turns the name of an argument into a string literal.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __arg_name {
@@ -171,7 +181,7 @@ macro_rules! __arg_name {
     };
 }
 
-/// The call site with what it records: see [`__parse`](crate::__parse).
+/// Declares the call site and records the event, from the output of [`__parse`](crate::__parse).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __record {
@@ -199,7 +209,7 @@ macro_rules! __record {
                 }
             })
     };
-    // The guard knows which recorders have begun the span, so nothing asks the call site.
+    // The guard knows which recorders have begun the span, so the call site's mask is not loaded.
     (end $category:literal [dynamic $span:expr] $names:tt $values:tt) => {
         $crate::__record!(@site End __TRACEZERO_CALL_SITE $category [literal ""] $names {
             let span: $crate::Span = $span;
@@ -229,5 +239,42 @@ macro_rules! __record {
     };
     (@event [dynamic $name:expr] [$($values:tt)*]) => {
         $crate::__private::Event::new(&[$($values)*]).named(&$name)
+    };
+}
+
+/// Expands to an error that says what stands in the wrong place before the arguments of an event.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __wrong_event {
+    ($macro:ident $name:literal $(,)?) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: `",
+            ::core::stringify!($macro),
+            "!` takes a category and a name; if ",
+            ::core::stringify!($name),
+            " is the name, put a category before it, such as `",
+            ::core::stringify!($macro),
+            "!(\"app\", ",
+            ::core::stringify!($name),
+            ")`"
+        ))
+    };
+    ($macro:ident $category:expr, $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: the category `",
+            ::core::stringify!($category),
+            "` is not a literal; write it in place, as in `",
+            ::core::stringify!($macro),
+            "!(\"io\", ..)`: only the name may be an expression"
+        ))
+    };
+    ($macro:ident $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: `",
+            ::core::stringify!($macro),
+            "!` takes a category as a literal, a name, and then arguments, as in `",
+            ::core::stringify!($macro),
+            "!(\"io\", \"read\", bytes = 512)`"
+        ))
     };
 }

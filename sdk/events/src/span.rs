@@ -1,30 +1,38 @@
 //! The guard that ends a span.
 
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use tracezero_events_core::{CallSite, Event, OpenSpan};
 
-/// Ends its span when it is dropped, also by a panic. Made by [`span!`](crate::span).
+/// A guard that ends its span when it is dropped, also during a panic. [`span!`](crate::span)
+/// returns it.
 ///
-/// It belongs to the thread that began the span:
+/// The guard cannot leave the thread that began the span:
 ///
 /// ```compile_fail
 /// let span = tracezero_events::span!("mylib", "work");
 /// std::thread::spawn(move || drop(span));
 /// ```
 ///
-/// [`end!`](crate::end) ends it earlier, with arguments that are known only then.
+/// [`end!`](crate::end) ends the span earlier, and adds arguments that are known only then.
 #[derive(Debug)]
-#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
+#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..` (not `let _ = ..`, which drops it at once)"]
 pub struct Span {
-    /// Nothing in a program that is built without trace points.
+    /// `None` if no recorder records the span. Programs built without trace points have no such
+    /// field.
     #[cfg(not(tracezero_off))]
     open: Option<OpenSpan>,
-    not_send: PhantomData<*const ()>,
+    not_send: PhantomData<dyn SpanEndsOnItsThread__drop_it_before_an_await>,
 }
 
+/// Keeps a guard on its thread: the compiler's message names this trait where a guard would be
+/// sent.
+#[expect(non_camel_case_types, reason = "the name is the message's advice")]
+trait SpanEndsOnItsThread__drop_it_before_an_await: Unpin + UnwindSafe + RefUnwindSafe {}
+
 impl Span {
-    /// A span that nobody records.
+    /// Creates the guard of a span that is not recorded.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn none() -> Self {
@@ -35,6 +43,7 @@ impl Span {
         }
     }
 
+    /// Creates the guard of a span that has begun.
     #[doc(hidden)]
     #[inline(always)]
     pub fn new(open: OpenSpan) -> Self {
@@ -47,7 +56,7 @@ impl Span {
         }
     }
 
-    /// Returns whether anybody records the span.
+    /// Returns whether a recorder records the span.
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
@@ -58,6 +67,7 @@ impl Span {
         self.open.is_some()
     }
 
+    /// Ends the span with arguments, whose names `site` has.
     #[doc(hidden)]
     pub fn end_with(self, site: &'static CallSite, event: &Event<'_>) {
         #[cfg(tracezero_off)]

@@ -1,5 +1,5 @@
-//! Trace points evaluate no arguments while nobody records. Alone in its process: a capture of another test would make
-//! them do so.
+//! Trace points evaluate no arguments while nothing records their category. This test has a process
+//! of its own, because a capture of another test in the process would record the category.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -10,7 +10,7 @@ use tracezero::{DataSourceConfig, InMemorySession, TraceConfig, TrackEventConfig
 use tracezero_events::{counter, enabled, end, instant, span};
 
 #[test]
-fn nothing_is_evaluated_while_nobody_records_the_category() {
+fn arguments_are_not_evaluated_while_nothing_records() {
     let evaluated = Cell::new(0);
     let evaluate = || {
         evaluated.set(evaluated.get() + 1);
@@ -40,5 +40,9 @@ fn nothing_is_evaluated_while_nobody_records_the_category() {
     assert_eq!(evaluated.get(), 4);
     assert!(!trace_all());
     let trace = Trace::read(bytes).unwrap();
-    trace.span("span").once().arg("number", 1).arg("last", 4);
+    trace
+        .span("span")
+        .once()
+        .assert_arg("number", 1)
+        .assert_arg("last", 4);
 }

@@ -1,4 +1,4 @@
-//! The events of a library are in the sessions and captures of the application.
+//! Events of a library appear in the sessions and captures of the application.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -129,15 +129,18 @@ fn spans_of_library_and_application_nest() {
     trace
         .span("read")
         .once()
-        .inside("request")
-        .arg("number", 3)
-        .arg("bytes", 1234);
+        .assert_inside("request")
+        .assert_arg("number", 3)
+        .assert_arg("bytes", 1234);
     trace
         .span("attempt 1")
         .once()
-        .inside("parse")
-        .arg("ok", false);
-    trace.instant("made at run time").once().inside("request");
+        .assert_inside("parse")
+        .assert_arg("ok", false);
+    trace
+        .instant("made at run time")
+        .once()
+        .assert_inside("request");
     trace.assert_no_loss().assert_well_formed();
 }
 
@@ -157,13 +160,13 @@ fn guards_end_their_spans_in_any_order_and_after_a_panic() {
     let trace = capture.finish();
 
     trace.span("outer").once();
-    trace.instant("between").once().inside("inner");
+    trace.instant("between").once().assert_inside("inner");
     trace.span("panics").once();
     trace.assert_well_formed();
 }
 
 #[test]
-fn counters_have_a_value_for_each_time() {
+fn each_value_of_a_counter_is_recorded() {
     let capture = capture();
     for value in 1..=3 {
         counter!("mylib", "open_files", value);
@@ -176,7 +179,7 @@ fn counters_have_a_value_for_each_time() {
 }
 
 #[test]
-fn call_site_that_was_reached_before_the_first_session_is_recorded_in_it() {
+fn call_site_reached_before_the_first_session_is_recorded() {
     let record = || instant!("mylib", "reached early");
     record();
     let session = InMemorySession::start().unwrap();

@@ -1,4 +1,4 @@
-//! The derive macro for values of arguments.
+//! The derive macro `ArgValue`.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -9,11 +9,11 @@ use syn::{
     TypeParamBound, parse_quote,
 };
 
-/// What a field becomes.
+/// The options of a field.
 struct FieldOptions {
     name: String,
     form: Form,
-    /// Messages about the field's type point there.
+    /// The position of the field's type, for the compiler's messages.
     span: Span,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
             let arms = data.variants.iter().map(|variant| {
                 let name = &variant.ident;
                 if let Some(attribute) = arg_attributes(&variant.attrs).next() {
-                    let message = "the options are for fields, and `crate = path` for the type";
+                    let message = "a variant takes no options; put options on its fields, and `crate = path` on the type";
                     return Err(Error::new_spanned(attribute, message));
                 }
                 let fields = FieldValues::new(&library, &variant.fields)?;
@@ -58,7 +58,8 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
                 Ok(quote!(#pattern => #library::ArgValue::write(&#value, #annotation),))
             });
             let arms: Vec<_> = arms.collect::<Result<_>>()?;
-            // A reference to an enum without variants would count as one of something.
+            // Match the enum itself if it has no variants: the compiler requires an arm for a
+            // reference to it.
             let value = if arms.is_empty() {
                 quote!(*self)
             } else {
@@ -69,7 +70,7 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
         Data::Union(_) => {
             return Err(Error::new_spanned(
                 type_name,
-                "`ArgValue` is for structs and enums: a union does not know its value",
+                "`ArgValue` cannot be derived for a union; implement it by hand",
             ));
         }
     };
@@ -91,7 +92,8 @@ pub(crate) fn derive(input: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The fields of a struct or variant, by reference under names of the macro's own.
+/// The fields of a struct or variant, which the generated code binds by reference to variables
+/// `field_0`, `field_1`, ..
 struct FieldValues<'a> {
     library: &'a TokenStream,
     fields: &'a Fields,
@@ -112,7 +114,7 @@ impl<'a> FieldValues<'a> {
         Ident::new(&format!("field_{index}"), Span::mixed_site())
     }
 
-    /// The pattern that binds the fields that are written.
+    /// Returns the pattern that binds all fields but the skipped ones.
     fn pattern(&self, path: TokenStream) -> TokenStream {
         let bound = self.options.iter().enumerate().map(|(index, options)| {
             let binding = Self::binding(index);
@@ -131,7 +133,8 @@ impl<'a> FieldValues<'a> {
         }
     }
 
-    /// A dictionary of the fields; the one field of a tuple by itself.
+    /// Returns an expression for the value: a dictionary of the fields, or the field itself if a
+    /// tuple has only one.
     fn value(&self) -> TokenStream {
         let library = self.library;
         let values = self.options.iter().enumerate().map(|(index, options)| {
@@ -179,7 +182,7 @@ impl FieldOptions {
                     "skip" => options.form = Form::Skipped,
                     _ => {
                         return Err(option.error(
-                            "the options of a field are `rename = \"..\"`, `display`, `debug` and `skip`",
+                            "unknown option; a field takes `rename = \"..\"`, `display`, `debug` and `skip`",
                         ));
                     }
                 }
@@ -190,13 +193,13 @@ impl FieldOptions {
     }
 }
 
-/// The path of the library, as the code around the type names it.
+/// Returns the path of the crate `tracezero`, as code at the type names it.
 fn library(attributes: &[Attribute]) -> Result<TokenStream> {
     let mut library = quote!(::tracezero);
     for attribute in arg_attributes(attributes) {
         attribute.parse_nested_meta(|option| {
             if !option.path.is_ident("crate") {
-                return Err(option.error("the option of a type is `crate = path`"));
+                return Err(option.error("unknown option; a type takes `crate = path`"));
             }
             library = option
                 .value()?
@@ -219,7 +222,7 @@ fn text(name: &Ident) -> TokenStream {
     quote!(#name)
 }
 
-/// A dictionary with entries, each a call of `add`.
+/// Returns an expression for a dictionary. Each of `entries` is a method call `.add(name, value)`.
 fn dict(library: &TokenStream, entries: &TokenStream) -> TokenStream {
     if entries.is_empty() {
         return quote!(#library::dict(|_| {}));
@@ -228,12 +231,13 @@ fn dict(library: &TokenStream, entries: &TokenStream) -> TokenStream {
     quote!(#library::dict(|#writer| { #writer #entries; }))
 }
 
-/// The name of the parameter of `ArgValue::write`.
+/// Returns the name of the parameter of `ArgValue::write`.
 fn annotation() -> Ident {
     Ident::new("annotation", Span::mixed_site())
 }
 
-/// What the fields ask of a type parameter: the traits that those are written by whose types name the parameter.
+/// Returns the bounds that a type parameter needs: for each field whose type names the parameter,
+/// the trait that writes the field.
 fn bounds(library: &TokenStream, parameter: &Ident, data: &Data) -> Result<Vec<TypeParamBound>> {
     let fields: Vec<&Field> = match data {
         Data::Struct(data) => data.fields.iter().collect(),
@@ -255,6 +259,7 @@ fn bounds(library: &TokenStream, parameter: &Ident, data: &Data) -> Result<Vec<T
     Ok(bounds)
 }
 
+/// Returns whether the tokens contain the identifier `wanted`.
 fn names(tokens: TokenStream, wanted: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *wanted,

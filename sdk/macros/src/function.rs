@@ -1,4 +1,4 @@
-//! The function that the attribute is written on, and what becomes of it.
+//! The function below the attribute `trace`, and its expansion.
 
 use std::env;
 
@@ -14,13 +14,13 @@ use syn::{
 
 use crate::options::{EndArg, Options};
 
-/// A function or method. Its statements stay tokens: nothing has to know them.
+/// A function or method. Its body is not parsed: the expansion copies its tokens.
 pub(crate) struct Function {
-    /// Those outside.
+    /// The attributes in front of the function.
     attributes: Vec<Attribute>,
     visibility: Visibility,
     signature: Signature,
-    /// None for a declaration.
+    /// `None` for a method that is only declared.
     body: Option<Group>,
 }
 
@@ -29,7 +29,10 @@ impl Parse for Function {
         let attributes = input.call(Attribute::parse_outer)?;
         let visibility = input.parse()?;
         let signature = input.parse().map_err(|error: Error| {
-            Error::new(error.span(), "`trace` is for functions and methods")
+            Error::new(
+                error.span(),
+                "`trace` is only for functions and methods; remove it here",
+            )
         })?;
         let body = if input.peek(Token![;]) {
             input.parse::<Token![;]>()?;
@@ -47,7 +50,7 @@ impl Parse for Function {
 }
 
 impl Function {
-    /// The function with a span around its body.
+    /// Returns the function with a span around its body.
     pub(crate) fn traced(self, options: Options) -> Result<TokenStream> {
         let Self {
             attributes,
@@ -58,14 +61,14 @@ impl Function {
         if let Some(constness) = signature.constness {
             return Err(Error::new_spanned(
                 constness,
-                "a `const fn` cannot be traced, since the compiler may run it: trace its callers, \
-                 or leave out `const`",
+                "a `const fn` cannot be traced, since the compiler may run it; trace its callers, \
+                 or remove `const`",
             ));
         }
         let Some(body) = body else {
             return Err(Error::new_spanned(
                 signature,
-                "a method without a body cannot be traced: write the attribute on its \
+                "a method without a body cannot be traced; put the attribute on its \
                  implementations",
             ));
         };
@@ -73,8 +76,9 @@ impl Function {
             attributes: inner_attributes,
             statements,
         } = syn::parse2(body.stream())?;
-        // A block of its own: items of the body still come first in theirs. It stands where the body
-        // stood, but is not what the user wrote: lints would take its braces for superfluous.
+        // Put the body into a block of its own, so that items in it still come before all
+        // statements of their block. The span has the body's position, but mixed-site hygiene:
+        // otherwise lints would report the braces as superfluous.
         let mut block = Group::new(Delimiter::Brace, statements);
         block.set_span(Span::mixed_site().located_at(body.span()));
         let traced = if signature.asyncness.is_some() {
@@ -92,10 +96,10 @@ impl Function {
     }
 }
 
-/// The body of a function, behind the guard of a span.
+/// Returns the new body of a function that is not `async`: the guard of a span, then the old body.
 fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> TokenStream {
     let library = options.library();
-    // Cannot be meant by a name in the body.
+    // Mixed-site hygiene: no name in the body refers to these variables.
     let guard = Ident::new("_span", Span::mixed_site());
     let output = Ident::new("output", Span::mixed_site());
     let end = end(&mut options, &output, &guard);
@@ -104,7 +108,7 @@ fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> To
         return quote!(let #guard = #span; #block);
     };
     let result = named_result(library.clone(), &signature.output);
-    // A closure, for a `return` or a `?` to lead to the end of the span.
+    // A closure, so that a `return` or a `?` in the body leads to the code that ends the span.
     quote! {
         let #guard = #span;
         let #output = #library::__private::call_once(|| {
@@ -119,8 +123,9 @@ fn traced_sync(signature: &Signature, mut options: Options, block: &Group) -> To
     }
 }
 
-/// Ends the span `guard` with what the options ask for, of the reference `output` to what the function
-/// returns; `None` if they ask for nothing.
+/// Returns the code that ends the span `guard` with the arguments `result` and `error`. `output` is
+/// the variable that refers to the returned value. Returns `None` if the options ask for neither
+/// argument.
 fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStream> {
     let library = options.library();
     let end = |EndArg { name, arg }: &EndArg| {
@@ -133,11 +138,11 @@ fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStre
         (None, None) => return None,
         (Some((result, end)), None) => quote! {
             let #result = #output;
-            // It need not be used.
+            // The user's expression need not use it.
             let _ = #result;
             #end;
         },
-        // That of a success ends where its guard is dropped.
+        // After a success, the span ends where its guard is dropped.
         (None, Some((error, end))) => quote_spanned! {error.span()=>
             if let ::core::result::Result::Err(#error) = #output {
                 let _ = #error;
@@ -159,7 +164,7 @@ fn end(options: &mut Options, output: &Ident, guard: &Ident) -> Option<TokenStre
     })
 }
 
-/// The body of an async function, as a future with a span.
+/// Returns the new body of an async function: a future with a span, which runs the old body.
 fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> TokenStream {
     let library = options.library();
     let guard = Ident::new("_span", Span::mixed_site());
@@ -168,8 +173,10 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
     let span = span("async_span", signature, options);
     let end = end.map(|end| quote!(.end_with(|#output, #guard| { #end })));
     let result = named_result(library.clone(), &signature.output);
-    // Under `cfg(tracezero_off)`, which only the library's own code can ask for, the span is named all the same, so
-    // that nothing is unused. What does not go on from there borrows nothing that the future would have to keep.
+    // The second block is for `cfg(tracezero_off)`. Only the library knows that setting, so its
+    // macro chooses the block. The block names the span in code that never runs, so that the
+    // compiler reports no unused parameters. That code diverges, so it borrows nothing that the
+    // future would have to keep.
     quote! {
         #library::__traced_async! {
             [{
@@ -191,12 +198,13 @@ fn traced_async(signature: &Signature, mut options: Options, block: &Group) -> T
     }
 }
 
-/// Tells the compiler what the function returns: inside of a closure or an `async` block, it does not know.
+/// Returns code that tells the compiler the type of the result, which it cannot infer inside of a
+/// closure or an `async` block.
 fn named_result(library: TokenStream, output: &ReturnType) -> TokenStream {
-    // Messages about it point to where it is said.
+    // The compiler's messages about the type point to the signature.
     let (span, mut result) = match output {
         ReturnType::Default => (Span::mixed_site(), Type::Tuple(parse_quote!(()))),
-        // What never returns needs none.
+        // A function that never returns needs no type.
         ReturnType::Type(_, result) if matches!(**result, Type::Never(_)) => return quote!(),
         ReturnType::Type(_, result) => {
             let span = Span::mixed_site().located_at(result.span());
@@ -207,7 +215,8 @@ fn named_result(library: TokenStream, output: &ReturnType) -> TokenStream {
     let library: TokenStream = library
         .into_iter()
         .map(|mut token| {
-            // With its own hygiene: `$crate` stays that of the macro that has written it.
+            // Change the position only, and keep the hygiene: a `$crate` still refers to the crate
+            // of the macro that wrote it.
             token.set_span(token.span().located_at(span));
             token
         })
@@ -219,7 +228,7 @@ fn named_result(library: TokenStream, output: &ReturnType) -> TokenStream {
     }
 }
 
-/// Leaves the parts of a type to the compiler that a function's body cannot name.
+/// Replaces each `impl Trait` in a type with `_`, because a function's body cannot name it.
 fn infer_unnamed(part: &mut Type) {
     match part {
         Type::ImplTrait(_) => *part = Type::Infer(parse_quote!(_)),
@@ -244,7 +253,7 @@ fn infer_unnamed(part: &mut Type) {
     }
 }
 
-/// The invocation of the macro that makes the span.
+/// Returns the invocation of the macro that begins the span.
 fn span(macro_name: &str, signature: &Signature, options: Options) -> TokenStream {
     let library = options.library();
     let Options {
@@ -261,14 +270,15 @@ fn span(macro_name: &str, signature: &Signature, options: Options) -> TokenStrea
     quote!(#library::#macro_name!(#category, #name, #(#args,)*))
 }
 
-/// The package that is compiled. Cargo names it; another build system may not.
+/// Returns the name of the package that is compiled. Build systems other than Cargo may not set the
+/// variable.
 fn package() -> String {
     env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "app".to_owned())
 }
 
-/// What is inside of the braces.
+/// The content of the function's braces.
 struct Body {
-    /// `#![..]`, which must come first.
+    /// Inner attributes, `#![..]`, which must come first.
     attributes: Vec<Attribute>,
     statements: TokenStream,
 }
@@ -293,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_names_the_library_as_the_option_does() {
+    fn function_names_the_library_as_the_option_does() {
         let functions = [
             quote!(
                 fn plain(n: u32) -> u32 {

@@ -1,19 +1,19 @@
-//! The attribute and the derive macro of [`tracezero`](https://docs.rs/tracezero): use them from there, as
-//! `tracezero::trace` and `tracezero::ArgValue`.
+//! The attribute macro and the derive macro of [`tracezero`](https://docs.rs/tracezero). Use them
+//! as `tracezero::trace` and `tracezero::ArgValue`; do not depend on this package directly.
 
 #![forbid(unsafe_code)]
 
-mod options; // what is written in the attribute
-mod function; // what it is written on, and what becomes of that
-mod arg_value; // values of arguments, derived
+mod options; // the options inside the attribute `trace`
+mod function; // the function below the attribute, and its expansion
+mod arg_value; // the derive macro
 
 use proc_macro::TokenStream;
 use syn::Error;
 
 use crate::function::Function;
 
-/// Makes each call of a function or method a span, from its first statement to its return: also
-/// if that is a `return`, a `?` or a panic.
+/// Records each call of a function or method as a span. The span lasts until the call ends, also if
+/// it ends with a `return`, a `?` or a panic.
 ///
 /// ```
 /// # use std::io;
@@ -43,62 +43,69 @@ use crate::function::Function;
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 ///
-/// # What it takes
+/// # Options
 ///
-/// All of it is optional, and each part comes at most once.
+/// All options may be left out. Each may be given once.
 ///
-/// | | | without it |
+/// | option | sets | default |
 /// |---|---|---|
-/// | `"io"`, at the first place, or `category = "io"` | the category | the name of the package that is compiled |
+/// | `"io"` as the first option, or `category = "io"` | the category | the name of the package that is compiled |
 /// | `name = "Store::read"` | the span's name | the name of the function, without type or module |
-/// | `args(..)` | its arguments | none |
-/// | `result` | an argument `result` of its end: what the function returns | none |
-/// | `error` | an argument `error` of its end, if the function returns `Err`: what is in that | none |
-/// | `crate = tracing_sdk` | the path of this library, if the dependency has another name | `::tracezero` |
+/// | `args(..)` | arguments of the span | none |
+/// | `result` | an argument `result`, added at the span's end: the value that the function returns | none |
+/// | `error` | an argument `error`, added at the span's end if the function returns `Err`: the error | none |
+/// | `crate = tracing_sdk` | the path of the crate `tracezero`, if the dependency has another name | `::tracezero` |
 ///
-/// Arguments are those of `tracezero::span!`:
+/// Arguments are written as for `tracezero::span!`:
 ///
 /// | | |
 /// |---|---|
-/// | `key = expression` | the value with its type: any `ArgValue` |
+/// | `key = expression` | the value with its type, which implements `ArgValue` |
 /// | `key = %expression` | as text, by `Display` |
 /// | `key = ?expression` | as text, by `Debug` |
-/// | `key`, `%key`, `?key` | the same for a parameter of that name |
+/// | `key`, `%key`, `?key` | short for `key = key`, `key = %key`, `key = ?key`, where `key` is a parameter |
 /// | `"http.status" = expression` | a key that is not an identifier |
 ///
-/// An expression sees the parameters, `self` among them, before the body has moved or changed them.
-/// It is evaluated only while a session records the category. Everything else costs a relaxed load.
+/// The expressions are evaluated before the body runs, so they see the parameters, including
+/// `self`, as the caller passed them. They are evaluated only while a session records the category.
+/// While no session does, the attribute costs one relaxed atomic load per call.
 ///
 /// # Results
 ///
-/// `result` and `error` are written as arguments are: `result` with its type, `%result` by `Display`,
-/// `?result` by `Debug`, or `result = expression`, where the expression sees a reference to the value by
-/// that name. With `error`, the function must return a `Result`; with both, `result` is what is in `Ok`.
-/// A call that panics, or a future that is dropped before it is done, adds neither.
+/// `result` and `error` have the same forms as arguments: `result` records the value with its type,
+/// `%result` its `Display` text, `?result` its `Debug` text. In `result = expression`, the
+/// expression can name `result`, which is a reference to the value. The same holds for `error`.
 ///
-/// The body becomes a closure, or an `async` block that takes the parameters it uses. So the expression may
-/// use a parameter only if the body has not moved it, and the result does not borrow it; and
-/// `#[track_caller]` does not reach the body.
+/// With `error`, the function must return a `Result`. With both options, `result` is the value in
+/// `Ok`. A call that panics adds neither argument, nor does a future that is dropped before it is
+/// done.
+///
+/// With these options, the body becomes a closure, or an `async` block that captures the parameters
+/// that it uses. So the expression may use a parameter only if the body does not move it and the
+/// result does not borrow it. `#[track_caller]` has no effect inside the body.
 ///
 /// # Async functions
 ///
-/// An `async fn` becomes a future with a span, as by `tracezero::TraceFuture`: one slice on a track of
-/// its own from its first poll until it is done or dropped, and a slice for each poll on the thread that
-/// ran it, joined by arrows. What it awaits is drawn below it. Its arguments are evaluated in the first
-/// poll. Making the track allocates, and so do arguments, while a session records the category.
+/// An `async fn` returns a future that is traced as by `tracezero::TraceFuture`. One slice, on a
+/// track of its own, lasts from the first poll until the future is done or dropped. Each poll is a
+/// slice on the thread that ran it. Arrows connect these slices. Traced futures that it awaits are
+/// drawn below it.
 ///
-/// A function that is not `async` itself but returns a future is traced until it returns, which is
-/// before the future runs.
+/// The arguments are evaluated in the first poll. While a session records the category, creating
+/// the track allocates memory, and so do arguments.
 ///
-/// # What it cannot be written on
+/// If a function is not `async` itself but returns a future, the span ends when the function
+/// returns, which is before the future runs.
 ///
-/// A `const fn` cannot be traced, since it may run in the compiler; nor can the declaration of a
-/// method without a body, whose implementations take the attribute instead.
+/// # Functions that cannot be traced
+///
+/// A `const fn` cannot be traced, because the compiler may run it. A method without a body cannot
+/// be traced either; write the attribute on its implementations.
 #[proc_macro_attribute]
 pub fn trace(options: TokenStream, item: TokenStream) -> TokenStream {
     let untraced = proc_macro2::TokenStream::from(item.clone());
     traced(options, item)
-        // With the function as it was, what calls it does not fail as well.
+        // Keep the function as it was. Otherwise its callers would fail to compile, too.
         .unwrap_or_else(|error| [error.into_compile_error(), untraced].into_iter().collect())
         .into()
 }
@@ -108,26 +115,27 @@ fn traced(options: TokenStream, item: TokenStream) -> syn::Result<proc_macro2::T
     function.traced(syn::parse(options)?)
 }
 
-/// Derives `ArgValue`, so that events can carry values of a type of one's own.
+/// Derives `ArgValue` for a struct or enum, so that its values can be arguments of events.
 ///
-/// | | the argument |
+/// | type | recorded as |
 /// |---|---|
-/// | a struct with named fields | a dictionary of them |
-/// | a tuple struct of one field | that field |
-/// | a tuple struct of several | a dictionary with the keys `0`, `1`, .. |
-/// | a variant without fields, a unit struct | its name, as text |
-/// | a variant with fields | a dictionary with the variant's name as its key, and with its fields as the value |
+/// | a struct with named fields | a dictionary of the fields |
+/// | a tuple struct with one field | the field |
+/// | a tuple struct with several fields | a dictionary with the keys `0`, `1`, .. |
+/// | a variant without fields, a unit struct | the name, as text |
+/// | a variant with fields | a dictionary with one entry: the variant's name, with the fields as its value |
 ///
-/// Each field must be an `ArgValue`, or say how it becomes one:
+/// Each field must be an `ArgValue`, or have one of these attributes:
 ///
-/// | attribute of a field | |
+/// | attribute of a field | the field is |
 /// |---|---|
-/// | `#[arg_value(display)]` | as text, by `Display` |
-/// | `#[arg_value(debug)]` | as text, by `Debug` |
-/// | `#[arg_value(rename = "key")]` | another key |
+/// | `#[arg_value(display)]` | recorded as text, by `Display` |
+/// | `#[arg_value(debug)]` | recorded as text, by `Debug` |
+/// | `#[arg_value(rename = "key")]` | recorded under another key |
 /// | `#[arg_value(skip)]` | left out |
 ///
-/// A field that is no `ArgValue` takes `#[arg_value(display)]` or `#[arg_value(debug)]`. `#[arg_value(crate = path)]` on the type names this library, if the dependency has another name than `tracezero`.
+/// If the dependency `tracezero` has another name, give its path with `#[arg_value(crate = path)]`
+/// on the type.
 ///
 /// ```
 /// use tracezero::{ArgValue, instant};

@@ -1,4 +1,5 @@
-//! The options in the attribute: category, name, arguments, result and error, the library's path.
+//! The options of the attribute `trace`: category, name, arguments, result, error, and the
+//! library's path.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -7,14 +8,15 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, LitStr, Path, Result, Token, parenthesized, parse_quote};
 
-/// All parts, as far as they are written.
+/// The options that the attribute has.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) category: Option<LitStr>,
     pub(crate) name: Option<LitStr>,
     pub(crate) args: Option<Punctuated<Arg, Token![,]>>,
-    /// What the span's end says of what the function returns.
+    /// The argument that records the returned value at the span's end.
     pub(crate) result: Option<EndArg>,
+    /// The argument that records a returned error at the span's end.
     pub(crate) error: Option<EndArg>,
     library: Option<TokenStream>,
 }
@@ -40,7 +42,7 @@ impl Parse for Options {
 }
 
 impl Options {
-    /// The path of the library, as the code around the function names it.
+    /// Returns the path of the crate `tracezero`, as code at the traced function names it.
     pub(crate) fn library(&self) -> TokenStream {
         let library = self.library.clone();
         library.unwrap_or_else(|| quote!(::tracezero))
@@ -48,13 +50,13 @@ impl Options {
 
     fn parse_option(&mut self, input: ParseStream<'_>) -> Result<()> {
         let unknown = |span| {
-            let options = "the options of `trace` are `category = \"..\"`, or the literal alone at \
-                           the first place, `name = \"..\"`, `args(..)`, `result`, `error` and \
+            let options = "unknown option; `trace` takes `category = \"..\"`, or only the literal as \
+                           its first option, `name = \"..\"`, `args(..)`, `result`, `error` and \
                            `crate = path`";
             Error::new(span, options)
         };
         let format = Format::parse(input)?;
-        // `crate` is a keyword.
+        // `parse_any`, since `crate` is a keyword.
         let key = Ident::parse_any(input).map_err(|error| unknown(error.span()))?;
         let is_first = match key.to_string().as_str() {
             "result" => {
@@ -88,13 +90,13 @@ impl Options {
         } else {
             Err(Error::new(
                 key.span(),
-                format!("`{key}` is there already: it can be given once"),
+                format!("`{key}` is given twice; remove one"),
             ))
         }
     }
 }
 
-/// `= "text"`.
+/// Parses `= "text"`.
 fn parse_text(input: ParseStream<'_>) -> Result<LitStr> {
     input.parse::<Token![=]>()?;
     let value: Expr = input.parse()?;
@@ -102,20 +104,22 @@ fn parse_text(input: ParseStream<'_>) -> Result<LitStr> {
         Ok(text) => Ok(text),
         Err(_) => Err(Error::new_spanned(
             value,
-            "categories and names are string literals: what they stand for is known before the \
-             program runs",
+            "categories and names must be string literals; record what varies at run time as an \
+             argument",
         )),
     }
 }
 
-/// An argument of the span's end. What it is made of has the same name.
+/// An argument that is added at the span's end: `result` or `error`. The expansion binds the value
+/// of the function to the same name, so that the argument's expression can use it.
 pub(crate) struct EndArg {
     pub(crate) name: Ident,
     pub(crate) arg: Arg,
 }
 
 impl EndArg {
-    /// Parses what follows the name: a value, which may have its format in front, or nothing.
+    /// Parses the rest of the option behind its name: `= value`, `= %value`, `= ?value`, or
+    /// nothing.
     fn parse(name: &Ident, format: Option<Format>, input: ParseStream<'_>) -> Result<Self> {
         let (format, value) = if format.is_none() && input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
@@ -137,7 +141,7 @@ impl EndArg {
 
 /// One argument of the span.
 pub(crate) struct Arg {
-    /// None if the variable has the argument's name.
+    /// `None` for the short form, where a variable has the argument's name.
     key: Option<Key>,
     format: Option<Format>,
     value: Expr,
@@ -148,7 +152,7 @@ enum Key {
     Text(LitStr),
 }
 
-/// What makes a text of the value.
+/// The trait that turns the value into text.
 enum Format {
     Display(Token![%]),
     Debug(Token![?]),
@@ -191,7 +195,8 @@ impl Format {
     }
 }
 
-/// Whether it is one identifier, and not `self`, which is no name for an argument.
+/// Returns whether the expression is a single identifier. `self` is none: it cannot name an
+/// argument.
 fn is_variable(value: &Expr) -> bool {
     let Expr::Path(path) = value else {
         return false;

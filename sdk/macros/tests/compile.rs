@@ -1,11 +1,11 @@
-//! What compiles without a warning, and what the compiler says to misuse. Each file in
-//! `compile_pass/` and `compile_fail/` is one case.
+//! Correct uses of the macros compile without a warning; wrong uses produce the expected compiler
+//! messages. Each file in `compile_pass/` and `compile_fail/` is one case.
 //!
-//! After a change of compiler or interface, `TRYBUILD=overwrite cargo test --test compile` writes the
-//! messages anew; look at the difference.
+//! After a change of compiler or interface, `TRYBUILD=overwrite cargo test --test compile` rewrites
+//! the expected messages. Check the difference.
 
 #[test]
-fn use_compiles_under_strict_lints_and_misuse_is_a_compile_error() {
+fn uses_pass_strict_lints_and_misuse_is_a_compile_error() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/compile_pass/*.rs");
     cases.compile_fail("tests/compile_fail/*.rs");

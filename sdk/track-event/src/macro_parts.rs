@@ -1,21 +1,21 @@
-//! How the macros take their arguments apart.
+//! The parser of the macros' arguments.
 
-/// Takes what follows category and name of an event, one part at a time, and hands all of it to
-/// [`__record`](crate::__record) at the end:
+/// Parses what follows the category and the name of an event, one part per step, and finally passes
+/// all parts to [`__record`](crate::__record). The state of each step is:
 ///
 /// `kind category [name] [names of arguments] (parts) [track] [time] [rest ..]`
 ///
-/// Parts are nested pairs, as [`EventParts`](crate::EventParts) has them. For the kind
-/// `end_span`, the guard stands in place of the name, and the category is empty.
+/// `parts` are nested pairs, as [`EventParts`](crate::EventParts) describes them. For the kind
+/// `end_span`, the guard takes the place of the name, and the category is empty.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __parse {
-    // The end, also after a comma too many.
+    // Nothing is left, except perhaps a trailing comma.
     ($kind:ident $category:literal $name:tt [$($names:tt)*] $parts:tt $track:tt $at:tt [$(,)?]) => {
         $crate::__record!($kind $category $name [$($names)*] $parts $track $at)
     };
 
-    // Where, when, and with what else.
+    // Track, time, flows and fields.
     ($kind:ident $category:literal $name:tt $names:tt $parts:tt [] $at:tt
         [track: $track:expr, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name $names $parts [$track] $at [$($rest)*])
@@ -58,7 +58,7 @@ macro_rules! __parse {
         $crate::__parse!($kind $category $name [$($names)* $crate::__arg_name!($arg),]
             ($parts, $crate::Arg(&$value)) $track $at [$($rest)*])
     };
-    // A variable whose name is that of the argument, too.
+    // A variable as shorthand: the argument has the variable's name.
     ($kind:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
         [%$arg:ident, $($rest:tt)*]) => {
         $crate::__parse!($kind $category $name $names $parts $track $at
@@ -87,7 +87,7 @@ macro_rules! __parse {
     };
 }
 
-/// The name of an argument, as a string.
+/// Expands to the name of an argument, as a string.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __arg_name {
@@ -99,7 +99,8 @@ macro_rules! __arg_name {
     };
 }
 
-/// The call site with what it records: see [`__parse`](crate::__parse).
+/// Expands to a `static` call site and the code that records the event. [`__parse`](crate::__parse)
+/// produces the arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __record {
@@ -134,7 +135,7 @@ macro_rules! __record {
     (end $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
         $crate::__record!(@placed end $category $name $names $parts $track $at else {})
     };
-    // The guard knows which sessions have seen the begin, so nothing asks the call site whether it is on.
+    // The guard knows which sessions have seen the begin, so the call site's mask is not read.
     (end_span $category:literal [$span:expr] $names:tt $parts:tt [] $at:tt) => {{
         $crate::__record!(@site CALL_SITE $category [] $names);
         let span = $span;
@@ -146,11 +147,11 @@ macro_rules! __record {
     }};
     (end_span $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
         ::core::compile_error!(
-            "tracezero: a span ends on the track that it began on; `track:` cannot change it"
+            "tracezero: a span ends on the track that it began on; remove `track:`"
         )
     };
 
-    // Names of its own at the end: those of `End` in `async_span.rs`.
+    // The last two argument names are added for `End` in `async_span.rs`.
     (async_span $category:literal [literal $name:literal] [$($names:tt)*] $parts:tt $track:tt []) => {{
         $crate::__record!(@site CALL_SITE $category [literal $name]
             [$($names)* "cancelled", "panicked"]);
@@ -166,7 +167,8 @@ macro_rules! __record {
     (async_span $category:literal [dynamic $name:expr] [$($names:tt)*] $parts:tt $track:tt []) => {{
         $crate::__record!(@site CALL_SITE $category [dynamic]
             [$($names)* "cancelled", "panicked"]);
-        // What it is called in a session that starts later: the name is made no more.
+        // For a session that starts later: the name expression is not evaluated again, so its
+        // source text is the name.
         static LATER: $crate::CallSite = $crate::CallSite::new(
             $category,
             ::core::stringify!($name),
@@ -183,7 +185,7 @@ macro_rules! __record {
     }};
     (async_span $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt) => {
         ::core::compile_error!(
-            "tracezero: the span of a future begins when that is polled first; `at:` cannot change it"
+            "tracezero: the span of a future begins at its first poll; remove `at:`"
         )
     };
 
@@ -224,7 +226,8 @@ macro_rules! __record {
     };
 }
 
-/// What was said of name, track and time: see [`__parse`](crate::__parse).
+/// Expands to a [`Placement`](crate::Placement): the name, track and time that the macro was given,
+/// if any.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __placement {
@@ -236,7 +239,8 @@ macro_rules! __placement {
     };
 }
 
-/// The first of two blocks; the second one in a program that is built without trace points.
+/// Expands to the first block. In a program that is built with `cfg(tracezero_off)`, the second
+/// definition expands to the second block.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(not(tracezero_off))]
@@ -252,5 +256,42 @@ macro_rules! __traced_async {
 macro_rules! __traced_async {
     ([$($traced:tt)*] [$untraced:block]) => {
         $untraced
+    };
+}
+
+/// Expands to an error that says what stands in the wrong place before the arguments of an event.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __wrong_event {
+    ($macro:ident $name:literal $(,)?) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: `",
+            ::core::stringify!($macro),
+            "!` takes a category and a name; if ",
+            ::core::stringify!($name),
+            " is the name, put a category before it, such as `",
+            ::core::stringify!($macro),
+            "!(\"app\", ",
+            ::core::stringify!($name),
+            ")`"
+        ))
+    };
+    ($macro:ident $category:expr, $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: the category `",
+            ::core::stringify!($category),
+            "` is not a literal; write it in place, as in `",
+            ::core::stringify!($macro),
+            "!(\"io\", ..)`: only the name may be an expression"
+        ))
+    };
+    ($macro:ident $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: `",
+            ::core::stringify!($macro),
+            "!` takes a category as a literal, a name, and then arguments, as in `",
+            ::core::stringify!($macro),
+            "!(\"io\", \"read\", bytes = 512)`"
+        ))
     };
 }

@@ -1,26 +1,33 @@
-//! What users type.
+//! The macros that users call: `span!`, `async_span!`, `instant!`, `begin!`, `end!` and `counter!`.
 
-/// Begins a span on the track of this thread; it ends where the returned guard is dropped.
+/// Begins a span on the current thread's track. The span ends when the returned guard is dropped.
 ///
-/// The category is a literal; the name is a literal, or any expression that is a string. After them
-/// come, in any order:
+/// The category is a string literal. The name is a string literal, or any expression whose value is
+/// a string. After them, these may follow in any order:
 ///
 /// | | |
 /// |---|---|
-/// | `name = value` | an argument: any [`ArgValue`](crate::ArgValue) |
-/// | `name = %value` | an argument as text, by [`Display`](std::fmt::Display) |
-/// | `name = ?value` | an argument as text, by [`Debug`](std::fmt::Debug) |
-/// | `name`, `%name`, `?name` | the same for a variable of that name |
-/// | `track: &track` | draws it on another [`Track`](crate::Track); the guard may go to another thread |
-/// | `at: timestamp_ns` | was then, and not now: nanoseconds on the trace clock, as of [`clock::now_ns`](tracezero_core::clock::now_ns) |
-/// | `flow: &flow` | an arrow passes through it: see [`Flow`](crate::Flow) |
-/// | `last_flow: &flow` | an arrow ends at it |
-/// | <code>fields: &#124;event&#124; ..</code> | fields of the [`TrackEvent`](tracezero_core::protos::TrackEvent) itself, such as extensions of a schema of one's own |
+/// | `name = value` | an argument; the value is any [`ArgValue`](crate::ArgValue) |
+/// | `name = %value` | an argument, written as its [`Display`](std::fmt::Display) text |
+/// | `name = ?value` | an argument, written as its [`Debug`](std::fmt::Debug) text |
+/// | `name`, `%name`, `?name` | short for `name = name`, `name = %name`, `name = ?name` |
+/// | `track: &track` | puts the span on another [`Track`](crate::Track); its guard may be sent to
+/// another thread |
+/// | `at: timestamp_ns` | the time of the event, if that is not now: nanoseconds on the trace
+/// clock, as [`clock::now_ns`](tracezero_core::clock::now_ns) returns them |
+/// | `flow: &flow` | a [`Flow`](crate::Flow) (an arrow between events) that passes through this
+/// event |
+/// | `last_flow: &flow` | a flow that ends at this event |
+/// | <code>fields: &#124;event&#124; ..</code> | a closure that sets fields of the
+/// [`TrackEvent`](tracezero_core::protos::TrackEvent) message itself, such as extensions of your
+/// own schema |
 ///
-/// Guards may be dropped in any order, as those in the fields of a struct are. If the span is not the
-/// innermost one then, the spans inside go on in further pieces: slices on a track nest.
+/// Guards may be dropped in any order, for example as fields of a struct. Slices on one track must
+/// nest. So if a span ends before a span inside of it, the inner span is cut at that time and goes
+/// on as a second slice.
 ///
-/// While no session records the category nothing is evaluated, and the cost is one relaxed load.
+/// While no session records the category, none of the expressions is evaluated, and the cost is one
+/// relaxed load.
 ///
 /// ```
 /// use tracezero::span;
@@ -31,7 +38,7 @@
 /// {
 ///     let _span = span!("io", "read_file", path, bytes = 1234_u64, %error, "http.status" = 404);
 ///     let _attempt = span!("io", format!("attempt {}", 3));
-///     // what takes its time
+///     // the work that is measured
 /// } // both spans end here
 /// # assert_eq!(session.finish().1.events, 4);
 /// # Ok::<(), tracezero::Error>(())
@@ -44,16 +51,24 @@ macro_rules! span {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(span $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(span $($wrong)*)
+    };
 }
 
-/// A span for a future, which [`traced`](crate::TraceFuture::traced) gives it: a slice for its life, on
-/// a track of its own, and slices for its polls. It takes what [`span!`](crate::span) takes, but for
-/// `at:`; arguments, flows and fields go to the slice of its life.
+/// Creates a span for a future; pass it to [`traced`](crate::TraceFuture::traced). It shows the
+/// future as one slice from its first poll to its end, on a track of its own, and each poll as a
+/// slice on the thread that polls.
 ///
-/// That track lies under that of the future in whose poll the span is made, or under the one that
-/// `track: &track` names. All of it is evaluated where the macro stands, and only while a session
-/// records the category. So the future borrows nothing of it; and a session that starts later shows
-/// the future without arguments, and under that one in which it is polled.
+/// The macro takes what [`span!`](crate::span) takes, except `at:`. Arguments, flows and fields go
+/// to the future's own slice.
+///
+/// The future's track is a child of the track that `track: &track` names. Without `track:`, it is a
+/// child of the track of the future that is being polled when the macro runs.
+///
+/// The expressions are evaluated when the macro runs, and only if a session records the category.
+/// So the future does not borrow from them. A session that starts later shows the future without
+/// arguments, as a child of the future that polls it.
 ///
 /// ```
 /// use tracezero::{TraceFuture as _, async_span};
@@ -71,9 +86,12 @@ macro_rules! async_span {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(async_span $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(async_span $($wrong)*)
+    };
 }
 
-/// Records something that happens at one point in time, on the track of this thread. It takes what
+/// Records an event at one point in time, on the current thread's track. Takes what
 /// [`span!`](crate::span) takes.
 ///
 /// ```
@@ -93,13 +111,17 @@ macro_rules! instant {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(instant $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(instant $($wrong)*)
+    };
 }
 
-/// Begins a slice that [`end!`](crate::end) ends: for what is no scope. It takes what
+/// Begins a slice that [`end!`](crate::end) ends, for work that is not a scope. Takes what
 /// [`span!`](crate::span) takes.
 ///
-/// An end belongs to the innermost slice on the track that this macro began; spans inside that are
-/// still open go on in further pieces. Where a scope will do, a span's guard ends it on every way out.
+/// `end!` ends the innermost slice on the track that `begin!` began. If spans inside of that slice
+/// are still open, they are cut there and go on as further slices. Where the work is a scope,
+/// prefer `span!`: its guard ends the span on every way out.
 ///
 /// ```
 /// use tracezero::{begin, end};
@@ -129,20 +151,29 @@ macro_rules! begin {
     ($category:literal, $name:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(begin $category [dynamic $name] [] () [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        $crate::__wrong_event!(begin $($wrong)*)
+    };
 }
 
-/// Ends a slice, and adds arguments to it that are known only at its end, such as a result.
+/// Ends a slice, and adds arguments that are known only now, such as a result.
 ///
-/// With the guard of a [`span!`](crate::span) at the first place, it ends that span, as dropping the
-/// guard would. With a category, it ends the innermost slice on the track that
-/// [`begin!`](crate::begin) began; on that of this thread, only one that the session has seen. Spans
-/// inside that are still open go on in further pieces.
+/// The first argument is one of:
 ///
-/// The arguments of [`span!`](crate::span) follow; `track:` needs a category in front. Nothing is evaluated
-/// if no session has seen the begin of the span.
+/// - The guard of a [`span!`](crate::span). Ends this span, as dropping the guard does.
+/// - The span that [`Traced::end_with`](crate::Traced::end_with) passes when a future is done. Ends
+///   the span of the future.
+/// - A category. Ends the innermost slice on the track that [`begin!`](crate::begin) began. On the
+///   current thread's track, each session ends the innermost slice of which it has seen the begin.
 ///
-/// [`Traced::end_with`](crate::Traced::end_with) passes the span of a finished future; this macro ends it too.
-/// Functions with the attribute `trace` take the options `result` and `error` instead.
+/// Spans inside of the slice that are still open are cut there and go on as further slices.
+///
+/// The arguments of [`span!`](crate::span) may follow; `track:` only after a category. If the first
+/// argument is a span, the others are evaluated only while a session that has seen the span's begin
+/// still records.
+///
+/// For a function with the attribute `trace`, use the attribute's options `result` and `error`
+/// instead.
 ///
 /// ```
 /// use std::io;
@@ -161,20 +192,34 @@ macro_rules! begin {
 /// ```
 #[macro_export]
 macro_rules! end {
+    ($category:literal, $name:literal $(, $($rest:tt)*)?) => {
+        ::core::compile_error!(::core::concat!(
+            "tracezero: `end!` takes no name: it ends the slice that `begin!` began last on the track; \
+             remove ",
+            ::core::stringify!($name)
+        ))
+    };
     ($category:literal $(, $($rest:tt)*)?) => {
         $crate::__parse!(end $category [literal] [] () [] [] [$($($rest)*)?,])
     };
     ($span:expr $(, $($rest:tt)*)?) => {
         $crate::__parse!(end_span "" [$span] [] () [] [] [$($($rest)*)?,])
     };
+    ($($wrong:tt)*) => {
+        ::core::compile_error!(
+            "tracezero: `end!` takes the category of a slice that `begin!` began, `end!(\"io\")`, or the \
+             guard of a span, `end!(span)`; arguments follow"
+        )
+    };
 }
 
-/// Records the value of a counter: of the one with this name under the process, or of a
-/// [`CounterTrack`](crate::CounterTrack). `at: timestamp_ns` may follow.
+/// Records a value of a counter. The counter is a name, which stands for a counter of the process,
+/// or a [`CounterTrack`](crate::CounterTrack). `at: timestamp_ns` may follow, as in
+/// [`span!`](crate::span).
 ///
-/// Integers up to `i64::MAX` and floats are in the trace as they are, also mixed on one counter. Larger
-/// integers become the nearest float, as readers show all values; the report counts those that no float
-/// is equal to ([`CounterValue`](crate::CounterValue)).
+/// Integers up to `i64::MAX` and floats are written exactly, and one counter may mix them. Larger
+/// integers are written as the nearest float, because trace processor reads counters as floats; the
+/// report counts the integers that this changes (see [`CounterValue`](crate::CounterValue)).
 ///
 /// ```
 /// use tracezero::counter;
@@ -206,4 +251,10 @@ macro_rules! counter {
             }
         }
     }};
+    ($($wrong:tt)*) => {
+        ::core::compile_error!(
+            "tracezero: `counter!` takes a category as a literal, a name or a track, and a value, as in \
+             `counter!(\"net\", \"open_sockets\", 7)`; `at: timestamp_ns` may follow"
+        )
+    };
 }

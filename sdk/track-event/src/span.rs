@@ -1,98 +1,104 @@
-//! The guards that end spans.
+//! The guards of spans.
 
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::data_source::TRACK_EVENT;
 use crate::event::EventParts;
+use crate::guard_state::GuardState;
 use crate::open_slices::{self, SlicePosition};
 use crate::placement::{EventTime, Placement};
-use crate::recorded::Recorded;
 use crate::slice_end::{Plain, SliceEnd, WithParts, end_around};
 use crate::track::Track;
 use crate::track_slices::{self, GuardId};
 use tracezero_core::clock;
 
-/// Ends its span when it is dropped, also by a panic. Made by [`span!`](crate::span).
+/// A guard that ends its span when it is dropped, also during a panic. [`span!`](crate::span)
+/// creates it.
 ///
-/// It belongs to the thread that began the span:
+/// It must be dropped on the thread that began the span:
 ///
 /// ```compile_fail
 /// let span = tracezero::span!("app", "work");
 /// std::thread::spawn(move || drop(span));
 /// ```
 ///
-/// [`end!`](crate::end) ends it earlier, with arguments that are known only then, and
-/// [`end_at`](Self::end_at) at a time of its own.
+/// [`end!`](crate::end) ends the span earlier and adds arguments. [`end_at`](Self::end_at) ends it
+/// with a given time.
 ///
-/// One that is not bound ends at once, which the compiler warns of:
+/// A guard that is not bound to a variable ends its span at once; the compiler warns of that:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
 /// tracezero::span!("app", "work");
 /// ```
 #[derive(Debug)]
-#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
+#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..` (not `let _ = ..`, which drops it at once)"]
 pub struct Span {
-    open: Recorded<SlicePosition>,
-    not_send: PhantomData<*const ()>,
+    open: GuardState<SlicePosition>,
+    not_send: PhantomData<dyn SpanEndsOnItsThread__use_traced_async_span_or_track>,
 }
 
-/// Ends its span on a track that is not the thread's when it is dropped, by whatever thread. Made by
-/// [`span!`](crate::span) with `track: ..`.
+/// A guard that ends its span, on another track than the thread's, when it is dropped by any
+/// thread. [`span!`](crate::span) creates it if `track:` is given.
 ///
-/// [`end!`](crate::end) ends it earlier, with arguments that are known only then, and
-/// [`end_at`](Self::end_at) at a time of its own.
+/// [`end!`](crate::end) ends the span earlier and adds arguments. [`end_at`](Self::end_at) ends it
+/// with a given time.
 #[derive(Debug)]
-#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..`"]
+#[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..` (not `let _ = ..`, which drops it at once)"]
 pub struct TrackSpan {
-    open: Recorded<OnTrack>,
+    open: GuardState<OnTrack>,
 }
 
-/// A slice that is open on a track of its own.
+/// An open slice on a track that is not the thread's.
 #[derive(Debug)]
 struct OnTrack {
-    begun: Begun,
+    begun: BeginSessions,
     track: Track,
     guard: GuardId,
 }
 
+/// Keeps a guard on its thread. If code sends a guard, the compiler's message names this trait.
+#[expect(non_camel_case_types, reason = "the name is the message's advice")]
+trait SpanEndsOnItsThread__use_traced_async_span_or_track: Unpin + UnwindSafe + RefUnwindSafe {}
+
 impl Span {
-    /// A span that nobody records.
+    /// Creates a guard of a span that no session records.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
-            open: Recorded::NOTHING,
+            open: GuardState::NOTHING,
             not_send: PhantomData,
         }
     }
 
-    /// Ends a slice on the track of this thread.
+    /// Creates the guard of an open slice on this thread's track.
     #[inline(always)]
     pub(super) fn new(open: SlicePosition) -> Self {
         Self {
-            open: Recorded::new(open),
+            open: GuardState::new(open),
             not_send: PhantomData,
         }
     }
 
-    /// Returns the position of the slice, which goes on.
+    /// Returns the position of the slice without ending it.
     pub(super) const fn into_position(mut self) -> Option<SlicePosition> {
         let open = self.open.take();
         std::mem::forget(self);
         open
     }
 
-    /// Ends the span at another time than now, in nanoseconds on the trace clock.
+    /// Ends the span at a given time, in nanoseconds on the trace clock.
     pub fn end_at(mut self, timestamp_ns: u64) {
         if let Some(open) = self.open.take() {
             Self::end(open, || EventTime::At(timestamp_ns), &Plain);
         }
     }
 
-    /// Returns whether a session has seen the begin.
+    /// Returns true if a session has seen the begin.
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
@@ -119,7 +125,7 @@ impl Span {
         Self::end(open, || EventTime::Now(clock::event_now_ns()), &Plain);
     }
 
-    /// Writes the end for each session that has seen the begin.
+    /// Writes the end into each session that has seen the begin.
     #[inline(always)]
     fn end(open: SlicePosition, time: impl FnOnce() -> EventTime, end: &impl SliceEnd) {
         let Some(words) = open_slices::pop(open) else {
@@ -130,7 +136,7 @@ impl Span {
         let slots = TRACK_EVENT.active_of(slots as u32);
         if slots != 0 {
             let time = time();
-            Begun::each_of_words(words, slots, |instance| end.write(instance, time, None));
+            BeginSessions::each_of_words(words, slots, |instance| end.write(instance, time, None));
         }
     }
 }
@@ -145,20 +151,20 @@ impl Drop for Span {
 }
 
 impl TrackSpan {
-    /// A span that nobody records.
+    /// Creates a guard of a span that no session records.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn none() -> Self {
         Self {
-            open: Recorded::NOTHING,
+            open: GuardState::NOTHING,
         }
     }
 
     #[inline(always)]
-    pub(super) fn new(begun: Begun, track: &Track, guard: GuardId) -> Self {
+    pub(super) fn new(begun: BeginSessions, track: &Track, guard: GuardId) -> Self {
         let track = track.clone();
         Self {
-            open: Recorded::new(OnTrack {
+            open: GuardState::new(OnTrack {
                 begun,
                 track,
                 guard,
@@ -166,14 +172,14 @@ impl TrackSpan {
         }
     }
 
-    /// Ends the span at another time than now, in nanoseconds on the trace clock.
+    /// Ends the span at a given time, in nanoseconds on the trace clock.
     pub fn end_at(mut self, timestamp_ns: u64) {
         if let Some(open) = self.open.take() {
             Self::end(&open, || EventTime::At(timestamp_ns), &Plain);
         }
     }
 
-    /// Returns whether a session has seen the begin.
+    /// Returns true if a session has seen the begin.
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
@@ -202,7 +208,7 @@ impl TrackSpan {
         Self::end(open, || Placement::USUAL.time(), &Plain);
     }
 
-    /// Writes the end for each session that has seen the begin.
+    /// Writes the end into each session that has seen the begin.
     #[inline(always)]
     fn end(open: &OnTrack, time: impl FnOnce() -> EventTime, end: &impl SliceEnd) {
         let OnTrack {

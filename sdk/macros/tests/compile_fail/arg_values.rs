@@ -1,4 +1,4 @@
-//! Errors of types that cannot derive `ArgValue` name the supported forms.
+//! If a type cannot derive `ArgValue`, the error names the supported forms.
 
 use tracezero::ArgValue;
 

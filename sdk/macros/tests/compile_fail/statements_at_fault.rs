@@ -1,4 +1,4 @@
-//! Errors in a body are where they were.
+//! Errors in a traced body point at the user's own statements.
 
 #[tracezero::trace]
 fn wrong_type() -> u32 {

@@ -1,4 +1,4 @@
-//! The expansion does not depend on what names stand for where it is.
+//! The expansion compiles where the user has defined items with the names that it uses.
 
 #![allow(dead_code, unused_macros)]
 

@@ -1,4 +1,5 @@
-//! The library has another name, also where a macro of another library has written the attribute.
+//! The attribute works with another path for the library, also if another library's macro writes
+//! it.
 
 #![deny(warnings)]
 

@@ -1,4 +1,4 @@
-//! The expansion gives no lint a reason to fire.
+//! The expansion triggers no lint.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, unused, future_incompatible, let_underscore_drop)]
