@@ -1,4 +1,4 @@
-//! Generates the writer and the decoder of the message that is encoded and decoded.
+//! Generates the writer and the decoder of the message that the benchmarks encode and decode.
 
 fn main() -> Result<(), protozero_codegen::Error> {
     protozero_codegen::Config::new()

@@ -1,9 +1,9 @@
-//! Decoding, beside a loop that checks hardly anything and beside other decoders.
+//! Measures decoding, compared with a loop that checks almost nothing, and with other decoders.
 //!
 //! Every iteration reads all fields of one encoded message (see `every_field/`), which is in the
-//! cache. Rivals decode into their structs, and drop them. Ours has none: its values are handed
-//! out one by one, by the accessors of a generated decoder (`protozero`), which has found the fields
-//! before, or in one pass over all fields (`protozero_fields`).
+//! cache. Other libraries decode into their structs, and drop them. Ours has no struct. `protozero`
+//! reads the values one by one, by the accessors of a generated decoder, which has found the fields
+//! before. `protozero_fields` reads all fields in one pass.
 
 use std::hint::black_box;
 
@@ -20,7 +20,7 @@ use every_field::{
     in_quick_protobuf,
 };
 
-/// The fields of one level.
+/// The fields of one level of the message.
 #[derive(Debug, Default, PartialEq)]
 struct Level<'a> {
     int32: i32,
@@ -30,7 +30,7 @@ struct Level<'a> {
     string: &'a str,
 }
 
-/// Reads every field by its accessor; calls `visit` for each level, outermost last.
+/// Reads every field by its accessor. Calls `visit` for each level, the outermost last.
 fn read_by_accessors<'a>(
     message: &EveryFieldDecoder<'a>,
     visit: &mut impl FnMut(&Level<'a>),
@@ -48,7 +48,7 @@ fn read_by_accessors<'a>(
     Ok(())
 }
 
-/// Reads every field in the order of the bytes; calls `visit` for each level, outermost last.
+/// Reads every field in the order of the bytes. Calls `visit` for each level, the outermost last.
 fn read_in_one_pass<'a>(
     message: &Decoder<'a>,
     visit: &mut impl FnMut(&Level<'a>),
@@ -74,8 +74,8 @@ fn read_in_one_pass<'a>(
     Ok(())
 }
 
-/// A loop written for this message: it knows the tags as they are encoded, and nothing else. Text
-/// is not checked.
+/// Reads the message by a loop that knows the encoded tags of this message, and nothing else. Does
+/// not check that text is UTF-8.
 fn read_by_hand<'a>(mut bytes: &'a [u8], visit: &mut impl FnMut(&HandLevel<'a>)) -> Option<()> {
     let mut level = HandLevel::default();
     while let Some((&tag, rest)) = bytes.split_first() {
@@ -97,7 +97,7 @@ fn read_by_hand<'a>(mut bytes: &'a [u8], visit: &mut impl FnMut(&HandLevel<'a>))
     Some(())
 }
 
-/// [`Level`] with text that was not checked.
+/// A [`Level`] whose text was not checked.
 #[derive(Debug, Default)]
 struct HandLevel<'a> {
     int32: i32,
@@ -130,7 +130,7 @@ fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Checks what each function reads, once.
+/// Checks once that each function reads the right values.
 fn check(input: &Input, levels: usize, bytes: &[u8]) {
     check_rivals(input, levels);
     let expected = Level {

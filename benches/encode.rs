@@ -1,9 +1,9 @@
-//! Encoding, beside a loop that encodes nothing and beside other serializers.
+//! Measures encoding, compared with a loop that encodes nothing, and with other serializers.
 //!
 //! Every iteration encodes one message (see `every_field/`) into the next 512-byte window of a ring
-//! of 64 MiB, so that its target is usually out of the cache, and reads the window back. Reading
-//! back takes most of the time of the fast encoders; `clobber` measures it alone. What takes a
-//! struct has to fill it in each iteration, since the input is not one.
+//! of 64 MiB, so the target is usually not in the cache, and reads the window back. Reading back
+//! takes most of the time of the fast encoders; `clobber` measures it alone. Libraries that need a
+//! struct have to fill it in each iteration, because the input is no struct.
 
 use std::hint::black_box;
 
@@ -22,15 +22,15 @@ use every_field::{
 const RING_BYTES: usize = 64 << 20;
 const WINDOW_BYTES: usize = 512;
 const WORD_BYTES: usize = size_of::<u64>();
-/// Distance of the levels that `speed_of_light` stores: five words and the string.
+/// The bytes per level that `speed_of_light` stores: five words and the string.
 const LEVEL_BYTES: usize = 80;
 
-/// Aligned, so that a window is 8 cache lines and not 9.
+/// Memory for one message, aligned so that it has 8 cache lines and not 9.
 #[repr(C, align(512))]
 #[derive(Clone)]
 struct Window([u8; WINDOW_BYTES]);
 
-/// The memory that all functions of a group walk through.
+/// The ring of windows that all functions of a group use.
 struct Windows {
     ring: Vec<Window>,
     next: usize,
@@ -52,7 +52,7 @@ impl Windows {
     }
 }
 
-/// Reads a window back, every word after the one before it.
+/// Reads a window back. Each word is read after the one before it.
 #[inline(always)]
 fn clobber(window: &mut Window) {
     let window = black_box(window);
@@ -66,7 +66,7 @@ fn clobber(window: &mut Window) {
     black_box(chain == 42);
 }
 
-/// Stores the same values where they fall: no tags, no encoding, no bounds, no lengths.
+/// Stores the values directly: no tags, no encoding, no checks of bounds, no lengths.
 #[inline(always)]
 fn store(input: &Input, levels: usize, memory: &mut [u8; WINDOW_BYTES]) {
     for level in memory.chunks_exact_mut(LEVEL_BYTES).take(levels + 1) {
@@ -86,7 +86,7 @@ fn encode_to_slice(input: &Input, levels: usize, memory: &mut [u8]) -> usize {
     buffer.finish().expect("there is room for the message")
 }
 
-/// Encodes in memory that grows, and copies the bytes to where the others write them.
+/// Encodes into a heap buffer that grows, and copies the bytes to where the others write them.
 #[inline(always)]
 fn encode_on_heap(
     input: &Input,
@@ -116,7 +116,7 @@ fn fill(input: &Input, levels: usize, message: &mut EveryField<'_>) {
     }
 }
 
-/// Checks what each function writes, once.
+/// Checks once that each function writes the right bytes.
 fn check(input: &Input, levels: usize) {
     check_rivals(input, levels);
     let mut window = Window([0; WINDOW_BYTES]);

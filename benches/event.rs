@@ -1,7 +1,7 @@
-//! What an event costs the thread that records it, into a ring in memory.
+//! Measures what an event costs the thread that records it into a ring in memory.
 //!
-//! `clock` is one read of the clock that the events use, and so the floor of all but `disabled`
-//! and `data_source_packet`; a span reads it twice.
+//! `clock` is one read of the clock that events use. All but `disabled` and `data_source_packet`
+//! take at least that long; a span reads the clock twice.
 
 use std::hint::black_box;
 use std::thread;
@@ -10,10 +10,10 @@ use std::time::Instant;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tracezero::{Clock, DataSource, InMemorySession, clock, counter, data_source, instant, span};
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
-/// Threads that record at the same time in the throughput variant.
+/// The number of threads that record in parallel in the throughput benchmark.
 const THREADS: u64 = 2;
 
 struct Packets;
@@ -98,7 +98,7 @@ fn event(criterion: &mut Criterion) {
         .use_for_events()
         .expect("the system's clock is always there");
 
-    // Events per second of all threads together; compare with one thread.
+    // The events per second of all threads together, to compare with one thread.
     for threads in [1, THREADS] {
         group.throughput(Throughput::Elements(threads));
         group.bench_function(format!("instants_by_{threads}_threads"), |bencher| {

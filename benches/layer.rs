@@ -1,7 +1,8 @@
-//! What a span of `tracing` costs that goes through the layer, from its creation to its end.
+//! Measures what a span of `tracing` costs with the SDK's layer, from its creation to its end.
 //!
-//! `registry_only` is what `tracing` and `tracing-subscriber` cost by themselves, with a layer that does
-//! nothing: without any, the registry keeps all spans. `no_session` is with the layer while nobody records.
+//! `registry_only` is the cost of `tracing` and `tracing-subscriber` themselves, with a layer that
+//! does nothing: without any layer, the registry keeps all spans. `no_session` is the cost with the
+//! SDK's layer while no session records.
 
 use std::hint::black_box;
 
@@ -11,7 +12,7 @@ use tracing::subscriber::with_default;
 use tracing_subscriber::layer::{Identity, SubscriberExt as _};
 use tracing_subscriber::registry;
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
 fn span_0() {

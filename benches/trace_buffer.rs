@@ -1,11 +1,11 @@
-//! The central buffer: chunks in, packets out.
+//! Measures the trace buffer: chunks in, packets out.
 //!
-//! 100 chunk templates of about 2.7 KB with 5 to 15 packets each are committed in turn. Writing is
-//! credited with 4096 bytes for each commit, the size of a chunk in shared memory, for comparison
-//! with other published figures; the bytes that were really stored are printed beside it.
-//! `plain_copy` copies the same bytes to a wrapping offset in memory of the same size, and is
-//! credited alike. Reading counts the bytes of the packets; of small events, which become a trace, it
-//! counts the events.
+//! 100 chunk templates of about 2.7 KB with 5 to 15 packets each are committed in turn. In the
+//! figures for writing, each commit counts as 4096 bytes, the size of a chunk in shared memory, to
+//! be comparable with other published figures; the bytes that were really stored are printed beside
+//! it. `plain_copy` copies the same bytes to a wrapping offset in memory of the same size, and
+//! counts them in the same way. Reading counts the bytes of the packets, or, if small events are
+//! read into a trace, the events.
 
 use std::hint::black_box;
 
@@ -26,19 +26,20 @@ use chunks::{CREDITED_BYTES, PlainCopy, Sequence, TEMPLATES, Template, ring};
 const WRITE_RING_BYTES: usize = 64 << 20;
 const COMMITS: usize = WRITE_RING_BYTES / CREDITED_BYTES;
 const WRITERS: u32 = 1000;
-/// As many as two producers have ids for.
+/// The number of sequences, as many as two producers have ids for.
 const SEQUENCES: u32 = 65_536;
 
 const READ_RING_BYTES: usize = 128 << 20;
-/// These fit into the ring that is read without wrapping.
+/// The number of chunks that fit into the ring without wrapping.
 const READ_CHUNKS: usize = READ_RING_BYTES / CREDITED_BYTES - 1;
-/// Chunks that a packet of the fragmented read lies in.
+/// The number of chunks of each packet in the benchmark with fragments.
 const CHUNKS_PER_PACKET: usize = 3;
 
 const PATCH_RING_BYTES: usize = 16 << 20;
 const PATCH_CHUNKS: u32 = 4096;
 
-/// Commits that go on where the last iteration stopped, in a ring that has wrapped before.
+/// Measures commits. Each iteration continues where the last one stopped, in a ring that has
+/// wrapped before.
 fn write(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, writers: u32) {
     let templates = Template::generate();
     let mut templates = templates.iter().cycle();
@@ -86,7 +87,7 @@ fn trace_buffer_write(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Reads a fresh ring from begin to end.
+/// Measures reading a fresh ring from begin to end.
 fn read(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -140,7 +141,7 @@ fn trace_buffer_read(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A chunk with as many events of this size as fit.
+/// Returns a chunk with as many events of this size as fit.
 fn events(event_bytes: usize) -> Template {
     const PAYLOAD_MAX_BYTES: usize = CREDITED_BYTES - 16;
     let mut event = vec![0x40, 0x85, 0x01, 0x68, 0, 0x5a, (event_bytes - 7) as u8];
@@ -153,7 +154,7 @@ fn events(event_bytes: usize) -> Template {
     }
 }
 
-/// Events of threads at full speed, from the buffer into a trace.
+/// Measures reading the events of threads at full speed, from the buffer into a trace.
 fn trace_buffer_read_small(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("trace_buffer_read_small");
     group.sample_size(20);

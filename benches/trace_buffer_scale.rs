@@ -1,8 +1,8 @@
-//! What a commit to the central buffer costs, by the size of the buffer and the number of
-//! sequences, beside a plain copy of the same bytes to the same places.
+//! Measures what a commit to the trace buffer costs, by the size of the buffer and the number of
+//! sequences, compared with a plain copy of the same bytes to the same places.
 //!
-//! Prints a table. Rounds of both take turns, so that whatever else the machine does slows both;
-//! each figure is the fastest of its rounds. What to measure can be narrowed down:
+//! Prints a table. Rounds of both take turns, so that other load on the machine slows both; each
+//! figure is the fastest of its rounds. Arguments choose the sizes and numbers of sequences:
 //!
 //! ```sh
 //! cargo bench -p tracezero-benches --bench trace_buffer_scale                # all
@@ -21,16 +21,16 @@ use chunks::{CREDITED_BYTES, PlainCopy, Sequence, TEMPLATES, Template, ring};
 const SIZES_MIB: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 const SEQUENCES: [u32; 3] = [1, 1000, 65_000];
 
-/// Commits of a round. Short, so that there are rounds in which nothing else runs; ten of them give
+/// The number of commits of a round. Small, so that some rounds run undisturbed; ten rounds give
 /// every sequence its turn.
 const COMMITS: usize = 6500;
 const ROUNDS: usize = 500;
-/// Fewer chunks than this lie in a MiB.
+/// An upper bound of the number of chunks per MiB.
 const CHUNKS_PER_MIB: usize = (1 << 20) / 2048;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // As a test, that is: once, and no matter how long it takes.
+    // Run as a test: one round, whose time does not matter.
     let is_test = arguments.iter().any(|argument| argument == "--test");
     let mut numbers = arguments
         .iter()
@@ -74,7 +74,7 @@ fn nanoseconds_each(round: Duration) -> f64 {
     round.as_secs_f64() * 1e9 / COMMITS as f64
 }
 
-/// The fastest rounds.
+/// The times of the fastest rounds.
 struct Cost {
     commit: Duration,
     plain_copy: Duration,
@@ -96,7 +96,7 @@ fn measure(templates: &[Template], size_mib: usize, sequences: u32, rounds: usiz
             };
         }
     };
-    // Once round the ring and past all writers, so that nothing happens for the first time.
+    // Fills the ring once and uses all writers, so that one-time work is not measured.
     commit(
         &mut turns
             .by_ref()

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # usage: ci/busy.sh [RUNS]
 #
-# All tests, RUNS times (20 unless told otherwise), beside two busy loops per core: a test must not
-# need a machine in time. Says which tests failed, and how often; fails if any did. It is no part of
-# `.ci/run`: it takes RUNS times as long as the tests, and three times that for the load.
+# Runs all tests RUNS times (default: 20), beside two busy loops per core: no test may depend on the
+# speed of the machine. Prints which tests failed, and how often; fails if any did. Not part of
+# `.ci/run`, because it takes RUNS times as long as the tests, and three times that because of the
+# load.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/loops.sh
 
 runs=${1:-20}
-# A run that takes longer hangs.
+# A run that takes longer counts as hung.
 limit=${BUSY_LIMIT:-60m}
 
 logs=$(mktemp -d)
@@ -21,12 +22,12 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# Nobody is in a hurry yet.
+# Build before the load starts.
 cargo test --locked --workspace --no-run
 
 start_loops
 
-# What failed in the log of a run, as `target: test`, and targets that ended otherwise.
+# Prints the failures in the log of a run as `target: test`, and targets that ended in another way.
 failures() {
     awk '
         / Running | Doc-tests / { target = $0; sub(/^ *(Running( unittests)?|Doc-tests) /, "", target); sub(/ \(.*/, "", target) }
@@ -48,7 +49,7 @@ for ((run = 1; run <= runs; run++)); do
         failed_runs=$((failed_runs + 1))
         printf 'run %d of %d: failed after %d s\n' "$run" "$runs" "$((SECONDS - started))"
         failures "$log" | tee "$log.failures" | sed 's/^/    /'
-        # What a test said is all there is to go by.
+        # Print the output of the failed tests, which is all that is known of them.
         sed -n '/^failures:$/,/^test result/p' "$log" >&2
     fi
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The documentation builds, and its links lead somewhere.
+# Checks that the documentation builds, and that its links are valid.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

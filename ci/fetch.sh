@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Downloads what the lock files name, and installs what other scripts use: cargo-fuzz, an older compiler,
-# valgrind for its Callgrind, and chromium for the page of `tracezero view`. Every other script works
-# offline afterwards.
+# Downloads the packages that the lock files name, and installs the tools of the other scripts:
+# cargo-fuzz, an older compiler, valgrind for its Callgrind, and chromium for the page of
+# `tracezero view`. All other scripts work offline afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ cargo fetch --locked --manifest-path tests/off/Cargo.toml
 if ! command -v cargo-fuzz >/dev/null; then
     cargo install --locked cargo-fuzz
 fi
-# Debian's packages of these programs have their names.
+# The Debian packages have the names of the programs.
 for program in valgrind chromium; do
     if command -v "$program" >/dev/null; then
         continue
@@ -25,7 +25,8 @@ for program in valgrind chromium; do
     apt-get install --yes --no-install-recommends "$program"
 done
 
-# The oldest compiler that libraries may build with, from Debian 13 into a folder; nothing of the machine changes.
+# Unpacks the oldest compiler that libraries may build with, from Debian 13, into a folder. Installs
+# nothing on the machine.
 old=$PWD/target/rustc-1.85
 if [ ! -x "$old/rustc" ]; then
     if ! command -v apt-get >/dev/null || [ "$(dpkg --print-architecture)" != amd64 ]; then
@@ -39,7 +40,7 @@ if [ ! -x "$old/rustc" ]; then
         -o Dir::State::lists="$old/lists" -o Dir::Cache="$old/cache" -o APT::Architecture=amd64
         -o APT::Architectures=amd64 -o Acquire::Languages=none -o APT::Sandbox::User=root)
     "${apt[@]}" update
-    # The compiler, and the libraries that it wants: those of the machine may be older.
+    # The compiler and its libraries, since those of the machine may be older.
     (cd "$old/packages" && "${apt[@]}" download rustc libstd-rust-1.85 libstd-rust-dev libllvm19 libbsd0 libc6 libedit2 \
         libffi8 libgcc-s1 libicu76 liblzma5 libmd0 libstdc++6 libtinfo6 libxml2 libz3-4 libzstd1 zlib1g)
     for package in "$old"/packages/*.deb; do

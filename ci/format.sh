@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The source is laid out as rustfmt lays it out.
+# Checks that rustfmt would change nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs all fuzz targets, or those named as arguments, two at a time: those of the trace buffer for
-# 60 s each, the others for 30 s, unless FUZZ_SECONDS says otherwise. Needs cargo-fuzz: ci/fetch.sh
-# installs it. To hunt for longer:
+# Runs all fuzz targets, or those named as arguments, two at a time. Targets of the trace buffer run
+# for 60 s each, the others for 30 s; FUZZ_SECONDS sets another time. Needs cargo-fuzz, which
+# ci/fetch.sh installs. To search for longer:
 #   FUZZ_SECONDS=3600 ci/fuzz.sh decoder
-# What is found is left in fuzz/artifacts/<target>/; reproduce it with
+# Failing inputs are left in fuzz/artifacts/<target>/. Reproduce one with
 #   RUSTC_BOOTSTRAP=1 cargo fuzz run <target> fuzz/artifacts/<target>/<file>
-# and keep it as a test of the crate that is at fault.
+# and add it as a test to the crate with the bug.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

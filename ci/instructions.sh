@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No kind of field and no way to record takes more instructions than before. Needs valgrind, of which
-# it uses Callgrind: ci/fetch.sh installs it.
+# Checks that no kind of field and no way to record takes more instructions than before. Needs
+# valgrind with Callgrind, which ci/fetch.sh installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: ci/lines.sh [COMMIT]
 #
-# Lines of code of the product by package, in COMMIT or in the working tree: what is in `src/`, without blank lines,
-# comments, tests and generated code.
+# Prints the lines of code of the product by package, in COMMIT or in the working tree: the code in
+# `src/` without blank lines, comments, tests and generated code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if [ $# -gt 0 ]; then
 fi
 
 count() { # count <package>
-    # Tests are files of their own, or the module at the end of a file.
+    # Skips tests, which are in files of their own or in the module at the end of a file.
     find "$tree/$1/src" -name '*.rs' \
         ! -name tests.rs ! -name '*.*.rs' ! -path '*/schema/table.rs' ! -path '*/producer/testing.rs' ! -path '*/producer/src/testing.rs' ! -path '*/tests/*' ! -path '*scenarios/*' ! -name loom_models.rs \
         -exec awk '
@@ -27,7 +27,7 @@ count() { # count <package>
 
 total=0
 for package in protozero protozero-codegen sdk sdk/config sdk/core sdk/events sdk/events-core sdk/producer sdk/service sdk/track-event sdk/macros sdk/reader sdk/tool; do
-    # Older commits have fewer.
+    # Older commits have fewer packages.
     [ -d "$tree/$package/src" ] || continue
     lines=$(count "$package")
     total=$((total + lines))

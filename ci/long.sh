@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # usage: ci/long.sh [RUNS]
 #
-# Four threads record 500,000 spans each at full speed, then 100 each slowly, with nothing but defaults:
-# RUNS times (20 unless told otherwise), and RUNS times beside two busy loops per core. Prints a line for
-# each run, with the report's counts and the slices that a foreign reader finds; fails if any run lost
-# something or could not be read. It is no part of `.ci/run`: it takes too long, and wants a machine that
-# does nothing else. Traces go to TMPDIR; the last one that fails is kept.
+# Runs the test `full_speed` with long loops: four threads record 500,000 spans each at full speed,
+# then 100 each slowly, with the default configuration. Runs it RUNS times (default: 20), and RUNS
+# times beside two busy loops per core. Prints a line for each run, with the report's counts and the
+# slices that a foreign reader finds. Fails if a run lost an event or its trace could not be read.
+# Not part of `.ci/run`, because it takes too long and needs an idle machine. Traces go to TMPDIR;
+# the last one that fails is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/loops.sh
 
 runs=${1:-20}
-# A run that takes longer hangs.
+# A run that takes longer counts as hung.
 limit=${LONG_LIMIT:-5m}
 export FULL_SPEED_SPANS=500000 FULL_SPEED_SLOW_SPANS=100
 
@@ -25,7 +26,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# All is optimized but the published schema, which would take many minutes.
+# Optimizes everything except the published schema, which would take many minutes.
 program=$(
     cargo test --locked --release --package judge --test full_speed --no-run \
         --config 'profile.release.package.perfetto_protos.opt-level = 0' \

@@ -1,4 +1,4 @@
-# Busy loops to run beside a check, two per core. For scripts: `source ci/loops.sh`.
+# Starts busy loops beside a check, two per core. For use in scripts: `source ci/loops.sh`.
 # shellcheck shell=bash
 
 loops=()
@@ -6,7 +6,8 @@ loops=()
 start_loops() {
     local i n
     for ((i = 0; i < 2 * $(nproc); i++)); do
-        # Looks for the script now and then: should it be killed, the loop ends as well.
+        # Checks regularly whether the script still exists, so that the loop ends if the script is
+        # killed.
         (
             trap - EXIT
             while kill -0 $$ 2>/dev/null; do

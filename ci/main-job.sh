@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's first command, with its trace in a temporary folder: there must be one.
+# Runs the README's first command, with its trace in a temporary folder, and checks that there is one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: ci/model.sh [FIRST_SEED [OPERATIONS]]
 #
-# The trace buffer against its model, 1,000,000 random operations unless told otherwise. A
-# difference is printed as a scenario that the conformance test can run:
+# Compares the trace buffer with its model, in 1,000,000 random operations by default. Prints a
+# difference as a scenario that the conformance test can run:
 #
 #   TRACE_BUFFER_SCENARIOS=file cargo test -p tracezero-service --test conformance
 set -euo pipefail

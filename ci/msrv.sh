@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the packages for libraries, and a library with every form of their macros, with the oldest supported compiler:
-# Rust 1.85 of Debian 13, which `fetch.sh` has put into a folder.
+# Builds the packages for libraries, and a library that uses every form of their macros, with the
+# oldest supported compiler: Rust 1.85 of Debian 13, which `fetch.sh` has unpacked into a folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,6 +42,6 @@ pub fn all(path: &std::path::Path, numbers: &[u32], error: Box<dyn Error>) {
     }
 }
 EOF
-# Another compiler than the rest of the folder is built with.
+# A folder of its own, because the rest is built with another compiler.
 export CARGO_TARGET_DIR=$root/target/rustc-1.85/target
 cargo check --offline --quiet --manifest-path "$folder/Cargo.toml"

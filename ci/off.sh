@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
-# With `--cfg tracezero_off`, macros, the attribute and data sources warn of nothing, evaluate nothing and
-# record nothing; a function full of them has the instructions of the same function without.
+# Checks programs built with `--cfg tracezero_off`: macros, the attribute and data sources cause no
+# warning, evaluate nothing and record nothing, and a function full of them has the same
+# instructions as without them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What both workspaces depend on is built once.
+# Shares the target folder, so the dependencies of both workspaces are built once.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 package=(--locked --manifest-path tests/off/Cargo.toml)
-# Handles of captures, as libraries are built.
+# Tests handles of captures as libraries build them, without the feature `testing`.
 cargo test --locked --package tracezero --test capture_handle
 
 export RUSTFLAGS="--cfg tracezero_off"
 cargo clippy --locked --package tracezero --package tracezero-events -- -D warnings
 cargo clippy "${package[@]}" --all-targets -- -D warnings
 cargo test "${package[@]}"
-# Handles of captures, where tests have nothing to capture.
+# Tests handles of captures with the feature `testing`, although nothing can be captured.
 cargo test --locked --package tracezero --features testing --test capture_handle
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# instructions <example>: those of its function, with labels as if it were the only one of its file.
+# instructions <example>: prints the instructions of its function, with labels as if it were the
+# only one in its file.
 instructions() {
     cargo rustc --quiet "${package[@]}" --release --example "$1" -- \
         -C codegen-units=1 --emit asm="$folder/$1.s"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packages everything that is to be published, and builds users from the packages alone: a quick start, a library, and a
-# program with a schema of its own. Each runs.
+# Packages everything that will be published, and builds and runs three users of the packages alone:
+# a quick start, a library, and a program with a schema of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ rm -rf "$folder/tree"
 mkdir -p "$folder/tree"
 git ls-files -z -- Cargo.toml Cargo.lock LICENSE README.md build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/tree"
-# Cargo packages together what can be published together.
+# Lets Cargo package all of them together.
 sed -i 's/^publish = false$/publish = true/' "$folder/tree/Cargo.toml"
 
 packages=(protozero protozero-codegen)
@@ -27,7 +27,7 @@ mkdir -p "$folder/packages"
 patches=""
 for package in "${packages[@]}"; do
     crate=$(basename "$folder/packaged/package/$package"-[0-9]*.crate .crate)
-    # With new times: those in a package never change, and so Cargo would take what it has built before.
+    # Sets new file times: the times in a package never change, so Cargo would use its older build.
     tar --extract --touch --directory "$folder/packages" --file "$folder/packaged/package/$crate.crate"
     mv "$folder/packages/$crate" "$folder/packages/$package"
     [ -f "$folder/packages/$package/LICENSE" ] || { echo "$package has no LICENSE" >&2; exit 1; }
@@ -35,12 +35,13 @@ for package in "${packages[@]}"; do
     patches+="$package = { path = \"$folder/packages/$package\" }"$'\n'
 done
 
-# user <name> <dependencies>: a program whose source is in its folder already, built from the packages and run.
+# user <name> <dependencies>: builds from the packages and runs a program whose source is in its
+# folder already.
 user() {
     local user=$folder/users/$1
     printf '[package]\nname = "%s"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n%s\n\n[patch.crates-io]\n%s' \
         "$1" "$2" "$patches" >"$user/Cargo.toml"
-    # As in the workspace, so that what both depend on is built once.
+    # The profile of the workspace, so that common dependencies are built once.
     printf '\n[profile.dev]\ndebug = "line-tables-only"\n\n[profile.dev.package."*"]\ndebug = false\n' >>"$user/Cargo.toml"
     echo "--- $1"
     (cd "$user" && CARGO_TARGET_DIR=$target cargo run --offline --quiet)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests under sanitizers: those of protozero, and those of the SDK's modules that handle shared memory, under
-# AddressSanitizer; those of the SDK in which threads share memory under ThreadSanitizer.
+# Runs tests under sanitizers. AddressSanitizer: the tests of protozero, and of the SDK's modules
+# that handle shared memory. ThreadSanitizer: the SDK's tests in which threads share memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Sanitizers are unstable options of the compiler; this lets a stable one take them.
+# Sanitizers are unstable options; this variable allows them in a stable compiler.
 export RUSTC_BOOTSTRAP=1
-# With a target named, the options are not those of build scripts and macros.
+# If a target is named, the options do not apply to build scripts and macros.
 target=$(rustc --version --verbose | sed -n 's/^host: //p')
 
 export RUSTFLAGS="-Zsanitizer=address"
@@ -15,7 +15,8 @@ cargo test --locked --target "$target" --lib \
     --package tracezero-core --package tracezero-producer --package tracezero-track-event
 cargo test --locked --target "$target" --package tracezero-service --lib -- --skip scenarios
 
-# Without the option, the compiler refuses to link the standard library, which has no instrumentation.
+# Without `-Cunsafe-allow-abi-mismatch`, the compiler does not link the standard library, which is
+# not instrumented.
 export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan-suppressions.txt"
 cargo test --locked --target "$target" --lib \

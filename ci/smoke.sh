@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every example runs to its end and leaves a trace that the judge accepts, and in which its report and
-# the command `tracezero` count what the judge does; and every bench runs once, unmeasured.
+# Runs every example, and checks that the judge accepts its trace and that its report and the
+# command `tracezero` count the same as the judge. Runs every benchmark once, unmeasured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Examples write their traces into the folder they run in.
+# Examples write their traces into the current folder.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Of the same packages as `main-job.sh`: with another choice the SDK would be built once more.
+# Selects the packages of `main-job.sh`: another selection would build the SDK once more.
 cargo build --locked --release --examples
 binaries=$(realpath "${CARGO_TARGET_DIR:-target}")/release/examples
 for source in examples/*.rs examples/*/main.rs; do
@@ -20,9 +20,9 @@ for source in examples/*.rs examples/*/main.rs; do
 done
 
 echo "--- traces"
-# As it is built for the tests: another choice of packages would build the published schema once more.
+# Builds as the tests do: another selection of packages would build the published schema once more.
 cargo test --locked --workspace --test soak --no-run
-# As it is built for `tool.sh`: else it would be built twice.
+# Builds as `tool.sh` does, so that it is built once.
 cargo build --locked --release --package tracezero-cli --bin tracezero --example many_spans
 tool=$(realpath "${CARGO_TARGET_DIR:-target}")/release/tracezero
 judge=$(realpath "${CARGO_TARGET_DIR:-target}")/debug/judge
@@ -35,11 +35,11 @@ for trace in "$folder"/*.pftrace; do
     options=(--tool "$tool")
     case $name in
         statistics) options+=(--after-loss) ;;  # its ring has lapped
-        flight-*) options+=(--open-spans) ;;    # they end while requests go on
+        flight-*) options+=(--open-spans) ;;    # they end while spans are open
         long_trace) options+=(--open-spans) ;;  # it ends by itself while spans are open
     esac
     case $name in
-        flight-* | exit | shutdown | trigger_snapshot) ;; # nobody has asked for a report
+        flight-* | exit | shutdown | trigger_snapshot) ;; # these print no report
         *) options+=(--report "$folder/$name.out") ;;
     esac
     "$judge" "${extensions[@]}" "${options[@]}" "$trace"

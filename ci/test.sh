@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests: the README's second command. In the workspace's tests all optional features are on.
+# Runs all tests, by the README's second command. The workspace's tests have all optional features
+# on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The command `tracezero` accepts the traces of all examples, packs and merges them without a loss,
-# and reads a large trace in little memory.
+# Checks that the command `tracezero` accepts the traces of all examples, compresses and merges them
+# without a loss, and reads a large trace with little memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ echo "--- compress, decompress"
 for trace in "$folder"/*.pftrace; do
     packets() { "$binaries/tracezero" cat "$1" | grep -v '^# packet'; }
     for packing in "" --zstd; do
-        # shellcheck disable=SC2086 # No option is no argument.
+        # shellcheck disable=SC2086 # Empty: no argument.
         "$binaries/tracezero" compress $packing "$trace" -o "$folder/packed"
         "$binaries/tracezero" decompress "$folder/packed" -o "$folder/unpacked"
         cmp "$trace" "$folder/unpacked"

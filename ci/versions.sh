@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A program with two versions of `tracezero` and two of `tracezero-events`: each session has the events of both
-# libraries. The second version is a copy of the tree, with another version of all packages but `tracezero-events-core`:
-# of that, a registry would give both the same.
+# Checks a program with two versions of `tracezero` and two of `tracezero-events`: each session must
+# have the events of both libraries. The second version is a copy of the tree, in which all packages
+# have another version except `tracezero-events-core`: a registry would give both the same one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ root=$PWD
 folder=$root/target/versions
 rm -rf "$folder/other"
 mkdir -p "$folder/other" "$folder/program/src"
-# Times are kept, so that a second run builds nothing anew.
+# Keeps file times, so that a second run builds nothing again.
 git ls-files -z -- Cargo.toml build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/other"
 sed -i -e 's/version = "0\.1\.0"/version = "0.2.0"/' \
@@ -34,7 +34,7 @@ one-events = { package = "tracezero-events", path = "$root/sdk/events" }
 other = { package = "tracezero", path = "../other/sdk" }
 other-events = { package = "tracezero-events", path = "../other/sdk/events" }
 
-# As in the workspace, so that what both depend on is built once.
+# The profile of the workspace, so that common dependencies are built once.
 [profile.dev]
 debug = "line-tables-only"
 
@@ -64,7 +64,7 @@ fn has(trace: &[u8], name: &str) -> bool {
     trace.windows(name.len()).any(|at| at == name.as_bytes())
 }
 EOF
-# What is downloaded for the workspace is enough.
+# The packages downloaded for the workspace are sufficient.
 rm -f "$folder/program/Cargo.lock"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 cargo run --offline --quiet --manifest-path "$folder/program/Cargo.toml"

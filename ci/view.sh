@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The page of `tracezero view` in Chromium: search, zoom, details, and no request to anywhere.
+# Checks the page of `tracezero view` in Chromium: search, zoom, details, and no network requests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

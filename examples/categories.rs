@@ -1,4 +1,5 @@
-//! Categories: declared, chosen by a configuration, and switched while a session records.
+//! How to declare categories, choose them by a configuration, and change the choice while a session
+//! records.
 //!
 //! `cargo run --example categories` prints how many events each phase records.
 
@@ -10,25 +11,27 @@ use tracezero::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Nobody has to; but who lists categories finds these, and tags choose several at once.
+    // Optional. Declared categories appear in lists of categories, and a tag chooses several of
+    // them at once.
     categories! {
         "server": "Requests, from their arrival to the answer";
         "cache": "Hits and misses";
         "cache.scan": "Every entry that is looked at" tags ["slow"];
     }
 
-    // Without a choice everything is recorded that is not slow.
+    // An empty configuration records all categories except those with the tag `slow` or `debug`.
     let mut session = start(&TrackEventConfig::new())?;
     list_categories();
     serve(100);
     println!("by default: {} events", session.finish().1.events);
 
-    // Only what is named. The most exact pattern decides.
+    // Records the category `server` only: of all patterns that match, the most specific one
+    // decides.
     session = start(&TrackEventConfig::new().disable("*").enable("server"))?;
     serve(100);
     println!("server alone: {} events", session.finish().1.events);
 
-    // A closer look for a while, in a session that goes on.
+    // Records more categories for a while; the session goes on.
     let usual = TrackEventConfig::new().disable("cache*");
     let closer = TrackEventConfig::new().enable_tag("slow");
     session = start(&usual)?;
@@ -66,7 +69,7 @@ fn serve(requests: u64) {
         if request % 5 == 0 {
             instant!("cache", "miss", key = request);
         }
-        // What is only for the trace is not even computed for nobody.
+        // Skips work that only the trace needs if no session records this category.
         if enabled!("cache.scan") {
             for entry in 0..3 {
                 instant!("cache.scan", "entry", number = entry);

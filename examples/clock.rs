@@ -1,6 +1,8 @@
-//! The two clocks of events: the system's, and the processor's time-stamp counter, which costs less.
+//! The two clocks that events can use: the system's clock, and the processor's time-stamp counter,
+//! which is cheaper to read.
 //!
-//! `cargo run --release --example clock` writes `clock.pftrace`, with both halves on one time line.
+//! `cargo run --release --example clock` writes `clock.pftrace`. It records with both clocks; all
+//! events are on one time line.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ const SPANS: u32 = 100_000;
 fn main() -> Result<(), tracezero::Error> {
     let session = Session::record_to_file("clock.pftrace")?;
     println!("{:?}: {:?} for each span", Clock::of_events(), per_span());
-    // Where the counter cannot be relied on, events keep the clock that they have.
+    // If the counter is not reliable on this machine, events keep the system's clock.
     match Clock::Tsc.use_for_events() {
         Ok(()) => println!("{:?}: {:?} for each span", Clock::of_events(), per_span()),
         Err(reason) => println!("{reason}"),

@@ -1,11 +1,11 @@
-//! Packets with a schema of one's own: `protos/render.proto` extends the packet of the trace, and
-//! `build.rs` makes the writer that is used here.
+//! Packets with a schema of your own: `protos/render.proto` extends `TracePacket`, and `build.rs`
+//! generates the writer that this example uses.
 //!
 //! `cargo run --example data_source` writes `data_source.pftrace`.
 
 use tracezero::{DataSource as _, Session, data_source};
 
-use self::schema::TracePacketExt as _; // `frame` on a packet
+use self::schema::TracePacketExt as _; // adds `frame` to a packet
 
 mod schema {
     protozero::include_protos!("render");
@@ -23,7 +23,7 @@ fn main() -> Result<(), tracezero::Error> {
     Ok(())
 }
 
-/// While no session records the data source, this costs one relaxed load.
+/// Records one frame. Costs one relaxed load while no session records the data source.
 fn record_frame(number: u32, passes: &[(&str, u64)]) {
     Renderer::trace(|cx| {
         let now = cx.now();

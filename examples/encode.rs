@@ -1,4 +1,4 @@
-//! The serializer alone: a message is written into memory and read in place.
+//! The serializer without tracing: writes a message into memory and reads it in place.
 //!
 //! `cargo run --example encode`
 
@@ -19,7 +19,7 @@ fn main() -> Result<(), DecodeError> {
         report.add_position("latitude", 47.421);
         report.add_warnings(|warning| {
             warning.set_level(Level::RED).set_text("storm");
-        }); // the length of the nested message is filled in here
+        }); // fills in the length of the nested message
     }
     let bytes = buffer.to_vec();
     println!("{} bytes: {bytes:02x?}", bytes.len());

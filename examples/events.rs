@@ -1,5 +1,5 @@
-//! All that the macros take: spans, instants and counters, with arguments of many types, names made
-//! while the program runs, and times of one's own.
+//! All that the macros accept: spans, instants and counters, arguments of many types, names made at
+//! run time, and timestamps that you choose.
 //!
 //! `cargo run --example events` writes `events.pftrace`.
 
@@ -20,17 +20,17 @@ fn main() -> Result<(), tracezero::Error> {
 fn spans() {
     let _outer = span!("events", "outer"); // ends with this function
     for number in 1..=3 {
-        // A name that is no literal is in the trace as text.
+        // A name that is not a literal is written into the trace as text.
         let _pass = span!("events", format!("pass {number}"));
         std::thread::sleep(Duration::from_micros(200));
     }
 
-    // `end!` takes the guard, and arguments that are known only at the end, such as a result.
+    // `end!` takes the guard, and arguments that are only known at the end, such as a result.
     let sum = span!("events", "sum");
     let total: u64 = (1..=1000).sum();
     end!(sum, total);
 
-    // What is no scope begins and ends by hand. An end takes arguments, too.
+    // A slice that does not match a scope begins and ends by hand. Its end takes arguments, too.
     begin!("events", "by hand");
     end!("events", result = "fine");
 }
@@ -42,20 +42,20 @@ fn arguments() {
     instant!(
         "events",
         "failed",
-        path,                           // the variable of that name
+        path,                           // the variable `path`
         attempt = attempt + 1,          // an expression
         ratio,                          // numbers stay numbers
         %error,                         // by `Display`
         state = ?Some("waiting"),       // by `Debug`
-        "http.status" = 404,            // a name that is no identifier
+        "http.status" = 404,            // a name that is not an identifier
         sizes = [1, 2, 4],              // an array
         window = dict(|window| {        // a dictionary
             window.add("width", &640).add("height", &480);
         }),
-        source = Source::Disk { page: 7 }, // a type of one's own
+        source = Source::Disk { page: 7 }, // a type of your own
         wait_ns = Duration::from_micros(3), // a duration, in nanoseconds
     );
-    // While no session records, this is never called.
+    // Calls `costly` only while a session records this category.
     instant!("events", "costly", value = costly());
 }
 
@@ -68,7 +68,7 @@ fn costly() -> u64 {
     (1..=20).product()
 }
 
-/// What happened elsewhere, or before anybody could tell.
+/// Records events that happened earlier, with the times that were noted then.
 fn times() {
     let began_ns = clock::now_ns();
     std::thread::sleep(Duration::from_millis(1));

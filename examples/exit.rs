@@ -1,5 +1,5 @@
-//! A process that exits while its session is open, after one of its threads has panicked: the file is
-//! finished all the same, and the span of that thread has its end.
+//! A process that calls `exit` while its session is open, after one of its threads has panicked.
+//! The SDK still finishes the file, and the slice of the panicked thread has its end.
 //!
 //! `cargo run --example exit` writes `exit.pftrace`.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tracezero::{Session, instant, span};
 
-/// Statics are never dropped.
+/// A static is never dropped.
 static SESSION: OnceLock<Session> = OnceLock::new();
 
 fn main() -> Result<(), tracezero::Error> {
@@ -24,6 +24,6 @@ fn main() -> Result<(), tracezero::Error> {
     assert!(worker.join().is_err());
 
     instant!("exit", "the last event");
-    // No destructor runs; what is in the chunks of this thread is in the file.
+    // No destructor runs. The SDK still writes the events of this thread into the file.
     std::process::exit(0);
 }

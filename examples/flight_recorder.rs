@@ -1,5 +1,5 @@
-//! A flight recorder: it records all the time, and there is a file when a request was slow, with
-//! what came before it and after it, and when a thread panics.
+//! A flight recorder: it records into memory all the time. It writes a file when a request was
+//! slow, with the events before and after the request, and when a thread panics.
 //!
 //! `cargo run --example flight_recorder` writes `flight-slow_request-*.pftrace` and
 //! `flight-panic-*.pftrace`.
@@ -13,10 +13,10 @@ const SLOW_MS: u32 = 100;
 
 fn main() -> Result<(), FlightError> {
     let recorder = FlightRecorder::builder()
-        .at_most_kib(4 * 1024)
+        .ring_kib(4 * 1024)
         .keep(Duration::from_secs(30))
-        .min_interval(Duration::from_secs(60)) // for each name of a snapshot
-        .limit_files(4)
+        .min_interval(Duration::from_secs(60)) // between files of one name
+        .max_files(4)
         .snapshot_on_panic()
         .on_saved(|name, file| match file {
             Ok(path) => println!("{name}: {}", path.display()),
@@ -27,8 +27,8 @@ fn main() -> Result<(), FlightError> {
     for request in 0..300_u32 {
         let took_ms = serve(request);
         if took_ms > SLOW_MS {
-            // From 10 s before to 50 ms after. Nobody waits for it, and it is one file, however many
-            // requests are slow.
+            // Saves the events from 10 s before now to 50 ms after now, in the background. Slow
+            // requests within one minute make one file at most.
             recorder
                 .around(
                     "slow request",
@@ -38,7 +38,7 @@ fn main() -> Result<(), FlightError> {
                 .save_in_background();
         }
     }
-    // The thread panics when its file is there.
+    // The panic hook writes the file before the thread unwinds.
     let worker = thread::spawn(|| {
         counter!("server", "workers", 1);
         panic!("no worker lives for ever");
@@ -53,7 +53,7 @@ fn main() -> Result<(), FlightError> {
     Ok(())
 }
 
-/// Pretends to work.
+/// Pretends to answer a request. Returns the milliseconds that it pretends to have taken.
 fn serve(request: u32) -> u32 {
     let _span = span!("server", "request", number = request);
     thread::sleep(Duration::from_micros(500));

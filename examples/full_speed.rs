@@ -1,6 +1,7 @@
-//! Threads that record at full speed into a file. The file lags behind now and then; the session takes
-//! memory meanwhile, so nothing is lost, and its report says how much it took. Beyond the limit that is
-//! set here, threads would wait for the file, and after a second drop packets.
+//! Threads record at full speed into a file. The file sometimes lags behind. The session then takes
+//! more memory, so no event is lost, and the report says how much memory it took. Above the limit
+//! set here (64 MiB), threads would wait for the file; after waiting for a second they would drop
+//! packets.
 //!
 //! `cargo run --release --example full_speed` writes `full_speed.pftrace`.
 
@@ -16,7 +17,7 @@ fn main() -> Result<(), tracezero::Error> {
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(1024).grow_to(64 * 1024)) // KiB
         .record_all()
-        .wait_limit(Duration::from_secs(1)) // `never_wait()` drops packets at once
+        .wait_limit(Duration::from_secs(1)) // `never_wait()`: drop packets at once
         .record_to_file("full_speed.pftrace")?;
 
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Futures that are spans: what each takes from its first poll to its end, and which threads it runs
-//! on meanwhile; under a runtime that moves them between threads, and cancels one.
+//! Futures as spans: each future is a slice from its first poll to its end, and a slice on a thread
+//! for each poll. The runtime moves the futures between threads, and one is cancelled.
 //!
 //! `cargo run --example futures` writes `futures.pftrace`.
 
@@ -24,20 +24,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What it awaits, and what it spawns, is drawn below it.
+/// The slices of the futures that `crawl` awaits or spawns are drawn below its own.
 #[trace("crawler")]
 async fn crawl() -> usize {
     let mut fetches = JoinSet::new();
     for path in PAGES {
-        // The name is made at run time. What the span is given is recorded here: the future need not
-        // keep it.
+        // The name is made at run time. The arguments are recorded here, so the future need not
+        // keep them.
         let span = async_span!("crawler", format!("fetch {path}"), path);
         let page = fetch(path).traced(span);
         let page = page.end_with(|page, span| end!(span, bytes = page.len()));
         fetches.spawn(timeout(Duration::from_millis(20), page));
     }
     let pages = fetches.join_all().await;
-    // Those that took too long were dropped; their spans have the argument `cancelled`.
+    // The timeout dropped the slow futures; their slices have the argument `cancelled`.
     let in_time = pages.into_iter().filter_map(Result::ok);
     in_time.map(|page| count_words(&page)).sum()
 }
@@ -60,7 +60,8 @@ async fn connect() {
 #[trace("net", args(number))]
 async fn read_chunk(path: &str, number: u32, page: &mut String) {
     sleep(Duration::from_millis(1)).await;
-    // Guards of plain spans do not live over an await. This one is drawn within the poll.
+    // The guard of a plain span cannot be held across an await. This slice lies inside the slice of
+    // the poll.
     let _span = span!("net", "decode", bytes = path.len());
     page.push_str(path);
     page.push(' ');

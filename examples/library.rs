@@ -1,13 +1,14 @@
-//! A library that records through whatever the application installs: it depends on `tracezero-events` alone.
+//! A library that depends on `tracezero-events` alone. Its events are recorded if the application
+//! that contains it uses `tracezero`.
 //!
-//! The module `thumbnails` stands for a crate of its own.
+//! The module `thumbnails` stands for the library, which would be a crate of its own.
 
 use tracezero::{Session, span};
 
 mod thumbnails {
     use tracezero_events::{counter, end, instant, span};
 
-    /// Shrinks an image; says so if anybody records it.
+    /// Shrinks an image, and records how.
     pub fn shrink(name: &str, bytes: usize) -> usize {
         let span = span!("thumbnails", "shrink", name, bytes);
         if bytes > 4_000 {
@@ -21,7 +22,7 @@ mod thumbnails {
 }
 
 fn main() -> Result<(), tracezero::Error> {
-    // Nobody records this one.
+    // No session is open, so this call records nothing.
     thumbnails::shrink("logo.png", 900);
 
     let session = Session::record_to_file("library.pftrace")?;

@@ -1,5 +1,6 @@
-//! A long recording: what the ring holds is moved into a file all the time, so the file grows and
-//! the memory does not. It ends by itself after some time, or when the file is large enough.
+//! A long recording: the SDK regularly moves events from the ring in memory into a file, so the
+//! file grows and the memory does not. The session ends after a given time, or when the file is
+//! large enough.
 //!
 //! `cargo run --example long_trace` writes `long_trace.pftrace`.
 
@@ -11,7 +12,7 @@ use tracezero::{BufferConfig, SessionState, TraceConfig, counter, span};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let session = TraceConfig::new()
-        .add_buffer(BufferConfig::ring(1024)) // KiB: a few periods' worth
+        .add_buffer(BufferConfig::ring(1024)) // KiB, room for the events of a few periods
         .record_all()
         .file_write_period(Duration::from_millis(100))
         .max_file_size_bytes(4 << 20)

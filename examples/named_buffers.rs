@@ -1,5 +1,5 @@
-//! Two buffers in one session: what happens at the start goes to a buffer that keeps the first
-//! events and refuses the rest, and a flood of samples to a ring that keeps the newest.
+//! Two buffers in one session. Events of the start-up go to a buffer that keeps the first events
+//! and rejects the rest. A flood of samples goes to a ring that keeps the newest.
 //!
 //! `cargo run --example named_buffers` writes `named_buffers.pftrace`.
 

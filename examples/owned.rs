@@ -1,4 +1,4 @@
-//! A message as a plain Rust value: settings are built, sent as bytes, read and merged.
+//! A message as a plain Rust struct: builds settings, encodes, decodes and merges them.
 //!
 //! `cargo run --example owned`
 
@@ -29,7 +29,7 @@ fn main() -> Result<(), DecodeError> {
     assert_eq!(settings, defaults);
     println!("period, not set: {} ms", settings.period_ms_or_default());
 
-    // What is merged replaces values, and adds to lists and maps.
+    // Merging replaces single values, and adds to lists and maps.
     let mut local = Settings {
         period_ms: Some(250),
         upload: Some(settings::Upload::Folder(settings::Folder {

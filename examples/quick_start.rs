@@ -5,7 +5,7 @@
 use tracezero::{Session, counter, instant, span};
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = Session::record_to_file("quick_start.pftrace")?; // finishes on drop, also by a panic
+    let session = Session::record_to_file("quick_start.pftrace")?; // finishes on drop and on panic
     {
         let _span = span!("io", "read_file", path = "Cargo.toml", bytes = 1234_u64);
         counter!("io", "open_files", 3);

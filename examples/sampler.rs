@@ -1,8 +1,8 @@
-//! A data source with callbacks: a thread samples the memory of this process for as long as a session
-//! wants it, as often as that session's configuration says.
+//! A data source with callbacks: a thread samples the memory of this process while a session
+//! records the data source. The session's configuration sets the period.
 //!
-//! `cargo run --example sampler` writes `sampler.pftrace`. The trace carries the schema of its samples
-//! (`protos/memory.proto`), so Perfetto's viewer shows them as arguments of the events.
+//! `cargo run --example sampler` writes `sampler.pftrace`. The trace contains the schema of its
+//! samples (`protos/memory.proto`), so Perfetto's viewer shows them as arguments of the events.
 
 use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -16,20 +16,20 @@ use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, Setup, Starting, Stopping, TraceConfig,
 };
 
-use self::schema::TrackEventExt as _; // `memory_sample` on an event
+use self::schema::TrackEventExt as _; // adds `memory_sample` to an event
 
 mod schema {
     protozero::include_protos!("memory");
 }
 
-/// The sampler in one session.
+/// The state of the data source for one session.
 struct Sampler {
     period: Duration,
     thread: Mutex<Option<SamplerThread>>,
 }
 
 struct SamplerThread {
-    /// Dropping it ends the thread.
+    /// The sender that keeps the thread running; the thread ends when it is dropped.
     keep_going: Sender<()>,
     handle: JoinHandle<()>,
 }
@@ -45,7 +45,7 @@ impl DataSource for Sampler {
 
     fn on_setup(setup: &Setup<'_>) -> Self {
         let config = schema::SamplerDataSourceConfigDecoder::new(setup.config());
-        // A message that is malformed or without the field says nothing.
+        // If the message is malformed or lacks the field, the default applies.
         let sampler = config.sampler().ok().flatten();
         let period_ms = sampler.and_then(|sampler| sampler.period_ms().ok().flatten());
         Self {
@@ -59,7 +59,7 @@ impl DataSource for Sampler {
         let period = self.period;
         let handle = thread::spawn(move || {
             record_memory();
-            // With the first sample in the trace, it has started.
+            // Tells the service, after the first sample, that the data source has started.
             drop(starting);
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
                 record_memory();
@@ -77,7 +77,7 @@ impl DataSource for Sampler {
             .take();
         if let Some(SamplerThread { keep_going, handle }) = thread {
             drop(keep_going);
-            // A thread that panicked has said so itself.
+            // If the thread panicked, it has printed its own message.
             let _ = handle.join();
         }
         drop(stopping);
@@ -105,7 +105,7 @@ fn record_memory() {
     });
 }
 
-/// Memory of this process: virtual, and resident.
+/// Returns the virtual and the resident memory of this process, in kB.
 fn memory_kb() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let value = |name| {

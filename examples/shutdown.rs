@@ -1,8 +1,8 @@
-//! A program that decides itself how it ends: SIGINT and SIGTERM are its own, its recordings are
-//! finished where it shuts down, and what goes wrong with their files is reported its way.
+//! A program that controls its own shutdown. It handles SIGINT and SIGTERM itself, finishes its
+//! recordings when it shuts down, and reports errors of trace files in its own way.
 //!
-//! `cargo run --example shutdown` writes `shutdown.pftrace`. Without all this, the SDK finishes the file
-//! on both signals, and the process ends by them.
+//! `cargo run --example shutdown` writes `shutdown.pftrace`. By default, the SDK would finish the
+//! file on both signals, and the process would end by the signal.
 
 use std::mem;
 
@@ -14,13 +14,13 @@ fn main() -> Result<(), tracezero::Error> {
 
     let session = Session::record_to_file("shutdown.pftrace")?;
     instant!("app", "at work");
-    // As where the session belongs to somebody who is not asked any more.
+    // Imitates a program whose shutdown code has no access to the session.
     mem::forget(session);
     shut_down();
     Ok(())
 }
 
-/// Stands for the work of a SIGTERM handler, that of `tokio` or `signal-hook` for instance.
+/// Stands for a handler of SIGTERM, for example with `tokio` or `signal-hook`.
 fn shut_down() {
     instant!("app", "shutting down");
     if !finish_recordings() {

@@ -1,7 +1,7 @@
-//! What becomes of every packet: statistics of a session while it goes on, and the account of each
-//! sequence when it is over.
+//! What happens to every packet: the statistics of a session while it runs, and the account of each
+//! sequence at its end.
 //!
-//! `cargo run --example statistics` writes `statistics.pftrace`, which carries the same numbers.
+//! `cargo run --example statistics` writes `statistics.pftrace`, which contains the same numbers.
 
 use std::error::Error;
 use std::thread;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     for sequence in &stats.sequences {
-        println!("{sequence}"); // a sum: begun = buffered + in flight + overwritten + ...
+        println!("{sequence}"); // the account: begun = buffered + in flight + overwritten + ...
     }
 
     let (trace, report) = session.finish();

@@ -1,6 +1,6 @@
-//! Streams a trace of any size through a ring of 16 MiB into a file, from two threads that rather
-//! wait than lose a packet; then looks at what that took. Fails if a packet is lost, or if the
-//! process ever had more than 64 MiB of memory.
+//! Streams a trace of any size through a ring of 16 MiB into a file. Two threads write it; they
+//! wait for room and do not drop packets. Prints the speed and the peak memory. Fails if a packet
+//! is lost, or if the process ever used more than 64 MiB of memory.
 //!
 //! ```sh
 //! cargo run --release --example stream_soak                     # 64 MiB, into a temporary file
@@ -8,7 +8,8 @@
 //! cargo run --release --example stream_soak -- 10GiB /dev/null  # without a disk
 //! ```
 //!
-//! The same number of bytes is written plainly first, for comparison. The file is removed.
+//! For comparison, it first writes the same number of bytes without a session. It removes the file
+//! at the end.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -29,7 +30,7 @@ const THREADS: u64 = 2;
 const RING_KIB: u32 = 16 * 1024;
 const MEMORY_MAX_KIB: u64 = 64 * 1024;
 const TEXT_BYTES: usize = 1000;
-/// Bytes of a plain write, like those of a session.
+/// The size of a write without a session, equal to that of a session's writes.
 const WRITE_BYTES: usize = 64 * 1024;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Records until about `size_bytes` are in the file at `path`.
+/// Writes about `size_bytes` of packets into the file at `path`, through a session.
 fn stream(path: &Path, size_bytes: u64) -> Result<(Report, Duration), tracezero::Error> {
     let soak = DataSourceConfig::new("com.example.soak");
     let began = Instant::now();
@@ -102,7 +103,7 @@ fn write_packets(count: u64) {
     }
 }
 
-/// How long it takes to write so many bytes into the file at `path`.
+/// Writes `size_bytes` into the file at `path` without a session. Returns how long that took.
 fn write_plainly(path: &Path, size_bytes: u64) -> io::Result<Duration> {
     let bytes = vec![b'x'; WRITE_BYTES];
     let began = Instant::now();
@@ -111,7 +112,7 @@ fn write_plainly(path: &Path, size_bytes: u64) -> io::Result<Duration> {
         file.write_all(&bytes)?;
     }
     match file.sync_all() {
-        // Devices have no disk to wait for.
+        // A device such as `/dev/null` cannot be synced.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
         outcome => outcome?,
     }
@@ -120,7 +121,7 @@ fn write_plainly(path: &Path, size_bytes: u64) -> io::Result<Duration> {
     Ok(took)
 }
 
-/// Removes a file; devices stay.
+/// Removes `path` if it is a file; leaves devices alone.
 fn remove(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.is_file() {
         fs::remove_file(path)?;
@@ -128,7 +129,7 @@ fn remove(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Packets of a trace file, which ends with the last of them.
+/// Counts the packets of a trace file. Fails if the last one is cut off.
 fn count_packets(path: &Path) -> io::Result<u64> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut packets = 0;
@@ -160,7 +161,7 @@ fn read_varint(file: &mut impl Read) -> io::Result<u64> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// The most memory that this process ever had.
+/// Returns the peak memory of this process.
 fn peak_memory_kib() -> Result<u64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let peak = status

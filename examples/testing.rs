@@ -1,7 +1,8 @@
-//! Tests on what functions trace: how often, inside of what, with which arguments, on which thread.
+//! Tests of what functions record: how often, inside of which span, with which arguments, on which
+//! thread.
 //!
-//! `cargo test --example testing` runs the tests at the foot; `cargo run --example testing` prints what they look
-//! at.
+//! `cargo test --example testing` runs the tests at the end of the file.
+//! `cargo run --example testing` prints the outline of a trace, which one of them compares.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,7 +11,7 @@ use std::thread;
 use tracezero::testing::capture;
 use tracezero::{CaptureHandle, counter, instant, span};
 
-/// Pages that were read before are not read again.
+/// A cache of pages: each page is read from disk once.
 #[derive(Default)]
 struct Cache {
     pages: Mutex<HashMap<u32, String>>,
@@ -30,11 +31,11 @@ impl Cache {
         text
     }
 
-    /// Reads pages by a thread of its own each.
+    /// Reads each page on a thread of its own.
     fn read_ahead(&self, pages: &[u32]) {
         let _span = span!("cache", "read_ahead", pages = pages);
-        // In a test that captures, its threads take part. It may stand in a library: without the feature
-        // `testing`, as in all that users get, it is nothing and costs nothing.
+        // If a test captures this thread, the new threads join its capture. A library may contain
+        // this, too: without the feature `testing` it does nothing and costs nothing.
         let capture = CaptureHandle::current();
         thread::scope(|scope| {
             for &page in pages {
@@ -75,34 +76,39 @@ mod tests {
         assert_eq!(cache.read(7), cache.read(7));
         let trace = capture.finish();
 
-        trace.span("read").times(2).arg("page", 7).at_top();
+        trace
+            .span("read")
+            .times(2)
+            .assert_arg("page", 7)
+            .assert_at_top();
         trace
             .span("read_from_disk")
             .once()
-            .inside("read")
-            .arg("bytes", 4096)
-            .took_less_than(Duration::from_secs(1));
-        trace.instant("hit").once().after("read_from_disk");
+            .assert_inside("read")
+            .assert_arg("bytes", 4096)
+            .assert_took_less_than(Duration::from_secs(1));
+        trace.instant("hit").once().assert_after("read_from_disk");
         assert_eq!(trace.counter("pages").values(), [1.0]);
         trace.assert_no_loss().assert_well_formed();
     }
 
     #[test]
-    fn reading_ahead_has_a_thread_for_each_page() {
+    fn read_ahead_uses_a_thread_for_each_page() {
         let capture = capture();
         Cache::default().read_ahead(&[1, 2, 3]);
         let trace = capture.finish();
 
-        trace.span("read").times(3).on_thread("reader");
-        trace.span("read_from_disk").times(3).inside("read");
+        trace.span("read").times(3).assert_on_thread("reader");
+        trace.span("read_from_disk").times(3).assert_inside("read");
         trace.instant("hit").never();
         assert_eq!(trace.counter("pages").max(), 3.0);
         trace.assert_no_loss().assert_well_formed();
     }
 
-    /// A text that changes only if what happens changes: also for crates that keep such texts as snapshots.
+    /// Compares the outline of the trace, a text that changes only if the recorded events change.
+    /// Crates for snapshot tests can store it, too.
     #[test]
-    fn what_happens_is_as_it_was() {
+    fn outline_stays_the_same() {
         let capture = capture();
         let cache = Cache::default();
         for page in [1, 2, 2, 2] {

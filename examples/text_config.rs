@@ -1,7 +1,8 @@
-//! A session that is configured by a text: the one beside this file, or another.
+//! A session whose configuration is a text: `text_config.txtpb` beside this file, or a file of
+//! yours.
 //!
-//! `cargo run --example text_config [FILE]` writes `text_config.pftrace`. What is wrong with a file
-//! is told with line and column.
+//! `cargo run --example text_config [FILE]` writes `text_config.pftrace`. Errors in the text are
+//! reported with line and column.
 
 use std::error::Error;
 
@@ -34,6 +35,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (trace, report) = session.finish();
     std::fs::write("text_config.pftrace", trace)?;
-    println!("{report}"); // all spans are there, and the samples that were written last
+    println!("{report}"); // all spans are there, and the newest samples
     Ok(())
 }

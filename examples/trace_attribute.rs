@@ -1,5 +1,5 @@
-//! Functions that are spans by an attribute: plain ones, methods, and async ones, whose spans last
-//! over their awaits and show their polls.
+//! The attribute `trace`, which makes a function a span: plain functions, methods, and async
+//! functions, whose spans include their awaits and show their polls.
 //!
 //! `cargo run --example trace_attribute`, then open `trace_attribute.pftrace` at
 //! <https://ui.perfetto.dev>.
@@ -18,8 +18,8 @@ struct Store {
 }
 
 impl Store {
-    /// Ends its span however it returns, with the length of what it has read, or with the error.
-    /// Arguments keep their types, and cost nothing while nobody records.
+    /// Ends its span on every return path, with the length of the text as `result`, or with the
+    /// error. Arguments keep their types, and are not evaluated while no session records.
     #[trace("io", name = "Store::read", args(folder = self.folder, path), result = result.len(), %error)]
     fn read(&self, path: &str) -> io::Result<String> {
         thread::sleep(Duration::from_millis(1));
@@ -30,7 +30,8 @@ impl Store {
     }
 }
 
-/// The category is the name of the package, the span's name that of the function.
+/// By default, the category is the name of the package, and the name of the span is that of the
+/// function.
 #[trace(result)]
 fn read_all(store: &Store) -> usize {
     let paths = ["a", "", "b"];
@@ -40,7 +41,7 @@ fn read_all(store: &Store) -> usize {
         .count()
 }
 
-/// A track of its own for each call: two of them overlap below, on one thread.
+/// Records each call on a track of its own, because the two calls below overlap on one thread.
 #[trace("net", args(?host, timeout_ms = timeout.as_millis() as u64), result)]
 async fn fetch(host: &str, timeout: Duration) -> usize {
     let end = Instant::now() + timeout;
@@ -65,7 +66,7 @@ fn main() -> Result<(), tracezero::Error> {
     Ok(())
 }
 
-/// An executor for two futures, which never sleeps. Returns the sum of their results.
+/// Runs two futures, polling without sleeping. Returns the sum of their results.
 fn run_both(first: impl Future<Output = usize>, second: impl Future<Output = usize>) -> usize {
     let context = &mut Context::from_waker(Waker::noop());
     let mut futures: [Option<Pin<&mut dyn Future<Output = usize>>>; 2] =

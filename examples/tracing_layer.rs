@@ -1,5 +1,5 @@
-//! Spans and events of `tracing`: synchronous ones, and a server's, whose tasks wander from thread to
-//! thread.
+//! Spans and events of the crate `tracing`, from synchronous code and from a server whose tasks
+//! move between threads.
 //!
 //! ```sh
 //! cargo run --example tracing_layer [FILE]
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1);
     let path = path.unwrap_or_else(|| "tracing_layer.pftrace".to_owned());
 
-    // Once, beside whatever other layers there are. Sessions may start and end at any time.
+    // Installs the layer once, beside any other layers. Sessions may start and end at any time.
     tracing_subscriber::registry()
         .with(tracezero::layer().name_fields(["system"]))
         .init();
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|number| tokio::spawn(handle(number)))
             .collect();
         for request in requests {
-            // A request that takes too long is cancelled: its span ends there.
+            // `handle` cancels a `load` that takes too long; its span ends at that moment.
             let _ = request.await;
         }
     });
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Spans that are entered once are slices on their thread.
+/// A span that is entered once is a slice on its thread.
 #[instrument]
 fn start_up() {
     for system in ["database", "cache"] {
@@ -53,11 +53,11 @@ fn start_up() {
     info!(systems = 2, "started");
 }
 
-/// A span that is entered again and again is a slice on a track of its own, with those of `load`
-/// below, and a slice on a thread each time.
+/// A span that is entered several times is a slice on a track of its own, and another slice on a
+/// thread each time it is entered. The track of `load` lies below it.
 #[instrument]
 async fn handle(number: u32) {
-    // A field whose name begins so is a value on the track of a counter.
+    // A field whose name begins with `counter.` is a value of a counter track.
     trace!(counter.requests = number);
     let limit = Duration::from_millis(8);
     if tokio::time::timeout(limit, load(number)).await.is_err() {

@@ -1,5 +1,5 @@
-//! Events that belong to no thread: tracks with children in a chosen order, requests that overlap and
-//! wander from thread to thread, counters with units, and arrows between events.
+//! Events that do not belong to a thread: tracks with children in a chosen order, requests that
+//! overlap and move between threads, counters with units, and arrows between events.
 //!
 //! `cargo run --example tracks` writes `tracks.pftrace`.
 
@@ -14,10 +14,11 @@ use tracezero::{
 static SENT: LazyLock<CounterTrack> =
     LazyLock::new(|| CounterTrack::new("sent").unit(Unit::Bytes).multiplier(1024));
 
-/// A request on its way from the thread that takes it to one that answers it.
+/// A request that one thread receives and another one answers.
 struct Request {
     number: u64,
-    /// Its slice lies on a track of its own: others are open at the same time.
+    /// The slice of the request. It is on a track of its own, because other requests are open at
+    /// the same time.
     span: TrackSpan,
     flow: Flow,
 }
@@ -30,7 +31,7 @@ fn main() -> Result<(), tracezero::Error> {
     Ok(())
 }
 
-/// Tracks under a track.
+/// Records on child tracks of one track.
 fn queues() {
     let gpu = Track::new("GPU").children(ChildOrder::Explicit);
     let draw = gpu.child("draw queue").rank(1);
@@ -43,7 +44,7 @@ fn queues() {
     instant!("gpu", "device lost", track: &Track::process());
 }
 
-/// Operations that overlap.
+/// Records requests that overlap.
 fn requests() {
     let (send, receive) = mpsc::channel::<Request>();
     let worker = thread::Builder::new()

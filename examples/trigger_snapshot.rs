@@ -1,5 +1,5 @@
-//! A session that always records, and a file only when something goes wrong: a trigger takes a
-//! snapshot of what led up to it, while recording goes on.
+//! A session that always records, and writes a file only when something goes wrong: a trigger saves
+//! a snapshot of the newest events, and recording goes on.
 //!
 //! `cargo run --example trigger_snapshot` writes `trigger_snapshot.pftrace`.
 
@@ -27,14 +27,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             snapshot.write_to("trigger_snapshot.pftrace")?;
             Ok(snapshot.events())
         });
-        // Nobody waits for a second one.
+        // The receiver may be gone when a second snapshot is taken.
         let _ = saved.send(outcome);
     });
 
     for request in 0..1000_u32 {
         let took_ms = serve(request);
         if took_ms > 100 {
-            activate_trigger(SLOW_REQUEST); // wherever the application notices
+            activate_trigger(SLOW_REQUEST); // may be called anywhere in the program
             let events = wait.recv()??;
             println!("request {request} took {took_ms} ms: {events} events in the snapshot");
         }
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pretends to work.
+/// Pretends to answer a request. Returns the milliseconds that it pretends to have taken.
 fn serve(request: u32) -> u32 {
     let _span = span!("server", "request", number = request);
     let took_ms = if request == 900 { 250 } else { request % 50 };

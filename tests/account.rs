@@ -1,8 +1,8 @@
-//! The account closes: every packet that was begun is in the trace, byte for byte and in its place,
-//! or is counted as lost, and the packet after a loss says so.
+//! Checks that a session accounts for every packet: each packet that was begun is in the trace,
+//! unchanged and in order, or is counted as lost. The packet after a loss is marked.
 //!
-//! Four threads write a million numbered packets, of lengths that are mostly small and sometimes
-//! larger than several chunks.
+//! Four threads write a million numbered packets. Most are short; some are longer than several
+//! chunks.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -27,7 +27,7 @@ const PACKETS_PER_WRITER: u64 = 250_000;
 const PACKETS: u64 = WRITERS as u64 * PACKETS_PER_WRITER;
 
 #[test]
-fn a_ring_with_room_for_all_gives_back_every_packet() {
+fn large_enough_ring_returns_every_packet() {
     let _guard = alone();
     let session = record_into(BufferConfig::ring(600 * 1024));
     write_from_all_threads(PACKETS_PER_WRITER);
@@ -46,7 +46,7 @@ fn a_ring_with_room_for_all_gives_back_every_packet() {
 }
 
 #[test]
-fn a_ring_that_laps_keeps_the_newest_packets_and_counts_the_others() {
+fn lapped_ring_keeps_newest_packets_and_counts_others() {
     let _guard = alone();
     let session = record_into(BufferConfig::ring(1024));
     write_from_all_threads(PACKETS_PER_WRITER);
@@ -55,7 +55,7 @@ fn a_ring_that_laps_keeps_the_newest_packets_and_counts_the_others() {
     let read = check_account(&trace, &report, PACKETS);
     assert!(report.losses.overwritten > 0, "{report}");
     assert_eq!(report.losses.overwritten, report.losses.total(), "{report}");
-    // Writers whose packets were all overwritten are not met at all.
+    // A writer whose packets were all overwritten does not appear in the trace.
     assert!(!read.is_empty());
     assert!(
         read.values()
@@ -68,7 +68,7 @@ fn a_ring_that_laps_keeps_the_newest_packets_and_counts_the_others() {
 }
 
 #[test]
-fn a_buffer_that_discards_keeps_the_first_packets_and_counts_the_others() {
+fn discard_buffer_keeps_first_packets_and_counts_others() {
     let _guard = alone();
     let session = record_into(BufferConfig::discard(1024));
     write_from_all_threads(PACKETS_PER_WRITER);
@@ -84,7 +84,7 @@ fn a_buffer_that_discards_keeps_the_first_packets_and_counts_the_others() {
 }
 
 #[test]
-fn sessions_at_the_same_time_have_an_account_each() {
+fn concurrent_sessions_have_separate_accounts() {
     let _guard = alone();
     let packets_per_writer = PACKETS_PER_WRITER / 10;
     let packets = packets_per_writer * u64::from(WRITERS);
@@ -105,9 +105,10 @@ fn sessions_at_the_same_time_have_an_account_each() {
     assert!(reports[2].losses.discarded > 0, "{}", reports[2]);
 }
 
-/// Threads write on while sessions start and finish: what each session has seen is in its account.
+/// Threads keep writing while sessions start and finish. Each session's account has exactly the
+/// packets that it saw.
 #[test]
-fn a_session_that_finishes_while_threads_write_has_a_closed_account() {
+fn account_closes_while_threads_still_write() {
     let _guard = alone();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -115,7 +116,7 @@ fn a_session_that_finishes_while_threads_write_has_a_closed_account() {
             let stop = &stop;
             scope.spawn(move || {
                 let mut number = 0;
-                // Relaxed: a flag, ordered with nothing.
+                // Relaxed: a flag that orders no other memory.
                 while !stop.load(Ordering::Relaxed) {
                     write(writer, number);
                     number += 1;
@@ -131,9 +132,9 @@ fn a_session_that_finishes_while_threads_write_has_a_closed_account() {
                 let session = record_into(config);
                 thread::sleep(std::time::Duration::from_millis(round % 7));
                 let (trace, report) = session.finish();
-                let accounted = report.packets_read + report.losses.of_packets_begun();
+                let accounted = report.packets_read + report.losses.begun_packets();
                 assert_eq!(report.packets_begun, accounted, "round {round}: {report}");
-                // A thread is in the middle of at most one packet.
+                // Each thread has at most one unfinished packet.
                 assert!(
                     report.losses.unfinished <= u64::from(WRITERS),
                     "round {round}: {report}"
@@ -142,7 +143,7 @@ fn a_session_that_finishes_while_threads_write_has_a_closed_account() {
                 assert_eq!(read, report.packets_read, "round {round}: {report}");
             }
         });
-        // Relaxed: as above.
+        // Relaxed: a flag that orders no other memory.
         stop.store(true, Ordering::Relaxed);
         if let Err(panic) = outcome {
             std::panic::resume_unwind(panic);
@@ -150,18 +151,19 @@ fn a_session_that_finishes_while_threads_write_has_a_closed_account() {
     });
 }
 
-/// Checks that everything is in the trace or counted, and that what is there is right.
-fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, Read> {
+/// Checks that every packet is in the trace or counted as lost, and that those in the trace are
+/// correct.
+fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, WriterPackets> {
     let read = read_back(trace);
     let packets_read: u64 = read.values().map(|read| read.packets).sum();
     assert_eq!(report.packets_begun, packets, "{report}");
     assert_eq!(report.packets_read, packets_read, "{report}");
     assert_eq!(
         report.packets_begun,
-        report.packets_read + report.losses.of_packets_begun(),
+        report.packets_read + report.losses.begun_packets(),
         "{report}"
     );
-    // Every thread has ended, and found shared memory all the time.
+    // All threads have ended, and always found free shared memory.
     let losses = report.losses;
     assert_eq!(
         (losses.unfinished, losses.dropped, losses.aborted),
@@ -171,7 +173,8 @@ fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, R
     read
 }
 
-/// With 256 KiB of shared memory in pages of 4 KiB: 64 chunks for all writers.
+/// Starts a session that records into `buffer`, with 256 KiB of shared memory in pages of 4 KiB: 64
+/// chunks for all writers.
 fn record_into(buffer: BufferConfig) -> InMemorySession {
     TraceConfig::new()
         .shared_memory(256, 4)
@@ -187,7 +190,8 @@ fn write_from_all_threads(packets_per_writer: u64) {
             thread::spawn(move || (0..packets_per_writer).for_each(|number| write(writer, number)))
         })
         .collect();
-    // Not a scope: it ends before its threads have dropped what they keep.
+    // Joins the threads itself: a scope may end before its threads have dropped their
+    // thread-locals.
     writers
         .into_iter()
         .for_each(|writer| writer.join().unwrap());
@@ -205,10 +209,10 @@ fn write(writer: u32, number: u64) {
     });
 }
 
-/// The text of a packet: 10 to 500 bytes, and one in a hundred up to 20,000.
+/// Returns the text of a packet: 10 to 500 bytes, and up to 20,000 in one of a hundred packets.
 fn text(writer: u32, number: u64) -> &'static str {
     const LEN_MAX: u64 = 20_000;
-    /// Letters without a pattern, so that no piece looks like another.
+    /// Pseudo-random letters, so that no two parts are equal.
     static LETTERS: LazyLock<String> = LazyLock::new(|| {
         let letter = |position| char::from(b'0' + (mix(position) % 75) as u8);
         (0..2 * LEN_MAX).map(letter).collect()
@@ -224,7 +228,7 @@ fn text(writer: u32, number: u64) -> &'static str {
     &LETTERS[start as usize..][..len as usize]
 }
 
-/// A random number for each number: splitmix64.
+/// Returns a pseudo-random number for `number` (splitmix64).
 fn mix(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -232,21 +236,21 @@ fn mix(number: u64) -> u64 {
     bits ^ bits >> 31
 }
 
-/// What a trace has of one writer.
-struct Read {
+/// The packets of one writer in a trace.
+struct WriterPackets {
     sequence_id: u32,
     packets: u64,
     first: u64,
     last: u64,
-    /// Places where packets are missing, the start included.
+    /// The number of places where packets are missing, including the start.
     gaps: u64,
 }
 
-/// Reads the packets of all writers. Checks that each is intact, that numbers rise on every
-/// sequence, and that exactly those after a gap say that others were lost.
-fn read_back(trace: &[u8]) -> BTreeMap<u32, Read> {
+/// Reads the packets of all writers. Checks that each is intact, that the numbers rise on every
+/// sequence, and that exactly the packets after a gap are marked.
+fn read_back(trace: &[u8]) -> BTreeMap<u32, WriterPackets> {
     Trace::read(trace).unwrap().assert_well_formed();
-    let mut all: BTreeMap<u32, Read> = BTreeMap::new();
+    let mut all: BTreeMap<u32, WriterPackets> = BTreeMap::new();
     for packet in TraceDecoder::new(trace).packet() {
         let packet: TracePacketDecoder<'_> = packet.unwrap();
         let Some(event) = packet.for_testing().unwrap() else {
@@ -265,7 +269,7 @@ fn read_back(trace: &[u8]) -> BTreeMap<u32, Read> {
         let Some(read) = all.get_mut(&writer) else {
             all.insert(
                 writer,
-                Read {
+                WriterPackets {
                     sequence_id,
                     packets: 1,
                     first: number,

@@ -1,4 +1,4 @@
-//! Wrong input is refused with the culprit's name, and leaves nothing behind.
+//! Wrong input is rejected with an error that names the wrong part, and leaves no files behind.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -110,7 +110,8 @@ fn one_buffer() -> TraceConfig {
     TraceConfig::new().add_buffer(BufferConfig::ring(64).named("first"))
 }
 
-/// In memory and into files: a new one is not created, and an existing one keeps its content.
+/// Checks that a session in memory and one with a file are rejected. A new file is not created, and
+/// an existing one keeps its content.
 fn assert_refused(config: TraceConfig, message: &str) {
     let folder = Folder::empty();
     let existing = folder.file("existing.pftrace");

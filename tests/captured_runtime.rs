@@ -1,4 +1,4 @@
-//! Threads of a runtime that take part in a capture, attached when they start.
+//! Runtimes whose threads join a capture when they start.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -10,7 +10,7 @@ use tracezero::{CaptureHandle, TraceFuture as _, async_span, instant, span, trac
 
 const TASKS: usize = 50;
 
-/// As a library has it: nothing in it knows of tests.
+/// Builds a runtime as a library does, without knowing about tests.
 fn runtime() -> Runtime {
     let capture = CaptureHandle::current();
     Builder::new_multi_thread()
@@ -38,8 +38,8 @@ async fn do_all() {
 
 fn assert_is_whole(trace: &Trace) {
     trace.assert_no_loss().assert_well_formed();
-    trace.span("job").times(TASKS).has_ended();
-    trace.instant("in a task").times(TASKS).inside("job");
+    trace.span("job").times(TASKS).assert_has_ended();
+    trace.instant("in a task").times(TASKS).assert_inside("job");
     trace.span("blocking").times(TASKS);
     for number in 0..TASKS {
         trace.span("job").arg("number", number as u64).once();
@@ -55,7 +55,7 @@ fn all_threads_of_a_runtime_are_attached_when_they_start() {
     drop(runtime);
     let trace = capture.finish();
     assert_is_whole(&trace);
-    trace.span("all").once().has_ended();
+    trace.span("all").once().assert_has_ended();
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_test_attaches_the_threads_of_a_runtime_that_it_builds() {
     let trace = capture.finish();
     assert_is_whole(&trace);
 
-    // Nobody captures them now, until somebody captures a task.
+    // They belong to no capture now, until a task is wrapped by one.
     let later = self::capture();
     runtime.block_on(do_all());
     let wrapped = later.handle().wrap_future(job(7));
@@ -80,7 +80,7 @@ fn a_test_attaches_the_threads_of_a_runtime_that_it_builds() {
     drop(runtime);
     let trace = later.finish();
     trace.assert_no_loss().assert_well_formed();
-    trace.span("job").once().arg("number", 7);
+    trace.span("job").once().assert_arg("number", 7);
     trace.instant("in a task").once();
     trace.span("blocking").never();
 }

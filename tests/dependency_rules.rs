@@ -1,4 +1,5 @@
-//! The architecture, read from the sources: who may name whom, and where `unsafe` may stand.
+//! Checks rules of the architecture in the sources: which packages and modules may name which, and
+//! where `unsafe` may be.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -6,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files and folders that may contain `unsafe`, and why.
+/// The files and folders that may contain `unsafe`, each with the reason.
 const UNSAFE_FENCE: [(&str, &str); 12] = [
     ("protozero/src/stream/", "the write cursor"),
     ("sdk/core/src/shm/", "memory that two parties share"),
@@ -52,7 +53,7 @@ const UNSAFE_FENCE: [(&str, &str); 12] = [
     ),
 ];
 
-/// The packages of the SDK, and those of ours that each depends on.
+/// The packages of the SDK, each with the packages of this repository that it depends on.
 const PACKAGES: [(&str, &[&str]); 9] = [
     ("sdk/schema", &[]),
     ("sdk/events-core", &[]),
@@ -137,13 +138,13 @@ fn no_module_names_one_that_leads_back_to_it() {
         "tests/support",
     ] {
         let mut named = named_by_modules(&format!("{package}/src"));
-        // What names nothing that is left is in no circle.
+        // Removes modules that name no module of the rest; they are in no cycle.
         while !named.is_empty() {
             let left: BTreeSet<String> = named.keys().cloned().collect();
             let before = named.len();
             named.retain(|_, names| names.iter().any(|name| left.contains(name)));
             if named.len() == before {
-                // Neither is what nothing that is left names.
+                // Removes modules that no module of the rest names; neither are they in a cycle.
                 let names: BTreeSet<String> = named.values().flatten().cloned().collect();
                 named.retain(|module, _| names.contains(module));
                 assert!(named.len() < before, "{package}: a circle in {named:?}");
@@ -152,15 +153,16 @@ fn no_module_names_one_that_leads_back_to_it() {
     }
 }
 
-/// Which other modules of its crate each module names, beside its tests. A name that the crate's root re-exports
-/// stands for the module it is from.
+/// Returns, for each module, the other modules of its crate that it names outside of tests. A name
+/// that the root of the crate re-exports counts as its module.
 fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     let sources = sources(&[folder]);
     let root = sources
         .iter()
         .find(|(file, _)| file.ends_with("src/lib.rs"));
     let mut re_exported = root.map(|(_, code)| re_exports(code)).unwrap_or_default();
-    // A module and what another one exports may have the same name, as a function or macro.
+    // A module and an item of another module may have the same name, for example a function or
+    // macro.
     re_exported.retain(|name, _| {
         let file = format!("{folder}/{name}.rs");
         let is_in_module = |path: &Path| path.starts_with(format!("{folder}/{name}"));
@@ -181,7 +183,7 @@ fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
         {
             continue;
         }
-        // That many `super` lead to the root.
+        // The number of `super` that lead to the root.
         let depth = path.trim_end_matches("/mod.rs").split('/').count();
         let product = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
         let names = named.entry(module.to_owned()).or_default();
@@ -195,11 +197,11 @@ fn named_by_modules(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     named
 }
 
-/// The words behind `crate::`, or behind `depth` times `super::`, also in groups.
+/// Returns the names that follow `crate::`, or `super::` repeated `depth` times, also in groups.
 fn named_from_root<'w>(words: &[&'w str], depth: usize) -> Vec<&'w str> {
     let mut named = Vec::new();
     for at in 0..words.len() {
-        // `$crate` is the user's way into the crate, from outside of it.
+        // `$crate` in a macro stands for paths of users, from outside of the crate.
         if at > 0 && ["$", "::"].contains(&words[at - 1]) {
             continue;
         }
@@ -221,7 +223,7 @@ fn named_from_root<'w>(words: &[&'w str], depth: usize) -> Vec<&'w str> {
     named
 }
 
-/// What a crate's root takes out of its modules, by name.
+/// Returns the names that a crate's root re-exports, each with its module.
 fn re_exports(root: &str) -> BTreeMap<String, String> {
     let text = without_comments(root);
     let mut found = BTreeMap::new();
@@ -240,7 +242,7 @@ fn re_exports(root: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// The paths that a tree of imports stands for.
+/// Returns the paths of a tree of imports.
 fn paths<'w>(tree: &[&'w str]) -> Vec<Vec<&'w str>> {
     let Some(open) = tree.iter().position(|word| *word == "{") else {
         let path = tree.iter().filter(|word| **word != "::").copied();
@@ -319,7 +321,7 @@ fn protozero_depends_on_nothing_and_knows_nothing_of_tracing() {
     }
 }
 
-/// What the manifest of a package names as dependencies, but for tests.
+/// Returns the dependencies in the manifest of a package, without those for tests.
 fn dependencies(package: &str) -> Vec<String> {
     let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
     let mut names = Vec::new();
@@ -343,7 +345,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All Rust files in `places`, relative to the root, with their text.
+/// Returns all Rust files in `places`, relative to the root, with their text.
 fn sources(places: &[&str]) -> Vec<(PathBuf, String)> {
     let mut waiting: Vec<PathBuf> = places.iter().map(|place| root().join(place)).collect();
     let mut found = Vec::new();
@@ -365,13 +367,13 @@ fn sources(places: &[&str]) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The lines with their numbers, without comments.
+/// Returns the lines with their numbers, without comments.
 fn lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = code.lines();
     (1..).zip(lines.map(|line| line.split("//").next().unwrap_or_default()))
 }
 
-/// Identifiers, `::`, and other characters one by one.
+/// Splits a line into identifiers, `::`, and other characters one by one.
 fn words(line: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut words = Vec::new();

@@ -1,5 +1,5 @@
-//! In a session, nobody knows of the first future of a call site that it will be polled again. Who reads
-//! the trace takes it for one span all the same.
+//! When the first future of a call site is polled first, the SDK does not know that it will be
+//! polled again, so it records the poll without a flow. Readers still show one span for the future.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -14,7 +14,7 @@ use tracezero::testing::Trace;
 use tracing::{Instrument as _, info, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// Is not done before its third poll, and each is on a thread of its own.
+/// Polls a future three times, each time on a new thread. It is ready at the third poll.
 fn poll_on_threads(future: impl Future<Output = ()> + Send) {
     let mut future = pin!(future);
     let mut poll = || {
@@ -26,7 +26,7 @@ fn poll_on_threads(future: impl Future<Output = ()> + Send) {
     while !thread::scope(|scope| scope.spawn(&mut poll).join().unwrap()) {}
 }
 
-/// Says what it does in each poll.
+/// Records an event in each poll.
 async fn steps() {
     for step in 0..3 {
         info!(step, "works");
@@ -42,7 +42,7 @@ async fn steps() {
 }
 
 #[test]
-fn the_first_futures_of_call_sites_are_one_span_each_with_what_happened_in_their_polls() {
+fn first_future_of_call_site_is_one_span_with_its_polls() {
     let subscriber = tracing_subscriber::registry().with(tracezero::layer());
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let session = InMemorySession::start().unwrap();

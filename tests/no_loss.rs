@@ -1,5 +1,5 @@
-//! With the sizes that a session has when nobody chooses any, threads that record in tight loops lose
-//! nothing: each number that was recorded is read back, once and in its place.
+//! With the default sizes of a session, threads that record in tight loops lose nothing: each
+//! recorded number is read back once, in order.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -13,7 +13,7 @@ use tracezero::protos::{TraceDecoder, TracePacketDecoder};
 use tracezero::testing::Trace;
 use tracezero::{InMemorySession, Report, Session, counter, span};
 
-/// Spans of all threads together, which the default ring has room for.
+/// The number of spans of all threads together, for which the default ring has room.
 const SPANS: u64 = 240_000;
 
 #[test]
@@ -65,7 +65,7 @@ fn record_to_file(threads: u64) {
     assert_that_all_are_there(&trace, &report, threads);
 }
 
-/// All threads begin at the same time. Each counts its spans, in an argument.
+/// Records the spans. All threads begin at the same time, and number their spans in an argument.
 fn record(threads: u64) {
     let start = Barrier::new(threads as usize);
     thread::scope(|scope| {
@@ -81,10 +81,10 @@ fn record(threads: u64) {
     });
 }
 
-/// The numbers and ends of one thread.
+/// The spans of one thread in the trace.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Read {
-    /// Also the next number.
+struct ThreadSpans {
+    /// The number of begins, which is also the next expected number.
     begins: u64,
     ends: u64,
 }
@@ -95,7 +95,7 @@ fn assert_that_all_are_there(trace: &[u8], report: &Report, threads: u64) {
     assert_eq!(report.packets_read, report.packets_begun);
     Trace::read(trace).unwrap().assert_well_formed();
 
-    let mut sequences = BTreeMap::<u32, Read>::new();
+    let mut sequences = BTreeMap::<u32, ThreadSpans>::new();
     for packet in TraceDecoder::new(trace).packet() {
         let packet: TracePacketDecoder<'_> = packet.unwrap();
         let Some(event) = packet.track_event().unwrap() else {
@@ -114,7 +114,7 @@ fn assert_that_all_are_there(trace: &[u8], report: &Report, threads: u64) {
             _ => {}
         }
     }
-    let all = Read {
+    let all = ThreadSpans {
         begins: per_thread,
         ends: per_thread,
     };

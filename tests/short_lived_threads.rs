@@ -1,5 +1,5 @@
-//! Threads that live for one event, more than there are writer ids: every id comes round again,
-//! and what its next owner writes is not taken for what its last one wrote.
+//! Threads that record one event each, and are more than there are writer ids. Each id is reused,
+//! and the packets of its next owner are not taken for those of the last one.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -13,7 +13,7 @@ use tracezero::{BufferConfig, TraceConfig, instant};
 const THREADS: u64 = 40_000;
 
 #[test]
-fn events_of_more_threads_than_there_are_writer_ids_are_all_in_the_trace() {
+fn more_threads_than_writer_ids_lose_no_event() {
     let config = TraceConfig::new()
         .add_buffer(BufferConfig::ring(64 * 1024))
         .record_all();

@@ -21,7 +21,7 @@ use tracezero::{
 struct Numbered;
 data_source!(Numbered, "com.example.numbered");
 
-/// Longer than anything here takes.
+/// A time longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(60);
 
 fn config(policy: BufferExhaustedPolicy) -> TraceConfig {
@@ -48,19 +48,19 @@ fn write(number: u64) {
     });
 }
 
-/// The numbers of the packets of a trace, in its order.
+/// Returns the numbers of the packets of a trace, in its order.
 fn numbers(trace: &[u8]) -> Vec<u64> {
     Trace::read(trace).unwrap().assert_well_formed();
     support::numbers(trace)
 }
 
 fn check_account(report: &Report) {
-    let accounted = report.packets_read + report.losses.of_packets_begun();
+    let accounted = report.packets_read + report.losses.begun_packets();
     assert_eq!(report.packets_begun, accounted, "{report}");
 }
 
 #[test]
-fn a_full_disk_ends_the_session_with_an_error_and_leaves_threads_alone() {
+fn full_disk_ends_session_and_threads_go_on() {
     let _guard = alone();
     let session = dropping().record_to_file("/dev/full").unwrap();
     write(0);
@@ -87,7 +87,7 @@ fn a_full_disk_ends_the_session_with_an_error_and_leaves_threads_alone() {
 }
 
 #[test]
-fn a_pipe_that_is_closed_ends_the_session_with_an_error_and_what_was_read_is_a_trace() {
+fn closed_pipe_ends_session_and_read_bytes_are_a_trace() {
     const READ_BYTES: usize = 100_000;
     let _guard = alone();
     let (mut reader, writer) = io::pipe().unwrap();
@@ -109,7 +109,7 @@ fn a_pipe_that_is_closed_ends_the_session_with_an_error_and_what_was_read_is_a_t
     };
     assert_eq!(source.kind(), ErrorKind::BrokenPipe);
     let read = reads.join().unwrap();
-    // All but the packet that was cut off.
+    // All packets except the one that was cut off.
     let whole: Vec<_> = TraceDecoder::new(&read)
         .packet()
         .map_while(Result::ok)
@@ -119,7 +119,7 @@ fn a_pipe_that_is_closed_ends_the_session_with_an_error_and_what_was_read_is_a_t
 }
 
 #[test]
-fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
+fn stalling_writer_waits_for_slow_reader_and_loses_nothing() {
     const PACKETS: u64 = 4000;
     let _guard = alone();
     let (mut reader, writer) = io::pipe().unwrap();
@@ -145,7 +145,7 @@ fn a_writer_that_stalls_waits_for_a_slow_reader_and_loses_nothing() {
 }
 
 #[test]
-fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_meanwhile() {
+fn packet_ending_in_idle_chunk_is_not_overwritten() {
     let _guard = alone();
     let folder = Folder::empty();
     let file = folder.file("idle");
@@ -156,7 +156,7 @@ fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_mea
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let (wrote, has_written) = std::sync::mpsc::channel();
     let idle = thread::spawn(move || {
-        // More than a chunk, less than two.
+        // More than one chunk, less than two.
         (0..5).for_each(write);
         wrote.send(()).unwrap();
         // An error means that the other thread is done.
@@ -178,7 +178,7 @@ fn a_packet_whose_end_lies_in_the_chunk_of_an_idle_thread_is_not_overwritten_mea
 }
 
 #[test]
-fn a_writer_that_does_not_stall_overwrites_what_a_slow_reader_has_not_read_and_that_is_counted() {
+fn non_stalling_writer_overwrites_unread_packets_and_counts() {
     const PACKETS: u64 = 4000;
     let _guard = alone();
     let (mut reader, writer) = io::pipe().unwrap();
@@ -199,7 +199,7 @@ fn a_writer_that_does_not_stall_overwrites_what_a_slow_reader_has_not_read_and_t
 }
 
 #[test]
-fn packets_longer_than_the_ring_do_not_stall_their_writer_for_good() {
+fn packets_longer_than_the_ring_do_not_stall_forever() {
     let _guard = alone();
     let folder = Folder::empty();
     let file = folder.file("long-packets");
@@ -281,7 +281,7 @@ fn each_write_can_be_made_to_reach_the_disk() {
     let session = dropping().sync_after_write().record_to_file(&file).unwrap();
     write(1);
     wait_until(|| {
-        // Not committed yet, or not written yet.
+        // The packet may not yet be committed, or not yet written.
         assert!(session.control().flush());
         let trace = fs::read(&file).unwrap();
         is_whole(&trace) && support::numbers(&trace).contains(&1)
@@ -292,7 +292,7 @@ fn each_write_can_be_made_to_reach_the_disk() {
 }
 
 #[test]
-fn a_snapshot_of_a_session_with_a_file_is_a_file_with_everything_so_far() {
+fn snapshot_of_file_session_has_everything_so_far() {
     let _guard = alone();
     let folder = Folder::empty();
     let (file, copy) = (folder.file("source"), folder.file("copy"));
@@ -302,7 +302,7 @@ fn a_snapshot_of_a_session_with_a_file_is_a_file_with_everything_so_far() {
     let control = session.control().clone();
     assert!(control.snapshot().is_err(), "it needs a file");
     (0..2000).for_each(write);
-    control.snapshot_to(&copy).unwrap();
+    control.save_snapshot(&copy).unwrap();
     (2000..2100).for_each(write);
     session.finish().unwrap();
     let everything: Vec<u64> = (0..2100).collect();
@@ -310,17 +310,17 @@ fn a_snapshot_of_a_session_with_a_file_is_a_file_with_everything_so_far() {
     assert_eq!(numbers(&fs::read(&file).unwrap()), everything);
 
     fs::remove_file(&copy).unwrap();
-    assert!(control.snapshot_to(&copy).is_err(), "it has finished");
+    assert!(control.save_snapshot(&copy).is_err(), "it has finished");
     assert!(!copy.exists());
 
     let in_memory = dropping().record_in_memory().unwrap();
     write(1);
-    in_memory.control().snapshot_to(&copy).unwrap();
+    in_memory.control().save_snapshot(&copy).unwrap();
     assert_eq!(numbers(&fs::read(&copy).unwrap()), [1]);
 }
 
 #[test]
-fn packets_that_claim_to_be_the_services_are_left_out_and_counted() {
+fn packets_imitating_the_service_are_skipped_and_counted() {
     let _guard = alone();
     let session = dropping().record_in_memory().unwrap();
     write(1);
@@ -356,7 +356,7 @@ fn packets_that_claim_to_be_the_services_are_left_out_and_counted() {
     assert_eq!(invalid, Some(3));
 }
 
-/// Records into a pipe that nobody reads before `record` has returned.
+/// Records into a pipe that is read only after `record` has returned.
 fn record_before_reading(config: TraceConfig, record: impl FnOnce()) -> (Vec<u64>, Report) {
     let (mut reader, writer) = io::pipe().unwrap();
     let session = config.record_to_file(path_of(&writer)).unwrap();
@@ -400,7 +400,7 @@ fn writers_wait_for_a_file_beyond_the_limit_and_lose_nothing() {
     let session = growing_to(4).record_to_file(path_of(&writer)).unwrap();
     drop(writer);
     let writes = thread::spawn(|| (0..10_000).for_each(write));
-    // They cannot end before somebody reads.
+    // The writes cannot end before the pipe is read.
     thread::sleep(Duration::from_millis(100));
     assert!(!writes.is_finished());
     let reads = thread::spawn(move || {
@@ -415,7 +415,7 @@ fn writers_wait_for_a_file_beyond_the_limit_and_lose_nothing() {
 }
 
 #[test]
-fn writers_drop_after_the_wait_limit_and_the_report_says_what_to_change() {
+fn writers_drop_after_wait_limit_and_report_suggests_a_fix() {
     let _guard = alone();
     let limit = Duration::from_millis(10);
     let config = growing_to(4).wait_limit(limit);
@@ -434,7 +434,7 @@ fn writers_drop_after_the_wait_limit_and_the_report_says_what_to_change() {
     }
 }
 
-/// Writes a lot when it is to flush.
+/// A data source that writes many packets when it is flushed.
 struct Dump;
 
 impl DataSource for Dump {
@@ -452,11 +452,12 @@ impl DataSource for Dump {
     }
 }
 
-/// The thread that writes the file may wait for the callback to return.
+/// The thread that writes the file may itself wait for the callback.
 #[test]
 fn a_callback_does_not_wait_for_the_file() {
     let _guard = alone();
-    // Both are reached here: the session would start one that the callback reaches first only after that.
+    // Reaches both trace points first. If the callback reached a data source first, the session
+    // would start it only after the callback.
     Dump::trace(|_| ());
     Numbered::trace(|_| ());
     let folder = Folder::empty();
@@ -473,7 +474,7 @@ fn a_callback_does_not_wait_for_the_file() {
     assert!(report.memory.waited.is_zero(), "{report}");
 }
 
-/// A name that the writing end of a pipe can be opened by.
+/// Returns a path by which the writing end of a pipe can be opened.
 fn path_of(writer: &io::PipeWriter) -> PathBuf {
     format!("/proc/self/fd/{}", writer.as_raw_fd()).into()
 }

@@ -1,19 +1,21 @@
-//! Chunks to commit: the same in every run, and in other implementations of these benches.
+//! Chunks to commit. They are equal in every run, and in the implementations of these benchmarks
+//! for other buffers.
 
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
 use tracezero_service::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
 
-/// How many templates there are.
+/// The number of templates.
 pub const TEMPLATES: usize = 100;
-/// What a commit is credited with: the size of a chunk in shared memory.
+/// The number of bytes that a commit counts as: the size of a chunk in shared memory.
 pub const CREDITED_BYTES: usize = 4096;
-/// Payload of a template at most.
+/// The maximal payload of a template.
 const PAYLOAD_MAX_BYTES: usize = 4080;
-/// Different enough from the number of producers that no pair of ids comes again.
+/// The number of writer ids. Together with the number of producer ids, it gives a different pair of
+/// ids to each sequence.
 const WRITERS_MAX: u32 = 32_000;
 
-/// What a chunk holds.
+/// The content of a chunk.
 pub struct Template {
     pub payload: Vec<u8>,
     pub fragments: u16,
@@ -30,7 +32,7 @@ impl MinimalStandard {
 }
 
 impl Template {
-    /// Templates of about 2.7 KB with 5 to 15 packets each.
+    /// Creates templates of about 2.7 KB, with 5 to 15 packets each.
     pub fn generate() -> Vec<Self> {
         let mut random = MinimalStandard(42);
         let templates: Vec<_> = (0..TEMPLATES).map(|_| Self::random(&mut random)).collect();
@@ -61,7 +63,7 @@ impl Template {
         Self::of(&sizes_bytes)
     }
 
-    /// Fragments that take these sizes, headers included.
+    /// Creates a template with fragments of these sizes, headers included.
     pub fn of(sizes_bytes: &[usize]) -> Self {
         let mut payload = Vec::new();
         for (&size_bytes, filler) in sizes_bytes.iter().zip((b'a'..=b'z').cycle()) {
@@ -81,7 +83,7 @@ impl Template {
     }
 }
 
-/// One writer of one producer, and how far it has come.
+/// The packets of one writer of one producer, and the id of its next chunk.
 #[derive(Clone, Copy)]
 pub struct Sequence {
     pub producer_id: ProducerId,
@@ -91,7 +93,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// No two of them have the same ids, for up to 2^16 of them.
+    /// Creates a sequence. Up to 2^16 sequences have different ids.
     pub fn new(index: u32) -> Self {
         Self {
             producer_id: ProducerId((index % u32::from(u16::MAX)) as u16 + 1),
@@ -120,13 +122,12 @@ impl Sequence {
     }
 }
 
-/// A buffer that overwrites.
+/// Creates a buffer that overwrites its oldest chunks.
 pub fn ring(size_bytes: usize) -> TraceBuffer {
     TraceBuffer::new(size_bytes as u64, FillPolicy::Ring).expect("memory for the buffer")
 }
 
-/// Takes what a buffer takes in, without any bookkeeping: the same bytes, each chunk where the
-/// buffer puts it.
+/// Copies the bytes that a trace buffer would take, to the same places, without any bookkeeping.
 pub struct PlainCopy {
     memory: Vec<u8>,
     offset_bytes: usize,

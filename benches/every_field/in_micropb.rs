@@ -1,5 +1,5 @@
-//! `micropb` with containers of the heap: a struct that owns its strings, with a bit for the
-//! presence of each field; lengths are computed again at each level.
+//! `micropb` with containers on the heap: a struct that owns its strings, with a bit per field for
+//! its presence; lengths are computed again at each level.
 
 use micropb::size::{
     sizeof_int32, sizeof_int64, sizeof_len_record, sizeof_varint32, sizeof_varint64,

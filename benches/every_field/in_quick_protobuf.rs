@@ -1,4 +1,4 @@
-//! `quick-protobuf`: a struct that borrows its strings, also when it is read; lengths are computed
+//! `quick-protobuf`: a struct that borrows its strings, also when decoding; lengths are computed
 //! again at each level.
 
 use std::borrow::Cow;
@@ -92,7 +92,7 @@ pub fn build(input: &Input, levels: usize) -> EveryField<'_> {
     }
 }
 
-/// The library's own `serialize_into_slice` would put the length in front.
+/// Encodes without `serialize_into_slice` of the library, which would write the length first.
 #[inline(always)]
 pub fn encode(input: &Input, levels: usize, memory: &mut [u8]) -> usize {
     let message = build(input, levels);

@@ -1,9 +1,10 @@
-//! The message that `encode.rs` and `decode.rs` measure, and what other serializers make of it.
+//! The message that `encode.rs` and `decode.rs` measure, and its implementations in other
+//! libraries.
 //!
-//! Two forms: `simple` has four integers of five bytes each and a string of 31 bytes, `nested` is
-//! the same on four levels. Each rival has the struct and the trait implementation that its own
-//! generator makes of `benches/protos/bench.proto`, written out by hand, because their generators
-//! are heavier than all of the rest.
+//! There are two forms: `simple` has four integers of five bytes each and a string of 31 bytes;
+//! `nested` has these on four levels. For each library there is the struct and the trait
+//! implementation that its own generator makes of `benches/protos/bench.proto`, written out by
+//! hand, because those generators have more dependencies than all the rest.
 
 pub mod in_buffa;
 pub mod in_buffa_view;
@@ -16,13 +17,13 @@ pub mod schema {
     protozero::include_protos!("bench");
 }
 
-/// Levels of the nested message below its root.
+/// The number of levels of the nested message below its root.
 pub const NESTED_LEVELS: usize = 3;
 
-/// No encoding of the nested message takes more.
+/// The maximal size of an encoded nested message.
 const MAX_ENCODED_BYTES: usize = 512;
 
-/// What a message is made of.
+/// The values of a message.
 pub struct Input {
     pub integers: [u64; 4],
     pub string: String,
@@ -37,7 +38,7 @@ impl Input {
     }
 }
 
-/// What our writer has to write.
+/// Returns the bytes that our writer must write.
 pub fn encoded(levels: usize) -> Vec<u8> {
     const FIELDS: &[u8] = b"\x08\xf8\xac\xd1\x91\x01\x18\xef\x9b\xaf\x85\x09\
         \x10\x91\xa2\xc4\x88\x01\x20\xff\xff\xff\xff\x0f\
@@ -55,7 +56,8 @@ pub fn encoded(levels: usize) -> Vec<u8> {
     bytes
 }
 
-/// Checks that all rivals write the same bytes, and that each reads them and ours alike.
+/// Checks that all libraries write the same bytes, and that each reads its own bytes and ours
+/// alike.
 pub fn check_rivals(input: &Input, levels: usize) {
     let ours = encoded(levels);
     let mut expected = [0; MAX_ENCODED_BYTES];

@@ -9,7 +9,7 @@ mod schema {
     protozero::include_protos!("index_tree");
 }
 
-/// Most frequent words that a packet lists.
+/// The number of most frequent words that a packet lists.
 const TOP_WORDS: usize = 256;
 
 struct FileStats;
@@ -18,7 +18,8 @@ data_source!(FileStats, "com.example.index_tree.file_stats");
 /// Records the statistics of the file `path`.
 pub fn record(path: &str, text: &str, words: &Words<'_>) {
     FileStats::trace(|cx| {
-        // Sorted before the packet begins: nobody else can write to the chunk while it is open.
+        // Sort before the packet begins: while it is open, this thread cannot write another one to
+        // the chunk.
         let top_words = words.top(TOP_WORDS);
         let now = cx.now();
         cx.packet(|packet| {

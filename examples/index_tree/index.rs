@@ -1,16 +1,16 @@
-//! From text to words, and from the words of many files to an index.
+//! Splits text into words, and builds an index from the words of many files.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Lengths that words are counted by; the last one stands for all longer ones.
+/// The number of word lengths that are counted; the last one includes all longer words.
 pub const WORD_LENGTHS: usize = 32;
 
-/// The words of one text: letters, digits and underscores in a row.
+/// The words of one text. A word is a row of letters, digits and underscores.
 pub struct Words<'t> {
     counts: HashMap<&'t str, u64>,
     pub total: u64,
-    /// `by_length[0]` counts words of one letter.
+    /// Counts of words by length; `by_length[0]` is for words of one letter.
     pub by_length: [u64; WORD_LENGTHS],
 }
 
@@ -34,7 +34,7 @@ impl<'t> Words<'t> {
         self.counts.len()
     }
 
-    /// The most frequent words; of equally frequent ones, those that come first in the alphabet.
+    /// Returns the `count` most frequent words; equally frequent words are in alphabetical order.
     pub fn top(&self, count: usize) -> Vec<(&'t str, u64)> {
         let words = self.counts.iter().map(|(&word, &count)| (word, count));
         first_by_key(words.collect(), count, |&(word, count)| {
@@ -43,13 +43,13 @@ impl<'t> Words<'t> {
     }
 }
 
-/// In which files words are, as far as numbers go.
+/// How often each word occurs, and in how many files.
 #[derive(Default)]
 pub struct Index {
     occurrences: HashMap<String, Occurrences>,
 }
 
-/// Of one word.
+/// The occurrences of one word.
 #[derive(Clone, Copy, Default)]
 pub struct Occurrences {
     pub count: u64,
@@ -64,7 +64,7 @@ impl Index {
         }
     }
 
-    /// Adds the words of files that `other` has seen.
+    /// Adds the words of another index.
     pub fn merge(&mut self, other: Self) {
         if self.occurrences.is_empty() {
             *self = other;
@@ -79,7 +79,7 @@ impl Index {
         self.occurrences.len()
     }
 
-    /// The most frequent words; of equally frequent ones, those that come first in the alphabet.
+    /// Returns the `count` most frequent words; equally frequent words are in alphabetical order.
     pub fn top(&self, count: usize) -> Vec<(&str, Occurrences)> {
         let words = self
             .occurrences
@@ -91,7 +91,7 @@ impl Index {
     }
 
     fn add(&mut self, word: &str, more: Occurrences) {
-        // Most words are known: only new ones need a copy.
+        // Only copy the word if it is new; most words are not.
         let known = match self.occurrences.get_mut(word) {
             Some(known) => known,
             None => self.occurrences.entry(word.to_owned()).or_default(),

@@ -4,18 +4,18 @@
 //! cargo run --release --example index_tree -- [DIR]
 //! ```
 //!
-//! The main thread walks the tree and hands files to workers; each worker reads, tokenizes and
-//! indexes one file after the other; in the end their indexes are merged. The trace shows all of
-//! this as spans, how long the queue is and how much was read as counters, and the statistics of
-//! every file as packets with a schema of their own.
+//! The main thread walks the tree and hands files to workers. Each worker reads, tokenizes and
+//! indexes one file after the other. At the end their indexes are merged. The trace shows these
+//! steps as spans, the length of the queue and the bytes that were read as counters, and the
+//! statistics of every file as packets with a schema of their own.
 
-mod walk; // directories to files
-mod queue; // from the walking thread to the workers
-mod worker; // files to indexes, one thread each
-mod read; // a file to text
-mod index; // text to words, words to an index
-mod file_stats; // the data source
-mod report; // what the user gets to read
+mod walk; // finds the files
+mod queue; // from the main thread to the workers
+mod worker; // index files, one thread each
+mod read; // reads the text of a file
+mod index; // words and the index
+mod file_stats; // the data source of the statistics
+mod report; // the text for the user
 
 use std::fmt;
 use std::fs;
@@ -76,11 +76,11 @@ fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::Output)
 }
 
-/// The directory to index, known to be one that can be listed.
+/// Returns the directory to index, after checking that it can be listed.
 fn directory(args: &Args) -> Result<PathBuf, Failure> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
-        // Cargo sets it for what it runs.
+        // Cargo sets this variable for programs that it runs.
         None => std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| ".".into(), PathBuf::from),
     };
     fs::canonicalize(&dir)
@@ -94,12 +94,12 @@ fn index_tree(root: &Path, args: &Args) -> Result<Outcome, Failure> {
         .or_else(|| thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get);
     let _span = span!("main", "index_tree", threads = thread_count);
-    // The trace changes while it is looked at, so it is left out.
+    // Skip the trace file: it changes while it is read.
     let trace_path = fs::canonicalize(&args.output).ok();
     let shared = Shared::new(root, progress_bar());
     thread::scope(|scope| {
         let mut outcome = Outcome::default();
-        // Whatever happens here, the workers end.
+        // Closes the queue on every path, so the workers end.
         let closing = shared.queue.close_on_drop();
         let mut workers = Vec::new();
         for number in 1..=thread_count {
@@ -129,21 +129,21 @@ fn index_tree(root: &Path, args: &Args) -> Result<Outcome, Failure> {
     })
 }
 
-/// Shown only where somebody can see it: on a terminal.
+/// Returns the progress bar, which is only shown on a terminal.
 fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} files, {msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Removes the trace of a run that failed; never what is not a file, such as `/dev/full`.
+/// Removes the trace of a run that failed, if it is a file and not, for example, `/dev/full`.
 fn remove_partial(path: &Path) {
     if path.is_file() {
-        // That it cannot be removed is not what the user has to know first.
+        // The first error matters more to the user than this one.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Why there is no index, or no trace of it.
+/// The error that stopped the program.
 enum Failure {
     Directory { dir: PathBuf, source: io::Error },
     Trace(tracezero::Error),

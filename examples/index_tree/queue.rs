@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use tracezero::{counter, span};
 
-/// Files that may wait. The walking thread waits when there are that many.
+/// The capacity of the queue; when it is full, the main thread waits.
 const WAITING_FILES_MAX: usize = 1024;
 
 /// A bounded queue that one thread fills and several empty.
@@ -23,7 +23,7 @@ struct State {
     is_closed: bool,
 }
 
-/// Closes its queue when it is dropped.
+/// A guard that closes its queue when it is dropped.
 pub struct CloseOnDrop<'q>(&'q Queue);
 
 impl Queue {
@@ -43,7 +43,8 @@ impl Queue {
         self.has_file_or_end.notify_one();
     }
 
-    /// Takes the file that waits longest; waits until there is one. `None` at the end.
+    /// Removes the oldest file; waits until there is one. Returns `None` when the queue is closed
+    /// and empty.
     pub fn pop(&self) -> Option<PathBuf> {
         let mut state = self.lock();
         if state.files.is_empty() && !state.is_closed {
@@ -60,13 +61,14 @@ impl Queue {
         Some(file)
     }
 
-    /// What waits already is still handed out after the queue was closed.
+    /// Returns a guard that closes the queue. Files that are already in the queue are still handed
+    /// out.
     #[must_use]
     pub fn close_on_drop(&self) -> CloseOnDrop<'_> {
         CloseOnDrop(self)
     }
 
-    /// The state is whole whenever the lock is free, so a panic elsewhere does not matter.
+    /// Ignores poisoning: a panic cannot leave the state half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! From a file to its text.
+//! Reads the text of a file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,12 +6,13 @@ use std::path::Path;
 
 use tracezero::span;
 
-/// A NUL this far from the start, at most, tells that a file is not text.
+/// The number of bytes at the start that are searched for a NUL, which means that the file is not
+/// text.
 const PROBE_BYTES: u64 = 8 * 1024;
-/// Larger files are not read: every worker holds one in memory.
+/// The size above which files are not read, because every worker holds one in memory.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Why a file has no text.
+/// The reason why a file has no text.
 pub enum NoText {
     Binary,
     Unreadable(String),
@@ -23,7 +24,7 @@ impl From<io::Error> for NoText {
     }
 }
 
-/// Reads a whole file.
+/// Reads a whole file as text.
 pub fn text(path: &Path) -> Result<String, NoText> {
     let _span = span!("file", "read");
     let mut file = File::open(path)?;
@@ -38,7 +39,7 @@ pub fn text(path: &Path) -> Result<String, NoText> {
     if bytes.contains(&0) {
         return Err(NoText::Binary);
     }
-    // The limit again, because the file may have grown.
+    // Applies the limit again, because the file may have grown.
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     String::from_utf8(bytes).map_err(|_| NoText::Binary)
 }

@@ -1,4 +1,4 @@
-//! What became of the files, and how the user gets to read it.
+//! The results, and the text that shows them to the user.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
@@ -10,11 +10,11 @@ use tracezero::span;
 
 use crate::index::Index;
 
-/// What one worker, or all of them, did.
+/// The results of one worker, or of all.
 #[derive(Default)]
 pub struct Outcome {
     pub index: Index,
-    /// Words, each as often as it occurs.
+    /// The number of words, counting each occurrence.
     pub words: u64,
     /// The files that were indexed.
     pub files: Vec<FileTime>,
@@ -22,21 +22,21 @@ pub struct Outcome {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// How long one file took.
+/// How long indexing one file took.
 pub struct FileTime {
     pub path: String,
     pub bytes: u64,
     pub duration: Duration,
 }
 
-/// What could not be looked at.
+/// A file or directory that could not be read.
 pub struct Unreadable {
     pub path: String,
     pub reason: String,
 }
 
 impl Outcome {
-    /// Adds what another worker did.
+    /// Adds the results of another worker.
     pub fn merge(&mut self, other: Self) {
         let _span = span!("main", "merge", distinct_words = other.index.distinct());
         self.index.merge(other.index);
@@ -46,7 +46,7 @@ impl Outcome {
         self.unreadable.extend(other.unreadable);
     }
 
-    /// The report, with tables of `rows` rows at most.
+    /// Returns the report, whose tables have at most `rows` rows.
     pub fn report(mut self, root: &Path, duration: Duration, rows: usize) -> String {
         let mut text = String::new();
         let written = self.write(&mut text, root, duration, rows);

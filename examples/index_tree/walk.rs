@@ -1,4 +1,4 @@
-//! From a directory to the files in it.
+//! Finds the files in a directory tree.
 
 use std::fs;
 use std::io;
@@ -8,11 +8,11 @@ use tracezero::span;
 
 use crate::report::Unreadable;
 
-/// Directories that hold what tools made, not what people wrote.
+/// Directories that tools create, and that hold nothing written by people.
 const SKIPPED_DIRECTORIES: [&str; 2] = [".git", "target"];
 
-/// The regular files below `root`, directory by directory, and what could not be looked at.
-/// Symbolic links are not followed.
+/// Iterates over the regular files below `root`, directory by directory, and over entries that
+/// could not be read. Does not follow symbolic links.
 pub fn files(root: &Path) -> impl Iterator<Item = Result<PathBuf, Unreadable>> {
     let mut directories = vec![root.to_owned()];
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ pub fn files(root: &Path) -> impl Iterator<Item = Result<PathBuf, Unreadable>> {
     })
 }
 
-/// Sorts the entries of one directory into further directories and files.
+/// Lists one directory: appends its directories to `directories`, its files to `found`.
 fn list(
     root: &Path,
     directory: &Path,
@@ -62,7 +62,7 @@ fn list(
     }
 }
 
-/// A path below `root` as the user knows it.
+/// Returns the path relative to `root`; `.` for `root` itself.
 pub fn relative_name(root: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(root).unwrap_or(path);
     if relative.as_os_str().is_empty() {

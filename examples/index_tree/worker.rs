@@ -14,12 +14,12 @@ use crate::read::{self, NoText};
 use crate::report::{FileTime, Outcome, Unreadable};
 use crate::walk;
 
-/// What the threads of one run share.
+/// The state that the threads of one run share.
 pub struct Shared<'r> {
     root: &'r Path,
     pub queue: Queue,
     pub progress: ProgressBar,
-    /// By all workers.
+    /// The number of bytes that all workers have read.
     read_bytes: AtomicU64,
 }
 
@@ -35,14 +35,14 @@ impl<'r> Shared<'r> {
 
     fn note_read(&self, bytes: usize) {
         let bytes = bytes as u64;
-        // Relaxed: a figure to show, ordered with nothing.
+        // Relaxed: the number is only shown, so it needs no ordering with other memory.
         let total = self.read_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         counter!("file", "read_bytes", total);
         self.progress.set_message(HumanBytes(total).to_string());
     }
 }
 
-/// Indexes files until the queue ends; returns what became of them.
+/// Indexes files until the queue is closed and empty. Returns the results.
 pub fn work(shared: &Shared<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     while let Some(path) = shared.queue.pop() {

@@ -1,5 +1,5 @@
-//! The decoder on any bytes: it returns, reads within them, and agrees with itself and with two
-//! independent decoders.
+//! Fuzzes the decoder with any bytes: it returns, reads within bounds, and agrees with itself and
+//! with two independent decoders.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use protobuf::{Message as _, UnknownValueRef};
 use protozero::types::{self, FieldType};
 use protozero::{DecodeError, Decoder, IndexedMessage, Value};
 
-/// How deep payloads are looked at as messages.
+/// The depth to which payloads are decoded as messages.
 const DEPTH: u32 = 4;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     compare(bytes);
 });
 
-/// What a message holds: for each field number the values of each wire type, in order.
+/// The content of a message: for each field number the values of each wire type, in order.
 type Content<'a> = BTreeMap<u32, [Vec<WireValue<'a>>; 4]>;
 
 #[derive(Debug, PartialEq)]
@@ -33,13 +33,14 @@ fn compare(bytes: &[u8]) {
     if let Err(DecodeError::GroupsTooDeep { .. }) = fields {
         return;
     }
-    // Of a message without fields, each field is checked and skipped. Its groups nest less deep.
+    // This decoder checks and skips each field of a message without known fields. Its limit for
+    // nested groups is lower.
     match <()>::decode(bytes) {
         Ok(()) => assert!(fields.is_ok(), "{fields:?}"),
         Err(error) if error.to_string().contains("recursion limit") => {}
         Err(error) => assert!(fields.is_err(), "{error}"),
     }
-    // This one refuses some tags and lengths that are longer than they need be.
+    // This decoder rejects some tags and lengths that are longer than needed.
     let (Ok(fields), Ok(empty)) = (fields, Empty::parse_from_bytes(bytes)) else {
         return;
     };
@@ -102,7 +103,7 @@ fn read(bytes: &[u8], depth_left: u32) {
     }
 }
 
-/// Checks that index and search agree; the first two are singular fields.
+/// Checks that the index and a search agree. The first two numbers are singular fields.
 fn look_up(bytes: &[u8], numbers: [u32; 4]) {
     let slot_of = |number| numbers.iter().position(|it| *it == number).unwrap_or(4);
     let index = IndexedMessage::<4>::new(bytes, 2, slot_of);

@@ -1,16 +1,16 @@
-//! The framing reader: whatever the pieces are, the messages are those of the stream as a whole.
+//! Fuzzes the framing reader: it finds the same messages, in whatever pieces the stream arrives.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use protozero::{FrameReader, FramingError};
 
-/// Small, so that the limit is reached.
+/// The maximal size of a message. Small, so that the limit is reached.
 const MAX_FRAME_BYTES: usize = 300;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// Sizes of the first pieces; the rest of the stream is one more.
+    /// The sizes of the first pieces; the rest of the stream is the last piece.
     pieces: Vec<u8>,
     stream: Vec<u8>,
 }

@@ -1,5 +1,5 @@
-//! The generator on any text, as one schema or as two that may import each other: it returns, and
-//! what it generates parses.
+//! Fuzzes the generator with any text, as one schema or as two that may import each other: it
+//! returns, and the code that it generates parses.
 #![no_main]
 
 use std::fs;
@@ -9,10 +9,11 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use protozero_codegen::Config;
 
-/// Stands between the two files.
+/// The line between the two files.
 const SEPARATOR: &str = "=====";
 
-/// A folder of this process. It stays: the system clears it away with other temporary files.
+/// A folder of this process. The fuzz target does not remove it; the system removes it with other
+/// temporary files.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("tracezero-fuzz-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! The reader, the checker and the outline on any bytes: they return, and every byte is in a packet or in
-//! what is reported as damage.
+//! Fuzzes the reader, the checker and the outline with any bytes: they return, and every byte is in
+//! a packet or reported as damage.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -44,7 +44,7 @@ fn read_records(bytes: &[u8]) {
     let mut records = 0;
     while let Ok(Some(record)) = reader.next() {
         records += 1;
-        // A packet has at least two bytes, and tells of a loss and of something else at most.
+        // A packet has at least two bytes, and gives at most a loss and one other record.
         assert!(records <= bytes.len());
         if let Record::Event(event) = record {
             let _ = (event.name().len(), event.categories().count());

@@ -1,5 +1,5 @@
-//! The trace buffer under chunks of any content, header and order. Whatever comes, every chunk,
-//! byte and packet is accounted for, and whoever observes is shown no more than is overwritten.
+//! Fuzzes the trace buffer with chunks of any content, header and order. Every chunk, byte and
+//! packet is accounted for, and observers are shown no more packets than are overwritten.
 #![no_main]
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum Action {
         is_incomplete: bool,
         payload: Payload,
     },
-    /// Chunks of one writer in a row that declare what they hold.
+    /// Commits consecutive chunks of one writer, whose headers match their content.
     CommitRow {
         writer: Writer,
         first: Chunk,
@@ -44,7 +44,7 @@ enum Action {
 
 fuzz_target!(|input: Input| {
     let mut audited = AuditedBuffer::new(input.shape);
-    // Relaxed: nothing else is passed on, and there is one thread.
+    // Relaxed: one thread, and no other memory to order.
     let shown = Arc::new(AtomicU64::new(0));
     if input.observes {
         let shown = Arc::clone(&shown);

@@ -1,6 +1,6 @@
-//! The trace buffer under patches of any bytes at any offset of any chunk, between commits and
-//! reads. A patch that is refused changes nothing but a counter; one that is not may destroy its
-//! chunk, whose packets are then accounted for as corrupted, and nothing else.
+//! Fuzzes the trace buffer with patches of any bytes at any offset of any chunk, between commits
+//! and reads. A rejected patch only changes a counter. An accepted patch may destroy its own chunk,
+//! whose packets then count as corrupted, but nothing else.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -33,14 +33,14 @@ enum Action {
         patches: Vec<(u16, [u8; 4])>,
         has_more: bool,
     },
-    /// A patch with a size for one of the first fragments.
+    /// Patches the size of one of the first fragments.
     PatchSize {
         writer: Writer,
         chunk: Chunk,
         offset_bytes: u8,
         size: u16,
     },
-    /// No patch, but the news that there will be none.
+    /// Tells the buffer, without a patch, that no more patches will come.
     PatchesEnd {
         writer: Writer,
         chunk: Chunk,
@@ -139,7 +139,7 @@ fn patch(
     let (producer_id, writer_id) = writer.ids();
     let balance = audited.buffer().storage_balance();
     let is_patched = audited.patch(producer_id, writer_id, chunk.id(), patches, has_more);
-    // Patches store nothing and free nothing.
+    // A patch neither allocates nor frees memory.
     assert_eq!(audited.buffer().storage_balance(), balance);
     let counts = audited.buffer().packet_counts(producer_id, writer_id);
     assert!(!is_patched || counts.is_some());

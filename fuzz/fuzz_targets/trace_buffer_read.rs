@@ -1,8 +1,8 @@
-//! The trace buffer read at any time, stopped anywhere and cloned, while writers commit, are
-//! scraped, skip chunks and send patches late. What a chunk holds follows from its writer and its
-//! id, so each packet can be checked: its bytes are those that were written, its fragments belong
-//! together, and it comes behind the packet before it, unless its chunk was not there yet when that
-//! one was read.
+//! Fuzzes reading the trace buffer: it is read at any time, stopped anywhere and cloned, while
+//! writers commit, are scraped, skip chunks and send patches late. The content of a chunk follows
+//! from its writer and its id, so each packet can be checked. Its bytes are those that were
+//! written. Its fragments belong together. It follows the packet read before it, unless its chunk
+//! was committed only after that packet was read.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tracezero_service::trace_buffer::{ClientIdentity, UntrustedChunk};
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 use tracezero_core::shm::layout::ChunkFlags;
-use tracezero_fuzz::audited_buffer::{AuditedBuffer, Delivered};
+use tracezero_fuzz::audited_buffer::{AuditedBuffer, ReadPacket};
 use tracezero_fuzz::choices::{Shape, Writer};
 
 #[derive(Arbitrary, Debug)]
@@ -24,28 +24,28 @@ struct Input {
 
 #[derive(Arbitrary, Debug)]
 enum Action {
-    /// The chunks that follow the latest one.
+    /// Commits the chunks after the latest one.
     Next {
         writer: Writer,
         count: u8,
     },
-    /// Any chunk, complete.
+    /// Commits any chunk, complete.
     Commit {
         writer: Writer,
         id: i16,
     },
-    /// A chunk as it is while its writer works on it: its first fragments.
+    /// Scrapes a chunk while its writer fills it: its first fragments.
     Scrape {
         writer: Writer,
         id: i16,
         fragments: u8,
     },
-    /// The latest chunk but some, once more.
+    /// Commits an earlier chunk once more.
     Repeat {
         writer: Writer,
         behind: u8,
     },
-    /// The late lengths of a chunk, which are what stands there already.
+    /// Patches the lengths of a chunk with the bytes that are there already.
     Patch {
         writer: Writer,
         behind: u8,
@@ -57,7 +57,7 @@ enum Action {
     ReadAll,
 }
 
-/// Where a fragment was written.
+/// The position of a fragment: its chunk, and its index in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     chunk: u32,
@@ -68,10 +68,10 @@ struct Run {
     audited: AuditedBuffer,
     /// The latest chunk of each writer.
     latest: BTreeMap<(u16, u16), u32>,
-    /// Where the latest packet that was read ended, and in which step that was.
+    /// The end of the latest packet that was read, and the step in which it was read.
     read: BTreeMap<(u16, u16), (Place, usize)>,
-    /// For each fragment of a chunk: the step in which it came first.
-    came: BTreeMap<(u16, u16, u32), Vec<usize>>,
+    /// The step in which each fragment of a chunk was first committed.
+    first_seen: BTreeMap<(u16, u16, u32), Vec<usize>>,
     step: usize,
 }
 
@@ -80,7 +80,7 @@ fuzz_target!(|input: Input| {
         audited: AuditedBuffer::new(input.shape),
         latest: BTreeMap::new(),
         read: BTreeMap::new(),
-        came: BTreeMap::new(),
+        first_seen: BTreeMap::new(),
         step: 0,
     };
     for action in &input.actions {
@@ -134,7 +134,7 @@ impl Run {
         latest.copied().unwrap_or(u32::MAX - 3)
     }
 
-    /// Commits a chunk, or its first fragments only.
+    /// Commits a chunk, or only its first fragments.
     fn commit(&mut self, writer: Writer, id: u32, fragments: Option<u8>) {
         let (producer_id, writer_id) = writer.ids();
         let content = Content::of(producer_id, writer_id, id);
@@ -142,7 +142,7 @@ impl Run {
         let declared = fragments.map_or(content.fragments.len(), |fragments| {
             usize::from(fragments) % (content.fragments.len() + 1)
         });
-        // They are set at the end.
+        // The writer sets these flags when it finishes the chunk.
         let of_the_end = ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
         let flags = if complete {
             content.flags
@@ -166,9 +166,9 @@ impl Run {
         } else {
             declared.saturating_sub(1)
         };
-        let came = self.came.entry(key).or_default();
-        if came.len() < visible {
-            came.resize(visible, self.step);
+        let first_seen = self.first_seen.entry(key).or_default();
+        if first_seen.len() < visible {
+            first_seen.resize(visible, self.step);
         }
     }
 
@@ -184,7 +184,7 @@ impl Run {
             .into_iter()
             .collect();
         let chunk_id = ChunkId(id);
-        // It fails if the chunk is gone, or is there without its first bytes.
+        // The patch fails if the chunk is gone, or has lost its first bytes.
         self.audited
             .patch_with_what_is_there(producer_id, writer_id, chunk_id, &patches, false);
     }
@@ -195,8 +195,8 @@ impl Run {
         }
     }
 
-    /// Compares a packet with what was written.
-    fn check(&mut self, packet: &Delivered) {
+    /// Compares a packet with the bytes that were written.
+    fn check(&mut self, packet: &ReadPacket) {
         let key = (packet.producer_id.0, packet.writer_id.0);
         for (position, slice) in packet.slices.iter().enumerate() {
             let place = Place {
@@ -217,9 +217,9 @@ impl Run {
                 let ahead = place.chunk.wrapping_sub(before.chunk);
                 let is_behind =
                     ahead <= i32::MAX as u32 && (ahead > 0 || place.index > before.index);
-                let came_in = self.came[&(key.0, key.1, place.chunk)][place.index];
+                let seen_in = self.first_seen[&(key.0, key.1, place.chunk)][place.index];
                 assert!(
-                    is_behind || ahead > 0 && came_in > read_in,
+                    is_behind || ahead > 0 && seen_in > read_in,
                     "{place:?} comes after {before:?}"
                 );
             }
@@ -227,7 +227,7 @@ impl Run {
     }
 }
 
-/// What a chunk holds.
+/// The content of a chunk.
 struct Content {
     fragments: Vec<Vec<u8>>,
     flags: ChunkFlags,
@@ -240,7 +240,8 @@ impl Content {
         let bits = seed(id);
         let goes_on = |id: u32| seed(id) & 3 == 0;
         let mut flags = ChunkFlags::NONE;
-        // One in 16 chunks does not continue what the one before says, or continues nothing.
+        // One in 16 chunks contradicts the chunk before: it does not continue its packet, or
+        // continues a packet that does not exist.
         if goes_on(id.wrapping_sub(1)) != (bits >> 2 & 15 == 0) {
             flags = flags.union(ChunkFlags::FIRST_PACKET_CONTINUES);
         }
@@ -266,7 +267,7 @@ impl Content {
         Self { fragments, flags }
     }
 
-    /// The payload, with bytes behind the fragments that are none.
+    /// Returns the payload, with extra bytes after the fragments.
     fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::new();
         for fragment in &self.fragments {
@@ -279,7 +280,7 @@ impl Content {
     }
 }
 
-/// Spreads the bits of a number.
+/// Returns a pseudo-random number for `number` (splitmix64).
 fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,6 @@
-//! Any sequence of appends, in a heap buffer of any block size and in a slice of any size: what is
-//! read back is what was written, children that were leaked included.
+//! Fuzzes the writer with any sequence of appends, in a heap buffer of any block size and in a
+//! slice of any size: decoding returns the values that were written, including those of nested
+//! messages whose guard was leaked.
 #![no_main]
 
 use arbitrary::Arbitrary;

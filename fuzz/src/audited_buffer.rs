@@ -10,36 +10,38 @@ use tracezero_core::shm::layout::ChunkFlags;
 
 use crate::choices::Shape;
 
-/// So far behind the newest chunk of its writer a chunk is still told from one that comes again.
+/// The distance to a writer's newest chunk up to which a late chunk can be told from a repeated
+/// one.
 const LATE_IDS_MAX: u32 = 100;
 
-/// Ids are ordered within half of their circle. A writer that jumps so far could come round and be
-/// taken for older than itself; no writer does, and what becomes of such chunks cannot be told.
+/// The largest jump of chunk ids that is tracked. Ids wrap around, so they can be ordered within
+/// half of their range only. After larger jumps, which no real writer makes, a chunk may seem older
+/// than it is, and its packets are no longer predicted.
 const JUMP_MAX: u32 = 1 << 29;
 
-/// The size that marks a packet which its writer gave up.
+/// The size that marks a packet as aborted by its writer.
 const ABORTED: u64 = 0x0fff_ffff;
 
-/// A trace buffer and a second account of what goes in and what comes out.
+/// A trace buffer, with independent counts of the packets that go in and out.
 ///
-/// [`Self::audit`] asserts, at any time, that
+/// [`Self::audit`] asserts at any time that
 /// - the storage balance is even, in chunks and in bytes, and the memory in use is within bounds,
-/// - each writer was delivered as many packets as its account says,
-/// - if all chunks of a writer were complete, came once, and were not patched, its account adds up
-///   to the packets that began in them,
-/// - each patch call shows in the statistics as what it returned.
+/// - the packets read of each writer are as many as the buffer counts,
+/// - if all chunks of a writer were complete, were committed once, and were not patched, the
+///   buffer's counts add up to the packets that began in them,
+/// - the statistics count each patch call by its result.
 pub struct AuditedBuffer {
     buffer: TraceBuffer,
-    books: BTreeMap<(u16, u16), Book>,
+    expected: BTreeMap<(u16, u16), ExpectedCounts>,
     patches_succeeded: u64,
     patches_failed: u64,
 }
 
-/// What is known of one writer.
+/// The independent counts for one writer.
 #[derive(Debug)]
-struct Book {
+struct ExpectedCounts {
     delivered: u64,
-    /// Packets that began in its chunks; `None` if that cannot be said any more.
+    /// The number of packets that began in its chunks; `None` if it is no longer known.
     begun: Option<u64>,
     ids: HashSet<u32>,
     newest: u32,
@@ -47,29 +49,29 @@ struct Book {
 
 /// A packet that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Delivered {
+pub struct ReadPacket {
     /// The producer of the packet.
     pub producer_id: ProducerId,
     /// The writer of the packet.
     pub writer_id: WriterId,
-    /// Its bytes, by fragment.
+    /// The bytes of the packet, by fragment.
     pub slices: Vec<Vec<u8>>,
-    /// What was lost before it.
+    /// The loss before the packet.
     pub loss: LossMask,
 }
 
 impl AuditedBuffer {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new(shape: Shape) -> Self {
         Self {
             buffer: TraceBuffer::new(shape.size_bytes(), shape.policy()).expect("a small buffer"),
-            books: BTreeMap::new(),
+            expected: BTreeMap::new(),
             patches_succeeded: 0,
             patches_failed: 0,
         }
     }
 
-    /// The buffer, to look at and to be observed.
+    /// Returns the buffer, to inspect or observe it.
     pub fn buffer(&mut self) -> &mut TraceBuffer {
         &mut self.buffer
     }
@@ -78,26 +80,26 @@ impl AuditedBuffer {
     pub fn commit(&mut self, chunk: &UntrustedChunk<'_>) {
         let id = chunk.chunk_id.0;
         let key = (chunk.producer_id.0, chunk.writer_id.0);
-        let book = self.books.entry(key).or_insert(Book {
+        let expected = self.expected.entry(key).or_insert(ExpectedCounts {
             delivered: 0,
             begun: Some(0),
             ids: HashSet::new(),
             newest: id,
         });
-        let is_new = book.ids.insert(id);
-        let is_late = id.wrapping_sub(book.newest) > i32::MAX as u32;
-        let is_too_late = is_late && book.newest.wrapping_sub(id) > LATE_IDS_MAX;
-        let jumps = !is_late && id.wrapping_sub(book.newest) > JUMP_MAX;
+        let is_new = expected.ids.insert(id);
+        let is_late = id.wrapping_sub(expected.newest) > i32::MAX as u32;
+        let is_too_late = is_late && expected.newest.wrapping_sub(id) > LATE_IDS_MAX;
+        let jumps = !is_late && id.wrapping_sub(expected.newest) > JUMP_MAX;
         if !is_late {
-            book.newest = id;
+            expected.newest = id;
         }
-        book.begun = (book.begun)
+        expected.begun = (expected.begun)
             .filter(|_| chunk.complete && is_new && !is_too_late && !jumps)
             .map(|begun| begun + packets_begun_in(chunk));
         self.buffer.commit_chunk(chunk);
     }
 
-    /// Patches a chunk. Whatever is written, its packets can be read at most as they are then.
+    /// Patches a chunk with any bytes. From then on, the number of its packets is not predicted.
     pub fn patch(
         &mut self,
         producer_id: ProducerId,
@@ -106,13 +108,13 @@ impl AuditedBuffer {
         patches: &[Patch],
         has_more: bool,
     ) -> bool {
-        if let Some(book) = self.books.get_mut(&(producer_id.0, writer_id.0)) {
-            book.begun = None;
+        if let Some(expected) = self.expected.get_mut(&(producer_id.0, writer_id.0)) {
+            expected.begun = None;
         }
         self.patch_with_what_is_there(producer_id, writer_id, chunk_id, patches, has_more)
     }
 
-    /// Patches a chunk with the bytes that are there already: nothing but its flag changes.
+    /// Patches a chunk with the bytes that it already has: only its flag changes.
     pub fn patch_with_what_is_there(
         &mut self,
         producer_id: ProducerId,
@@ -137,18 +139,18 @@ impl AuditedBuffer {
     }
 
     /// Reads a packet.
-    pub fn read(&mut self) -> Option<Delivered> {
+    pub fn read(&mut self) -> Option<ReadPacket> {
         let delivered = read(&mut self.buffer);
         if let Some(packet) = &delivered {
             let key = (packet.producer_id.0, packet.writer_id.0);
-            let book = self.books.get_mut(&key).expect("a writer that wrote");
-            book.delivered += 1;
+            let expected = self.expected.get_mut(&key).expect("a writer that wrote");
+            expected.delivered += 1;
         }
         delivered
     }
 
-    /// Reads all that can be read, here and in a clone, which must be the same.
-    pub fn read_all(&mut self) -> Vec<Delivered> {
+    /// Reads all packets, from the buffer and from a clone, and asserts that they are equal.
+    pub fn read_all(&mut self) -> Vec<ReadPacket> {
         assert_same_both_ways(&self.buffer);
         let mut clone = self.buffer.clone_read_only().expect("a small buffer");
         assert!(clone.storage_balance().is_even());
@@ -166,29 +168,29 @@ impl AuditedBuffer {
         here
     }
 
-    /// Compares the two accounts.
+    /// Compares the buffer's counts with the independent ones.
     pub fn audit(&self) {
         check_balance(&self.buffer);
         let stats = self.buffer.stats();
         assert_eq!(stats.patches_failed, self.patches_failed);
-        // Those before the one that failed count as applied in neither.
+        // Patches before a failed one in the same call count in neither.
         assert_eq!(stats.patches_succeeded, self.patches_succeeded);
-        assert_eq!(self.buffer.all_packet_counts().count(), self.books.len());
+        assert_eq!(self.buffer.all_packet_counts().count(), self.expected.len());
         for (producer_id, writer_id, counts) in self.buffer.all_packet_counts() {
-            let book = &self.books[&(producer_id.0, writer_id.0)];
-            assert_eq!(counts.read, book.delivered, "{book:?}");
+            let expected = &self.expected[&(producer_id.0, writer_id.0)];
+            assert_eq!(counts.read, expected.delivered, "{expected:?}");
             assert_eq!(
                 counts.committed(),
                 counts.read + counts.unread + lost(&counts)
             );
-            if let Some(begun) = book.begun {
-                assert_eq!(counts.committed(), begun, "{counts:?} {book:?}");
+            if let Some(begun) = expected.begun {
+                assert_eq!(counts.committed(), begun, "{counts:?} {expected:?}");
             }
         }
     }
 }
 
-/// The sum of losses by cause.
+/// Returns the sum of all losses.
 fn lost(counts: &PacketCounts) -> u64 {
     [
         counts.overwritten,
@@ -210,7 +212,7 @@ fn check_balance(buffer: &TraceBuffer) {
     assert!(buffer.tail_bytes() <= buffer.size_bytes());
 }
 
-fn read(buffer: &mut TraceBuffer) -> Option<Delivered> {
+fn read(buffer: &mut TraceBuffer) -> Option<ReadPacket> {
     let packet = buffer.read_packet()?;
     let slices: Vec<_> = packet.slices().map(<[u8]>::to_vec).collect();
     assert!(slices.iter().all(|slice| !slice.is_empty()));
@@ -220,7 +222,7 @@ fn read(buffer: &mut TraceBuffer) -> Option<Delivered> {
     );
     let loss = packet.loss();
     assert!(loss.is_empty() || loss.contains(LossMask::PRESENT) && loss != LossMask::PRESENT);
-    Some(Delivered {
+    Some(ReadPacket {
         producer_id: packet.origin().producer_id,
         writer_id: packet.origin().writer_id,
         slices,
@@ -228,7 +230,7 @@ fn read(buffer: &mut TraceBuffer) -> Option<Delivered> {
     })
 }
 
-/// How many packets have their first fragment in a complete chunk.
+/// Returns the number of packets whose first fragment is in this complete chunk.
 fn packets_begun_in(chunk: &UntrustedChunk<'_>) -> u64 {
     let mut sizes = Vec::new();
     let mut rest = chunk.payload;
@@ -250,7 +252,7 @@ fn has(chunk: &UntrustedChunk<'_>, flag: ChunkFlags) -> bool {
     chunk.flags.contains(flag)
 }
 
-/// The size of the fragment at the start, and what is behind it.
+/// Splits off the fragment at the start. Returns its size, and the bytes after it.
 fn split_fragment(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let header_len = bytes.iter().take(10).position(|&byte| byte < 0x80)? + 1;
     let size = (bytes[..header_len].iter().rev())

@@ -2,7 +2,7 @@ use arbitrary::Arbitrary;
 use tracezero_service::trace_buffer::FillPolicy;
 use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
 
-/// The buffer of one run: small, so that it wraps.
+/// The shape of the buffer of one run. The buffer is small, so that it wraps.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Shape {
     discards: bool,
@@ -10,12 +10,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A size of one to eight pages of 4096 bytes.
+    /// Returns a size of one to eight pages of 4096 bytes.
     pub fn size_bytes(self) -> u64 {
         4096 * (u64::from(self.pages % 8) + 1)
     }
 
-    /// Ring or discard.
+    /// Returns the fill policy.
     pub fn policy(self) -> FillPolicy {
         if self.discards {
             FillPolicy::Discard
@@ -25,12 +25,12 @@ impl Shape {
     }
 }
 
-/// One of eight writers, on two producers.
+/// One of eight writers, of two producers.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Writer(u8);
 
 impl Writer {
-    /// The ids, 0 included, which no honest writer has.
+    /// Returns the ids. They include 0, which no real writer has.
     pub fn ids(self) -> (ProducerId, WriterId) {
         (
             ProducerId(u16::from(self.0 & 1)),
@@ -42,16 +42,16 @@ impl Writer {
 /// A chunk id.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Chunk {
-    /// One of few.
+    /// One of the first 256 ids.
     Near(u8),
-    /// On either side of the wrap.
+    /// An id shortly before or after the wrap.
     AtTheWrap(i8),
-    /// Anywhere.
+    /// Any id.
     Any(u32),
 }
 
 impl Chunk {
-    /// The id.
+    /// Returns the id.
     pub fn id(self) -> ChunkId {
         ChunkId(match self {
             Self::Near(id) => u32::from(id),
@@ -64,23 +64,24 @@ impl Chunk {
 /// The bytes of a chunk.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Payload {
-    /// Any, mostly no fragments.
+    /// Any bytes, which mostly are no fragments.
     Bytes(Vec<u8>),
     /// Fragments of these sizes, up to 127 bytes each.
     Fragments(Vec<u8>),
-    /// Fragments of these sizes, with headers of four bytes, as for lengths that come late.
+    /// Fragments of these sizes, with headers of four bytes, which are used for lengths that are
+    /// patched.
     LateFragments(Vec<u16>),
-    /// The same byte, up to more than a chunk may have.
+    /// One byte, repeated; possibly more than a chunk may have.
     Repeated {
         /// The byte.
         byte: u8,
-        /// How often, less what is beyond 70,000.
+        /// The number of repetitions, limited to 70,000.
         len: u32,
     },
 }
 
 impl Payload {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Bytes(bytes) => bytes.clone(),

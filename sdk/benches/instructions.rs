@@ -1,4 +1,4 @@
-//! Instructions of recording; `callgrind` says how they are counted.
+//! Counts the instructions of recording. The module `callgrind` describes how.
 //!
 //! ```sh
 //! cargo bench -p tracezero --bench instructions
@@ -20,7 +20,7 @@ use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_core::shm::{Geometry, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, BufferExhaustedPolicy, TraceWriter};
 
-/// The values that are written; opaque to the compiler.
+/// The values that are written; unknown to the compiler.
 struct Values {
     timestamp_ns: u64,
     number: u32,
@@ -44,7 +44,7 @@ impl Values {
 struct Packets;
 data_source!(Packets, "com.example.packets");
 
-/// The session leaves out this category.
+/// An event whose category the session disables.
 #[inline]
 fn disabled_event() {
     instant!("off", "event");
@@ -81,7 +81,7 @@ callgrind::subjects! {
     disabled_event: 4, disabled_event();
     write_packet: 43, w.write_packet(&v.packet);
     packet: 92, w.packet(|packet| packet.append_uint32::<1>(v.number));
-    // Begin and end of a message in a packet.
+    // A nested message in a packet.
     nested: 28 - packet, w.packet(|packet| packet.begin_nested::<2>().append_uint32::<1>(v.number));
     // A packet with a timestamp and a nested message that holds a text of 16 bytes.
     trace_packet: 149, w.trace_packet(|packet| {
@@ -90,23 +90,24 @@ callgrind::subjects! {
             event.set_str(&v.text);
         });
     });
-    // The same from a trace point, by way of the thread's writer.
+    // The packet above, from a trace point with the thread's writer.
     data_source_packet: 223, Packets::trace(|cx| cx.packet(|packet| {
         packet.set_timestamp(v.timestamp_ns);
         packet.for_testing(|event| {
             event.set_str(&v.text);
         });
     }));
-    // With the clock, which is a system call here, and time stamps of as many bytes as it takes.
+    // Includes reading the clock, which is a system call here, and timestamps of as many bytes as
+    // that takes.
     instant: 193, record_instant();
     span: 408, record_span();
     span_3_args: 526, record_span_3_args(v);
     span_large_numbers: 610, record_span_large_numbers(v);
-    // With the ends of the chunks that they fill.
+    // Includes the ends of the chunks that the events fill.
     thousand_instants: 229_000, (0..1000).for_each(|_| record_instant());
 }
 
-/// A service that leaves everything where it is.
+/// A service that does nothing with commits.
 struct Idle;
 
 impl ServiceEndpoint for Idle {
@@ -115,7 +116,8 @@ impl ServiceEndpoint for Idle {
     fn unregister_writer(&self, _: WriterId) {}
 }
 
-/// More than fill the first chunk of a thread, and fewer than fill the second one.
+/// The number of events before the measurement: more than the first chunk of a thread holds, and
+/// fewer than the second.
 const WARM_UP_EVENTS: u32 = 100;
 
 fn main() -> ExitCode {
@@ -131,10 +133,10 @@ fn main() -> ExitCode {
         let (memory, _service) = shared_memory(geometry).expect("a page");
         let arbiter = Arbiter::new(memory, Arc::new(Idle), ArbiterConfig::default());
         let mut writer = TraceWriter::new(&arbiter, BufferId(1), BufferExhaustedPolicy::Drop);
-        // First everything that happens once: call sites enter lists, the writer takes chunks.
+        // Does all one-time work first: call sites register, the writer gets chunks.
         writer.write_packet(&values.packet);
         disabled_event();
-        // A thread that has filled a chunk gets a longer one, whose end the measured events do not reach.
+        // After a full chunk, a thread gets a longer one. The measured events do not reach its end.
         (0..WARM_UP_EVENTS).for_each(|_| record_instant());
         record_span();
         record_span_3_args(&values);

@@ -1,5 +1,5 @@
-//! Instructions that the `tracing` layer adds to those of `tracing` and its registry; `callgrind` says
-//! how they are counted.
+//! Counts the instructions that the `tracing` layer adds to those of `tracing` and its registry.
+//! The module `callgrind` describes how.
 //!
 //! ```sh
 //! cargo bench -p tracezero --bench layer_instructions
@@ -18,15 +18,15 @@ use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
 
-/// The values that are written; opaque to the compiler.
+/// The values that are written; unknown to the compiler.
 struct Values {
     number: u32,
     size: u64,
     text: String,
 }
 
-/// Two functions that do the same at call sites of their own: what is the same code has no name that
-/// Callgrind knows.
+/// Declares two equal functions with call sites of their own. Identical code would be merged, and
+/// Callgrind could not tell them apart by name.
 macro_rules! twice {
     (fn $first:ident, $second:ident($($v:ident: $type:ty)?) $body:block) => {
         #[inline]
@@ -54,7 +54,7 @@ fn event() {
     info!("event");
 }
 
-/// The session leaves out this target.
+/// An event whose target the session disables.
 #[inline]
 fn disabled_event() {
     info!(target: "off", "event");
@@ -62,10 +62,10 @@ fn disabled_event() {
 
 callgrind::subjects! {
     |_nothing: &mut (), v: &Values|
-    // Without the layer.
+    // Spans without the layer.
     registry_span_0: 592, registry_0();
     registry_span_3: 611, registry_3(v);
-    // The layer's own, on top of these.
+    // The additional instructions of the layer.
     layer_span_0: 1124 - registry_span_0, layer_0();
     layer_span_3: 1810 - registry_span_3, layer_3(v);
     event: 1012, event();
@@ -91,8 +91,8 @@ fn main() -> ExitCode {
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
         let session = config.record_in_memory().expect("a session");
-        // The layer searches a bucket in the order in which it met the call sites. The linker decides which
-        // sites share a bucket, so the measured one is reached first.
+        // Reaches the measured call site first. The layer searches the call sites of a bucket in
+        // the order in which it met them, and the linker decides which of them share a bucket.
         match subject.as_str() {
             "layer_span_0" => layer_0(),
             "layer_span_3" => layer_3(&values),
@@ -100,8 +100,8 @@ fn main() -> ExitCode {
             "disabled_event" => disabled_event(),
             _ => {}
         }
-        // First everything that happens once, for threads and for call sites; then more events, until
-        // the thread has a long chunk, whose end the measured events do not reach.
+        // Does all one-time work first, for threads and call sites. Then records events until the
+        // thread has a long chunk, whose end the measured events do not reach.
         for _ in 0..12 {
             registry_0();
             registry_3(&values);

@@ -1,5 +1,5 @@
-//! Instructions of the way back from a central buffer to a trace; `callgrind` says how they are
-//! counted.
+//! Counts the instructions of reading a trace buffer into a trace. The module `callgrind` describes
+//! how.
 //!
 //! ```sh
 //! cargo bench -p tracezero --bench read_instructions
@@ -14,12 +14,12 @@ use support::trace_buffer::chunk;
 use tracezero_service::read_as_trace;
 use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer};
 
-/// Packets in each buffer.
+/// The number of packets in each buffer.
 const PACKETS: usize = CHUNKS as usize * PACKETS_PER_CHUNK;
 const CHUNKS: u32 = 16;
 const PACKETS_PER_CHUNK: usize = 64;
 
-/// Buffers that nobody has read, and where the traces go.
+/// Buffers that are not yet read, and the trace that they are read into.
 struct Unread {
     buffers: Vec<TraceBuffer>,
     read: Vec<TraceBuffer>,
@@ -27,13 +27,13 @@ struct Unread {
 }
 
 impl Unread {
-    /// Buffers with packets of `packet_bytes`, of the fields that events have.
+    /// Creates buffers with packets of `packet_bytes` bytes, with the fields of events.
     fn of(packet_bytes: usize) -> Self {
         let mut packet = vec![0x40, 0x85, 0x01, 0x68, 2, 0x5a, (packet_bytes - 7) as u8];
         packet.resize(packet_bytes, 1);
         packet.insert(0, packet_bytes as u8);
         let payload = packet.repeat(PACKETS_PER_CHUNK);
-        // The first packet starts the incremental state that the others need.
+        // The first packet clears the incremental state that the others need.
         let mut first_payload = payload.clone();
         first_payload[5] = 1;
         let buffer = || {
@@ -58,7 +58,7 @@ impl Unread {
     }
 }
 
-/// Of all sizes of small packets, by their place here.
+/// Buffers of each size of packets.
 type Sizes = [Unread; 2];
 
 const _: () = assert!(

@@ -1,4 +1,4 @@
-//! What can go wrong while a session is set up, runs into its file, or ends.
+//! Errors of setting up a session, writing its file, and ending it.
 
 use std::fmt;
 use std::fs::TryLockError;
@@ -10,52 +10,53 @@ use crate::report::Report;
 use tracezero_core::shm::MemoryError;
 use tracezero_service::SessionError;
 
-/// Why a session could not start, or could not end as it should.
+/// The reason why a session could not start, or did not end properly.
 ///
 /// Recording itself never fails: losses are counted, marked in the trace, and listed by the
 /// [`Report`](crate::Report).
 #[non_exhaustive]
 pub enum Error {
-    /// The configuration contradicts itself; nothing was created.
+    /// The configuration contradicts itself. Nothing was created.
     Config(ConfigError),
     /// The trace file could not be created or written.
     File {
-        /// The file, as it was named by the caller.
+        /// The path of the file, as the caller gave it.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
-        /// The account of the session, if it has finished: what is in the file, which is a valid trace
-        /// as far as it goes, and what is not, as [`write_failed`](crate::Losses::write_failed).
+        /// The report of the session, if it has finished. The file is a valid trace of everything
+        /// that was written before the error. The report counts the rest as
+        /// [`write_failed`](crate::Losses::write_failed).
         report: Option<Box<Report>>,
     },
-    /// A trace is being written into the file, by another session of this process or of another
-    /// one: finish that first, or name another file. What is in the file is left alone.
+    /// Another session, of this process or of another one, is writing a trace into the file. Finish
+    /// that session first, or name another file. The file was left as it is.
     FileInUse {
-        /// The file, as it was named by the caller.
+        /// The path of the file, as the caller gave it.
         path: PathBuf,
     },
-    /// The service did not start the session, or did not clone it.
+    /// The service did not start or clone the session.
     Session(SessionError),
-    /// The memory between writers and service could not be mapped.
+    /// The shared memory between trace writers and service could not be mapped.
     SharedMemory(MemoryError),
-    /// The configuration asks for shared memory of another size than this process has. The first
-    /// session decides about it.
+    /// The process already has shared memory, and the configuration asks for another size. Only the
+    /// first session of a process chooses the size.
     SharedMemoryExists {
-        /// Size of the memory that is there.
+        /// The size of the existing memory.
         existing_size_bytes: usize,
-        /// Size of its pages.
+        /// The size of its pages.
         existing_page_size_bytes: usize,
     },
-    /// The configuration has no `output_path`: give it one, or name a file.
+    /// The configuration has no `output_path`. Set one, or pass a path to `record_to_file`.
     NoOutputPath,
-    /// The thread that drains the buffers into the file could not be started.
+    /// The thread that moves packets from the buffers to the file could not be started.
     Thread(io::Error),
-    /// This process was forked off one that had sessions, which belong to that one. Start the first
-    /// session only after the fork, or a new program with `exec`.
+    /// This process was forked from one that had sessions, and those belong to the parent. Start
+    /// the first session after the fork, or start a new program with `exec`.
     ForkedChild,
 }
 
-/// The text for people, since a `main` that returns this error prints it by `Debug`.
+/// Prints the text of `Display`, because a `main` that returns this error prints it by `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -75,7 +76,7 @@ impl fmt::Display for Error {
             }
             Self::FileInUse { path } => write!(
                 f,
-                "cannot write the trace file {}: another session writes it; finish that first, or \
+                "cannot write the trace file {}: another session is writing it; finish that first, or \
                  name another file",
                 path.display()
             ),
@@ -86,12 +87,12 @@ impl fmt::Display for Error {
                 existing_page_size_bytes,
             } => write!(
                 f,
-                "this process has {existing_size_bytes} bytes of shared memory in pages of \
-                 {existing_page_size_bytes} already: only its first session can choose"
+                "this process already has {existing_size_bytes} bytes of shared memory in pages of \
+                 {existing_page_size_bytes}; choose the sizes in its first session"
             ),
-            Self::NoOutputPath => {
-                f.write_str("the trace config has no output_path: give it one, or name a file")
-            }
+            Self::NoOutputPath => f.write_str(
+                "the trace config has no output_path; set it, or pass a path to record_to_file",
+            ),
             Self::Thread(source) => {
                 write!(
                     f,
@@ -99,8 +100,8 @@ impl fmt::Display for Error {
                 )
             }
             Self::ForkedChild => f.write_str(
-                "this process was forked off one that had sessions: start the first session only \
-                 after the fork, or a new program with exec",
+                "this process was forked from one with sessions; start the first session only after \
+                 the fork, or start a new program with exec",
             ),
         }
     }
@@ -111,7 +112,7 @@ impl std::error::Error for Error {
         match self {
             Self::Config(source) => Some(source),
             Self::File { source, .. } | Self::Thread(source) => Some(source),
-            // The text is that of the source.
+            // `Display` prints the text of `source`, so `source` itself is left out of the chain.
             Self::Session(source) => std::error::Error::source(source),
             Self::SharedMemory(source) => Some(source),
             Self::FileInUse { .. }
@@ -123,7 +124,7 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// Returns what became of the recording, if the error is that of a session whose file could not be
+    /// Returns the session's report, if the error came from a session whose file could not be
     /// written to the end.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
@@ -133,7 +134,7 @@ impl Error {
         }
     }
 
-    /// The file at `path` could not be written.
+    /// Creates the error for a file at `path` that could not be written.
     pub(crate) fn of_io(path: &Path, source: io::Error) -> Self {
         Self::File {
             path: path.to_owned(),
@@ -142,7 +143,7 @@ impl Error {
         }
     }
 
-    /// Why the file at `path` could not be begun.
+    /// Creates the error for a file at `path` that could not be created or locked.
     pub(crate) fn of_file(path: &Path, error: TryLockError) -> Self {
         let path = path.to_owned();
         match error {

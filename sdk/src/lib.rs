@@ -1,5 +1,5 @@
-//! Tracing for Rust in pure Rust: spans, counters and packets of your own schema, written into
-//! traces that Perfetto's viewer and tools open.
+//! A tracing SDK in pure Rust. It records spans, counters and packets of your own schema into
+//! traces that Perfetto's viewer and tools can open.
 //!
 //! ```
 //! use tracezero::{Session, counter, instant, span};
@@ -20,11 +20,11 @@
 //! # Ok::<(), tracezero::Error>(())
 //! ```
 //!
-//! The [`guide`] tells the rest, subject by subject.
+//! The [`guide`] explains each subject in turn.
 //!
-//! Nothing needs to be set up first, and threads need no care: what they wrote is in the trace when
-//! the session finishes. While no session runs, a trace point costs one relaxed load. Nothing that
-//! is lost is lost silently: it is counted, marked in the trace, and listed by the [`Report`].
+//! There is no set-up. Threads need no registration: everything they wrote is in the trace when the
+//! session finishes. While no session runs, a trace point costs one relaxed load. No loss is
+//! silent: lost packets are counted, marked in the trace, and listed by the [`Report`].
 //!
 //! # Features
 //!
@@ -37,48 +37,53 @@
 //! | `text-config` | [`TraceConfig::from_text`](TraceConfig) |
 //! | `deflate`, `zstd` | [`Compression`] |
 //!
-//! Whoever builds a program removes its trace points by `RUSTFLAGS="--cfg tracezero_off"`: macros and data sources
-//! compile to nothing then, in the program and in all libraries.
+//! To remove all trace points from a program, build it with `RUSTFLAGS="--cfg tracezero_off"`.
+//! Macros and data sources then compile to nothing, in the program and in all its libraries.
 //!
 //! # What happens to an event
 //!
-//! The macro writes it through a generated writer ([`protos`]) into a chunk of memory that its
-//! thread has to itself. A full chunk is committed to the service, which copies it into a ring (`tracezero-service`)
-//! and frees it. A session ([`Session`], [`InMemorySession`]) reads whole packets back from the ring and
-//! writes the trace.
+//! The macro writes the event through a generated writer ([`protos`]) into a chunk: a piece of
+//! memory that belongs to the thread. A full chunk is committed to the service
+//! (`tracezero-service`), which copies it into a ring and frees it. A session ([`Session`],
+//! [`InMemorySession`]) reads whole packets from the ring and writes the trace.
 
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
-/// The trace clock: what times in traces are measured by.
+/// The trace clock, which measures the times in traces.
 pub mod clock {
     #[doc(inline)]
     pub use tracezero_core::clock::{Clock, TscError, now_ns};
 }
 
-// What users call.
-mod consumer; // sessions, as applications hold them
-mod report; // what became of what was traced
-mod error; // what can go wrong at start and end
-mod flight_recorder; // always recording, and a file when something goes wrong
-mod capture_handle; // what libraries attach their threads to a test's capture by
+/// Settings of a configuration that only Android needs.
+pub mod android {
+    #[doc(inline)]
+    pub use crate::config::android::{AndroidConfig, LockdownMode};
+}
+
+// Modules that users call.
+mod consumer; // handles to sessions
+mod report; // what was recorded, and what was lost
+mod error; // errors of starting and ending sessions
+mod flight_recorder; // records always, writes a file when something goes wrong
+mod capture_handle; // lets libraries attach their threads to a test's capture
 #[cfg(feature = "tracing")]
 mod tracing_layer; // spans and events of the `tracing` crate
-// A byte's journey.
-mod triggers; // what the application hits
-mod runtime; // producer and service of one process, put together
+// Modules between a trace point and a trace; see "A byte's journey" in ARCHITECTURE.md.
+mod triggers; // triggers that the application activates
+mod runtime; // the producer and the service of this process
 #[cfg(feature = "testing")]
-pub mod testing; // tests on what code traces
-mod process_end; // what is finished when the process exits or gets a signal
-// What everybody uses.
+pub mod testing; // tests on what code records
+mod process_end; // finishes files when the process exits or gets a signal
+// Modules that all of the above use.
 pub(crate) mod config; // what to record
 
 pub use capture_handle::{Attached, CaptureHandle, CapturedFuture};
 pub use config::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
-    DataSourceConfig, FillPolicy, LockdownMode, PrimaryTraceClock, SessionSemaphore,
-    TraceAttributeValue, TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode,
-    WriteFlushMode,
+    DataSourceConfig, FillPolicy, PrimaryTraceClock, SessionSemaphore, TraceAttributeValue,
+    TraceConfig, TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
 };
 pub use consumer::{InMemorySession, Session, SessionControl, Snapshot, on_error, service_state};
 pub use error::Error;

@@ -1,5 +1,5 @@
-//! Where the producer and the service of one process are put together: they share memory, and a
-//! commit is a function call.
+//! Connects the producer and the service of one process: they share memory, and a commit is a
+//! function call.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -20,10 +20,10 @@ use tracezero_service::trace_buffer::ClientIdentity;
 use tracezero_service::{CentralBuffer, Limits, Machine, Service};
 use tracezero_track_event::{TRACK_EVENT, connect_libraries};
 
-/// How long the timer thread sleeps at a time while there is nothing to wait for.
+/// How long the timer thread sleeps at most while no timer is set.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Sessions of one process, all of the same user.
+/// The limits on sessions of one process, all of which belong to the same user.
 const LIMITS: Limits = Limits {
     sessions: 15,
     sessions_per_uid: 15,
@@ -31,8 +31,9 @@ const LIMITS: Limits = Limits {
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
-/// A producer and a service of this process. The one for sessions is there from the first session on,
-/// for good: threads may hold chunks of its memory at any time.
+/// A producer and a service of this process. Captures of tests have runtimes of their own. The
+/// runtime for sessions is created with the first session and is never dropped, because threads may
+/// hold chunks of its memory at any time.
 pub(crate) struct Runtime {
     service: Arc<Service>,
     arbiter: Arc<Arbiter>,
@@ -40,13 +41,13 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The runtime of this process, made if this is the first call.
+    /// Returns the runtime of this process, and creates it in the first call.
     ///
-    /// `asked` is the geometry that a configuration asks for. It is an error if the memory is there
-    /// already, with another one.
+    /// `asked` is the geometry of the shared memory that a configuration asks for. If the memory
+    /// exists with another geometry, that is an error.
     pub(crate) fn of_process(asked: Option<Geometry>) -> Result<&'static Self, Error> {
         static MAKING: Mutex<()> = Mutex::new(());
-        // Outside of the tracer: inside, no call site makes itself known.
+        // Must precede `forked_child::enter`: a thread inside the tracer registers no call sites.
         connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let _guard = MAKING.lock();
@@ -57,7 +58,7 @@ impl Runtime {
                     Self::new(Realm::PROCESS, asked).map_err(Error::SharedMemory)?;
                 start_timers(&made.service).map_err(Error::Thread)?;
                 let runtime = RUNTIME.get_or_init(|| made);
-                inside.for_good();
+                inside.make_permanent();
                 // Trace points may call the service from now on.
                 producer::connect(
                     Realm::PROCESS,
@@ -77,20 +78,20 @@ impl Runtime {
         }
     }
 
-    /// The runtime of this process, if it had a session.
+    /// Returns the runtime of this process, if the process has had a session.
     pub(crate) fn existing() -> Option<&'static Self> {
         RUNTIME.get()?.here().ok()
     }
 
-    /// Itself; an error in a forked child, whose parent it belongs to.
+    /// Returns the runtime, or an error in a forked child: the runtime belongs to the parent.
     pub(crate) fn here(&self) -> Result<&Self, Error> {
-        if forked_child::is_quiet() {
+        if forked_child::is_disabled() {
             return Err(Error::ForkedChild);
         }
         Ok(self)
     }
 
-    /// The producer and the service of a realm, whose data sources are not connected yet.
+    /// Creates the producer and the service of a realm. Data sources are not connected yet.
     pub(crate) fn new(
         realm: Realm,
         asked: Option<Geometry>,
@@ -133,24 +134,24 @@ impl Runtime {
     pub(crate) fn service(&self) -> ServiceInUse<'_> {
         ServiceInUse {
             service: &self.service,
-            _inside: reentry::Inside::enter(),
+            _inside: reentry::TracerGuard::enter(),
         }
     }
 
-    /// Forgets what is no longer asked for: the session of `buffers` has ended.
+    /// Drops the producer's counts for `buffers`, whose session has ended.
     pub(crate) fn forget(&self, buffers: &[Arc<CentralBuffer>]) {
-        let _inside = reentry::Inside::enter();
+        let _inside = reentry::TracerGuard::enter();
         for buffer in buffers {
             self.arbiter.forget_buffer(buffer.id);
         }
     }
 }
 
-/// The service, while a thread uses it: trace points of this thread are counted only, since it may
-/// hold locks.
+/// The service, borrowed for calls. While it is held, trace points of this thread are only counted,
+/// because the thread may hold locks of the service.
 pub(crate) struct ServiceInUse<'a> {
     service: &'a Service,
-    _inside: reentry::Inside,
+    _inside: reentry::TracerGuard,
 }
 
 impl Deref for ServiceInUse<'_> {
@@ -161,7 +162,8 @@ impl Deref for ServiceInUse<'_> {
     }
 }
 
-/// The name that configurations can pick this process by: that of its executable.
+/// Returns the producer name of this process, which configurations can filter by: the file name of
+/// the executable.
 fn process_name() -> String {
     std::env::current_exe()
         .ok()
@@ -169,11 +171,11 @@ fn process_name() -> String {
         .unwrap_or_default()
 }
 
-/// Starts the thread that does what sessions want done later. It sleeps until something is due.
+/// Starts the thread that runs timers of sessions. It sleeps until the next one is due.
 fn start_timers(service: &Arc<Service>) -> std::io::Result<()> {
     let service = Arc::clone(service);
     let run = move || {
-        let _inside = reentry::Inside::enter();
+        let _inside = reentry::TracerGuard::enter();
         loop {
             let deadline_ns = service.run_due_timers();
             let timeout = deadline_ns.map_or(IDLE, |deadline_ns| {

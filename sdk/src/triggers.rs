@@ -1,12 +1,12 @@
-//! Triggers that the application hits.
+//! Triggers that the application activates.
 
 use crate::flight_recorder;
 use tracezero_producer as producer;
 
-/// Hits the trigger of this name: every session of this process that waits for it takes it, and
-/// starts, ends, or has a snapshot taken, as its configuration says; so does every
-/// [`FlightRecorder`](crate::FlightRecorder) that [waits](crate::FlightRecorderBuilder::add_trigger) for
-/// it.
+/// Activates the trigger with this name. Every session of this process that waits for the trigger
+/// starts, ends, or takes a snapshot, as its configuration says. Every
+/// [`FlightRecorder`](crate::FlightRecorder) that [waits for
+/// it](crate::FlightRecorderBuilder::add_trigger) takes a snapshot.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The handle that libraries attach their threads by, in code that is built with and without the feature
-//! `testing`: it compiles the same, and is nothing where nobody captures.
+//! `CaptureHandle`, by which libraries attach their threads to a capture. Code that uses it
+//! compiles with and without the feature `testing`; without a capture it does nothing.
 
 use std::cell::Cell;
 use std::marker::{PhantomData, PhantomPinned};
@@ -9,10 +9,10 @@ use std::{mem, thread};
 
 use tracezero::{Attached, CaptureHandle, CapturedFuture, InMemorySession, instant};
 
-/// Whether this program can capture at all.
+/// True if this program can capture at all.
 const CAN_CAPTURE: bool = cfg!(feature = "testing") && !cfg!(tracezero_off);
 
-/// Every method, as libraries call them.
+/// Calls every method, as libraries do.
 fn hand_over(capture: CaptureHandle) -> [Poll<u32>; 4] {
     let attached = capture.attach();
     drop(attached);
@@ -34,7 +34,7 @@ fn hand_over(capture: CaptureHandle) -> [Poll<u32>; 4] {
 }
 
 #[test]
-fn where_nobody_captures_there_is_no_handle() {
+fn handle_is_none_without_a_capture() {
     let current = || {
         (
             CaptureHandle::current(),
@@ -56,7 +56,7 @@ fn where_nobody_captures_there_is_no_handle() {
 }
 
 #[test]
-fn where_nothing_is_captured_handles_take_no_room() {
+fn handles_have_no_size_if_capturing_is_off() {
     let size = if CAN_CAPTURE { 4 } else { 0 };
     assert_eq!(size_of::<CaptureHandle>(), size);
     if !CAN_CAPTURE {
@@ -71,18 +71,18 @@ fn methods_of_a_handle_change_nothing_of_what_they_are_given() {
     let capture = tracezero::testing::capture();
     let handed_over = hand_over(capture.handle());
     assert_eq!(handed_over, [1, 2, 3, 4].map(Poll::Ready));
-    // Under `cfg(tracezero_off)`, tests do not capture either.
+    // Under `cfg(tracezero_off)`, nothing captures, not even tests.
     assert_eq!(CaptureHandle::current().is_some(), CAN_CAPTURE);
 }
 
-/// Whether a type has a trait, in a way that compiles if it has not.
+/// Tells whether a type implements a trait, in a way that compiles in both cases.
 macro_rules! has {
     ($type:ty: $bound:path) => {{
         struct Probe<T>(PhantomData<T>);
         trait Has {
             fn has(&self) -> bool;
         }
-        // Found first, if it is there.
+        // Method lookup finds this implementation first, if the bound holds.
         impl<T: $bound> Has for Probe<T> {
             fn has(&self) -> bool {
                 true
@@ -98,15 +98,15 @@ macro_rules! has {
 }
 
 #[test]
-fn what_compiles_without_the_feature_compiles_with_it() {
+fn handle_types_have_equal_traits_with_and_without_feature() {
     assert!(has!(CaptureHandle: Send) && has!(CaptureHandle: Sync));
     assert!(!has!(Attached: Send) && has!(Attached: Sync));
     assert!(has!(CapturedFuture<u8>: Send) && has!(CapturedFuture<u8>: Sync));
     assert!(!has!(CapturedFuture<*const u8>: Send));
     assert!(has!(CapturedFuture<Cell<u8>>: Send) && !has!(CapturedFuture<Cell<u8>>: Sync));
     assert!(has!(CapturedFuture<u8>: Unpin) && !has!(CapturedFuture<PhantomPinned>: Unpin));
-    // Otherwise a guard that is dropped by name, or forgotten, would be warned of.
+    // Otherwise the compiler would warn if a guard is dropped by name or forgotten.
     assert!(mem::needs_drop::<Attached>());
-    // What a future borrows has to outlive it.
+    // A future must not outlive its borrows in either configuration.
     assert!(mem::needs_drop::<CapturedFuture<u8>>());
 }

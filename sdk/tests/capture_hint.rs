@@ -1,5 +1,5 @@
-//! What a failed assertion says of threads that nobody attached. In a process of its own: such threads are
-//! known of all tests together.
+//! The hint in failed assertions about threads that are not attached. In a process of its own,
+//! because events of unattached threads are counted for the whole process.
 
 #![cfg(feature = "testing")]
 
@@ -12,7 +12,7 @@ use tracezero::{counter, span};
 const HINT: &str =
     "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`";
 
-/// What a test says that fails in `assertion`.
+/// Returns the message of the failure of `assertion`.
 fn message_of<R>(assertion: impl FnOnce() -> R) -> String {
     let result = panic::catch_unwind(AssertUnwindSafe(assertion));
     let payload = result.err().expect("the assertion fails");
@@ -25,8 +25,8 @@ fn push() {
 }
 
 #[test]
-fn what_is_missing_may_be_on_a_thread_that_is_not_attached() {
-    // While nobody captures, nobody counts.
+fn message_hints_at_events_of_unattached_threads() {
+    // Without a capture, events of other threads are not counted.
     thread::spawn(push).join().expect("no panic");
     let capture = capture();
     push();
@@ -58,10 +58,10 @@ fn what_is_missing_may_be_on_a_thread_that_is_not_attached() {
     assert!(other.contains(HINT), "{other}");
     let counter = message_of(|| trace.counter("pulled").max());
     assert!(counter.contains(HINT), "{counter}");
-    // Nothing is missing where there is too much.
+    // No hint if there are too many events.
     let never = message_of(|| trace.span("push").never());
     assert!(!never.contains(HINT), "{never}");
-    // Nobody knows it of a trace that was read.
+    // No hint if the trace was read from bytes.
     let read = Trace::read(trace.bytes()).expect("a trace");
     assert!(!message_of(|| read.span("pull").once()).contains(HINT));
 }

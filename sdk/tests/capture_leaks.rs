@@ -1,4 +1,5 @@
-//! Captures one after the other leave nothing behind. A process of its own, since it looks at all of it.
+//! Consecutive captures leak nothing. In a process of its own, because the test looks at the whole
+//! process.
 
 use std::fs;
 use std::sync::mpsc;
@@ -8,7 +9,7 @@ use support::wait_for;
 use tracezero::testing::capture;
 use tracezero::{InMemorySession, instant, service_state, span};
 
-/// What the process has.
+/// The resources of the process.
 #[derive(Debug)]
 struct Usage {
     threads: usize,
@@ -18,7 +19,8 @@ struct Usage {
 }
 
 impl Usage {
-    /// Once threads that were joined are gone: they are listed a little longer.
+    /// Returns the usage once at most `threads` threads are left. The system lists a joined thread
+    /// for a moment longer.
     fn with_at_most(threads: usize) -> Self {
         let now = || Some(Self::now()).filter(|usage| usage.threads <= threads);
         wait_for(now).unwrap_or_else(Self::now)
@@ -45,7 +47,7 @@ impl Usage {
 
 #[test]
 fn thousands_of_captures_leave_nothing_behind() {
-    // A thread of a pool that all of them use, and that never ends.
+    // A pool's thread, which all captures use, and which never ends.
     let (send, receive) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
     let pool = thread::spawn(move || receive.into_iter().for_each(|work| work()));
     let capture_once = || {
@@ -65,7 +67,7 @@ fn thousands_of_captures_leave_nothing_behind() {
         let trace = capture.finish();
         assert_eq!(trace.instants().count(), 2);
     };
-    // Captures have no thread of their own.
+    // Captures start no threads.
     let threads = Usage::now().threads;
     (0..200).for_each(|_| capture_once());
     let before = Usage::with_at_most(threads);
@@ -83,7 +85,7 @@ fn thousands_of_captures_leave_nothing_behind() {
         "{before:?} {after:?}"
     );
 
-    // Nor is a place for sessions taken.
+    // All slots for sessions are free.
     let sessions: Vec<_> = (0..15)
         .map(|_| InMemorySession::start().expect("a place"))
         .collect();

@@ -1,5 +1,5 @@
-//! Configurations that arrive as protobuf. The bytes are made field by field, as any encoder makes
-//! them.
+//! Configurations as protobuf messages. The tests build the bytes field by field, as any encoder
+//! might.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -13,7 +13,7 @@ fn encoded(write: impl FnOnce(&mut Message<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// A configuration with one data source, whose `DataSourceConfig` is this.
+/// Encodes a configuration with one data source, whose encoded `DataSourceConfig` is `config`.
 fn with_source(config: &[u8]) -> Vec<u8> {
     let source = encoded(|out| out.append_bytes::<1>(config));
     encoded(|out| out.append_bytes::<2>(&source))
@@ -86,7 +86,7 @@ fn zero_means_the_same_as_no_value() {
 }
 
 #[test]
-fn messages_of_schemas_that_are_not_known_are_handed_to_the_data_source_as_they_are() {
+fn unknown_messages_reach_the_data_source_unchanged() {
     let unknown = encoded(|out| {
         out.append_bytes::<100>(b"not even a message");
         out.append_uint64::<536>(7);
@@ -104,7 +104,7 @@ fn messages_of_schemas_that_are_not_known_are_handed_to_the_data_source_as_they_
 }
 
 #[test]
-fn what_the_service_says_itself_is_not_taken_from_a_configuration() {
+fn config_cannot_set_fields_of_the_service() {
     let config = encoded(|out| {
         out.append_string::<1>("x");
         out.append_uint32::<3>(5);
@@ -163,7 +163,7 @@ fn unknown_fields_are_refused_with_the_message_and_their_number() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name() {
+fn unsupported_fields_are_refused_by_name() {
     assert_eq!(
         error(&encoded(|out| out.append_bytes::<33>(b""))),
         "trace_filter is not supported: leave it out, and filter the finished trace"
@@ -214,7 +214,7 @@ fn bytes_that_are_no_configuration_are_refused_with_their_place() {
         error(&encoded(|out| out.append_uint32::<1>(64))),
         "buffers[0]: field 1 has a wire type that its schema does not allow"
     );
-    // A group, which ends at once.
+    // An empty group.
     assert_eq!(
         error(b"\x0b\x0c"),
         "the configuration: groups are not supported"
@@ -222,7 +222,7 @@ fn bytes_that_are_no_configuration_are_refused_with_their_place() {
 }
 
 #[test]
-fn fields_handed_to_a_data_source_are_checked_like_those_that_arrive_with_it() {
+fn source_specific_fields_are_checked_like_other_fields() {
     let check = |fields: Vec<u8>| {
         TraceConfig::new()
             .add_buffer(BufferConfig::ring(64))
@@ -250,7 +250,7 @@ fn no_bytes_make_the_decoder_panic() {
         out.append_bytes::<113>(&encoded(|out| out.append_string::<1>("*")));
     }));
     for end in 0..valid.len() {
-        // A message that ends early is at most a shorter valid one.
+        // A message that is cut off decodes only if it is valid and shorter; either result is fine.
         let _ = TraceConfig::decode(&valid[..end]);
     }
     let mut decoded = 0;

@@ -1,17 +1,18 @@
-//! Configurations in text form: each file in `configs/` is read as the configuration that it stands
-//! beside here. Their shapes are those of Perfetto's documentation.
+//! Configurations in protobuf's text format: each file in `configs/` must give the configuration
+//! that a test builds. The files follow the examples in Perfetto's documentation.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use std::time::Duration;
 
+use tracezero::android::{AndroidConfig, LockdownMode};
 use tracezero::{
     BufferConfig, BufferExhaustedPolicy, BuiltinDataSources, Compression, ConfigError,
-    DataSourceConfig, LockdownMode, PrimaryTraceClock, SessionSemaphore, TraceConfig,
-    TrackEventConfig, Trigger, TriggerConfig, TriggerMode, WriteFlushMode,
+    DataSourceConfig, PrimaryTraceClock, SessionSemaphore, TraceConfig, TrackEventConfig, Trigger,
+    TriggerConfig, TriggerMode, WriteFlushMode,
 };
 
-/// Reads a file, and has it checked as a session that starts would.
+/// Reads a file of `configs/`, and checks it as the start of a session does.
 macro_rules! read {
     ($file:literal) => {
         TraceConfig::from_text(include_str!(concat!("configs/", $file, ".txtpb")))
@@ -159,9 +160,9 @@ fn every_field_that_is_supported_can_be_written() {
         .disable_tag("slow")
         .enable_tag("fast")
         .disable_incremental_timestamps()
-        .timestamp_unit_multiplier(1000)
+        .timestamp_unit(Duration::from_micros(1))
         .filter_debug_annotations()
-        .enable_thread_time_sampling(1_000_000)
+        .thread_time_sampling(Duration::from_millis(1))
         .filter_dynamic_event_names();
     let source = track_event()
         .target_index(0)
@@ -184,6 +185,12 @@ fn every_field_that_is_supported_can_be_written() {
         .with_concurrent_session_events()
         .primary_trace_clock(PrimaryTraceClock::Monotonic)
         .snapshot_interval(Duration::from_millis(500));
+    let android = AndroidConfig::new()
+        .bugreport_score(-1)
+        .bugreport_filename("a-b_c.pftrace")
+        .enable_extra_guardrails()
+        .guardrail_max_buffers_kib(200_000)
+        .lockdown_mode(LockdownMode::Clear);
     let expected = TraceConfig::new()
         .add_buffer(buffer)
         .add_data_source(source)
@@ -210,16 +217,12 @@ fn every_field_that_is_supported_can_be_written() {
         .trace_uuid(-2, 0x1234)
         .add_trace_attribute("build", 42)
         .add_trace_attribute("branch", "main")
-        .bugreport_score(-1)
-        .bugreport_filename("a-b_c.pftrace")
-        .enable_extra_guardrails()
-        .guardrail_max_tracing_buffer_size_kb(200_000)
-        .lockdown_mode(LockdownMode::Clear)
+        .android(android)
         .add_session_semaphore(SessionSemaphore::new("gpu", 3))
         .exclusive_prio(9);
     let config = TraceConfig::from_text(include_str!("configs/every_field.txtpb")).unwrap();
     assert_eq!(config, expected);
-    // Builds without the feature refuse its compression.
+    // Without the feature `zstd`, its compression is rejected.
     assert_eq!(config.check().is_ok(), cfg!(feature = "zstd"));
 }
 
@@ -244,7 +247,7 @@ fn every_notation_of_the_text_format_is_understood() {
                 .producer_name("b"),
         )
         .prefer_suspend_clock_for_duration()
-        .bugreport_score(-7)
+        .android(AndroidConfig::new().bugreport_score(-7))
         .triggers(triggers);
     assert_eq!(read!("every_notation"), expected);
     assert_eq!(TraceConfig::from_text(""), Ok(TraceConfig::new()));
@@ -285,7 +288,7 @@ fn no_text_makes_the_reader_panic() {
             Ok(_) => {}
             Err(ConfigError::InText { line, column, .. }) => {
                 refused += 1;
-                // The end may be a line of its own.
+                // The error may be at the end, on a line of its own.
                 let lines = text.lines().count() + 1;
                 assert!((1..=lines).contains(&line) && column >= 1, "{text}");
             }

@@ -1,21 +1,21 @@
-//! Wrong configurations, each with what is said about it.
+//! Wrong configurations, each with its error text.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 use tracezero::TraceConfig;
 
-/// What is wrong with the form of a text, or with a name or value in it.
+/// Returns the error of a text that cannot be parsed, or that has an invalid name or value.
 fn read_error(text: &str) -> String {
     TraceConfig::from_text(text).unwrap_err().to_string()
 }
 
-/// What is wrong with a configuration that can be read.
+/// Returns the error of a configuration that can be parsed but not started.
 fn check_error(text: &str) -> String {
     let config = TraceConfig::from_text(text).unwrap();
     config.check().unwrap_err().to_string()
 }
 
-/// Compares all of them before it fails.
+/// Compares all error texts before it fails.
 fn assert_errors(error: impl Fn(&str) -> String, cases: &[(&str, &str)]) {
     let mut differences = String::new();
     for (text, expected) in cases {
@@ -28,7 +28,7 @@ fn assert_errors(error: impl Fn(&str) -> String, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_text_without_the_form_of_a_configuration_is_refused_where_it_goes_wrong() {
+fn malformed_text_is_refused_at_the_mistake() {
     assert_errors(
         read_error,
         &[
@@ -105,7 +105,7 @@ fn a_text_without_the_form_of_a_configuration_is_refused_where_it_goes_wrong() {
 }
 
 #[test]
-fn fields_and_values_that_do_not_exist_or_exclude_each_other_are_refused_with_what_may_be_meant() {
+fn unknown_and_conflicting_fields_are_refused_with_suggestions() {
     assert_errors(
         read_error,
         &[
@@ -247,7 +247,7 @@ fn values_that_a_field_cannot_have_are_refused_with_the_value() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name_with_what_to_do() {
+fn unsupported_settings_are_refused_with_advice() {
     assert_errors(
         read_error,
         &[

@@ -1,4 +1,4 @@
-//! What data sources know of losses. One page of shared memory, which tests can take away.
+//! Data sources and lost packets. There is one page of shared memory, which tests can occupy.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -15,7 +15,7 @@ struct Numbers;
 impl DataSource for Numbers {
     const NAME: &'static str = "com.example.numbers";
     type ThreadState = ();
-    /// What was defined.
+    /// The number of packets since the state was last cleared.
     type IncrementalState = u32;
     tracezero::data_source_state!(Numbers);
 
@@ -24,7 +24,7 @@ impl DataSource for Numbers {
     }
 }
 
-/// Returns how many packets of this thread were dropped so far.
+/// Writes a packet. Returns the number of packets of this thread that were dropped so far.
 fn write(number: u64) -> u64 {
     let mut dropped = 0;
     Numbers::trace(|cx| {
@@ -40,7 +40,7 @@ fn write(number: u64) -> u64 {
 }
 
 #[test]
-fn incremental_state_is_made_anew_after_a_loss_and_the_loss_is_counted() -> Result<(), Error> {
+fn incremental_state_is_cleared_after_a_counted_loss() -> Result<(), Error> {
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(64))
         .record_all()

@@ -1,4 +1,4 @@
-//! Arguments of one's own types, and of types of the standard library.
+//! Arguments whose types derive `ArgValue`, or are in the standard library.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracezero::testing::{Value, capture};
 use tracezero::{ArgValue, instant};
 
-/// Returns the value that an event carries.
+/// Records an event with this argument. Returns the argument's value in the trace.
 fn recorded(value: impl ArgValue) -> Value {
     let capture = capture();
     instant!("test", "event", value);
@@ -56,7 +56,7 @@ struct Nothing;
 #[derive(ArgValue)]
 struct Empty {}
 
-/// Nobody has a value of it.
+/// A type without values.
 #[derive(ArgValue)]
 enum Never {}
 

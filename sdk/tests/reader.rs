@@ -1,6 +1,6 @@
-//! What the reader says of traces: the SDK's own, and events as other producers write them.
+//! The reader on traces of the SDK itself, and on events of other producers.
 
 #[path = "reader/foreign.rs"]
 mod foreign; // events in forms that the SDK does not write
 #[path = "reader/own.rs"]
-mod own; // what macros recorded
+mod own; // events of the SDK's macros

@@ -1,11 +1,12 @@
-//! Each way to break a trace is found by the checker: this, at its place, and nothing else.
+//! Tests of the checker. Each test breaks a good trace in one way, and the checker must report
+//! exactly this, at its place.
 
 #[path = "reader_damage/edit.rs"]
-mod edit; // messages as lists of fields
+mod edit; // messages that tests can edit
 #[path = "reader_damage/good_trace.rs"]
-mod good_trace; // what is broken
+mod good_trace; // the good trace that tests break
 #[path = "reader_damage/verdict.rs"]
-mod verdict; // what the checker is to say
+mod verdict; // assertions on the checker's findings
 
 #[path = "reader_damage/clocks.rs"]
 mod clocks;

@@ -1,5 +1,6 @@
-//! The reader and the checker on any bytes: they return, they say what they left out, and it does not
-//! matter in which pieces the bytes arrive. Random, with fixed seeds.
+//! The reader and the checker on arbitrary bytes. They always return, they report which bytes they
+//! skip, and the result does not depend on the pieces in which the bytes arrive. The bytes are
+//! random, with fixed seeds.
 
 use std::io::Read;
 
@@ -9,10 +10,10 @@ use tracezero::reader::{
 };
 use tracezero::{InMemorySession, Track, counter, dict, instant, span};
 
-/// Traces of each kind.
+/// The number of traces of each kind.
 const ROUNDS: u64 = 200;
 
-/// A generator of random numbers (xorshift).
+/// A generator of pseudo-random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -24,7 +25,7 @@ impl Random {
     }
 }
 
-/// Gives out bytes in pieces of random sizes.
+/// A reader that returns the bytes in pieces of random sizes.
 struct Pieces<'a> {
     bytes: &'a [u8],
     random: Random,
@@ -59,12 +60,12 @@ fn good_trace() -> Vec<u8> {
     session.finish().0
 }
 
-/// Everything that the readers say of some bytes.
+/// Returns everything that the readers report about some bytes, as text.
 fn read_all(bytes: impl Read, len: usize) -> String {
     let mut said = String::new();
     let mut reader = TraceReader::new(bytes);
     let (mut order, mut slices) = (InTimeOrder::with_window(16), Slices::new());
-    // A packet has at least two bytes, and tells of a loss and of something else at most.
+    // A packet has at least two bytes, and gives at most a loss and one other record.
     for _ in 0..=len {
         match reader.next() {
             Ok(None) => {
@@ -108,12 +109,12 @@ fn assert_reads(bytes: &[u8], seed: u64) {
         random: Random(seed),
     };
     assert_eq!(read_all(pieces, bytes.len()), at_once, "seed {seed}");
-    // Whatever it finds, it ends.
+    // The checker ends, whatever it finds.
     let _ = check(bytes, |finding| assert!(!finding.to_string().is_empty()));
     assert_bytes_are_accounted_for(bytes, seed);
 }
 
-/// Each byte is in a packet, or in what was left out.
+/// Asserts that each byte is in a packet, or reported as skipped.
 fn assert_bytes_are_accounted_for(bytes: &[u8], seed: u64) {
     let mut reader = PacketReader::new(bytes);
     let mut next_offset = 0;
@@ -145,7 +146,7 @@ fn random_bytes_are_read() {
         let mut random = Random(seed << 20 | 0x5555);
         let len = random.below(2000);
         let mut bytes: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
-        // As if it were a trace, in half of the cases.
+        // Begins like a trace in half of the cases.
         if seed % 2 == 0 && len > 100 {
             bytes[..2].copy_from_slice(&[0x0a, 60]);
         }

@@ -1,4 +1,4 @@
-//! Several sessions that are to write one file: one of them does.
+//! Several sessions that want to write the same file: only one of them may.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -11,7 +11,7 @@ use tracezero::{
     Error, FlightError, FlightRecorder, InMemorySession, Session, TraceConfig, instant,
 };
 
-/// Refused, and named.
+/// Asserts that the result is the error that the file at `path` is in use.
 fn assert_in_use<T>(outcome: Result<T, Error>, path: &Path) {
     let Err(error) = outcome else {
         panic!("two write {}", path.display());
@@ -32,7 +32,7 @@ fn assert_whole(path: &Path) {
     assert!(summary.packets > 0);
 }
 
-/// How many events of this name are in the trace.
+/// Returns the number of events with this name in the trace.
 fn count(path: &Path, name: &str) -> usize {
     let mut reader = TraceReader::new(File::open(path).unwrap());
     let mut count = 0;
@@ -46,21 +46,21 @@ fn count(path: &Path, name: &str) -> usize {
 }
 
 #[test]
-fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
+fn file_in_use_is_refused_to_other_sessions() {
     let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     let session = Session::record_to_file(&path).unwrap();
     instant!("same_file", "before_the_others");
-    // So that there is something to be lost.
+    // Writes the event into the file, so that overwriting the file would lose it.
     assert!(session.control().flush());
 
     assert_in_use(Session::record_to_file(&path), &path);
     let other_name = folder.file("linked.pftrace");
     fs::hard_link(&path, &other_name).unwrap();
     assert_in_use(Session::record_to_file(&other_name), &other_name);
-    assert_in_use(session.control().snapshot_to(&path), &path);
+    assert_in_use(session.control().save_snapshot(&path), &path);
     let in_memory = InMemorySession::start().unwrap();
-    assert_in_use(in_memory.control().snapshot_to(&path), &path);
+    assert_in_use(in_memory.control().save_snapshot(&path), &path);
     let snapshot = in_memory.control().snapshot().unwrap();
     assert_in_use(snapshot.write_to(&path), &path);
     drop(in_memory);
@@ -73,7 +73,7 @@ fn a_file_that_a_session_writes_is_refused_to_others_and_stays_whole() {
 }
 
 #[test]
-fn one_session_after_the_other_writes_the_same_file() {
+fn consecutive_sessions_may_write_the_same_file() {
     let folder = Folder::empty();
     let path = folder.file("same.pftrace");
     fs::write(&path, vec![b'x'; 100_000]).unwrap();
@@ -86,7 +86,7 @@ fn one_session_after_the_other_writes_the_same_file() {
     }
     let in_memory = InMemorySession::start().unwrap();
     for _ in 0..3 {
-        in_memory.control().snapshot_to(&path).unwrap();
+        in_memory.control().save_snapshot(&path).unwrap();
         assert_whole(&path);
     }
 }
@@ -105,7 +105,7 @@ fn an_output_path_is_not_written_by_others_meanwhile() {
     assert_whole(&path);
 }
 
-/// As another process has it: locks belong to whoever opened the file.
+/// Locks the file as another process would: a lock belongs to the open file, not to the process.
 #[test]
 fn a_file_that_another_process_writes_is_left_as_it_is() {
     let folder = Folder::empty();
@@ -126,11 +126,11 @@ fn a_recorder_does_not_take_the_file_of_a_session() {
     let path = folder.file("same.pftrace");
     let session = Session::record_to_file(&path).unwrap();
     let recorder = FlightRecorder::builder()
-        .at_most_kib(256)
+        .ring_kib(256)
         .directory(folder.path())
         .start()
         .unwrap();
-    let outcome = recorder.snapshot("theirs").to_file(&path).save();
+    let outcome = recorder.snapshot("theirs").path(&path).save();
     assert!(
         matches!(&outcome, Err(FlightError::FileInUse { path: culprit }) if *culprit == path),
         "{outcome:?}"
@@ -140,7 +140,7 @@ fn a_recorder_does_not_take_the_file_of_a_session() {
     assert_eq!(count(&path, "goes_on"), 1);
     assert_eq!(folder.entries().len(), 1);
 
-    recorder.snapshot("ours").to_file(&path).save().unwrap();
+    recorder.snapshot("ours").path(&path).save().unwrap();
     assert_whole(&path);
     assert_eq!(recorder.stop().failed, 1);
     assert_eq!(folder.entries().len(), 1);

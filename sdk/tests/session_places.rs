@@ -1,16 +1,16 @@
-//! Sessions of one process that come and go beside each other.
+//! Sessions of one process that start and end beside each other, and the slots that they use.
 
 use support::alone;
 use tracezero::{InMemorySession, SessionState, TraceConfig, instant};
-use tracezero_track_event::{Begun, TRACK_EVENT};
+use tracezero_track_event::{BeginSessions, TRACK_EVENT};
 
-/// More than there are places for running sessions.
+/// A number of sessions beyond the number of slots for running ones.
 const SESSIONS: usize = 40;
 
 #[test]
 fn sessions_that_never_started_leave_their_places_to_others() {
     let _alone = alone();
-    // Data sources make themselves known when they are reached.
+    // A data source registers when its first trace point is reached.
     instant!("app", "before");
     for _ in 0..SESSIONS {
         drop(
@@ -26,7 +26,7 @@ fn sessions_that_never_started_leave_their_places_to_others() {
 }
 
 #[test]
-fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
+fn evicted_session_says_why_and_keeps_its_events() {
     let _alone = alone();
     let session = InMemorySession::start().expect("there is a place");
     instant!("app", "recorded");
@@ -42,11 +42,11 @@ fn a_session_that_had_to_make_way_says_why_and_keeps_what_it_recorded() {
 }
 
 #[test]
-fn a_session_in_the_place_of_another_sees_neither_begin_nor_end_of_slices_on_their_way() {
+fn session_in_reused_slot_sees_no_part_of_open_slices() {
     let _alone = alone();
     let first = InMemorySession::start().expect("there is a place");
     let slots = TRACK_EVENT.active_slots();
-    let begun = Begun::in_slots(slots).expect("a session records");
+    let begun = BeginSessions::in_slots(slots).expect("a session records");
     drop(first);
 
     let second = InMemorySession::start().expect("there is a place");
@@ -56,7 +56,7 @@ fn a_session_in_the_place_of_another_sees_neither_begin_nor_end_of_slices_on_the
     begun.each(begun.active_slots(), |_| ends += 1);
     assert_eq!((begins, ends), (0, 0));
 
-    let begun = Begun::in_slots(slots).expect("a session records");
+    let begun = BeginSessions::in_slots(slots).expect("a session records");
     begun.begin(|_| begins += 1);
     begun.each(begun.active_slots(), |_| ends += 1);
     assert_eq!((begins, ends), (1, 1));

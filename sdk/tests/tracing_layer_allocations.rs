@@ -1,4 +1,5 @@
-//! Spans and events that go through the layer allocate nothing once slots and buffers have been used.
+//! Spans and events of `tracing` allocate nothing in the layer, once its slots and buffers have
+//! been used.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -15,7 +16,7 @@ static ALLOCATOR: Counting = Counting;
 const WARM_UP_ROUNDS: u32 = 4_000;
 const ROUNDS: u32 = 20_000;
 
-/// Records some spans and events; takes the number of the round.
+/// A function that records some spans and events, given the number of the round.
 type Record = fn(u32);
 
 const FORMS: [(&str, Record); 6] = [
@@ -56,7 +57,7 @@ fn counters(round: u32) {
     trace!(counter.rounds = round);
 }
 
-/// As the crate `tracing-log` makes them.
+/// Records events as the crate `tracing-log` does.
 fn log_records(round: u32) {
     event!(
         name: "log event",
@@ -69,7 +70,7 @@ fn log_records(round: u32) {
     );
 }
 
-/// In a ring that overwrites, where names are defined anew again and again.
+/// Records into a ring that overwrites, so names are defined again and again.
 #[test]
 fn spans_and_events_of_threads_allocate_nothing() {
     let _alone = alone();
@@ -88,7 +89,7 @@ fn spans_and_events_of_threads_allocate_nothing() {
     });
 }
 
-/// What it takes to draw it by itself: its track.
+/// The allocation is for the span's track.
 #[test]
 fn a_span_that_is_entered_again_allocates_once() {
     let record = |_| {

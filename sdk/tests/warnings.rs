@@ -1,4 +1,4 @@
-//! What a report says of likely mistakes.
+//! The warnings in a report about likely mistakes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn record_events(events: &TrackEventConfig) -> InMemorySession {
     record(config().add_data_source(DataSourceConfig::new("track_event").track_event(events)))
 }
 
-/// What the report prints behind its first line.
+/// Returns what the report prints after its first line.
 fn printed_warnings(report: &Report) -> Vec<String> {
     let report = report.to_string();
     report.lines().skip(1).map(str::to_owned).collect()
@@ -121,7 +121,7 @@ fn patterns_that_match_nothing_are_named_once() {
     });
     let expected = [
         ("pictures", "category"),
-        // What switches off may be a precaution.
+        // No warning for patterns that disable: they may be a precaution.
         ("picture-fast", "tag"),
     ];
     assert_eq!(Vec::from_iter(patterns), expected);
@@ -193,7 +193,7 @@ fn spans_inside_of_too_many_are_counted() {
     drop(inside);
     guards.pop();
     guards.push(span!("app", "recorded"));
-    // The newest first.
+    // Drops the newest guard first.
     while guards.pop().is_some() {}
     let report = session.finish().1;
     assert_eq!(report.warnings, [Warning::TooDeepSpans { count: 1 }]);

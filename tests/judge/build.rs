@@ -1,4 +1,4 @@
-//! Generates the writers of a schema that the tests record packets with.
+//! Generates the packet writers for the schema that the tests record with.
 
 fn main() -> Result<(), protozero_codegen::Error> {
     protozero_codegen::Config::new()

@@ -1,4 +1,4 @@
-//! Every form of event that the macros take, by itself.
+//! Functions that each record one form of event of the macros.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -19,10 +19,10 @@ mod http {
     protozero::include_protos!("http");
 }
 
-/// Records some events; takes the number of the round.
+/// A function that records some events, given the number of the round.
 type Record = fn(u32);
 
-/// What allocates nothing.
+/// The forms that allocate nothing.
 pub const FORMS: [(&str, Record); 15] = [
     ("spans", spans),
     ("begin and end", begin_and_end),
@@ -41,11 +41,11 @@ pub const FORMS: [(&str, Record); 15] = [
     ("packets that build on states", packets_with_states),
 ];
 
-/// What makes tracks or names while the program runs, and how often each call allocates.
+/// The forms that create tracks or names at run time, with the number of allocations of each call.
 pub const OF_TRACKS: [(&str, Record, u64); 7] = [
     ("unique track", on_unique_track, 1),
     ("async function", call_async, 1),
-    // They wait for the first poll.
+    // The arguments are stored until the first poll.
     (
         "async function with arguments",
         call_async_with_arguments,
@@ -53,9 +53,9 @@ pub const OF_TRACKS: [(&str, Record, u64); 7] = [
     ),
     ("named track", on_named_track, 1),
     ("counter", on_new_counter, 1),
-    // It owns the name of the thread, too.
+    // The track owns the name of the thread, too.
     ("thread", on_thread_track, 2),
-    // A name made of parts is a text of the caller's.
+    // The caller formats the name into a text.
     ("name", under_formatted_name, 1),
 ];
 
@@ -66,7 +66,7 @@ static BY_NAME: LazyLock<BTreeMap<&str, u32>> = LazyLock::new(|| [("one", 1), ("
 static POINTS: LazyLock<HashMap<String, [f32; 2]>> =
     LazyLock::new(|| [("origin".to_owned(), [0.0, 0.0])].into());
 
-/// All of [`FORMS`].
+/// Records all of [`FORMS`].
 pub fn record_forms(round: u32) {
     for (_, record) in FORMS {
         record(round);
@@ -134,7 +134,8 @@ fn texts(round: u32) {
     instant!("forms", "long", text = LONG_TEXT, %LONG_TEXT, shown = %format_args!("{round} {text}"));
 }
 
-/// More than a register holds, and less than a chunk.
+/// A text too long for the fast path, which puts arguments together in a register, and shorter than
+/// a chunk.
 const LONG_TEXT: &str = "a text that is longer than what is put together in a register";
 
 fn structures(round: u32) {
@@ -213,7 +214,7 @@ fn traced_with_result(round: u32) -> Result<u32, &'static str> {
 }
 
 thread_local! {
-    /// A future that is never done, in another with a name of its own.
+    /// A future that never ends, inside of another one with a dynamic name.
     static FUTURE: RefCell<Pin<Box<dyn Future<Output = ()>>>> = RefCell::new(Box::pin(async {
         let pending = pending::<()>().traced(async_span!("forms", "pending", attempt = 1));
         pending.traced(async_span!("forms", format!("outer of {}", "pending"))).await;
@@ -229,12 +230,12 @@ fn polls(_: u32) {
     });
 }
 
-/// A data source whose packets have the distances of numbers.
+/// A data source that writes numbers as differences.
 struct Numbers;
 
 impl DataSource for Numbers {
     const NAME: &'static str = "com.example.numbers";
-    /// How many numbers there were.
+    /// The count of numbers.
     type ThreadState = u32;
     /// The last number.
     type IncrementalState = u32;

@@ -1,10 +1,10 @@
-//! While a session runs, recording allocates nothing, however large the packets are and whatever
-//! becomes of them; only the queues of a central buffer, one per writer, grow as it fills up for the
-//! first time.
+//! Recording allocates nothing while a session runs, however large the packets are, and even if
+//! they are lost. Only the queues of a trace buffer, one per writer, grow until the buffer has been
+//! full once.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod forms; // all that the macros take
+mod forms; // all forms of events
 
 use std::time::Duration;
 
@@ -27,19 +27,19 @@ static ALLOCATOR: Counting = Counting;
 struct Frames;
 data_source!(Frames, "com.example.frames");
 
-/// Enough for chunks, rings and tables to have been used all over.
+/// The number of rounds after which all chunks, rings and tables have been used.
 const WARM_UP_ROUNDS: u32 = 2_000;
 const ROUNDS: u32 = 20_000;
 
-/// A ring that overwrites. It holds 58 chunks or 59, so no queue of chunks comes near to doubling from
-/// 64 once it was full.
+/// Returns a ring that overwrites. It holds 58 or 59 chunks, so a queue of chunks that had room for
+/// 64 never grows again.
 fn ring() -> BufferConfig {
     BufferConfig::ring(240)
 }
 
-/// The queue of a writer's chunks doubles until the central buffer has been full once.
+/// A writer's queue of chunks doubles, until the trace buffer has been full once.
 #[test]
-fn recording_into_a_ring_that_still_fills_up_allocates_only_when_a_queue_doubles() {
+fn filling_a_ring_allocates_only_when_a_queue_doubles() {
     let allocations = allocations_while_recording(BufferConfig::ring(1024 * 1024));
     assert!(allocations <= 8, "{allocations}");
 }
@@ -54,13 +54,13 @@ fn recording_into_a_buffer_that_is_full_allocates_nothing() {
     assert_eq!(allocations_while_recording(BufferConfig::discard(256)), 0);
 }
 
-/// In a ring that overwrites, where names and tracks are defined anew again and again.
+/// Records into a ring that overwrites, so names and tracks are defined again and again.
 #[test]
 fn no_form_of_event_allocates() {
     let _guard = alone();
     let session = record_into(ring());
     for (form, record) in FORMS {
-        // Until the ring is full of this form's packets alone: then queues are as long as they get.
+        // Fills the ring with packets of this form only, so queues reach their largest size.
         (0..ROUNDS * 2).for_each(record);
         let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
         assert_eq!(allocations, 0, "{form}");
@@ -69,9 +69,9 @@ fn no_form_of_event_allocates() {
     assert!(report.losses.overwritten > 0, "{report}");
 }
 
-/// What is made for one event is made on the heap.
+/// A track or name that is made for one event is on the heap.
 #[test]
-fn a_track_or_name_that_is_made_for_an_event_is_all_that_allocates() {
+fn only_new_tracks_and_names_allocate() {
     let _guard = alone();
     let session = record_into(ring());
     for (form, record, allocations_per_call) in OF_TRACKS {
@@ -116,8 +116,8 @@ fn allocations_while_recording(buffer: BufferConfig) -> u64 {
 fn record_into(buffer: BufferConfig) -> InMemorySession {
     let config = TraceConfig::new().add_buffer(buffer).record_all();
     let session = config.record_in_memory().unwrap();
-    // A thread that meets another one at a lock for the first time gets what it sleeps with. It may meet
-    // one at any time, so it gets that now.
+    // A thread allocates when it first waits for a lock. That might happen at any time, so it is
+    // done here.
     assert!(!session.control().wait(Duration::from_millis(1)));
     session
 }

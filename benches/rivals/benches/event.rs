@@ -1,4 +1,4 @@
-//! What an event costs the thread that records it, with each SDK.
+//! Measures what an event costs the thread that records it, with each SDK.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use rivals::tracezero::Tracezero;
 use rivals::tracing_chrome::TracingChrome;
 use rivals::{BATCH, Recording};
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
 fn event(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("event");
-    // Long enough that a ring has been filled once: its memory is new until then.
+    // Long enough to fill a ring once: before that, its memory is new.
     group.warm_up_time(Duration::from_secs(3));
     group.measurement_time(Duration::from_secs(2));
-    // Some cannot be stopped once they have been started.
+    // First, because some SDKs cannot be stopped once they are started.
     disabled::<Tracezero>(&mut group);
     disabled::<PerfettoSdk>(&mut group);
     disabled::<PerfettoRecorder>(&mut group);
@@ -54,7 +54,7 @@ fn recorded<R: Recording>(group: &mut BenchmarkGroup<'_, WallTime>) {
     recording.finish();
 }
 
-/// Measures whole batches; an iteration is one event all the same.
+/// Measures whole batches, although an iteration is one event.
 fn record<R: Recording>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     form: &str,

@@ -1,6 +1,6 @@
-//! What a span or event of `tracing` costs the thread that records it, through the layers of several
-//! SDKs. `registry` is what `tracing` and `tracing-subscriber` cost by themselves, with a layer that does
-//! nothing: without any, the registry keeps all spans.
+//! Measures what a span or event of `tracing` costs the thread that records it, with the layers of
+//! several SDKs. `registry` is the cost of `tracing` and `tracing-subscriber` themselves, with a
+//! layer that does nothing: without any layer, the registry keeps all spans.
 //!
 //! `tracing-chrome` is in `event.rs`.
 
@@ -18,12 +18,12 @@ use tracing::{Subscriber, info, info_span};
 use tracing_subscriber::layer::{Identity, SubscriberExt as _};
 use tracing_subscriber::registry;
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
 fn layer(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("layer");
-    // Long enough that a ring has been filled once: its memory is new until then.
+    // Long enough to fill a ring once: before that, its memory is new.
     group.warm_up_time(Duration::from_secs(3));
     group.measurement_time(Duration::from_secs(2));
 

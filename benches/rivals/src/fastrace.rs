@@ -1,4 +1,4 @@
-//! Spans belong to the tree of a request, and are collected when its root ends.
+//! `fastrace`: spans form the tree of a request, and are collected when its root ends.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use ::fastrace::local::LocalSpan;
 
 use crate::{BATCH, Recording};
 
-/// Spans of one request.
+/// The number of spans of one request.
 const SPANS_PER_ROOT: u32 = 100;
 
-/// The recording of this process, by a reporter that throws everything away.
+/// The recording of this process, with a reporter that discards everything.
 #[derive(Debug)]
 pub struct Fastrace;
 
@@ -39,7 +39,7 @@ impl Recording for Fastrace {
         let _span = LocalSpan::enter_with_local_parent("span");
     }
 
-    /// Its properties are texts.
+    /// The properties of spans are texts.
     #[inline]
     fn span_3_args(number: i32, size: u64, text: &'static str) {
         let _span = LocalSpan::enter_with_local_parent("span_3_args").with_properties(|| {
@@ -51,7 +51,7 @@ impl Recording for Fastrace {
         });
     }
 
-    /// The roots are part of the time, collecting them is not.
+    /// Measures the roots, too, but not collecting them.
     fn time_batch(&mut self, record: impl Fn()) -> Duration {
         let start = Instant::now();
         for _ in 0..BATCH / SPANS_PER_ROOT {

@@ -1,4 +1,5 @@
-//! Events are pushed to a vector of their thread, and encoded when somebody asks for the trace.
+//! `perfetto-recorder`: events are pushed to a vector of their thread, and encoded when the program
+//! asks for the trace.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use ::perfetto_recorder::{
 
 use crate::{BATCH, Recording, time};
 
-/// What one batch takes at most: three arguments, of which the text has two parts.
+/// The maximal number of entries of a batch: three arguments per span, of which the text takes two
+/// entries.
 const ENTRIES_PER_BATCH: usize = BATCH as usize * (EVENTS_PER_SPAN + 4 * EVENTS_PER_ARG);
 
 /// The recording of this process.
@@ -41,7 +43,7 @@ impl Recording for PerfettoRecorder {
         scope!("span_3_args", number = number, size = size, text = text);
     }
 
-    /// The vector has its room beforehand, and is thrown away.
+    /// Reserves the vector before the measurement, and discards it afterwards.
     fn time_batch(&mut self, record: impl Fn()) -> Duration {
         current_thread_reserve(ENTRIES_PER_BATCH);
         let duration = time(BATCH, record);

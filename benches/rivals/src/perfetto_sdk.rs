@@ -1,4 +1,4 @@
-//! The official binding, with the C++ library's service in the same process.
+//! `perfetto-sdk`: the official binding, with the service of the C++ library in the same process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,16 +21,16 @@ track_event_categories! {
         ("bench", "What is measured", []),
     }
 }
-// The macros of events look for their categories under this name.
+// The event macros expect the categories under this name.
 use categories as perfetto_te_ns;
 
-/// A session in the process's own service.
+/// A session with the service in this process.
 pub struct PerfettoSdk {
     session: TracingSession,
 }
 
 impl PerfettoSdk {
-    /// With this much memory between writers and service.
+    /// Starts a session with this much memory between writers and service.
     pub fn start_with(shared_memory_kb: u32) -> Self {
         let arguments = ProducerInitArgsBuilder::new()
             .backends(Backends::IN_PROCESS)
@@ -41,7 +41,7 @@ impl PerfettoSdk {
         Self::start_session()
     }
 
-    /// With a library that somebody else has set up.
+    /// Starts a session, after the library was initialized.
     pub fn start_session() -> Self {
         let mut session = TracingSession::in_process().expect("a session");
         session.setup(&config());
@@ -49,7 +49,7 @@ impl PerfettoSdk {
         Self { session }
     }
 
-    /// Stops recording; returns the trace.
+    /// Stops recording. Returns the trace.
     pub fn into_trace(mut self) -> Vec<u8> {
         self.session.stop_blocking();
         let trace = Arc::new(Mutex::new(Vec::new()));
@@ -62,7 +62,7 @@ impl PerfettoSdk {
     }
 }
 
-/// A ring, and the events of all categories.
+/// Returns a configuration with a ring and the events of all categories.
 fn config() -> Vec<u8> {
     let writer = PbMsgWriter::new();
     let buffer = HeapBuffer::new(writer.stream_writer());

@@ -1,17 +1,17 @@
-//! Ours: a session in memory.
+//! The SDK of this repository, with a session in memory.
 
 use ::tracezero::{BufferConfig, InMemorySession, TraceConfig, instant, span};
 
 use crate::{RING_KB, Recording, SHARED_MEMORY_KB};
 
-/// A session of ours.
+/// A session in memory.
 #[derive(Debug)]
 pub struct Tracezero {
     session: InMemorySession,
 }
 
 impl Tracezero {
-    /// With this much memory between writers and service.
+    /// Starts a session with this much memory between writers and service.
     pub fn start_with(shared_memory_kb: u32) -> Self {
         let session = TraceConfig::new()
             .add_buffer(BufferConfig::ring(RING_KB))
@@ -22,7 +22,7 @@ impl Tracezero {
         Self { session }
     }
 
-    /// Stops recording; returns the trace.
+    /// Stops recording. Returns the trace.
     pub fn into_trace(self) -> Vec<u8> {
         self.session.finish().0
     }

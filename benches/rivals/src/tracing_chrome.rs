@@ -1,4 +1,4 @@
-//! A layer of `tracing`, whose thread writes JSON.
+//! `tracing-chrome`: a layer of `tracing` whose thread writes JSON.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::{BATCH, Recording, time};
 
-/// Events that may wait for the layer's thread: recording is several times as fast as writing, and
-/// is quickest while that thread need not be woken.
+/// The maximal number of events that wait for the layer's thread. Recording is several times as
+/// fast as writing, and fastest while that thread need not be woken.
 const QUEUE_MAX: u32 = 200_000;
 
 /// The recording of this process.
 pub struct TracingChrome {
     layer: FlushGuard,
     file: File,
-    /// At most this many events wait for the layer's thread.
+    /// An upper bound of the number of events that wait for the layer's thread.
     queued: u32,
 }
 
-/// Counts what it is given.
+/// A file that discards the bytes and counts them.
 #[derive(Clone, Default)]
 struct File {
-    // Both are written by the layer's thread, and read by the one that records. `flushes` is
-    // released by `flush` and acquired by `time_batch`; the thread that ends has been joined before
-    // `bytes` is read.
+    // The layer's thread writes both, and the recording thread reads them. `flushes` is released by
+    // `flush` and acquired by `time_batch`. The layer's thread has been joined before `bytes` is
+    // read.
     bytes: Arc<AtomicU64>,
     flushes: Arc<AtomicU64>,
 }
@@ -79,7 +79,7 @@ impl Recording for TracingChrome {
         let _span = info_span!(target: "bench", "span_3_args", number, size, text).entered();
     }
 
-    /// The layer's thread gets through its queue from time to time.
+    /// Waits for the layer's thread from time to time, outside of the measured time.
     fn time_batch(&mut self, record: impl Fn()) -> Duration {
         let duration = time(BATCH, record);
         self.queued += BATCH;

@@ -1,5 +1,5 @@
-//! Checks of everything but buffers and their targets, in the order in which the service that this
-//! crate is compatible with makes them.
+//! Checks of all fields but the buffers and their targets, in the same order as in Perfetto's own
+//! service.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,18 @@ use crate::place::Place;
 use crate::session_config::{SessionConfig, Triggers};
 
 const MS_PER_HOUR: u32 = 60 * 60 * 1000;
-/// How long a session may last.
+/// The longest duration of a session.
 const DURATION_MAX_MS: u32 = 7 * 24 * MS_PER_HOUR;
-/// How long a session with guardrails may last.
+/// The longest duration of a session with guardrails: Perfetto's limits for sessions on users'
+/// devices.
 const GUARDED_DURATION_MAX_MS: u32 = 24 * MS_PER_HOUR;
-/// What all buffers of a session with guardrails may hold, unless it overrides that with more.
+/// The largest total size of the buffers of a session with guardrails. The session can raise it.
 const GUARDED_BUFFERS_MAX_KB: u32 = 128 * 1024;
-/// Buffers of a session with guardrails consist of whole pages.
+/// In a session with guardrails, the size of each buffer is a multiple of this.
 const GUARDED_PAGE_SIZE_KB: u32 = 4;
 
 impl SessionConfig {
-    /// Checks what has nothing to do with the buffers.
+    /// Checks all fields but the buffers and their targets.
     pub(crate) fn check_session(&self) -> Result<(), ConfigError> {
         let duration_max_ms = if self.enable_extra_guardrails {
             GUARDED_DURATION_MAX_MS
@@ -38,7 +39,7 @@ impl SessionConfig {
             && let Some(wrong) = name.chars().find(|&c| !is_filename_char(c))
         {
             return Err(Place::ROOT.field("bugreport_filename").invalid(format!(
-                "{wrong:?} in {name:?} is none of the letters, digits, '-', '_' and '.' allowed"
+                "{wrong:?} in {name:?} is not allowed; use letters, digits, '-', '_' and '.'"
             )));
         }
         if self.enable_extra_guardrails {
@@ -50,18 +51,18 @@ impl SessionConfig {
             if data_source.name.is_empty() {
                 return Err(at
                     .field("name")
-                    .invalid("is missing: no data source has an empty name"));
+                    .invalid("is missing; give the name of a data source"));
             }
         }
-        // Perfetto's own service writes plain packets where its build cannot compress. Nobody would notice
-        // that the configuration was not followed.
+        // Perfetto's own service writes plain packets if its build cannot compress. Then the user
+        // does not learn that the configuration was not followed.
         if let Some(remedy) = self.compression.remedy() {
             return Err(Place::ROOT.field("compression").unsupported(remedy));
         }
         if self.output_path.is_some() && !self.write_into_file {
             return Err(Place::ROOT
                 .field("output_path")
-                .invalid("needs write_into_file beside it"));
+                .invalid("is set without write_into_file; set both"));
         }
         Ok(())
     }
@@ -76,7 +77,7 @@ impl SessionConfig {
             0 => {
                 return Err(at
                     .field("trigger_timeout_ms")
-                    .invalid("is 0: say after how long to give up waiting"));
+                    .invalid("is 0; give at least 1"));
             }
             timeout_ms if timeout_ms > timeout_max_ms => {
                 return Err(at
@@ -88,18 +89,18 @@ impl SessionConfig {
         if triggers.use_clone_snapshot_if_available && triggers.mode != TriggerMode::Stop {
             return Err(at
                 .field("use_clone_snapshot_if_available")
-                .invalid("needs the trigger_mode STOP_TRACING"));
+                .invalid("needs the trigger_mode STOP_TRACING; set that, or leave it out"));
         }
         if self.duration_ms != 0 {
             return Err(Place::ROOT.field("duration_ms").invalid(format!(
-                "{} ms beside trigger_config: triggers and their timeout say when the session ends",
+                "is {} together with trigger_config; leave it out and set trigger_timeout_ms",
                 self.duration_ms
             )));
         }
         if self.write_into_file && triggers.mode != TriggerMode::Start {
-            return Err(Place::ROOT
-                .field("write_into_file")
-                .invalid("beside trigger_config needs the trigger_mode START_TRACING"));
+            return Err(Place::ROOT.field("write_into_file").invalid(
+                "is set together with trigger_config; use the trigger_mode START_TRACING",
+            ));
         }
         triggers.check(&at)
     }
@@ -108,7 +109,7 @@ impl SessionConfig {
         if self.deferred_start {
             return Err(Place::ROOT
                 .field("deferred_start")
-                .invalid("enable_extra_guardrails rules it out"));
+                .invalid("is not allowed with enable_extra_guardrails; leave one of them out"));
         }
         let mut sum_kb = 0;
         for (index, buffer) in self.buffers.iter().enumerate() {
@@ -117,8 +118,8 @@ impl SessionConfig {
                     .item("buffers", index)
                     .field("size_kb")
                     .invalid(format!(
-                        "{} is no multiple of {GUARDED_PAGE_SIZE_KB}, \
-                         which enable_extra_guardrails asks for",
+                        "{} is not a multiple of {GUARDED_PAGE_SIZE_KB}, \
+                         as enable_extra_guardrails requires; round it up",
                         buffer.size_kb
                     )));
             }
@@ -127,9 +128,9 @@ impl SessionConfig {
         let max_kb = GUARDED_BUFFERS_MAX_KB.max(self.guardrail_max_tracing_buffer_size_kb);
         if sum_kb > u64::from(max_kb) {
             return Err(Place::ROOT.field("buffers").invalid(format!(
-                "{sum_kb} KiB together are more than the {max_kb} KiB that \
-                 enable_extra_guardrails allows: \
-                 guardrail_overrides.max_tracing_buffer_size_kb can raise that"
+                "{sum_kb} KiB in all are more than the {max_kb} KiB that \
+                 enable_extra_guardrails allows; \
+                 raise guardrail_overrides.max_tracing_buffer_size_kb"
             )));
         }
         Ok(())
@@ -137,7 +138,7 @@ impl SessionConfig {
 }
 
 impl Triggers {
-    /// Checks each trigger; `at` is where this is.
+    /// Checks each trigger. `at` is the place of the message in the configuration.
     fn check(&self, at: &Place<'_>) -> Result<(), ConfigError> {
         let mut index_of_name = HashMap::new();
         for (index, trigger) in self.triggers.iter().enumerate() {
@@ -145,18 +146,19 @@ impl Triggers {
             if trigger.name.is_empty() {
                 return Err(at
                     .field("name")
-                    .invalid("is missing: nobody can activate a trigger without one"));
+                    .invalid("is missing; give each trigger a name"));
             }
             if let Some(first_index) = index_of_name.insert(trigger.name.as_str(), index) {
                 return Err(at.field("name").invalid(format!(
-                    "{:?} is the name of triggers[{first_index}]",
+                    "{:?} is already the name of triggers[{first_index}]; rename one of them",
                     trigger.name
                 )));
             }
             if !(0.0..=1.0).contains(&trigger.skip_probability) {
-                return Err(at
-                    .field("skip_probability")
-                    .invalid(format!("{} is not within 0 to 1", trigger.skip_probability)));
+                return Err(at.field("skip_probability").invalid(format!(
+                    "{} is not within 0 to 1; give a probability",
+                    trigger.skip_probability
+                )));
             }
         }
         Ok(())
@@ -165,7 +167,7 @@ impl Triggers {
 
 fn too_long(ms: u32, max_ms: u32) -> String {
     format!(
-        "{ms} ms are more than the {max_ms} ms ({} hours) allowed",
+        "{ms} ms is more than the limit of {max_ms} ms ({} hours)",
         max_ms / MS_PER_HOUR
     )
 }

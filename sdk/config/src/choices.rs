@@ -1,20 +1,21 @@
-//! Values that fields of a configuration can have.
+//! Enums of the values that fields of a configuration can have.
 
-/// The policy of a full buffer: which packets it loses.
+/// The behaviour of a full trace buffer: which packets it loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FillPolicy {
     /// Newer chunks overwrite the oldest ones.
     Ring,
-    /// The first chunk that does not fit is refused, and so is every later one, read or not.
+    /// The buffer refuses the first chunk that does not fit and all later ones, even if it is read
+    /// meanwhile.
     Discard,
 }
 
-/// The producers that the service accepts. The choice holds for the whole service, also after the session.
-/// The numbers are those of `LockdownModeOperation`.
+/// The producers that the service accepts. The setting applies to the whole service, also after the
+/// session. The numbers are those of Perfetto's enum `LockdownModeOperation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum LockdownMode {
-    /// As before.
+    /// The producers that the service accepted before.
     #[default]
     Unchanged = 0,
     /// Producers of every user.
@@ -23,69 +24,70 @@ pub enum LockdownMode {
     Set = 2,
 }
 
-/// The effect of triggers on a session. The numbers are those of the enum of the same name in the
-/// schema.
+/// The effect of triggers on a session. The numbers are those of the schema's enum with the same
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum TriggerMode {
-    /// The session waits for a trigger, and ends some time after it: each trigger says how long.
+    /// The session starts to record at a trigger, and ends after that trigger's `stop_delay_ms`.
     Start = 1,
-    /// The session records, and ends some time after its first trigger.
+    /// The session records, and ends after its first trigger and that trigger's `stop_delay_ms`.
     Stop = 2,
-    /// The session records; each trigger asks for a clone of it.
+    /// The session records, and each trigger makes a clone of the session.
     CloneSnapshot = 4,
 }
 
-/// The writes into the file before which data sources flush. The numbers are those of
-/// the enum of the same name in the schema.
+/// The writes into the file that are preceded by a flush of the data sources. The numbers are those
+/// of the schema's enum with the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum WriteFlushMode {
-    /// Before each write, but if the file is written more often than each 5 s, then each 5 s.
+    /// A flush before each write, but at most one every 5 s.
     #[default]
     Auto = 1,
-    /// Only as the flush period says.
+    /// No flush before writes. Only `flush_period_ms` causes flushes.
     Disabled = 2,
-    /// Before each write.
+    /// A flush before each write.
     Enabled = 3,
 }
 
-/// A clock that readers can convert timestamps to. The numbers are those of `BuiltinClock`.
+/// The clock that readers of the trace show timestamps in. The numbers are those of Perfetto's enum
+/// `BuiltinClock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum PrimaryTraceClock {
-    /// The time of day, which steps when it is set.
+    /// `CLOCK_REALTIME`: the time of day, which jumps when it is set.
     Realtime = 1,
-    /// The same, as of the last tick.
+    /// `CLOCK_REALTIME_COARSE`: the time of day at the kernel's last timer tick.
     RealtimeCoarse = 2,
-    /// Time since boot, without suspend.
+    /// `CLOCK_MONOTONIC`: the time since boot, not counting time in suspend.
     Monotonic = 3,
-    /// The same, as of the last tick.
+    /// `CLOCK_MONOTONIC_COARSE`: `CLOCK_MONOTONIC` at the kernel's last timer tick.
     MonotonicCoarse = 4,
-    /// The same, not adjusted by time synchronisation.
+    /// `CLOCK_MONOTONIC_RAW`: like `CLOCK_MONOTONIC`, but not adjusted by time synchronisation.
     MonotonicRaw = 5,
-    /// Time since boot, with suspend.
+    /// `CLOCK_BOOTTIME`: the time since boot, counting time in suspend.
     Boottime = 6,
 }
 
-/// The compression of a trace's packets. A configuration is refused if this build cannot do
-/// it; no packet is left plain silently.
+/// The compression of a trace's packets. If this build cannot compress in this way, the
+/// configuration is refused; packets are never left uncompressed silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// By zlib. Needs the cargo feature `deflate`.
+    /// Compression by zlib. Needs the cargo feature `deflate`.
     Deflate,
-    /// By Zstandard. Needs the cargo feature `zstd`, which is built by a C compiler.
+    /// Compression by Zstandard. Needs the cargo feature `zstd`, whose build needs a C compiler.
     Zstd {
-        /// The higher, the smaller and slower; 1 by default.
+        /// The level. A higher level makes the trace smaller and takes longer. The default is 1.
         level: i32,
     },
 }
 
 impl Compression {
-    /// Returns the remedy if this build cannot compress like this.
+    /// Returns advice for the user if this build cannot compress in this way; `None` if it can.
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         match self {
             Self::Deflate if !cfg!(feature = "deflate") => {

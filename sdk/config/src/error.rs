@@ -1,119 +1,120 @@
-//! What is wrong with a configuration.
+//! Errors in configurations.
 
 use std::fmt;
 
-/// Buffers that one session may have.
+/// The largest number of buffers of a session.
 pub(crate) const BUFFERS_MAX: usize = 128;
 
-/// A contradiction in a configuration. Indices count from 0.
+/// An error in a configuration. Indices count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A field has a value that it cannot have, or not beside what other fields say.
+    /// A field has a value that is not allowed, or that contradicts another field.
     Invalid {
-        /// Path of the field, such as `trigger_config.triggers[0].name`.
+        /// The path of the field, such as `trigger_config.triggers[0].name`.
         field: String,
-        /// What is wrong, with the value.
+        /// The fault, with the value.
         reason: String,
     },
-    /// A field asks for something that is not done here.
+    /// A field is in the schema, but this service does not support it.
     Unsupported {
-        /// Path of the field.
+        /// The path of the field.
         field: String,
-        /// What to do instead.
+        /// Advice what to do instead.
         remedy: &'static str,
     },
     /// An encoded configuration has a field that the schema does not have.
     UnknownField {
-        /// Path of the message that has it; empty for the configuration itself.
+        /// The path of the message that has the field; empty for the configuration itself.
         message: String,
-        /// Number of the field.
+        /// The number of the field.
         number: u32,
     },
-    /// The bytes are no encoded configuration.
+    /// The bytes are not an encoded configuration.
     Malformed {
-        /// Path of the field or message at fault; empty for the configuration itself.
+        /// The path of the wrong field or message; empty for the configuration itself.
         field: String,
         /// What is wrong.
         reason: String,
     },
-    /// A text does not have the form of a configuration.
+    /// A text is not in protobuf's text format.
     Syntax {
-        /// What is wrong, with what is there.
+        /// The fault, with the text that was found.
         reason: String,
     },
-    /// Something in a text is wrong.
+    /// An error at a position in a text.
     InText {
-        /// Line of the text, counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Character of the line, counted from 1.
+        /// The character in the line, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The error at this position.
         source: Box<Self>,
     },
-    /// The shared memory cannot have the size that was asked for.
+    /// The sizes that `producers` asks for are not possible for a shared memory.
     SharedMemory {
-        /// Index among the producers whose memory is chosen.
+        /// The index in `producers`.
         index: usize,
-        /// Why not.
+        /// The fault.
         reason: String,
     },
-    /// There is something to record, but no buffer to put it in: add a buffer.
+    /// The configuration has data sources, but no buffer for their packets.
     NoBuffers,
-    /// More than 128 buffers.
+    /// The configuration has more than 128 buffers.
     TooManyBuffers {
-        /// Buffers in the configuration.
+        /// The number of buffers in the configuration.
         count: usize,
     },
-    /// A buffer of size 0.
+    /// A buffer has the size 0.
     EmptyBuffer {
-        /// Index of the buffer.
+        /// The index of the buffer.
         index: usize,
     },
     /// Two buffers have the same name.
     DuplicateBufferName {
         /// The name.
         name: String,
-        /// Index of the first buffer with this name.
+        /// The index of the first buffer with this name.
         first_index: usize,
-        /// Index of the second.
+        /// The index of the second one.
         index: usize,
     },
-    /// A data source targets a buffer name that no buffer has.
+    /// The target buffer of a data source has a name that no buffer has.
     UnknownBufferName {
-        /// Name of the data source.
+        /// The name of the data source.
         data_source: String,
-        /// Its index.
+        /// The index of the data source.
         index: usize,
-        /// The name that it targets.
+        /// The name of the target buffer.
         buffer_name: String,
     },
-    /// A data source targets a name and an index which are two different buffers.
+    /// The name and the index of a data source's target buffer mean different buffers.
     TargetMismatch {
-        /// Name of the data source.
+        /// The name of the data source.
         data_source: String,
-        /// Its index.
+        /// The index of the data source.
         index: usize,
-        /// Index of the buffer that it targets by name.
+        /// The index of the buffer with the given name.
         named: usize,
-        /// The buffer that it targets by index.
+        /// The given index.
         indexed: usize,
     },
-    /// A data source targets a buffer index that does not exist.
+    /// The index of a data source's target buffer is too large.
     TargetOutOfBounds {
-        /// Name of the data source.
+        /// The name of the data source.
         data_source: String,
-        /// Its index.
+        /// The index of the data source.
         index: usize,
-        /// The index that it targets.
+        /// The given index of the target buffer.
         target: usize,
-        /// Buffers in the configuration.
+        /// The number of buffers in the configuration.
         buffer_count: usize,
     },
 }
 
 impl ConfigError {
-    /// The path of the field or message at fault, as far as reading finds faults.
+    /// Returns the path of the wrong field or message, for the errors of [`decode`](crate::decode).
+    /// Empty for other errors.
     #[cfg(feature = "text-config")]
     pub(crate) fn path(&self) -> &str {
         match self {
@@ -131,11 +132,11 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Invalid { field, reason } => write!(f, "{field}: {reason}"),
             Self::Unsupported { field, remedy } => {
-                write!(f, "{field} is not supported: {remedy}")
+                write!(f, "{field} is not supported; {remedy}")
             }
             Self::UnknownField { message, number } => write!(
                 f,
-                "{} has the field number {number}, which the schema does not have: leave it out",
+                "{} has field {number}, which is not in the schema; leave it out",
                 named(message)
             ),
             Self::Malformed { field, reason } => write!(f, "{}: {reason}", named(field)),
@@ -148,15 +149,17 @@ impl fmt::Display for ConfigError {
             Self::SharedMemory { index, reason } => {
                 write!(f, "producers[{index}] (shared memory): {reason}")
             }
-            Self::NoBuffers => f.write_str("there are data sources to record, but no buffers"),
+            Self::NoBuffers => {
+                f.write_str("the configuration has data sources, but no buffers; add a buffer")
+            }
             Self::TooManyBuffers { count } => {
                 write!(
                     f,
-                    "{count} buffers are more than the limit of {BUFFERS_MAX}"
+                    "the configuration has {count} buffers, more than the limit of {BUFFERS_MAX}"
                 )
             }
             Self::EmptyBuffer { index } => {
-                write!(f, "buffers[{index}] has size_kb 0: give it at least 1")
+                write!(f, "buffers[{index}]: size_kb is 0; give at least 1")
             }
             Self::DuplicateBufferName {
                 name,
@@ -164,7 +167,7 @@ impl fmt::Display for ConfigError {
                 index,
             } => write!(
                 f,
-                "buffers[{index}] has the name {name:?} of buffers[{first_index}]"
+                "buffers[{index}] has the same name as buffers[{first_index}], {name:?}; rename one of them"
             ),
             Self::UnknownBufferName {
                 data_source,
@@ -173,7 +176,7 @@ impl fmt::Display for ConfigError {
             } => write!(
                 f,
                 "data_sources[{index}] ({data_source}) targets the buffer {buffer_name:?}, \
-                 which does not exist"
+                 which does not exist; use the name of a buffer"
             ),
             Self::TargetMismatch {
                 data_source,
@@ -183,7 +186,7 @@ impl fmt::Display for ConfigError {
             } => write!(
                 f,
                 "data_sources[{index}] ({data_source}) targets buffers[{named}] by name, \
-                 but buffers[{indexed}] by index"
+                 but buffers[{indexed}] by index; leave one of them out"
             ),
             Self::TargetOutOfBounds {
                 data_source,
@@ -192,14 +195,14 @@ impl fmt::Display for ConfigError {
                 buffer_count,
             } => write!(
                 f,
-                "data_sources[{index}] ({data_source}) targets buffers[{target}], \
-                 but the number of buffers is {buffer_count}"
+                "data_sources[{index}] ({data_source}) targets buffers[{target}], which does not \
+                 exist; the number of buffers is {buffer_count}"
             ),
         }
     }
 }
 
-/// The path of a field, in words if it is empty.
+/// Returns the path, or words for the whole configuration if the path is empty.
 fn named(path: &str) -> &str {
     match path {
         "" => "the configuration",

@@ -1,4 +1,4 @@
-//! Converts the message, field by field, into what a service carries out.
+//! Converts the message `TraceConfig`, field by field, to a [`SessionConfig`].
 
 use std::time::Duration;
 
@@ -20,38 +20,41 @@ use crate::session_config::{
     Triggers,
 };
 
-/// The one machine that there is.
+/// The only machine that `machine_name_filter` may name: this one.
 const HOST: &str = "host";
-/// Level of Zstandard, unless chosen otherwise.
+/// The default level of Zstandard.
 const DEFAULT_ZSTD_LEVEL: i32 = 1;
-/// Milliseconds between two snapshots of the clocks, unless chosen otherwise.
+/// The default time between two snapshots of the clocks, in milliseconds.
 const DEFAULT_SNAPSHOT_INTERVAL_MS: u32 = 10_000;
-/// Milliseconds that data sources have to stop, unless chosen otherwise.
+/// The default time that data sources have to stop, in milliseconds.
 const DEFAULT_STOP_TIMEOUT_MS: u32 = 5000;
-/// Milliseconds between two writes into the file, unless chosen otherwise.
+/// The default time between two writes into the file, in milliseconds.
 const DEFAULT_FILE_WRITE_PERIOD_MS: u32 = 5000;
-/// The file is not written more often than each so many milliseconds.
+/// The shortest time between two writes into the file, in milliseconds.
 const MIN_FILE_WRITE_PERIOD_MS: u32 = 100;
-/// Milliseconds that data sources have to flush, unless chosen otherwise.
+/// The default time that data sources have to flush, in milliseconds.
 const DEFAULT_FLUSH_TIMEOUT_MS: u32 = 5000;
 
-/// Decodes a configuration whose every field is known and supported.
+/// Decodes a configuration from protobuf, and checks that all of its fields are known and
+/// supported.
+///
+/// [`SessionConfig::resolve`] checks limits and contradictions later.
 ///
 /// # Errors
 ///
-/// If the bytes are no `perfetto.protos.TraceConfig`, or a field is unknown or asks for something that
-/// is not done here. Limits and contradictions are found by [`SessionConfig::resolve`].
+/// If the bytes are not a `perfetto.protos.TraceConfig`, or if a field is unknown or not supported.
 pub fn decode(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
     let message = decode_known_fields(bytes)?;
     session_config(message.clone(), &LocalChoices::default())?;
     Ok(message)
 }
 
-/// Checks a `DataSourceConfig` that says nothing but what is for the data source alone.
+/// Checks a `DataSourceConfig` that may only have fields for the data source itself: those with
+/// numbers from 100 on, which the service does not interpret.
 ///
 /// # Errors
 ///
-/// If a field is none of these, is malformed, or is not supported.
+/// If a field is meant for the service, is malformed, or is not supported.
 pub fn check_source_specific(config: &DataSourceConfig) -> Result<(), ConfigError> {
     known_fields::check_source_specific(&config.encode_to_vec(), &Place::ROOT)?;
     match &config.track_event_config {
@@ -60,19 +63,20 @@ pub fn check_source_specific(config: &DataSourceConfig) -> Result<(), ConfigErro
     }
 }
 
+/// Decodes a message, after checking that the schema has all of its fields.
 fn decode_known_fields(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
     known_fields::check(bytes)?;
     TraceConfig::decode(bytes).map_err(|error| Place::ROOT.malformed(error))
 }
 
 impl SessionConfig {
-    /// Converts a message, and the choices that it has no fields for. Each field is checked alone;
-    /// [`resolve`](Self::resolve) checks them beside each other.
+    /// Converts a message, and options that the message has no fields for. Checks each field by
+    /// itself; [`resolve`](Self::resolve) checks whether they contradict each other.
     ///
     /// # Errors
     ///
-    /// If a field that is handed to a data source is malformed or not one of those, or a field asks for
-    /// something that is not done here.
+    /// If a field is not supported, or if the encoded fields that are meant for a data source are
+    /// malformed or contain a field that is meant for the service.
     pub fn new(message: &TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
         for (index, source) in message.data_sources.iter().enumerate() {
             if let Some(config) = &source.config {
@@ -81,7 +85,8 @@ impl SessionConfig {
                 known_fields::check_source_specific(fields, &at.field("config"))?;
             }
         }
-        // Decoding again moves fields that were handed in encoded into their members.
+        // Encode and decode again, so that fields which are in `unknown_fields` in encoded form
+        // become members.
         session_config(decode_known_fields(&message.encode_to_vec())?, local)
     }
 }
@@ -202,7 +207,7 @@ fn data_source(
         if machine != HOST {
             let at = at.item("machine_name_filter", index);
             return Err(at.invalid(format!(
-                "the machine {machine:?} is not supported: there is only {HOST:?}"
+                "the machine {machine:?} is not supported; use {HOST:?}"
             )));
         }
     }
@@ -235,7 +240,7 @@ fn data_source(
     })
 }
 
-/// Checks that each pattern is a name, or the beginning of names with a `*` behind it.
+/// Checks that each pattern is a name, or a prefix of names followed by `*`.
 fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), ConfigError> {
     let lists = [
         ("disabled_categories", &config.disabled_categories),
@@ -247,7 +252,8 @@ fn check_patterns(config: &TrackEventConfig, at: &Place<'_>) -> Result<(), Confi
         for (index, pattern) in patterns.iter().enumerate() {
             let stem = pattern.strip_suffix('*').unwrap_or(pattern);
             if stem.contains('*') {
-                let reason = format!("{pattern:?} has a `*` that is not its end");
+                let reason =
+                    format!("{pattern:?} has a `*` before its end; put `*` only at the end");
                 return Err(at.item(name, index).invalid(reason));
             }
         }
@@ -291,19 +297,19 @@ fn shared_memory(messages: Vec<message::ProducerConfig>) -> Result<Vec<SharedMem
             page_size_kb: message.page_size_kb.unwrap_or(0),
         };
         let is_chosen = |other: &SharedMemory| other.producer_name == memory.producer_name;
-        if chosen.iter().any(is_chosen) {
+        if let Some(first_index) = chosen.iter().position(is_chosen) {
             let name = memory.producer_name.as_deref().unwrap_or_default();
             let at = Place::ROOT.item("producers", index);
-            return Err(at
-                .field("producer_name")
-                .invalid(format!("the memory of {name:?} is chosen before already")));
+            return Err(at.field("producer_name").invalid(format!(
+                "{name:?} is already the name of producers[{first_index}]; remove one of them"
+            )));
         }
         chosen.push(memory);
     }
     Ok(chosen)
 }
 
-/// Converts a message about triggers; `None` if it says nothing.
+/// Converts the message about triggers. Returns `None` if it has no content.
 fn triggers(
     message: message::TriggerConfig,
     at: &Place<'_>,
@@ -318,10 +324,9 @@ fn triggers(
                 && !message.use_clone_snapshot_if_available.unwrap_or(false);
             return match says_nothing {
                 true => Ok(None),
-                false => Err(at.field("trigger_mode").invalid(
-                    "is missing: say what the triggers do, \
-                     START_TRACING, STOP_TRACING or CLONE_SNAPSHOT",
-                )),
+                false => Err(at
+                    .field("trigger_mode")
+                    .invalid("is missing; give START_TRACING, STOP_TRACING or CLONE_SNAPSHOT")),
             };
         }
     };
@@ -340,8 +345,9 @@ fn triggers(
     }))
 }
 
-/// Returns the best way that the message names and this build knows; if it knows none of them, the best.
-/// Readers of the trace can do with any of them.
+/// Returns the best compression among those that the message names and this build supports. If it
+/// supports none of them, returns the best one, which a later check refuses. Readers of traces
+/// support all of them.
 fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
     let zstd = message.zstd.map(|zstd| Compression::Zstd {
         level: zstd.level.unwrap_or(DEFAULT_ZSTD_LEVEL),
@@ -356,11 +362,12 @@ fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> C
         .unwrap_or_default()
 }
 
+/// Returns `None` for 0, which means the default.
 fn not_zero(value: Option<u32>) -> Option<u32> {
     value.filter(|&value| value != 0)
 }
 
-/// Returns `None` for an empty string, which means no string.
+/// Returns `None` for an empty string, which means that the field is not set.
 fn not_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

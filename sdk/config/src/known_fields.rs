@@ -1,4 +1,5 @@
-//! Checks that the schema has each field of an encoded configuration, and allows its value.
+//! Checks that the schema has each field of an encoded configuration, and that it allows the
+//! field's value.
 
 use std::collections::HashMap;
 
@@ -11,11 +12,12 @@ use crate::place::Place;
 use crate::schema::{self, FieldType, Kind, MessageType};
 use crate::unsupported::unsupported_number;
 
-/// Wire type of a tag that begins a group.
+/// The wire type of a tag that begins a group.
 const GROUP_START: u8 = 3;
-/// Fields of a `DataSourceConfig` from this number on are for the data source alone.
+/// The number from which on fields of a `DataSourceConfig` are meant for the data source, not the
+/// service.
 const SOURCE_SPECIFIC_FROM: u32 = 100;
-/// The one field among them that is for the service.
+/// The only field above [`SOURCE_SPECIFIC_FROM`] that is meant for the service.
 const PREFER_SUSPEND_CLOCK: u32 = DataSourceConfig::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER;
 
 /// Checks an encoded `TraceConfig`.
@@ -23,15 +25,14 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), ConfigError> {
     check_message(schema::ROOT, bytes, &Place::ROOT)
 }
 
-/// Checks an encoded `DataSourceConfig` that says nothing but what is for the data source alone; `at` is its
-/// place.
+/// Checks an encoded `DataSourceConfig` that may only have fields meant for the data source. `at`
+/// is its place in the configuration.
 pub(crate) fn check_source_specific(fields: &[u8], at: &Place<'_>) -> Result<(), ConfigError> {
     for field in Decoder::new(fields).fields() {
         let number = field.map_err(|error| at.malformed(error))?.number;
         let is_for_service = number < SOURCE_SPECIFIC_FROM || number == PREFER_SUSPEND_CLOCK;
         if is_for_service && let Some(field) = schema::DATA_SOURCE_CONFIG.numbered(number) {
-            let reason =
-                "is not for the data source alone: the service sets it, or a method of its own";
+            let reason = "is not specific to the data source; use the method for it, or leave it to the service";
             return Err(at.field(field.name).invalid(reason));
         }
     }
@@ -46,7 +47,7 @@ fn check_message(
     let mut fields = Decoder::new(bytes).fields();
     let mut count_by_number = HashMap::new();
     loop {
-        // The decoder skips groups, and no configuration has any.
+        // The decoder would skip groups silently. The schema has none.
         let tag = bytes.get(fields.offset());
         if tag.is_some_and(|tag| tag & 7 == GROUP_START) {
             return Err(at.malformed("groups are not supported"));
@@ -63,7 +64,7 @@ fn check_message(
             {
                 continue;
             }
-            return Err(refused(message_type, field.number, at));
+            return Err(unknown_or_unsupported(message_type, field.number, at));
         };
         if field_type.repeated {
             let count = count_by_number.entry(field.number).or_insert(0);
@@ -93,7 +94,7 @@ fn check_value(
         Kind::Double => types::Double::from_field(field).map(drop),
         Kind::String => types::Str::from_field(field).map(drop),
         Kind::Bytes => types::Bytes::from_field(field).map(drop),
-        // Most readers of protobuf would cut numbers of more than 32 bits off.
+        // Most protobuf decoders would silently truncate a number to 32 bits.
         Kind::Uint32 => match types::Uint64::from_field(field) {
             Ok(value) if u32::try_from(value).is_err() => {
                 return Err(at.invalid(format!("{value} is more than {}", u32::MAX)));
@@ -119,8 +120,8 @@ fn check_value(
     value.map_err(|error| at.malformed(error))
 }
 
-/// Returns the error for a field that is not supported, or not even known.
-fn refused(message_type: &MessageType, number: u32, at: &Place<'_>) -> ConfigError {
+/// Returns the error for a field that is unknown or not supported.
+fn unknown_or_unsupported(message_type: &MessageType, number: u32, at: &Place<'_>) -> ConfigError {
     match unsupported_number(message_type.name, number) {
         Some(field) => at.field(field.name).unsupported(field.remedy),
         None => ConfigError::UnknownField {

@@ -1,23 +1,24 @@
-//! Choices that the message has no fields for.
+//! Options of a session that the message `TraceConfig` has no fields for.
 
 use std::time::Duration;
 
 use tracezero_core::small_map::SmallMap;
 
-/// How long a writer waits for a file that lags behind, unless the configuration says.
+/// The default of [`LocalChoices::wait_limit`].
 const DEFAULT_WAIT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Choices for a session of this process, beside the message.
+/// Options of a session that the message `TraceConfig` has no fields for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalChoices {
-    /// Records data sources that are not listed, too, into buffer 0.
+    /// True if data sources that the configuration does not list are recorded, too, into buffer 0.
     pub records_all: bool,
-    /// The longest wait of writers for a file that lags behind, unless their data source says.
+    /// The longest time that a trace writer waits for a file that lags behind, unless
+    /// `stall_limits` has a value for its data source.
     pub wait_limit: Duration,
-    /// Sizes in KiB, by index of the buffer, to which rings grow that are streamed into a file.
-    /// The others have a fixed size.
+    /// The sizes in KiB, by index of the buffer, to which ring buffers may grow while they are
+    /// streamed into a file. Buffers that are not in the map have a fixed size.
     pub buffer_limits_kb: SmallMap<usize, u32>,
-    /// The longest waits, by index of the data source.
+    /// The longest waits of trace writers, by index of the data source.
     pub stall_limits: SmallMap<usize, Duration>,
 }
 

@@ -1,17 +1,17 @@
-//! Where in a configuration something is.
+//! Places in a configuration, for error messages.
 
 use std::fmt;
 
 use crate::error::ConfigError;
 
-/// A field of a configuration, and the fields that it lies in. Prints as a path, such as
-/// `data_sources[1].config.name`.
+/// The place of a field in a configuration, as a chain of fields from the root. Displays as a path
+/// such as `data_sources[1].config.name`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    /// `None` for the whole configuration.
+    /// The field that contains this one; `None` for the whole configuration.
     parent: Option<&'a Self>,
     name: &'a str,
-    /// Of a repeated field.
+    /// The index of the element, in a repeated field.
     index: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ impl Place<'_> {
         index: None,
     };
 
-    /// Field `name` of the message at this place.
+    /// Returns the place of field `name` in the message at this place.
     pub(crate) const fn field<'b>(&'b self, name: &'b str) -> Place<'b> {
         Place {
             parent: Some(self),
@@ -32,7 +32,8 @@ impl Place<'_> {
         }
     }
 
-    /// Element `index` of the repeated field `name` of the message at this place.
+    /// Returns the place of element `index` of the repeated field `name`, in the message at this
+    /// place.
     pub(crate) const fn item<'b>(&'b self, name: &'b str, index: usize) -> Place<'b> {
         Place {
             parent: Some(self),
@@ -41,7 +42,7 @@ impl Place<'_> {
         }
     }
 
-    /// Returns the error for a wrong value here.
+    /// Returns the error for a wrong value at this place.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> ConfigError {
         ConfigError::Invalid {
             field: self.to_string(),
@@ -49,7 +50,7 @@ impl Place<'_> {
         }
     }
 
-    /// Returns the error for a field that asks for something unsupported.
+    /// Returns the error for a field that is not supported.
     pub(crate) fn unsupported(&self, remedy: &'static str) -> ConfigError {
         ConfigError::Unsupported {
             field: self.to_string(),
@@ -57,7 +58,7 @@ impl Place<'_> {
         }
     }
 
-    /// Returns the error for a value of an enum that is not known, or not supported.
+    /// Returns the error for an enum's value that is unknown or not supported.
     pub(crate) fn unsupported_value(&self, number: i32) -> ConfigError {
         self.invalid(format!("the value {number} is not supported"))
     }

@@ -1,4 +1,4 @@
-//! Buffers and what targets them: checks, and names to indices.
+//! Checks the buffers, and finds the target buffer of each data source.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,16 @@ use crate::error::{BUFFERS_MAX, ConfigError};
 use crate::place::Place;
 use crate::session_config::{DataSource, SessionConfig, SharedMemory};
 
-/// Sizes and places in a buffer are 32-bit numbers of bytes.
+/// The largest size of a buffer: sizes and offsets in a trace buffer are 32-bit numbers of bytes.
 const BUFFER_SIZE_MAX_KB: u32 = u32::MAX / 1024;
 
 impl SessionConfig {
-    /// Checks limits and contradictions, as starting a session does, and resolves names to indices.
+    /// Checks limits and contradictions, and finds the index of each data source's target buffer.
+    /// Starting a session calls this.
     ///
     /// # Errors
     ///
-    /// The first contradiction, with the index and value at fault.
+    /// Returns the first contradiction, with the wrong value and its index.
     pub fn resolve(&self) -> Result<ResolvedConfig, ConfigError> {
         self.check_session()?;
         if self.buffers.is_empty() && (self.records_all || !self.data_sources.is_empty()) {
@@ -37,7 +38,7 @@ impl SessionConfig {
                     .item("buffers", index)
                     .field("size_kb")
                     .invalid(format!(
-                        "{} is more than the {BUFFER_SIZE_MAX_KB} that a buffer can have",
+                        "{} is more than the limit of {BUFFER_SIZE_MAX_KB}",
                         buffer.size_kb
                     )));
             }
@@ -48,7 +49,7 @@ impl SessionConfig {
                     .item("buffers", index)
                     .field("limit_kb")
                     .invalid(format!(
-                        "{limit_kb} is more than the {BUFFER_SIZE_MAX_KB} that a buffer can have"
+                        "{limit_kb} is more than the limit of {BUFFER_SIZE_MAX_KB}"
                     )));
             }
             let Some(name) = &buffer.name else { continue };
@@ -72,10 +73,10 @@ impl SessionConfig {
         })
     }
 
-    /// Returns the position of the buffer that a data source writes to.
+    /// Returns the index of the buffer that a data source writes to.
     ///
-    /// An index that was given counts, 0 like any other: it must agree with the name. Perfetto's own service
-    /// takes 0 beside a name for "not set".
+    /// If both a name and an index are given, they must agree, even if the index is 0. In
+    /// Perfetto's own service, an index 0 beside a name counts as not given.
     fn target(
         &self,
         index: usize,
@@ -116,7 +117,8 @@ impl SessionConfig {
         Ok(target)
     }
 
-    /// The memory that was chosen for this process. Choices for other producers are checked too.
+    /// Returns the sizes of the shared memory for this process, if the configuration gives them.
+    /// Checks the sizes for other producers, too.
     fn shared_memory_of_process(&self) -> Result<Option<Geometry>, ConfigError> {
         let mut of_process = None;
         for (index, memory) in self.shared_memory.iter().enumerate() {
@@ -130,7 +132,7 @@ impl SessionConfig {
 }
 
 impl SharedMemory {
-    /// Of entry `index`.
+    /// Returns the checked sizes. `index` is the index of this entry in `producers`, for errors.
     fn geometry(&self, index: usize) -> Result<Geometry, ConfigError> {
         let bytes = |kb: u32, default_bytes: usize| match kb {
             0 => default_bytes,
@@ -147,11 +149,11 @@ impl SharedMemory {
     }
 }
 
-/// What a configuration that is free of contradictions comes to.
+/// The result of [`SessionConfig::resolve`].
 #[derive(Clone, Debug)]
 pub struct ResolvedConfig {
-    /// By data source: the position of the buffer that it writes to.
+    /// The index of the target buffer of each data source.
     pub target_buffers: Vec<usize>,
-    /// The shared memory of this process, if the configuration says anything about it.
+    /// The sizes of the shared memory for this process, if the configuration gives them.
     pub shared_memory: Option<Geometry>,
 }

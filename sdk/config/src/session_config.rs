@@ -1,4 +1,4 @@
-//! A configuration as a service understands it: every field has a value.
+//! A configuration as the service uses it: defaults are filled in.
 
 use std::time::Duration;
 
@@ -9,171 +9,181 @@ use crate::choices::{
     Compression, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode, WriteFlushMode,
 };
 
-/// A session, as a service carries it out.
+/// The configuration of a session, with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
-    /// Where packets are kept until they are read.
+    /// The trace buffers, which keep packets until they are read.
     pub buffers: Vec<Buffer>,
-    /// Data sources to record.
+    /// The data sources to record.
     pub data_sources: Vec<DataSource>,
-    /// Records data sources that are not listed, too, into buffer 0.
+    /// True if data sources that are not listed are recorded, too, into buffer 0.
     pub records_all: bool,
-    /// Packets of the service itself.
+    /// The packets that the service itself writes into the trace.
     pub builtin_data_sources: BuiltinDataSources,
-    /// At most one entry for each producer, and one without a name.
+    /// Sizes of shared memories: at most one entry for each producer name, and one without a name.
     pub shared_memory: Vec<SharedMemory>,
-    /// 0: the incremental state is never cleared.
+    /// The time between two requests to clear the incremental state; 0 for no requests.
     pub incremental_state_clear_period_ms: u32,
-    /// The longest wait of writers for a file that lags behind, unless their data source says.
+    /// The longest time that a trace writer waits for a file that lags behind, unless its data
+    /// source has a `stall_limit`.
     pub wait_limit: Duration,
 
-    /// The session waits for its start.
+    /// True if the session does not start by itself, but waits for a call.
     pub deferred_start: bool,
-    /// 0: until it is ended.
+    /// The time after which the session ends; 0 if only a caller ends it.
     pub duration_ms: u32,
-    /// The duration counts time that the machine is suspended.
+    /// True if the duration includes time in which the machine is suspended.
     pub prefer_suspend_clock_for_duration: bool,
-    /// The longest time for data sources to stop.
+    /// The longest time that data sources have to stop.
     pub data_source_stop_timeout_ms: u32,
-    /// Events that start, end or clone the session.
+    /// The triggers that start, end or clone the session.
     pub triggers: Option<Triggers>,
-    /// The limits of sessions on machines of users hold.
+    /// True if the session must stay within Perfetto's limits for users' devices.
     pub enable_extra_guardrails: bool,
-    /// 0: no override.
+    /// A larger limit for the total size of the buffers, in KiB; 0 for the default limit.
     pub guardrail_max_tracing_buffer_size_kb: u32,
     /// The producers that the service accepts from now on.
     pub lockdown_mode: LockdownMode,
-    /// A name that no other session has meanwhile.
+    /// A name that no other session may have at the same time.
     pub unique_session_name: Option<String>,
-    /// Limits on sessions that run at once.
+    /// Limits on the number of sessions that run at the same time.
     pub session_semaphores: Vec<SemaphoreLimit>,
-    /// 0: the session shares the service with others.
+    /// The priority of an exclusive session; 0 if the session is not exclusive.
     pub exclusive_prio: u32,
 
-    /// The trace is streamed into a file.
+    /// True if the trace is streamed into a file.
     pub write_into_file: bool,
-    /// The file, if the service opens it.
+    /// The path of the file, if the service should open it.
     pub output_path: Option<String>,
     /// The time between two writes into the file.
     pub file_write_period_ms: u32,
-    /// 0: no limit.
+    /// The size at which the file ends; 0 for no limit.
     pub max_file_size_bytes: u64,
-    /// 0: no periodic flush.
+    /// The time between two flushes; 0 for no periodic flush.
     pub flush_period_ms: u32,
-    /// The longest time for data sources to flush, unless a flush says.
+    /// The longest time that data sources have to flush, unless the request for a flush has a
+    /// limit.
     pub flush_timeout_ms: u32,
-    /// The writes into the file before which data sources flush.
+    /// The writes into the file that are preceded by a flush.
     pub write_flush_mode: WriteFlushMode,
-    /// Each write into the file reaches the disk before the next.
+    /// True if each write into the file is synced to disk before the next one.
     pub fflush_post_write: bool,
     /// The compression of packets.
     pub compression: Compression,
-    /// Most and least significant half; both 0: random.
+    /// The most and least significant half of the trace's UUID. If both are 0, the service chooses
+    /// one at random.
     pub trace_uuid: (i64, i64),
-    /// Keys with values, which the message carries into the trace: they tell configurations apart.
+    /// Keys with values that describe the configuration. The trace contains them as part of its
+    /// configuration packet.
     pub trace_attributes: Vec<protos::owned::trace_attributes::Attribute>,
-    /// For Android's bug reports, as the name below; both are carried likewise.
+    /// The score of the trace for Android's bug reports. The service only writes it into the trace.
     pub bugreport_score: i32,
-    /// The file name in a bug report.
+    /// The file name of the trace in a bug report. The service only writes it into the trace.
     pub bugreport_filename: Option<String>,
 }
 
-/// One central buffer.
+/// The configuration of a trace buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its size; memory is used only as far as the buffer ever fills.
+    /// The size in KiB. The buffer only takes memory as far as it was ever filled.
     pub size_kb: u32,
-    /// The size to which a ring grows that is streamed into a file; `None` for one of fixed size.
+    /// The size in KiB to which a ring buffer may grow while it is streamed into a file; `None` for
+    /// a fixed size.
     pub limit_kb: Option<u32>,
-    /// The packets that it loses when it is full.
+    /// The packets that the buffer loses when it is full.
     pub fill_policy: FillPolicy,
-    /// The name that data sources can target.
+    /// The name by which data sources can choose the buffer.
     pub name: Option<String>,
-    /// A clone of the session takes the content, in place of a copy.
+    /// True if a clone of the session takes the content away, instead of copying it.
     pub transfer_on_clone: bool,
-    /// A clone of the session holds only what its flush brings.
+    /// True if the buffer is cleared before a clone's flush, so that the clone has only the flushed
+    /// packets.
     pub clear_before_clone: bool,
 }
 
-/// One data source to record.
+/// The configuration of a data source to record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSource {
-    /// Its name; `track_event` is what the macros write.
+    /// The name of the data source. The tracing macros write to `track_event`.
     pub name: String,
-    /// The buffer that takes what it writes, by index.
+    /// The index of the target buffer.
     pub target_index: Option<usize>,
-    /// The same by name.
+    /// The name of the target buffer.
     pub target_name: Option<String>,
-    /// `None`: writers wait if the buffer is streamed into a file, and drop if it is not.
+    /// The behaviour of trace writers that find no room. `None` means that they wait if the buffer
+    /// is streamed into a file, and otherwise drop packets.
     pub exhausted_policy: Option<BufferExhaustedPolicy>,
-    /// The longest wait of its writers.
+    /// The longest time that trace writers wait for room.
     pub stall_limit: Option<Duration>,
-    /// Producers by name. With `producer_name_regex_filter` also empty: all of them.
+    /// The names of the producers to record. If `producer_name_regex_filter` is empty, too, all
+    /// producers are recorded.
     pub producer_name_filter: Vec<String>,
-    /// Producers by an expression that their whole name matches.
+    /// Regular expressions that must match the whole name of a producer.
     pub producer_name_regex_filter: Vec<String>,
-    /// Fields from number 100 on, for the data source to decode. The others are not set.
+    /// The fields that the data source itself decodes, with numbers from 100 on. Other fields are
+    /// not set.
     pub source_specific: protos::owned::DataSourceConfig,
 }
 
-/// Packets of the service itself.
+/// The packets that the service itself writes into the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltinDataSources {
-    /// No snapshots of the clocks: timestamps of other clocks cannot be converted.
+    /// True for no clock snapshots. Then readers cannot convert timestamps between clocks.
     pub disable_clock_snapshotting: bool,
-    /// The trace does not carry the configuration.
+    /// True for no packet with the configuration.
     pub disable_trace_config: bool,
-    /// No description of the system.
+    /// True for no packet that describes the system.
     pub disable_system_info: bool,
-    /// No events of the session's life.
+    /// True for no events about the session, such as its start.
     pub disable_service_events: bool,
-    /// No histograms of chunk sizes in the statistics.
+    /// True for no histograms of chunk sizes in the statistics.
     pub disable_chunk_usage_histograms: bool,
-    /// No schemas of data sources.
+    /// True for no packets with the schemas of data sources.
     pub disable_extension_descriptors: bool,
-    /// Events for starts and ends of other sessions meanwhile.
+    /// True for events when other sessions start or end meanwhile.
     pub enable_concurrent_session_events: bool,
-    /// `None`: the clock of the trace, which is the one since boot.
+    /// The clock that readers show timestamps in; `None` for `CLOCK_BOOTTIME`.
     pub primary_trace_clock: Option<PrimaryTraceClock>,
-    /// Milliseconds between two looks at the clocks.
+    /// The time between two snapshots of the clocks.
     pub snapshot_interval_ms: u32,
 }
 
-/// Sizes of the memory between the writers of a producer and the service.
+/// The sizes of the memory that a producer's trace writers share with the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// `None`: this process.
+    /// The name of the producer; `None` for this process.
     pub producer_name: Option<String>,
-    /// 0: the default.
+    /// The size; 0 for the default.
     pub size_kb: u32,
-    /// 0: the default.
+    /// The size of its pages; 0 for the default.
     pub page_size_kb: u32,
 }
 
-/// A limit on how many sessions run at once that name the same semaphore.
+/// A limit on the number of sessions that run at the same time and name the same semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SemaphoreLimit {
-    /// Name of the semaphore.
+    /// The name of the semaphore.
     pub name: String,
-    /// Sessions beside this one.
+    /// The largest number of other sessions that may run when this one starts.
     pub max_other_session_count: u64,
 }
 
 /// The triggers of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Triggers {
-    /// Their effect, where the service cannot clone.
+    /// The effect of the triggers in a service that cannot clone sessions.
     pub mode: TriggerMode,
-    /// Names and limits.
+    /// The triggers, with their names and limits.
     pub triggers: Vec<Trigger>,
-    /// The time after which the session ends without a trigger.
+    /// The time after which the session ends if there was no trigger.
     pub trigger_timeout_ms: u32,
-    /// Turns [`TriggerMode::Stop`] into [`TriggerMode::CloneSnapshot`].
+    /// True if a service that can clone uses [`TriggerMode::CloneSnapshot`] instead of
+    /// [`TriggerMode::Stop`].
     pub use_clone_snapshot_if_available: bool,
 }
 
 impl Triggers {
-    /// Returns their effect: this service can clone.
+    /// Returns the effect of the triggers in this service, which can clone sessions.
     #[must_use]
     pub const fn effective_mode(&self) -> TriggerMode {
         match self.mode {
@@ -183,17 +193,18 @@ impl Triggers {
     }
 }
 
-/// One trigger: producers activate it by its name.
+/// A trigger. Producers activate it by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
-    /// Its name; unique in the configuration.
+    /// The name, which is unique in the configuration.
     pub name: String,
-    /// Empty: any producer can activate it.
+    /// A regular expression for the names of producers that can activate the trigger; empty for all
+    /// producers.
     pub producer_name_regex: String,
-    /// Time from the trigger to the end of the session, or to its clone.
+    /// The time from the trigger to the end of the session, or to the clone.
     pub stop_delay_ms: u32,
-    /// 0: no limit.
+    /// How often the trigger may take effect within 24 hours; 0 for no limit.
     pub max_per_24_h: u32,
-    /// 0 to 1.
+    /// The probability, from 0 to 1, that the trigger is ignored.
     pub skip_probability: f64,
 }

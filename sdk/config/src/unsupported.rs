@@ -1,12 +1,12 @@
-//! Fields of the published schema that ask for something that is not done here.
+//! Fields of Perfetto's schema that this service does not support.
 
-/// A field that is refused by its name.
+/// A field that is not supported.
 pub(crate) struct UnsupportedField {
-    /// Name of the message's type.
+    /// The name of the message type that has the field.
     message: &'static str,
     number: u32,
     pub(crate) name: &'static str,
-    /// What to do instead.
+    /// Advice what to do instead.
     pub(crate) remedy: &'static str,
 }
 
@@ -24,7 +24,7 @@ const fn field(
     }
 }
 
-const ANDROID_ONLY: &str = "leave it out; it serves Android's own tools";
+const ANDROID_ONLY: &str = "leave it out (only Android's own tools use it)";
 const PRIORITY: &str = "leave it out, and give the process its priority by other means";
 
 static UNSUPPORTED: [UnsupportedField; 12] = [
@@ -55,14 +55,14 @@ static UNSUPPORTED: [UnsupportedField; 12] = [
         "BuiltinDataSource",
         7,
         "prefer_suspend_clock_for_snapshot",
-        "leave it out; intervals do not count suspended time",
+        "leave it out (intervals do not count suspended time)",
     ),
     field("DataSourceConfig", 10, "priority_boost", PRIORITY),
     field(
         "DataSourceConfig",
         12,
         "protovm_config",
-        "leave it out; without it all packets stay in the trace",
+        "leave it out (all packets then stay in the trace)",
     ),
     field(
         "DataSourceConfig",
@@ -72,14 +72,14 @@ static UNSUPPORTED: [UnsupportedField; 12] = [
     ),
 ];
 
-/// The unsupported field with this number.
+/// Returns the unsupported field of a message type with this number, if there is one.
 pub(crate) fn unsupported_number(message: &str, number: u32) -> Option<&'static UnsupportedField> {
     UNSUPPORTED
         .iter()
         .find(|field| field.message == message && field.number == number)
 }
 
-/// The unsupported field with this name.
+/// Returns the unsupported field of a message type with this name, if there is one.
 #[cfg(feature = "text-config")]
 pub(crate) fn unsupported_name(message: &str, name: &str) -> Option<&'static UnsupportedField> {
     UNSUPPORTED

@@ -1,5 +1,5 @@
-//! The table in `src/schema/table.rs` says what the schema does. After a change to the schema,
-//! `BLESS=1 cargo test -p tracezero-config --test schema_table` writes the table anew.
+//! The table in `src/schema/table.rs` agrees with the schema. After a change to the schema, run
+//! `BLESS=1 cargo test -p tracezero-config --test schema_table` to generate the table again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ fn table_is_up_to_date() {
     );
 }
 
-/// Writes a static for each message that a `TraceConfig` holds.
+/// Returns the source text of the table: a static for `TraceConfig` and for each message type inside of it.
 fn table(declarations: &Declarations) -> String {
     let mut out = "// Made of the schema by `tests/schema_table.rs`.\n\n".to_owned();
     let mut waiting = vec![ROOT_MESSAGE.to_owned()];
@@ -58,7 +58,7 @@ fn table(declarations: &Declarations) -> String {
     out
 }
 
-/// Declarations by full name, with a leading dot.
+/// The schema's declarations by full name, with a leading dot.
 #[derive(Default)]
 struct Declarations {
     messages: BTreeMap<String, DescriptorProto>,
@@ -104,7 +104,7 @@ impl Declarations {
         self.enums.insert(name, enumeration.clone());
     }
 
-    /// The source text of a field's `Kind`.
+    /// Returns the source text of a field's `Kind`.
     fn kind(&self, field: &FieldDescriptorProto) -> String {
         match field.type_() {
             Type::TYPE_BOOL => "Kind::Bool".to_owned(),
@@ -129,7 +129,7 @@ impl Declarations {
     }
 }
 
-/// The name of a message's static.
+/// Returns the name of a message's static.
 fn constant(full_name: &str) -> String {
     full_name[1..].replace('.', "__").to_uppercase()
 }

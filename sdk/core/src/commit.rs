@@ -1,6 +1,5 @@
-//! The one message from producer to service: which chunks are complete, and which lengths became
-//! known late. Producer and service meet here, in [`crate::shm`] and in the id newtypes, and
-//! nowhere else.
+//! Commits, by which a producer hands complete chunks and late lengths (patches) to the service,
+//! and counters by which the service tells trace writers of losses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,80 +7,86 @@ use std::time::Duration;
 
 use crate::ids::{BufferId, ChunkId, WriterId};
 
-/// What a producer hands over: first all moves apply, then all patches.
+/// A commit: complete chunks and patches. The service first takes all chunks, then applies all
+/// patches.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CommitRequest {
-    /// Complete chunks, in the order in which their writers returned them.
+    /// Complete chunks, in the order in which their trace writers returned them.
     pub chunks_to_move: Vec<ChunkToMove>,
-    /// Late lengths for chunks that were moved before, or by this very request.
+    /// Patches for chunks that were handed over earlier or by this same commit.
     pub chunks_to_patch: Vec<ChunkToPatch>,
 }
 
 impl CommitRequest {
-    /// Whether there is nothing to commit.
+    /// Returns whether there is nothing to commit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks_to_move.is_empty() && self.chunks_to_patch.is_empty()
     }
 }
 
-/// A chunk of the shared memory that waits in state Complete.
+/// A chunk of the shared memory that the service should take. It is in state Complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkToMove {
     /// Index of the page in the shared memory buffer.
     pub page_index: u32,
     /// Index of the chunk in its page.
     pub chunk_index: u8,
-    /// The central buffer that the chunk goes to.
+    /// The trace buffer that the chunk goes to.
     pub target_buffer: BufferId,
 }
 
-/// Late lengths for one chunk.
+/// Patches for one chunk, which the service applies to its copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkToPatch {
-    /// The writer that wrote the chunk.
+    /// The trace writer that wrote the chunk.
     pub writer_id: WriterId,
-    /// Which of its chunks.
+    /// The position of the chunk in the trace writer's sequence.
     pub chunk_id: ChunkId,
-    /// The central buffer that the chunk went to.
+    /// The trace buffer that the chunk went to.
     pub target_buffer: BufferId,
-    /// In the order in which the slots stand in the chunk.
+    /// The patches, in the order of their offsets in the chunk.
     pub patches: Vec<Patch>,
-    /// Whether lengths of this chunk are still missing after these.
+    /// True if more patches for this chunk follow in a later commit.
     pub has_more_patches: bool,
 }
 
-/// Four bytes that replace a length slot.
+/// The length of a nested message, which became known after its chunk was completed. Its four bytes
+/// replace the placeholder in the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patch {
-    /// Distance of the slot from the start of the chunk's payload.
+    /// The distance of the placeholder from the start of the chunk's payload.
     pub offset_bytes: u16,
     /// The length as a redundant 4-byte varint; the first byte is never 0.
     pub data: [u8; 4],
 }
 
-/// The shortest time that a writer waits for room that needs it now.
-pub const NO_PATIENCE: Duration = Duration::from_nanos(1);
+/// The timeout for [`ServiceEndpoint::wait_for_room`] of a trace writer that needs room now but
+/// cannot wait. It is not zero, because zero only asks whether there is room.
+pub const SHORTEST_WAIT: Duration = Duration::from_nanos(1);
 
-/// The service as a producer sees it.
+/// The interface of the service for the trace writers of a producer.
 pub trait ServiceEndpoint: Send + Sync {
-    /// Takes over the chunks and patches of `request`. In process this copies the chunks into
-    /// their central buffers and frees them before it returns.
+    /// Takes over the chunks and patches of `request`. Within a process, this copies the chunks
+    /// into their trace buffers and frees them before it returns.
     fn commit(&self, request: &CommitRequest);
 
-    /// Waits until the reader of `target_buffer` has made room for more, where one does while the
-    /// session goes on; at most for `timeout`. Returns whether there is room. Called by writers
-    /// that rather wait than overwrite what is not read, with nothing locked. One that only asks, and
-    /// does not want to write yet, gives zero; one that wants to and cannot wait, [`NO_PATIENCE`].
+    /// Waits until `target_buffer` has room for more packets, at most for `timeout`. Returns
+    /// whether there is room. Buffers that are not read while the session records always have room.
     ///
-    /// A service behind a connection leaves such chunks in the shared memory instead.
+    /// Called with nothing locked, by trace writers that would rather wait than overwrite packets
+    /// that are not read yet. A writer that only asks, and does not need room yet, passes a timeout
+    /// of zero. A writer that needs room now, but cannot wait, passes [`SHORTEST_WAIT`].
+    ///
+    /// The default, for a service in another process, returns true: there, chunks without room
+    /// would stay in the shared memory instead.
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
         let _ = (target_buffer, timeout);
         true
     }
 
-    /// Announces a writer and the buffer it writes to, so that its unfinished chunks can be
-    /// scraped. The service adds to `losses` when it loses packets of this writer.
+    /// Registers a trace writer and its target buffer, so that the service can scrape its
+    /// unfinished chunks. The service adds to `losses` when it loses packets of this writer.
     fn register_writer(
         &self,
         writer_id: WriterId,
@@ -89,29 +94,29 @@ pub trait ServiceEndpoint: Send + Sync {
         losses: &Arc<LossCount>,
     );
 
-    /// Takes back [`ServiceEndpoint::register_writer`]; every chunk of the writer was committed
-    /// before.
+    /// Unregisters a trace writer, after all of its chunks were committed.
     fn unregister_writer(&self, writer_id: WriterId);
 }
 
-/// Counts the losses of one sequence: those that its writer sees, and those that the service sees.
+/// The number of losses in one sequence, both by its trace writer and by the service.
 ///
-/// A packet that comes after a loss cannot be read if it builds on one that was lost. So whoever
-/// writes such packets starts anew when the count has changed.
+/// After a loss, packets that depend on a lost packet cannot be read. So a data source with
+/// incremental state clears that state when the count has changed.
 ///
-/// In Perfetto a writer learns only of the losses that it sees itself. Packets that the service loses leave
-/// the rest of their sequence unreadable there, until its state happens to be cleared.
+/// In Perfetto, a trace writer does not learn of packets that the service loses. There, the rest of
+/// the sequence is unreadable after such a loss, until the incremental state happens to be cleared.
 #[derive(Debug, Default)]
 pub struct LossCount(AtomicU64);
 
 impl LossCount {
-    /// Notes a loss.
+    /// Counts a loss.
     pub fn add_one(&self) {
-        // Relaxed, as the load: the count tells when to start anew, and orders nothing.
+        // Relaxed, as the load: the count only tells when to clear the incremental state. No other
+        // memory access depends on it.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of losses so far.
+    /// Returns the number of losses so far.
     #[inline]
     #[must_use]
     pub fn value(&self) -> u64 {
@@ -120,35 +125,39 @@ impl LossCount {
     }
 }
 
-/// How far a ring has come whose oldest packets are lost before anybody reads them, in parts of its
-/// size.
+/// The amount that was written into a ring buffer, in parts of its size.
 ///
-/// The service counts, and writers look: what later packets of theirs build on must be written again
-/// before the ring has lapped it. The count of other buffers stays where it is, but for requests to
-/// start anew, which count as a quarter.
+/// A ring that is read only at the end overwrites its oldest packets. Packets that define
+/// incremental state, such as names, must be written again before the ring has overwritten them.
+/// The service advances the count, and trace writers compare it with its value at the time when
+/// they last wrote their state.
 ///
-/// So the track events that are left in a ring that has lapped can be read by themselves, but for about the
-/// oldest quarter.
+/// So, even after the ring has overwritten packets, the track events in it can be read, except for
+/// about the oldest quarter.
+///
+/// For other buffers, the service advances the count only when it asks trace writers to write their
+/// state again. It then advances it by a quarter.
 // `tests/judge/tests/ring_laps.rs` checks this.
 #[derive(Debug, Default)]
 pub struct RingProgress(AtomicU64);
 
 impl RingProgress {
-    /// Parts that a ring is divided into.
+    /// The number of parts in the size of a ring.
     pub const PARTS: u64 = 128;
 
-    /// The parts after which every writer starts anew.
+    /// The number of parts after which every trace writer writes its incremental state again.
     pub const QUARTER: u64 = Self::PARTS / 4;
 
-    /// Notes that the ring has filled so many parts more, or that writers are to repeat themselves as
-    /// if it had.
+    /// Adds to the number of parts: so much was written into the ring, or trace writers should
+    /// behave as if it were.
     #[inline]
     pub fn advance(&self, parts: u64) {
-        // Relaxed, as the load: a hint of when to repeat oneself, ordered with nothing.
+        // Relaxed, as the load: a hint when to write the incremental state again. No other memory
+        // access depends on it.
         self.0.fetch_add(parts, Ordering::Relaxed);
     }
 
-    /// The number of parts filled so far.
+    /// Returns the number of parts written so far.
     #[inline]
     #[must_use]
     pub fn parts(&self) -> u64 {

@@ -1,5 +1,5 @@
-//! What producer and service tell each other besides chunks: which data sources there are, which
-//! of them record, and when they flush.
+//! The calls between producer and service, other than commits: registering data sources, starting
+//! and stopping them, and flushes.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -12,49 +12,49 @@ use crate::ids::{BufferId, FlushId, InstanceId, SessionId, WriterId};
 /// A data source that a producer offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataSourceDescriptor {
-    /// The name that configurations know it by.
+    /// The name by which configurations choose the data source.
     pub name: String,
-    /// Tells data sources of one producer apart, so that one of them can be
+    /// An id that is unique within the producer, so that the data source can be
     /// [updated](ServiceControl::update_data_source); 0 if that is not needed.
     pub id: u64,
-    /// Whether it is recording only once it says so.
+    /// True if the data source calls [`ServiceControl::notify_started`] when it has started.
     pub notifies_start: bool,
-    /// Whether it is done only once it says so.
+    /// True if the data source calls [`ServiceControl::notify_stopped`] when it has stopped.
     pub notifies_stop: bool,
-    /// Whether it has nothing to do for a flush.
+    /// True if the data source has nothing to do for a flush.
     pub needs_no_flush: bool,
-    /// Whether it wants to know when later packets must not build on earlier ones.
+    /// True if the data source has incremental state, and so needs the calls to
+    /// [`Producer::clear_incremental_state`].
     pub clears_incremental_state: bool,
-    /// The schema of its packets, for readers that do not have it: a serialized
-    /// `FileDescriptorSet`, which traces with this data source carry. Empty for none.
+    /// The schema of its packets, as a serialized `FileDescriptorSet`. Traces with this data source
+    /// contain it, for readers that do not know the schema. Empty for none.
     pub extension_descriptors: Arc<[u8]>,
-    /// Categories that it declares: what a session can choose from, besides names that nobody
-    /// declared.
+    /// The categories that it declares. A session may also choose categories that are not declared.
     pub categories: Vec<CategoryDescriptor>,
 }
 
-/// A category of track events, as its declaration describes it.
+/// The declaration of a category of track events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CategoryDescriptor {
-    /// The name that events have it under.
+    /// The name of the category in events.
     pub name: String,
-    /// What its events are about; may be empty.
+    /// A description of its events. May be empty.
     pub description: String,
-    /// Names for groups of categories that are chosen together.
+    /// Names of groups that the category belongs to. A session can choose all categories of a
+    /// group.
     pub tags: Vec<String>,
 }
 
-/// Why the service does not take what a producer says of a data source.
+/// The reason why the service refuses to register or update a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataSourceError {
-    /// Another data source of the producer has this id: choose another one, or 0.
+    /// Another data source of the producer has this id. Choose another id, or 0.
     IdInUse {
         /// The id.
         id: u64,
     },
-    /// The producer has no such data source: only one with a name and an id that were registered
-    /// can be updated.
+    /// The producer has no data source with this id and name, so it cannot be updated.
     Unknown {
         /// The id.
         id: u64,
@@ -69,12 +69,12 @@ impl fmt::Display for DataSourceError {
             Self::IdInUse { id } => {
                 write!(
                     f,
-                    "the id {id} is that of another data source of this producer"
+                    "the id {id} belongs to another data source of this producer; choose another"
                 )
             }
             Self::Unknown { id, name } => write!(
                 f,
-                "this producer has no data source {name:?} with the id {id} to update"
+                "this producer has no data source {name:?} with the id {id}; offer it before updating it"
             ),
         }
     }
@@ -82,54 +82,58 @@ impl fmt::Display for DataSourceError {
 
 impl std::error::Error for DataSourceError {}
 
-/// What a writer does when no chunk is free, or when a ring that is streamed into a file holds too much
-/// that the file does not have yet: a quarter of a ring of fixed size, three quarters of what one may
-/// grow to.
+/// The behaviour of a trace writer that finds no room.
+///
+/// There is no room if no chunk of the shared memory is free, or if the target is a ring buffer
+/// that is streamed into a file and too much of it is not in the file yet: a quarter of a ring of
+/// fixed size, or three quarters of the size to which the ring may grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferExhaustedPolicy {
-    /// Drops packets until a chunk is free. Overwrites a ring.
+    /// The writer does not wait. It drops packets until a chunk is free. In a ring buffer, new
+    /// packets overwrite packets that are not in the file yet.
     #[default]
     Drop,
-    /// Waits for a chunk, and for the file, at every packet, each time as long as
-    /// `DataSourceConfig::stall_limit` says. Only then are
-    /// packets dropped; the process is never aborted. Perfetto's own SDK aborts it.
+    /// The writer waits for a free chunk, and for the file, before every packet. Each wait takes at
+    /// most `DataSourceConfig::stall_limit`; after that the packet is dropped. The process is never
+    /// aborted; Perfetto's own SDK would abort it.
     Stall,
-    /// Waits likewise, but while it is dropping it does not wait again.
+    /// The writer waits like [`Stall`](Self::Stall). Once it drops packets, it does not wait again
+    /// until there is room.
     StallThenDrop,
 }
 
-/// What a data source is to do in one session.
+/// The setup of a data source for one session.
 #[derive(Clone, Debug)]
 pub struct DataSourceSetup {
-    /// The session that wants it.
+    /// The session that records the data source.
     pub session: SessionId,
     /// The name of the data source.
     pub name: String,
-    /// Which of the entries for this data source in the configuration this is, from 0 on.
+    /// The index of this entry among the configuration's entries with the same name, from 0 on.
     pub ordinal: usize,
-    /// Where its packets go.
+    /// The trace buffer for its packets.
     pub target_buffer: BufferId,
-    /// How far that buffer has come.
+    /// The progress of that buffer.
     pub progress: Arc<RingProgress>,
-    /// What its writers do when there is no free chunk.
+    /// The behaviour of its trace writers when there is no room.
     pub exhausted_policy: BufferExhaustedPolicy,
-    /// How long they wait, if they do.
+    /// The longest time that its trace writers wait, if they do.
     pub stall_limit: Duration,
-    /// A serialized `DataSourceConfig`, with what the service fills in.
+    /// A serialized `DataSourceConfig`, including the fields that the service sets.
     pub config: Vec<u8>,
 }
 
-/// What became of the packets of one writer, or of several.
+/// Counts of the packets of one trace writer, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
-    /// Packets that were begun.
+    /// The number of packets that were begun.
     pub packets_begun: u64,
-    /// Packets without a single field. Readers skip them.
+    /// The number of packets without any field. Readers skip them.
     pub packets_empty: u64,
-    /// Packets of which nothing reached a chunk: begun while the shared memory was exhausted, or
-    /// given up in their first fragment.
+    /// The number of packets of which no part reached a chunk: they were begun while the shared
+    /// memory was exhausted, or given up in their first fragment.
     pub packets_dropped: u64,
-    /// How often a writer ran out of shared memory.
+    /// The number of times that a writer ran out of shared memory.
     pub drop_episodes: u64,
 }
 
@@ -142,63 +146,66 @@ impl AddAssign for PacketCounts {
     }
 }
 
-/// The packets that went to one central buffer under one writer id.
+/// Counts of the packets that were written to one trace buffer under one writer id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterTotals {
-    /// The id, which several writers may have had one after the other. `None` for writers that
-    /// got none, and dropped everything.
+    /// The writer id. Several trace writers may have used it one after the other. `None` for
+    /// writers that got no id, and dropped all packets.
     pub writer_id: Option<WriterId>,
-    /// The buffer.
+    /// The trace buffer.
     pub target_buffer: BufferId,
-    /// The name of the thread that writes under this id, or did last.
+    /// The name of the thread that used this id last.
     pub thread_name: Option<String>,
-    /// What became of the packets.
+    /// The counts of the packets.
     pub counts: PacketCounts,
 }
 
-/// A producer as the service calls it. Calls come one at a time, from any thread, with nothing
-/// locked: a producer may call the service from inside of them.
+/// The interface of a producer for the service. The service makes one call at a time, from any
+/// thread, and with nothing locked. So a producer may call the service from inside of a call.
 pub trait Producer: Send + Sync {
-    /// A session wants this data source; it will start later.
+    /// Sets up an instance of a data source for a session. The instance starts later.
     fn set_up_data_source(&self, instance: InstanceId, setup: &DataSourceSetup);
 
-    /// Recording begins. A data source whose descriptor says so answers with
+    /// Starts recording. A data source with [`DataSourceDescriptor::notifies_start`] answers with
     /// [`ServiceControl::notify_started`].
     fn start_data_source(&self, instance: InstanceId);
 
-    /// The session wants something else of this instance from now on. `config` is a serialized
-    /// `DataSourceConfig` with fields from number 100 on, which take the place of those that the
-    /// instance was set up with.
+    /// Changes the configuration of an instance while it records. `config` is a serialized
+    /// `DataSourceConfig` that only has fields with numbers from 100 on. They replace those fields
+    /// of the instance's setup.
     fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
         let _ = (instance, config);
     }
 
-    /// Recording ends. A data source whose descriptor says so answers with
+    /// Stops recording. A data source with [`DataSourceDescriptor::notifies_stop`] answers with
     /// [`ServiceControl::notify_stopped`].
     fn stop_data_source(&self, instance: InstanceId);
 
-    /// Commit everything that these instances hold; answered with
+    /// Commits all packets that these instances hold. The producer answers with
     /// [`ServiceControl::acknowledge_flush`].
     fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags);
 
-    /// Later packets of these instances must not build on earlier ones.
+    /// Clears the incremental state of these instances: their later packets must not depend on
+    /// earlier ones.
     fn clear_incremental_state(&self, instances: &[InstanceId]);
 
-    /// What became of the packets of all writers so far.
+    /// Returns the counts of the packets of all trace writers so far.
     ///
-    /// Unlike the other calls this one comes with the service locked, and from several threads: it
-    /// must not call the service, nor wait for anybody who does. A producer that tells nothing has
-    /// no packets in flight, as far as the service knows.
+    /// Unlike the other methods, this one is called while the service is locked, and by several
+    /// threads at once. It must not call the service, nor wait for a thread that does. If the
+    /// result is empty, the service assumes that no packets are in flight.
     fn writer_totals(&self) -> Vec<WriterTotals> {
         Vec::new()
     }
 }
 
-/// The service as a producer calls it, besides [commits](crate::commit::ServiceEndpoint).
+/// The interface of the service for a producer, other than
+/// [commits](crate::commit::ServiceEndpoint).
 pub trait ServiceControl: Send + Sync {
-    /// Offers a data source. Sessions that want it have set it up, and started it if they have
-    /// started, when this returns; unless it is called from inside of a call to the [`Producer`].
-    /// Several may have the same name; each is recorded.
+    /// Registers a data source. Before this returns, sessions that record this name have set up the
+    /// data source, and running sessions have started it. From inside of a call to the
+    /// [`Producer`], that happens only later. Several data sources may have the same name; each of
+    /// them is recorded.
     ///
     /// # Errors
     ///
@@ -206,81 +213,82 @@ pub trait ServiceControl: Send + Sync {
     fn register_data_source(&self, descriptor: DataSourceDescriptor)
     -> Result<(), DataSourceError>;
 
-    /// Offers a data source and returns at once: what [`ServiceControl::register_data_source`]
-    /// promises has happened after [`ServiceControl::make_calls`].
+    /// Registers a data source and returns at once. Unlike after
+    /// [`ServiceControl::register_data_source`], sessions set it up and start it only by the next
+    /// [`ServiceControl::make_calls`].
     ///
     /// # Errors
     ///
     /// [`DataSourceError::IdInUse`].
     fn offer_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
-    /// Makes the calls to [`Producer`]s that follow from what was asked so far. Those that another
-    /// thread is making are waited for, but not longer than `limit`.
+    /// Makes the calls to [`Producer`]s that are pending. If another thread is making them, waits
+    /// for that thread, but not longer than `limit`.
     fn make_calls(&self, limit: Duration);
 
-    /// Replaces the descriptor of the data source with this name and id. Instances go on with what
-    /// they were set up with.
+    /// Replaces the descriptor of the data source with this name and id. Existing instances keep
+    /// their setup.
     ///
     /// # Errors
     ///
     /// [`DataSourceError::Unknown`].
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError>;
 
-    /// Takes back the data sources of this name; their instances end.
+    /// Unregisters all data sources with this name, and ends their instances.
     fn unregister_data_source(&self, name: &str);
 
     /// Answers [`Producer::start_data_source`].
     fn notify_started(&self, instance: InstanceId);
 
-    /// Answers [`Producer::stop_data_source`]: nothing more is written for this instance.
+    /// Answers [`Producer::stop_data_source`]. The instance writes no more packets.
     fn notify_stopped(&self, instance: InstanceId);
 
-    /// Answers [`Producer::flush`], for this one and all before it.
+    /// Answers [`Producer::flush`], for this flush and all earlier ones.
     fn acknowledge_flush(&self, flush: FlushId);
 
-    /// Hits triggers: sessions that wait for one of these names take it.
+    /// Activates the triggers with these names, in all sessions that have them.
     fn activate_triggers(&self, names: &[&str]);
 }
 
-/// Why there is a flush, and on whose behalf.
+/// The reason and the initiator of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushFlags {
-    /// Why.
+    /// The reason.
     pub reason: FlushReason,
-    /// On whose behalf.
+    /// The initiator.
     pub initiator: FlushInitiator,
 }
 
-/// Why there is a flush.
+/// The reason of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlushReason {
-    /// It was not said.
+    /// No reason was given.
     #[default]
     Unknown = 0,
-    /// It is time for the next one.
+    /// The flush period of the session has passed.
     Periodic = 1,
-    /// The session ends.
+    /// The end of the session.
     TraceStop = 2,
-    /// A snapshot is taken.
+    /// A clone of the session.
     TraceClone = 3,
-    /// Somebody asked for it.
+    /// A request by the application.
     Explicit = 4,
 }
 
-/// On whose behalf there is a flush.
+/// The party that initiated a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlushInitiator {
-    /// It was not said.
+    /// No initiator was given.
     #[default]
     Unknown = 0,
-    /// The service's own.
+    /// The service itself.
     Service = 1,
-    /// The application's that holds the session.
+    /// The application, which holds the session.
     Consumer = 3,
 }
 
 impl FlushFlags {
-    /// A flush of the service's own.
+    /// Returns the flags of a flush that the service initiates.
     #[must_use]
     pub const fn by_service(reason: FlushReason) -> Self {
         Self {
@@ -289,7 +297,7 @@ impl FlushFlags {
         }
     }
 
-    /// A flush that the application asked for.
+    /// Returns the flags of a flush that the application requests.
     #[must_use]
     pub const fn explicit() -> Self {
         Self {
@@ -298,8 +306,8 @@ impl FlushFlags {
         }
     }
 
-    /// As the number that goes over a connection: the reason in bits 0 to 3, the initiator in bits
-    /// 4 to 7 (reference: `FlushFlags`).
+    /// Returns the flags as a number, in the encoding of Perfetto's `FlushFlags`: the reason in
+    /// bits 0 to 3, the initiator in bits 4 to 7.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.reason as u64 | (self.initiator as u64) << 4
@@ -311,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flush_flags_have_the_bits_of_the_reference() {
+    fn flush_flags_have_perfettos_bits() {
         assert_eq!(FlushFlags::default().bits(), 0);
         assert_eq!(FlushFlags::explicit().bits(), 0x34);
         assert_eq!(FlushFlags::by_service(FlushReason::TraceStop).bits(), 0x12);

@@ -1,24 +1,24 @@
-//! Values of counters: as macros take them, and as readers find them in a trace.
+//! Values of counters, as the macros take them and as readers find them in a trace.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of values that no float is equal to.
+/// The number of values that were rounded to a float.
 static ROUNDED: AtomicU64 = AtomicU64::new(0);
 
 /// The value of a counter: an integer or a float.
 ///
-/// Unsigned integers beyond `i64` become floats. One that no float is equal to is rounded to the
-/// nearest, and counted: `Warning::RoundedCounters`.
+/// An unsigned integer above `i64::MAX` becomes a float. If no float is equal to it, it is rounded
+/// to the nearest one, and the report of the session has a `Warning::RoundedCounters`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CounterValue {
-    /// `counter_value`.
+    /// An integer, in the trace's field `counter_value`.
     Int(i64),
-    /// `double_counter_value`.
+    /// A float, in the trace's field `double_counter_value`.
     Double(f64),
 }
 
 impl CounterValue {
-    /// Returns the value as a float, rounded if need be.
+    /// Returns the value as a float. Rounds large integers.
     #[must_use]
     pub const fn as_f64(self) -> f64 {
         match self {
@@ -49,7 +49,8 @@ counter_value!(isize => |value| Self::Int(value as i64));
 counter_value!(f32 => |value| Self::Double(f64::from(value)));
 counter_value!(f64 => |value| Self::Double(value));
 
-/// Integers of counters are signed in a trace. Readers take all values of counters for floats.
+/// Converts an integer above `i64::MAX` to a float, since integer values in a trace are signed.
+/// Little is lost: readers convert all counter values to floats anyway.
 #[cold]
 fn beyond_i64(value: u64) -> CounterValue {
     let float = value as f64;
@@ -63,6 +64,6 @@ fn beyond_i64(value: u64) -> CounterValue {
 /// Returns how many values were rounded since the process started.
 #[must_use]
 pub fn rounded_count() -> u64 {
-    // Relaxed: a count, ordered with nothing.
+    // Relaxed: a statistic, on which no other memory access depends.
     ROUNDED.load(Ordering::Relaxed)
 }

@@ -1,82 +1,89 @@
-//! A child that was forked off a process that traces, and goes quiet.
+//! A child process that was forked off a process that traces is *quiet*: it never traces.
 //!
-//! Such a child has one thread, the one that forked, and a copy of everything else: locks that other
-//! threads held, and that nobody will release; writers and sessions, which are its parent's; an open
-//! file, which its parent writes. So from the fork on it leaves all of them alone. Nothing is
-//! locked, committed, written or closed; trace points record nothing; what is dropped is leaked. A
-//! new program, by `exec`, starts anew.
+//! The child has only one thread, the one that called `fork`, and a copy of the parent's memory.
+//! The copy contains locks that other threads held, which stay locked for ever. It also contains
+//! the parent's trace writers, sessions and open files. So the child does not touch any of them. It
+//! locks, commits, writes and closes nothing; its trace points record nothing; objects of the
+//! tracer that it drops are leaked. If the child executes another program, that program traces
+//! normally.
 //!
-//! A process that has not traced yet can fork freely: its children start sessions of their own. Perfetto's
-//! own SDK does not support forks.
+//! A process that has not traced yet can fork: its children can start sessions of their own.
+//! Perfetto's own SDK does not support forks.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::process_hooks;
 use crate::reentry;
 
-/// Whether the hook that notices forks was set.
+/// True once the hook that the C library calls at a fork is set.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Reasons for a child to go quiet: threads that may hold a lock, and a runtime.
+/// The number of reasons why a child forked now would become quiet: threads that may hold a lock,
+/// and the runtime.
 static REASONS: AtomicUsize = AtomicUsize::new(0);
 
+/// True in a quiet child.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether this is a forked child that has to leave alone what it was born with.
+/// Returns whether this process is a quiet child.
 #[inline]
-pub fn is_quiet() -> bool {
-    // Relaxed: it was stored by the thread that every other thread here descends from.
+pub fn is_disabled() -> bool {
+    // Relaxed: the value was stored by the child's first thread, before that started any other
+    // thread.
     IS_QUIET.load(Ordering::Relaxed)
 }
 
-/// A thread that uses what a forked child must not: while this lives, a child goes quiet.
-/// Trace points of this thread are counted only.
+/// A guard of a thread that uses objects which a forked child must not use. A child that is forked
+/// while a guard exists is quiet. Trace points of this thread are only counted.
 #[derive(Debug)]
-#[must_use = "children notice only as long as it lives"]
-pub struct Inside {
+#[must_use = "forked children are quiet only while this guard lives"]
+pub struct ForkGuard {
     is_for_good: bool,
-    _thread: reentry::Inside,
+    _thread: reentry::TracerGuard,
 }
 
-/// Enters what a forked child must not; `None` in one that is to leave it alone.
-pub fn enter() -> Option<Inside> {
-    // No thread goes on before the hook is set, and none waits for another, since a child would wait
-    // forever. So threads that come first at once may all set it; called twice, it does the same.
-    // Acquire, with the release below: who sees that the hook is set takes locks after that.
+/// Creates a guard for this thread, before it uses locks or other objects that a forked child must
+/// not use. Returns `None` in a quiet child, which must not use them.
+pub fn enter() -> Option<ForkGuard> {
+    // No thread goes on before the hook is set. No thread waits for another one here, since a child
+    // might wait for ever. So, if several threads come first, each sets the hook; calling the hook
+    // twice does no harm. Acquire pairs with the release below: a thread that sees true takes locks
+    // only after the hook is set.
     if !IS_WATCHED.load(Ordering::Acquire) {
         process_hooks::in_forked_child(go_quiet);
         IS_WATCHED.store(true, Ordering::Release);
     }
-    if is_quiet() {
+    if is_disabled() {
         return None;
     }
-    // Sequentially consistent, so that it comes before any lock that is taken afterwards: a child
-    // whose copy of the memory has the lock has this as well.
+    // Sequentially consistent, so that the increment comes before any lock that is taken
+    // afterwards: if a child's copy of the memory has the lock, it has the increment, too.
     REASONS.fetch_add(1, Ordering::SeqCst);
-    Some(Inside {
+    Some(ForkGuard {
         is_for_good: false,
-        _thread: reentry::Inside::enter(),
+        _thread: reentry::TracerGuard::enter(),
     })
 }
 
-impl Inside {
-    /// From now on every child goes quiet: there is a runtime.
-    pub fn for_good(mut self) {
+impl ForkGuard {
+    /// Makes every child forked from now on quiet, because the process has a runtime.
+    pub fn make_permanent(mut self) {
         self.is_for_good = true;
     }
 }
 
-impl Drop for Inside {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         if self.is_for_good {
             return;
         }
-        // Release, so that it comes after the locks were released; a child has the one or the other.
+        // Release, so that the decrement comes after the locks were released: a child's copy of the
+        // memory has the locks released, or does not have the decrement.
         REASONS.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Called in each child.
+/// Makes a child quiet if there is a reason. The hook that runs in each child.
 extern "C" fn go_quiet() {
     // Relaxed, as the store: the child has one thread.
     if REASONS.load(Ordering::Relaxed) > 0 {

@@ -1,21 +1,21 @@
-//! The parts that the producers, the service and the reader of `tracezero` share.
+//! The code that the producers, the service and the reader of `tracezero` share.
 //!
-//! Applications depend on `tracezero`, which re-exports the items that they name. The rest of this package is
-//! internal, and changes with every version.
+//! Applications depend on `tracezero`, which re-exports the items that they need. All other items
+//! of this package are internal, and may change with every version.
 
 // Identity, time and values.
 pub mod clock; // the trace clock
-pub mod counter_value; // integers and floats
-pub mod ids; // numbers of sessions, producers, buffers, writers
+pub mod counter_value; // values of counters: integers and floats
+pub mod ids; // ids of sessions, producers, buffers, writers
 // The protocol between producers and the service.
-pub mod commit; // the message that hands chunks over
-pub mod coordination; // which data sources record, and when they flush
-pub mod shm; // the memory between them
+pub mod commit; // the message by which a producer hands over chunks
+pub mod coordination; // starting, stopping and flushing data sources
+pub mod shm; // the shared memory
 // Events of the process: forks, exits, signals, allocations.
-pub mod forked_child; // what a child may not touch
+pub mod forked_child; // a forked child stops tracing
 pub mod own_thread; // threads that get no signals
-pub mod process_hooks; // what is called at a fork, at the exit, and for a signal
-pub mod reentry; // trace points in an allocator that is called by the tracer
+pub mod process_hooks; // functions to call at a fork, at the exit, and for a signal
+pub mod reentry; // trace points that run inside of the tracer, as in an allocator
 
-pub mod protos; // the code generated of the schema
+pub mod protos; // code generated from the schema
 pub mod small_map; // a map for a handful of entries

@@ -5,11 +5,12 @@ use std::thread::{self, JoinHandle};
 
 use crate::process_hooks;
 
-/// Starts a thread of this name that gets no signals: they are for threads of the application.
+/// Starts a thread of the SDK. The thread blocks signals, so that threads of the application get
+/// them.
 ///
 /// # Errors
 ///
-/// If the operating system has no thread left.
+/// If the operating system cannot start another thread.
 pub fn spawn<R: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> R + Send + 'static,

@@ -1,8 +1,9 @@
-//! Functions that the C library or the kernel calls when this process forks, exits or gets a signal.
+//! Hooks: functions that the C library or the kernel calls when this process forks, exits or gets a
+//! signal.
 //!
-//! This module only sets them. `forked_child.rs` says what a fork means, `process_end/` what an exit
-//! and a signal mean.
-#![allow(unsafe_code)] // The C library takes its hooks by foreign functions.
+//! This module only sets hooks. `forked_child.rs` has the hook for forks. `process_end/` of the
+//! package `tracezero` has the hooks for the exit and for signals.
+#![allow(unsafe_code)] // Hooks are set by foreign functions.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_int;
@@ -12,26 +13,30 @@ use std::ptr;
 /// A signal handler. It may only do what is async-signal-safe.
 pub type SignalHandler = extern "C" fn(c_int);
 
-/// Calls `hook` in every child that this process forks, before `fork` returns there.
+/// Sets a hook that runs in every child that this process forks, before `fork` returns there.
 ///
-/// Other threads of the parent may have held any lock, so `hook` may do no more than a signal
-/// handler: store to atomics. A child that is made without the C library's `fork` is not noticed.
+/// At the time of the fork, other threads of the parent may hold any lock. So `hook` may do no more
+/// than a signal handler: store to atomics. A child that is made without the C library's `fork`
+/// does not run it.
 pub fn in_forked_child(hook: extern "C" fn()) {
-    // SAFETY: a function without arguments, that does not unwind since it is `extern "C"`. If this
-    // code is unloaded, the C library forgets its hooks.
+    // SAFETY: the hook has no arguments, and does not unwind since it is `extern "C"`. If this code
+    // is unloaded, the C library removes its hooks.
     let error = unsafe { libc::pthread_atfork(None, None, Some(hook)) };
     expect_memory(error);
 }
 
-/// Calls `hook` when this process exits, by `exit` or a return from `main`; not when it aborts
-/// or is killed. Other threads go on meanwhile, and may hold any lock.
+/// Sets a hook that runs when this process exits, by `exit` or a return from `main`. It does not
+/// run when the process aborts or is killed. Other threads go on while the hook runs, and may hold
+/// any lock.
 pub fn at_exit(hook: extern "C" fn()) {
-    // SAFETY: as in `in_forked_child`; if this code is unloaded, the hook is called before.
+    // SAFETY: as in `in_forked_child`. If this code is unloaded, the C library calls the hook
+    // before that.
     let error = unsafe { libc::atexit(hook) };
     expect_memory(error);
 }
 
-/// The one error there is: no memory for the hook. It is treated like any other lack of memory.
+/// Handles the only possible error of setting a hook, lack of memory, like any other lack of
+/// memory.
 fn expect_memory(error: c_int) {
     if error != 0 {
         handle_alloc_error(Layout::new::<extern "C" fn()>());
@@ -41,8 +46,8 @@ fn expect_memory(error: c_int) {
 /// Installs `handler` for `signal` if the signal has its default action.
 pub fn handle_default_signal(signal: c_int, handler: SignalHandler) {
     if action(signal).sa_sigaction == libc::SIG_DFL {
-        // The thread's alternative stack, where it has one: threads of other languages may have
-        // small stacks. System calls that the signal interrupts go on.
+        // `SA_ONSTACK`: use the thread's alternative stack if it has one, because threads of other
+        // languages may have small stacks. `SA_RESTART`: interrupted system calls go on.
         set_action(
             signal,
             handler as usize,
@@ -51,7 +56,7 @@ pub fn handle_default_signal(signal: c_int, handler: SignalHandler) {
     }
 }
 
-/// Returns whether `handler` is what the kernel calls for `signal`. Async-signal-safe.
+/// Returns whether `handler` is the handler of `signal`. Async-signal-safe.
 pub fn is_handled_by(signal: c_int, handler: SignalHandler) -> bool {
     action(signal).sa_sigaction == handler as usize
 }
@@ -61,26 +66,27 @@ pub fn reset_signal(signal: c_int) {
     set_action(signal, libc::SIG_DFL, 0);
 }
 
-/// Sends `signal` to this thread, and lets it in. Async-signal-safe.
+/// Sends `signal` to this thread, and unblocks it, so that it arrives at once. Async-signal-safe.
 pub fn raise(signal: c_int) {
     let mut only_this = empty_set();
     // SAFETY: the set was initialized; the numbers are those of signals.
     unsafe { libc::sigaddset(&raw mut only_this, signal) };
     // SAFETY: no memory is involved.
     unsafe { libc::raise(signal) };
-    // If it was blocked, as in its own handler, it arrives now.
+    // If the signal was blocked, as it is in its own handler, it arrives now.
     // SAFETY: the set is initialized; nothing is written to a null pointer.
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only_this, ptr::null_mut()) };
 }
 
-/// Ends the process without calling what is to be called at the exit. Async-signal-safe.
+/// Ends the process without running the hooks for the exit. Async-signal-safe.
 pub fn exit_at_once(code: c_int) -> ! {
     // SAFETY: no memory is involved, and nothing of this process runs afterwards.
     unsafe { libc::_exit(code) }
 }
 
-/// Signals that stay open in threads of the SDK: those that tell of a fault in the thread itself, which
-/// the kernel would turn into a kill, and those that profilers send to each thread.
+/// The signals that threads of the SDK do not block. Most of them report a fault of the thread
+/// itself; if such a signal were blocked, the kernel would kill the process. `SIGPROF` is sent by
+/// profilers to each thread.
 const OPEN_SIGNALS: [c_int; 8] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -92,8 +98,9 @@ const OPEN_SIGNALS: [c_int; 8] = [
     libc::SIGPROF,
 ];
 
-/// Blocks signals in this thread, so that they reach a thread of the application. Blocks `SIGXFSZ`
-/// as well: a write beyond the limit of file sizes is an error then, and does not end the process.
+/// Blocks signals in this thread, so that threads of the application get them. Also blocks
+/// `SIGXFSZ`, so that a write beyond the limit of file sizes is an error and does not end the
+/// process.
 pub fn block_signals() {
     let mut blocked = empty_set();
     // SAFETY: the set may be written.
@@ -107,19 +114,20 @@ pub fn block_signals() {
 }
 
 fn empty_set() -> libc::sigset_t {
-    // SAFETY: a set of signals is a plain array of bits, and zeros are the empty one.
+    // SAFETY: a set of signals is a plain array of bits. All zeros are the empty set.
     unsafe { mem::zeroed() }
 }
 
 fn no_action() -> libc::sigaction {
-    // SAFETY: a plain structure, for which zeros are valid: the default action without flags.
+    // SAFETY: a plain structure. All zeros are valid: the default action without flags.
     unsafe { mem::zeroed() }
 }
 
+/// Returns the present action of `signal`. Async-signal-safe.
 fn action(signal: c_int) -> libc::sigaction {
     let mut action = no_action();
-    // SAFETY: `action` may be written; nothing is read from a null pointer. An error, for a number
-    // that is no signal, leaves the default action there.
+    // SAFETY: `action` may be written; nothing is read from a null pointer. If the number is not a
+    // signal, the call fails and leaves the default action in `action`.
     unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
     action
 }
@@ -128,7 +136,7 @@ fn set_action(signal: c_int, handler: usize, flags: c_int) {
     let mut action = no_action();
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: `action` is initialized, and its handler a function of the type that goes with its
-    // flags, or the default; nothing is written to a null pointer.
+    // SAFETY: `action` is initialized. Its handler is the default, or a function of the type that
+    // its flags require. Nothing is written to a null pointer.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
 }

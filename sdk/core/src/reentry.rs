@@ -1,41 +1,44 @@
-//! Threads that are at work inside of the tracer, where they hold locks that trace points may want.
+//! Detects trace points that a thread reaches while it runs code of the tracer.
 //!
-//! An allocator that traces is called in there, too. Its trace points are dropped and counted, as
-//! those inside of a packet are.
+//! Such a thread may hold locks that the trace point would need. This happens if the application's
+//! allocator has trace points and the tracer allocates. These trace points are dropped and counted,
+//! like those inside of an open packet. They take no lock, as
+//! `tests/judge/tests/tracing_allocator.rs` checks.
 //!
-//! Such a trace point takes no lock: `tests/judge/tests/tracing_allocator.rs` checks this. Callbacks of the
-//! application are outside of the tracer: their trace points record.
+//! Callbacks of the application count as outside of the tracer: their trace points record.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// How often this thread has entered and not left.
+    /// The number of guards [`TracerGuard`] of this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Whether the tracer has called the application, which has not returned.
+    /// True while a callback of the application runs on this thread, called by the tracer.
     static IS_IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The thread is inside as long as this lives.
+/// A guard of a thread that runs code of the tracer.
 #[derive(Debug)]
-#[must_use = "the thread is inside as long as it lives"]
-pub struct Inside(PhantomData<*const ()>);
+#[must_use = "the thread leaves the tracer when this guard is dropped"]
+pub struct TracerGuard(PhantomData<*const ()>);
 
-impl Inside {
-    /// Enters until the value is dropped. A thread may enter several times.
+impl TracerGuard {
+    /// Marks this thread as inside of the tracer until the guard is dropped. A thread may have
+    /// several guards.
     pub fn enter() -> Self {
         DEPTH.set(DEPTH.get() + 1);
         Self(PhantomData)
     }
 }
 
-impl Drop for Inside {
+impl Drop for TracerGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }
 }
 
-/// Calls the application from inside of the tracer, with nothing locked: its trace points record.
+/// Runs a callback of the application, from inside of the tracer and with nothing locked. Its trace
+/// points record.
 pub fn outside<R>(call: impl FnOnce() -> R) -> R {
     struct Return {
         depth: u32,
@@ -56,14 +59,15 @@ pub fn outside<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Whether the tracer has called the application on this thread. What is traced there must not wait for
-/// the tracer: the thread that writes a file may be the one that called, or wait for it.
+/// Returns whether this thread runs a callback of the application, called by the tracer. Trace
+/// points there must not wait for a file to be written: the thread that writes it may be this one,
+/// or may wait for this one.
 #[must_use]
 pub fn is_in_callback() -> bool {
     IS_IN_CALLBACK.get()
 }
 
-/// Whether this thread is inside of the tracer.
+/// Returns whether this thread is inside of the tracer.
 #[inline(always)]
 #[must_use]
 pub fn is_inside() -> bool {

@@ -1,12 +1,14 @@
 //! A map for a handful of entries, in the order of their keys.
 //!
-//! The maps of the SDK hold sessions, producers, instances, timers: some ten entries, which nobody looks up
-//! while an event is recorded. For each of them a tree of the standard library adds 12 KB of code to every program.
+//! The maps of the SDK hold sessions, producers, instances or timers: about ten entries each, which
+//! are not looked up while an event is recorded. A `BTreeMap` would add 12 KB of code to every
+//! program for each such map.
 
-/// A map whose entries lie in one vector. Looking up takes a binary search; adding and removing move what is behind.
+/// A map whose entries lie in one sorted vector. A look-up is a binary search. Adding and removing
+/// an entry move the entries behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallMap<K, V> {
-    /// In the order of their keys, each of which is there once.
+    /// The entries in the order of their keys. No two entries have the same key.
     entries: Vec<(K, V)>,
 }
 
@@ -25,7 +27,7 @@ impl<K, V> SmallMap<K, V> {
         self.entries.len()
     }
 
-    /// Returns whether there is no entry.
+    /// Returns whether the map has no entry.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -70,12 +72,12 @@ impl<K, V> SmallMap<K, V> {
         (!self.is_empty()).then(|| self.entries.remove(0))
     }
 
-    /// Removes the entries that `is_kept` refuses.
+    /// Removes the entries for which `is_kept` returns false.
     pub fn retain(&mut self, mut is_kept: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| is_kept(key, value));
     }
 
-    /// Removes the entries that `is_taken` picks, and returns them.
+    /// Removes the entries for which `is_taken` returns true, and returns them.
     pub fn extract(&mut self, mut is_taken: impl FnMut(&K, &V) -> bool) -> Vec<(K, V)> {
         self.entries
             .extract_if(.., |(key, value)| is_taken(key, value))
@@ -121,7 +123,8 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Returns the value of a key, which is the default if the key is new.
+    /// Returns the value of a key. If the map does not have the key, adds it with the default
+    /// value.
     pub fn or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -142,7 +145,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         Some(self.entries.remove(place).1)
     }
 
-    /// Finds the place of a key, or the place where it would be.
+    /// Returns the index of a key, or `Err` with the index where it would be.
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
     where
         K: std::borrow::Borrow<Q>,
@@ -183,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that look random.
+    /// Returns pseudo-random numbers, without end.
     fn numbers() -> impl Iterator<Item = u64> {
         std::iter::successors(Some(1_u64), |number| {
             Some(
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn map_does_what_a_tree_does() {
+    fn small_map_behaves_like_a_btree_map() {
         let (mut map, mut tree) = (SmallMap::new(), BTreeMap::new());
         let mut numbers = numbers();
         for value in 0..10_000 {

@@ -1,5 +1,6 @@
-//! The code in `src/protos/` is what the generator makes of the schema. After a change to the schema or the
-//! generator, `BLESS=1 cargo test -p tracezero-core --test generated_schema` writes it anew.
+//! The code in `src/protos/` is equal to the generator's output for the schema. After a change to
+//! the schema or the generator, run `BLESS=1 cargo test -p tracezero-core --test generated_schema`
+//! to generate it again.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,8 +1,8 @@
-//! What became of every packet that a writer began.
+//! Counts what became of every packet that a writer began.
 //!
-//! For each writer, *begun = dropped + empty + first fragments in chunks*: a packet belongs to the
-//! central buffer from the moment on when its first fragment stands in a chunk as a fragment. What
-//! is lost of it after that, the buffer counts.
+//! For each writer, *begun = dropped + empty + first fragments in chunks*. From the moment when a
+//! packet's first fragment is finished in a chunk, the packet belongs to the central buffer; if a
+//! part is lost later, the buffer counts it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::thread;
 use tracezero_core::coordination::{PacketCounts, WriterTotals};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 
-/// Counters of one writer.
+/// The counters of one writer.
 ///
-/// The writer alone adds to them, so a load and a store make an addition. A packet counts as begun
-/// before it counts as anything else, here or in a buffer, and [`WriterCounters::counts`] looks at
-/// the packets begun last. So whoever looks while the writer goes on may see a packet of which
-/// nothing became yet, but none that was not begun.
+/// Only the writer adds to them, so an addition is a load and a store. The writer counts a packet
+/// as begun before anything else, here or in a buffer, and [`WriterCounters::counts`] reads
+/// `packets_begun` last. So a reader on another thread may see a packet that is begun and nothing
+/// else yet, but never the reverse.
 #[derive(Debug, Default)]
 pub(super) struct WriterCounters {
     pub(super) packets_begun: Counter,
@@ -26,21 +26,23 @@ pub(super) struct WriterCounters {
     pub(super) drop_episodes: Counter,
 }
 
-/// A number that one thread adds to, and others look at.
+/// A number that one thread adds to, and other threads read.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
     #[inline]
     pub(super) fn add_one(&self) {
-        // Release pairs with the acquire in `value`. The load is of what this thread stored.
+        // Release pairs with the acquire in `value`. The relaxed load reads what this thread
+        // stored.
         self.0
             .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     #[inline]
     pub(super) fn value(&self) -> u64 {
-        // Acquire pairs with the release in `add_one`: what the writer counted before is seen.
+        // Acquire pairs with the release in `add_one`: the reader sees what the writer counted
+        // before.
         self.0.load(Ordering::Acquire)
     }
 }
@@ -61,24 +63,24 @@ impl WriterCounters {
 
 type Key = (Option<WriterId>, BufferId);
 
-/// The counters of all writers, living and gone.
+/// The counters of all writers, living and dropped.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     living: HashMap<AccountId, (Key, Arc<WriterCounters>)>,
-    gone: HashMap<Key, Gone>,
-    /// The names of the threads that had them last, as far as they have names.
+    gone: HashMap<Key, DroppedWriters>,
+    /// For each id and buffer, the name of the last thread that had it, if that has a name.
     thread_names: HashMap<Key, String>,
     next_id: u64,
 }
 
-/// What writers that are gone leave to the next one with their id and buffer.
+/// The counts and numbering that dropped writers leave to the next one with the same id and buffer.
 #[derive(Clone, Copy, Debug)]
-struct Gone {
+struct DroppedWriters {
     counts: PacketCounts,
     next_chunk_id: ChunkId,
 }
 
-impl Default for Gone {
+impl Default for DroppedWriters {
     fn default() -> Self {
         Self {
             counts: PacketCounts::default(),
@@ -87,12 +89,12 @@ impl Default for Gone {
     }
 }
 
-/// Names one writer's account as long as the writer lives.
+/// The identity of a living writer's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AccountId(u64);
 
 impl Accounts {
-    /// Opens the account of a writer that the calling thread is to have.
+    /// Creates the counters of a writer that the calling thread gets.
     pub(super) fn open(
         &mut self,
         writer_id: Option<WriterId>,
@@ -110,17 +112,17 @@ impl Accounts {
         (id, counters)
     }
 
-    /// Where a new writer starts to number its chunks.
+    /// Returns the id of the first chunk of a new writer.
     ///
-    /// To a buffer, all owners of an id are one sequence. So the next owner's chunks are numbered on
-    /// from those of the last one that wrote to the same buffer: smaller ids would look like chunks
-    /// that come late, larger ones like a loss.
+    /// For a buffer, all writers that have had the same writer id are one sequence. So the new
+    /// writer continues the numbering of the last one that wrote to the same buffer. Smaller chunk
+    /// ids would look like late chunks, larger ones like a loss.
     pub(super) fn next_chunk_id(&self, writer_id: WriterId, target_buffer: BufferId) -> ChunkId {
         let gone = self.gone.get(&(Some(writer_id), target_buffer));
         gone.map_or(ChunkId(0), |gone| gone.next_chunk_id)
     }
 
-    /// Keeps the counts of a writer that is gone, and how far its chunks are numbered, if it had any.
+    /// Keeps the counts of a dropped writer and, if it had a writer id, its next chunk id.
     pub(super) fn close(&mut self, id: AccountId, next_chunk_id: Option<ChunkId>) {
         if let Some((key, counters)) = self.living.remove(&id) {
             let gone = self.gone.entry(key).or_default();
@@ -129,7 +131,7 @@ impl Accounts {
         }
     }
 
-    /// All writers' totals, in no particular order.
+    /// Returns the totals of all writers, in no particular order.
     pub(super) fn totals(&self) -> Vec<WriterTotals> {
         let gone = self.gone.iter().map(|(key, gone)| (*key, gone.counts));
         let mut totals: HashMap<Key, PacketCounts> = gone.collect();
@@ -147,8 +149,8 @@ impl Accounts {
             .collect()
     }
 
-    /// Forgets the writers to `target_buffer`: those that are gone, and those that still live and
-    /// would leave their counts behind later.
+    /// Forgets the writers to `target_buffer`: the dropped ones, and the living ones, which would
+    /// leave their counts behind later.
     pub(super) fn forget_buffer(&mut self, target_buffer: BufferId) {
         self.gone.retain(|(_, buffer), _| *buffer != target_buffer);
         self.thread_names
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_of_an_id_sums_writers_that_are_gone_and_the_living_one() {
+    fn totals_add_dropped_and_living_writers_of_one_id() {
         let mut accounts = Accounts::default();
         let buffer = BufferId(3);
         for _ in 0..2 {
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_numbered_on_by_the_next_owner_of_an_id_that_writes_to_the_same_buffer() {
+    fn next_writer_of_an_id_continues_its_chunk_numbers() {
         let mut accounts = Accounts::default();
         let id = WriterId(1);
         for (buffer, first, next) in [(3, 0, 7), (4, 0, 2), (3, 7, 9), (4, 2, 2), (3, 9, 9)] {

@@ -1,19 +1,19 @@
-//! Guards that callbacks get, and drop when they are done: now or later.
+//! Guards that callbacks of data sources get. Dropping one, now or later, answers the service.
 
 use crate::realm::Realm;
 use tracezero_core::coordination::{FlushFlags, FlushInitiator, FlushReason};
 use tracezero_core::ids::{FlushId, InstanceId};
 
-/// An instance that starts. It has started when this is dropped.
+/// The start of an instance. Dropping this value reports that the instance has started.
 #[derive(Debug)]
-#[must_use = "the data source has started when this is dropped"]
+#[must_use = "dropping this reports that the data source has started"]
 pub struct Starting {
     instance: (Realm, InstanceId),
     done: fn((Realm, InstanceId)),
 }
 
 impl Starting {
-    /// Calls `done` when it is dropped.
+    /// Creates the guard, which calls `done` when it is dropped.
     pub(crate) const fn new(instance: (Realm, InstanceId), done: fn((Realm, InstanceId))) -> Self {
         Self { instance, done }
     }
@@ -25,16 +25,17 @@ impl Drop for Starting {
     }
 }
 
-/// An instance that stops. Trace points reach it until this is dropped.
+/// The stop of an instance. Trace points reach the instance until this value is dropped, which
+/// reports that the instance has stopped.
 #[derive(Debug)]
-#[must_use = "the data source has stopped when this is dropped"]
+#[must_use = "dropping this reports that the data source has stopped"]
 pub struct Stopping {
     instance: (Realm, InstanceId),
     done: fn((Realm, InstanceId)),
 }
 
 impl Stopping {
-    /// Calls `done` when it is dropped.
+    /// Creates the guard, which calls `done` when it is dropped.
     pub(crate) const fn new(instance: (Realm, InstanceId), done: fn((Realm, InstanceId))) -> Self {
         Self { instance, done }
     }
@@ -46,12 +47,12 @@ impl Drop for Stopping {
     }
 }
 
-/// A flush that an instance takes part in. It has done so when this is dropped.
+/// A flush of an instance. Dropping this value reports that the instance has flushed.
 ///
-/// Flushes of a process end in the order in which they began: one that takes its time holds up
-/// those behind it, until their timeouts.
+/// Flushes of a process end in the order in which they began. So a slow flush delays later ones,
+/// until their timeouts.
 #[derive(Debug)]
-#[must_use = "the data source has flushed when this is dropped"]
+#[must_use = "dropping this reports that the data source has flushed"]
 pub struct Flushing {
     flush: FlushId,
     instance: (Realm, InstanceId),
@@ -60,7 +61,7 @@ pub struct Flushing {
 }
 
 impl Flushing {
-    /// Calls `done` when it is dropped.
+    /// Creates the guard, which calls `done` when it is dropped.
     pub(crate) const fn new(
         flush: FlushId,
         instance: (Realm, InstanceId),
@@ -75,13 +76,13 @@ impl Flushing {
         }
     }
 
-    /// Why there is a flush.
+    /// Returns the reason of the flush.
     #[must_use]
     pub const fn reason(&self) -> FlushReason {
         self.flags.reason
     }
 
-    /// On whose behalf there is a flush.
+    /// Returns who asked for the flush.
     #[must_use]
     pub const fn initiator(&self) -> FlushInitiator {
         self.flags.initiator

@@ -1,8 +1,8 @@
-//! The arbiter: hands out chunks of the shared memory to the writers of one producer, and commits
-//! what they return.
+//! The arbiter: lends chunks of the shared memory to the writers of one producer, and commits the
+//! chunks that they return.
 //!
-//! The thread that returns a chunk commits it at once. A service in the same process copies the chunk and
-//! frees it before the call returns:
+//! The thread that returns a chunk commits it at once. A service in the same process copies the
+//! chunk and frees it before the call returns:
 //!
 //! ```text
 //!  writers      acquire_chunk            return_chunk
@@ -13,19 +13,21 @@
 //!     |       frees chunks <------------------------------------------'
 //! ```
 //!
-//! One lock protects what is noted of free chunks, writer ids and accounts. It is never held while a
-//! thread sleeps, calls the service or looks at page after page.
+//! One lock protects the state: free chunks, writer ids and counters. It is never held while a
+//! thread sleeps, calls the service or searches all pages.
 //!
-//! A chunk that the service frees within its commit is noted by whoever returned it. One that is
-//! freed later is found by a writer that knows of no free chunk: it looks at the page words.
+//! If the service frees a chunk within its commit, the thread that returned the chunk notes that.
+//! If it frees a chunk later, a writer finds it: when the state has no free chunk, the writer reads
+//! the page words in the shared memory.
 //!
-//! Left out: collecting commits. A connection to another process can collect them in its queue of what is
-//! to be sent.
+//! The arbiter does not collect commits. A connection to another process can collect them in its
+//! send queue.
 //!
-//! Left out: writing late lengths into chunks that wait to be sent. They always go to the service
-//! as patches, and [`ChunkFlags::NEEDS_PATCHING`](tracezero_core::shm::ChunkFlags) stays set. Perfetto's own SDK may
-//! write them there. But in process no chunk waits, and a chunk that nobody changes after its return
-//! makes scraping easier to argue about.
+//! The arbiter does not write late lengths into chunks that wait to be sent. It always sends them
+//! to the service as patches, and [`ChunkFlags::NEEDS_PATCHING`](tracezero_core::shm::ChunkFlags)
+//! stays set. Perfetto's own SDK may write them into such chunks. But in the same process no chunk
+//! waits; and because nobody changes a chunk after its return, it is easier to see that scraping is
+//! correct.
 
 use std::sync::Arc;
 use std::thread;
@@ -38,18 +40,19 @@ use crate::commit_builder::CommitBuilder;
 use crate::free_chunks::{ChunkSize, FreeChunks};
 use crate::patches::PatchList;
 use crate::writer_ids::WriterIds;
-use tracezero_core::commit::{LossCount, NO_PATIENCE, ServiceEndpoint};
+use tracezero_core::commit::{LossCount, SHORTEST_WAIT, ServiceEndpoint};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{NewChunk, PageLayout, ProducerMemory, WritableChunk};
 
-/// How an arbiter works.
+/// The configuration of an arbiter.
 #[derive(Clone, Copy, Debug)]
 pub struct ArbiterConfig {
-    /// Chunks per page; `None` for as many as suit the number of writers and what they write.
+    /// The number of chunks per page; `None` to choose it by the number of writers and by what they
+    /// write.
     pub page_layout: Option<PageLayout>,
-    /// How long a stalled writer waits for a free chunk before it drops the packet after all, unless
-    /// it is [told otherwise](super::TraceWriter::with_stall_limit).
+    /// How long a writer with a stalling policy waits for a free chunk before it drops the packet.
+    /// A writer may have [its own limit](super::TraceWriter::with_stall_limit).
     pub stall_limit: Duration,
 }
 
@@ -62,14 +65,14 @@ impl Default for ArbiterConfig {
     }
 }
 
-/// Longest pause of a stalled writer.
+/// The longest pause between two searches of a stalled writer.
 const STALL_PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Pages that a writer notes at once when it finds chunks that the service freed by itself. More at a
-/// time mean fewer searches, and the lock is held for longer.
+/// The number of pages that a writer notes at once after it found chunks that the service has freed
+/// by itself. A larger number means fewer searches, but holds the lock for longer.
 const NOTED_PAGES_MAX: usize = 64;
 
-/// Hands out chunks and commits them.
+/// Lends chunks to writers and commits them.
 pub struct Arbiter {
     memory: ProducerMemory,
     endpoint: Arc<dyn ServiceEndpoint>,
@@ -85,45 +88,45 @@ struct State {
     is_shut_down: bool,
 }
 
-/// A writer id, and the id of the next chunk that is written with it.
+/// A writer id, and the id of the next chunk with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
     pub(super) writer_id: WriterId,
     pub(super) next_chunk_id: ChunkId,
 }
 
-/// A chunk that a writer asks for.
+/// A writer's request for a chunk.
 #[derive(Clone, Copy)]
-struct Asked {
+struct ChunkRequest {
     header: NewChunk,
     size: ChunkSize,
 }
 
-/// How a writer asks for room in its buffer.
+/// How long a writer waits for room in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// It does not want a chunk yet.
-    Asks,
-    /// It wants one now, or drops a packet.
-    IsOver,
-    /// It waits for one.
-    Waits,
+pub(super) enum RoomWait {
+    /// Only asks: the writer needs no chunk yet.
+    Query,
+    /// Does not wait: the writer needs a chunk now, or drops a packet.
+    NoWait,
+    /// Waits until the stall limit.
+    UntilLimit,
 }
 
-/// What a new writer is given.
+/// The result of registering a new writer.
 #[derive(Debug)]
-pub(super) struct Admission {
-    /// `None` if the arbiter is shut down, all ids are in use, or the buffer is none: then the
-    /// writer gets no chunk, ever.
+pub(super) struct NewWriter {
+    /// `None` if the arbiter is shut down, if all ids are in use, or if the writer has no buffer.
+    /// The writer then never gets a chunk.
     pub(super) numbering: Option<Numbering>,
     pub(super) account_id: AccountId,
     pub(super) counters: Arc<WriterCounters>,
-    /// Shared with the service.
+    /// The number of losses, which the service counts too.
     pub(super) losses: Arc<LossCount>,
 }
 
 impl Arbiter {
-    /// An arbiter over `memory` that commits to `endpoint`.
+    /// Creates an arbiter that lends chunks of `memory` and commits them to `endpoint`.
     #[must_use]
     pub fn new(
         memory: ProducerMemory,
@@ -144,27 +147,27 @@ impl Arbiter {
         })
     }
 
-    /// Admits no further writers. Returns whether the last one is gone.
+    /// Refuses new writers from now on. Returns true if no writer is left.
     pub fn try_shutdown(&self) -> bool {
         let mut state = self.state.lock();
         state.is_shut_down = true;
         state.writer_ids.is_empty()
     }
 
-    /// What became of all packets, per writer id and buffer, in no particular order.
+    /// Returns the packet counts per writer id and buffer, in no particular order.
     #[must_use]
     pub fn writer_totals(&self) -> Vec<WriterTotals> {
         self.state.lock().accounts.totals()
     }
 
-    /// Forgets the counts of the writers to `target_buffer`, which is gone.
+    /// Forgets the counts of the writers to `target_buffer`, which no longer exists.
     pub fn forget_buffer(&self, target_buffer: BufferId) {
         self.state.lock().accounts.forget_buffer(target_buffer);
     }
 
-    /// Takes in a writer, and announces it to the service.
-    pub(super) fn admit_writer(&self, target_buffer: BufferId) -> Admission {
-        let admission = {
+    /// Registers a new writer, also with the service.
+    pub(super) fn register_writer(&self, target_buffer: BufferId) -> NewWriter {
+        let new_writer = {
             let mut state = self.state.lock();
             let writer_id = if state.is_shut_down || target_buffer == BufferId(0) {
                 None
@@ -176,24 +179,24 @@ impl Arbiter {
                 next_chunk_id: state.accounts.next_chunk_id(writer_id, target_buffer),
             });
             let (account_id, counters) = state.accounts.open(writer_id, target_buffer);
-            Admission {
+            NewWriter {
                 numbering,
                 account_id,
                 counters,
                 losses: Arc::default(),
             }
         };
-        if let Some(Numbering { writer_id, .. }) = admission.numbering {
+        if let Some(Numbering { writer_id, .. }) = new_writer.numbering {
             self.endpoint
-                .register_writer(writer_id, target_buffer, &admission.losses);
+                .register_writer(writer_id, target_buffer, &new_writer.losses);
         }
-        admission
+        new_writer
     }
 
-    /// Lets a writer go that has returned its chunks.
-    pub(super) fn dismiss_writer(&self, numbering: Option<Numbering>, account_id: AccountId) {
+    /// Unregisters a writer that has returned its chunks.
+    pub(super) fn unregister_writer(&self, numbering: Option<Numbering>, account_id: AccountId) {
         if let Some(Numbering { writer_id, .. }) = numbering {
-            // Before the id is free: the next writer with this id registers after.
+            // Before the id is released, so that the next writer with this id registers afterwards.
             self.endpoint.unregister_writer(writer_id);
         }
         let mut state = self.state.lock();
@@ -204,8 +207,8 @@ impl Arbiter {
         }
     }
 
-    /// A free chunk, by the writer's policy. It is of another size than asked for if there is none of
-    /// that size.
+    /// Returns a free chunk, or waits for one if the writer's policy is to stall. Its size may
+    /// differ from `size` if there is no such chunk.
     pub(super) fn acquire_chunk(
         &self,
         header: NewChunk,
@@ -213,35 +216,35 @@ impl Arbiter {
         policy: BufferExhaustedPolicy,
         stall_limit: Option<Duration>,
     ) -> Option<WritableChunk> {
-        let asked = Asked { header, size };
-        self.find_chunk(asked).or_else(|| match policy {
+        let request = ChunkRequest { header, size };
+        self.find_chunk(request).or_else(|| match policy {
             BufferExhaustedPolicy::Drop => None,
             BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
-                self.stall_for_chunk(asked, stall_limit.unwrap_or(self.config.stall_limit))
+                self.stall_for_chunk(request, stall_limit.unwrap_or(self.config.stall_limit))
             }
         })
     }
 
-    /// Whether the buffer has room for what it is to keep until it is read. A writer that waits does so
-    /// as long as for a chunk.
+    /// Returns true if the buffer has room for packets that it must keep until they are read. With
+    /// [`RoomWait::UntilLimit`], waits for room until the stall limit.
     pub(super) fn has_room(
         &self,
         target_buffer: BufferId,
-        patience: Patience,
+        patience: RoomWait,
         stall_limit: Option<Duration>,
     ) -> bool {
         let timeout = match patience {
-            Patience::Asks => Duration::ZERO,
-            Patience::IsOver => NO_PATIENCE,
-            Patience::Waits => stall_limit
+            RoomWait::Query => Duration::ZERO,
+            RoomWait::NoWait => SHORTEST_WAIT,
+            RoomWait::UntilLimit => stall_limit
                 .unwrap_or(self.config.stall_limit)
-                .max(NO_PATIENCE),
+                .max(SHORTEST_WAIT),
         };
         self.endpoint.wait_for_room(target_buffer, timeout)
     }
 
-    /// Whether one of `pages` pages from `cursor` on seems to have a free chunk: a look at so many
-    /// words, without a lock. Moves the cursor on.
+    /// Returns true if one of the next `pages` pages from `cursor` on seems to have a free chunk.
+    /// Reads one word per page, without a lock. Advances `cursor`.
     pub(super) fn seems_free(&self, cursor: &mut u32, pages: u32) -> bool {
         let page_count = self.memory.geometry().page_count();
         (0..pages.min(page_count)).any(|_| {
@@ -250,7 +253,8 @@ impl Arbiter {
         })
     }
 
-    /// Commits a chunk with the late lengths that are known by now. `commit` is the caller's own.
+    /// Commits a chunk, with the late lengths that are known by now. `commit` is the writer's own
+    /// builder.
     pub(super) fn return_chunk(
         &self,
         chunk: WritableChunk,
@@ -266,7 +270,7 @@ impl Arbiter {
         self.note_page(&mut self.state.lock(), place.page_index);
     }
 
-    /// Commits late lengths alone.
+    /// Commits only late lengths.
     pub(super) fn send_patches(
         &self,
         writer_id: WriterId,
@@ -278,28 +282,28 @@ impl Arbiter {
         commit.send(&*self.endpoint);
     }
 
-    /// Notes what became of a page.
+    /// Updates the state from a page's word.
     fn note_page(&self, state: &mut State, page_index: u32) {
         if let Some(word) = self.memory.page_word(page_index) {
             state.chunks.note(page_index, word);
         }
     }
 
-    /// Takes a free chunk, as far as the arbiter knows of one; otherwise looks for what the service
+    /// Takes a free chunk, if the state has one. Otherwise searches for chunks that the service has
     /// freed by itself.
-    fn find_chunk(&self, asked: Asked) -> Option<WritableChunk> {
-        let known = self.take_known_chunk(&mut self.state.lock(), asked);
-        // With the lock released.
-        known.or_else(|| self.find_freed_chunk(asked))
+    fn find_chunk(&self, request: ChunkRequest) -> Option<WritableChunk> {
+        let known = self.take_known_chunk(&mut self.state.lock(), request);
+        // The lock is released here.
+        known.or_else(|| self.find_freed_chunk(request))
     }
 
-    fn take_known_chunk(&self, state: &mut State, asked: Asked) -> Option<WritableChunk> {
-        // A page that was free when it was noted is free: only a hostile service makes this go on.
+    fn take_known_chunk(&self, state: &mut State, request: ChunkRequest) -> Option<WritableChunk> {
+        // A page that was noted as free is free, so this loops only if the service misbehaves.
         for _ in 0..self.memory.geometry().page_count() {
-            let (page_index, layout) = state.chunks.choose(asked.size)?;
+            let (page_index, layout) = state.chunks.choose(request.size)?;
             let chunk = self
                 .memory
-                .acquire_for_writing(page_index, layout, asked.header);
+                .acquire_for_writing(page_index, layout, request.header);
             self.note_page(state, page_index);
             if chunk.is_some() {
                 return chunk;
@@ -308,10 +312,10 @@ impl Arbiter {
         None
     }
 
-    /// Looks at every page word once, without the lock, and notes pages that have free chunks until
-    /// it has one of them.
+    /// Reads every page word once, without the lock. Notes pages with free chunks until it gets one
+    /// of the chunks.
     #[cold]
-    fn find_freed_chunk(&self, asked: Asked) -> Option<WritableChunk> {
+    fn find_freed_chunk(&self, request: ChunkRequest) -> Option<WritableChunk> {
         let mut pages = 0..self.memory.geometry().page_count();
         while !pages.is_empty() {
             let mut freed = [0; NOTED_PAGES_MAX];
@@ -330,7 +334,7 @@ impl Arbiter {
             for &page_index in &freed[..found] {
                 self.note_page(state, page_index);
             }
-            let chunk = self.take_known_chunk(state, asked);
+            let chunk = self.take_known_chunk(state, request);
             if chunk.is_some() {
                 return chunk;
             }
@@ -338,9 +342,9 @@ impl Arbiter {
         None
     }
 
-    /// Waits until a chunk is free, or the time is up.
+    /// Waits until a chunk is free or the time limit is reached.
     #[cold]
-    fn stall_for_chunk(&self, asked: Asked, limit: Duration) -> Option<WritableChunk> {
+    fn stall_for_chunk(&self, request: ChunkRequest, limit: Duration) -> Option<WritableChunk> {
         let started = Instant::now();
         let mut pause = Duration::ZERO;
         loop {
@@ -350,7 +354,7 @@ impl Arbiter {
                 thread::sleep(pause.min(limit.saturating_sub(started.elapsed())));
             }
             pause = ((pause + Duration::from_micros(1)) * 8).min(STALL_PAUSE_MAX);
-            let chunk = self.find_chunk(asked);
+            let chunk = self.find_chunk(request);
             if chunk.is_some() || started.elapsed() >= limit {
                 return chunk;
             }

@@ -1,4 +1,4 @@
-//! Data sources in captures of tests, which are realms of their own.
+//! Data sources in captures of tests. Each capture is a realm of its own.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::thread_writers;
 use tracezero_core::forked_child;
 use tracezero_core::ids::InstanceId;
 
-/// Adds a data source, whose trace point was reached and which these slots record, to the thread's capture.
+/// Adds a data source to the thread's capture. Called when a trace point was reached and `slots`
+/// record the data source.
 #[inline(always)]
 pub(crate) fn reached(data_source: &'static DataSourceState, slots: u32) {
     if slots & 1 << CAPTURE_SLOT != 0 {
@@ -20,9 +21,9 @@ pub(crate) fn reached(data_source: &'static DataSourceState, slots: u32) {
     }
 }
 
-/// Adds a data source, whose trace point was reached or which was registered, to the capture that this
-/// thread writes to. So a capture has the data sources that its test uses, and not those that happen to
-/// be known because of other tests.
+/// Adds a data source to the capture that this thread writes to. Called when one of its trace
+/// points was reached, or when it was registered. So a capture has the data sources that its test
+/// uses, and no others that happen to be known because of other tests.
 #[cold]
 pub(crate) fn registered(data_source: &'static DataSourceState) {
     let Some(realm) = thread_writers::capture_without_instance(data_source) else {
@@ -43,11 +44,11 @@ pub(crate) fn registered(data_source: &'static DataSourceState) {
         }
         Arc::clone(&connected.service)
     };
-    // Also if another thread offered it.
+    // Needed even if another thread has offered it: that thread may not have made the calls yet.
     service.make_calls(START_WAIT_LIMIT);
 }
 
-/// Forgets a realm and what is left of its instances: trace points no longer reach them.
+/// Forgets a realm and its remaining instances: trace points no longer reach them.
 pub fn disconnect(realm: Realm) {
     let removed = {
         let mut registry = REGISTRY.lock();
@@ -58,6 +59,6 @@ pub fn disconnect(realm: Realm) {
         registry.update_masks();
         (connected, instances)
     };
-    // With nothing locked: instances are the application's.
+    // With nothing locked, because dropping instances runs code of the application.
     call_application(|| drop(removed));
 }

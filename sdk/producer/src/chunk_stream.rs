@@ -1,9 +1,10 @@
-//! Chunks as ranges of memory for the stream: what happens where a packet reaches the end of one.
+//! A byte stream over a writer's chunks, and what happens when a packet reaches the end of its
+//! chunk.
 //!
-//! Either the packet goes on in a new chunk, and the lengths that are still open in the old one
-//! become patches; or there is no new chunk, the packet is given up, and all that is written up to
-//! its end goes to garbage memory of the writer's own.
-#![allow(unsafe_code)] // Promises that ranges are valid, and that fragments stand where they must.
+//! If there is another chunk, the packet continues there, and lengths that are still open in the
+//! old chunk become patches. If there is none, the packet is dropped: the rest of it is written to
+//! a *garbage* buffer of the writer.
+#![allow(unsafe_code)] // Promises that ranges are valid, and that fragments lie where they must.
 
 use protozero::{
     CompactValue, Message, Outgoing, PatchId, Range, RangeSource, SlotTarget, StreamWriter,
@@ -12,28 +13,29 @@ use protozero::{
 use crate::port::WriterPort;
 use tracezero_core::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
 
-/// Longest packet whose size takes one byte. One of 127 bytes would do, too; Perfetto's own
-/// writers stop here, and so their bytes are ours.
+/// The longest packet whose size takes one byte. 127 bytes would fit too; but Perfetto's own
+/// writers stop at 126, and our bytes must equal theirs.
 const COMPACT_MAX_BYTES: usize = 126;
-/// Memory for packets that are dropped. Longer ones begin again at its start. Most writers never drop
-/// any, so each gets it with the first.
+/// The size of the garbage buffer for dropped packets; a longer packet starts again at its begin.
+/// Most writers never drop a packet, so the buffer is allocated with the first drop.
 const GARBAGE_BYTES: usize = 1024;
 
 /// A byte stream whose ranges lie in the trace writer's chunks.
 ///
 /// Invariants:
-/// - (C1) The stream's range, if it has one, lies in the writable range of the source's `chunk`, or, if
-///   that is `None`, in `garbage`. `chunk` is given away only after the stream gave up its range.
-/// - (C2) The stream has a slot outside any message only if `chunk` has an open fragment, and then it
-///   stands for its size, where the finished fragments end.
-/// - (C3) While `chunk` has no open fragment, the stream's cursor stands where its finished
-///   fragments end, or the stream has no range.
+/// - (C1) If the stream has a range, it lies in the writable range of the source's `chunk` or, if
+///   that is `None`, in `garbage`. `chunk` is given away only after the stream has given up its
+///   range.
+/// - (C2) The stream has a slot outside of any message only if `chunk` has an open fragment. That
+///   slot is for the fragment's size, and lies where the finished fragments end.
+/// - (C3) While `chunk` has no open fragment, the stream's cursor is where the finished fragments
+///   end, or the stream has no range.
 #[derive(Debug)]
 pub(super) struct ChunkStream {
     stream: StreamWriter<ChunkSource>,
 }
 
-/// The fate of a writer's last packet.
+/// The outcome of a writer's last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LastPacket {
     /// The writer has begun no packet.
@@ -72,19 +74,20 @@ impl ChunkStream {
 
     #[inline(always)]
     fn source_mut(&mut self) -> &mut ChunkSource {
-        // SAFETY: no method of this module replaces the source. The chunk or the garbage that a range
-        // lies in is given away or reallocated only after the stream gave up that range (C1). No range
-        // lies in the port.
+        // SAFETY: no method of this module replaces the source. The chunk or the garbage buffer
+        // that a range lies in is given away or reallocated only after the stream has given up that
+        // range (C1). No range lies in the port.
         unsafe { self.stream.source_mut() }
     }
 
-    /// The root message of the open packet. Only while one is open: else C3 does not hold.
+    /// Returns the root message of the open packet. Must be called only while a packet is open:
+    /// otherwise C3 does not hold.
     #[inline]
     pub(super) fn message(&mut self) -> Message<'_> {
         self.stream.message()
     }
 
-    /// Begins a packet in the chunk, if there is one with room for it. Returns whether there is.
+    /// Begins a packet in the current chunk. Returns false if there is no chunk, or no room in it.
     #[inline]
     pub(super) fn begin_packet(&mut self) -> bool {
         let source = self.source_mut();
@@ -97,7 +100,7 @@ impl ChunkStream {
         is_begun
     }
 
-    /// Begins a packet in another chunk, or drops it if there is none. Returns whether it began.
+    /// Begins a packet in another chunk, or drops it if there is none. Returns true if it began.
     pub(super) fn begin_packet_in_other_chunk(&mut self) -> bool {
         self.stream.release_range();
         self.source_mut().replace_chunk();
@@ -109,18 +112,18 @@ impl ChunkStream {
         is_begun
     }
 
-    /// Ends the open packet, if its size takes one byte and the chunk has room for another one behind
-    /// it. Returns whether it did. If not, [`end_packet`](Self::end_packet) does what is left.
+    /// Ends the open packet, if its size takes one byte and the chunk has room for another packet
+    /// after it. If it returns false, [`end_packet`](Self::end_packet) must do the rest.
     #[inline]
     pub(super) fn end_short_packet(&mut self) -> bool {
         match self.stream.close_short_slot(COMPACT_MAX_BYTES) {
-            // SAFETY: the size was filled in just now.
+            // SAFETY: `close_short_slot` has just filled in the size.
             Some(fragment_bytes) => unsafe { self.source_mut().end_in_chunk(fragment_bytes) },
             None => false,
         }
     }
 
-    /// Ends the open packet, if there is one. Returns whether the chunk is to be returned.
+    /// Ends the open packet, if there is one. Returns true if the caller must return the chunk.
     #[cold]
     pub(super) fn end_packet(&mut self) -> bool {
         let closed = self.stream.close_slot(COMPACT_MAX_BYTES);
@@ -128,20 +131,20 @@ impl ChunkStream {
         let source = self.source_mut();
         let must_wait = match closed {
             Some(fragment_bytes) => {
-                // SAFETY: the size was filled in just now.
+                // SAFETY: `close_slot` has just filled in the size.
                 unsafe { source.end_in_chunk(fragment_bytes) };
                 false
             }
             None => source.end_elsewhere(used_bytes),
         };
-        // If it is full, nothing could be counted ahead for scrapers, so the packet shows at once this
-        // way.
+        // In a full chunk, no next packet can be counted ahead, so scrapers would not see this one.
+        // Returning the chunk shows it at once.
         must_wait || source.is_chunk_full()
     }
 
-    /// Writes a packet that `append` appends, with its size, where the stream writes next, and shows it
-    /// to scrapers; if that takes no new chunk. `append` returns how many bytes the packet has, 1 to
-    /// 126, or has done nothing. Returns whether it did.
+    /// Writes a packet with its size at the stream's position, and shows it to scrapers. `append`
+    /// appends the packet and returns its length, 1 to 126 bytes, or returns `None` and appends
+    /// nothing. Returns false if nothing was written: no chunk, no room, or `None`.
     #[inline(always)]
     fn write_whole_packet(
         &mut self,
@@ -160,15 +163,15 @@ impl ChunkStream {
         let source = self.source_mut();
         source.port.counters().packets_begun.add_one();
         if let Some(chunk) = &mut source.chunk {
-            // SAFETY: the chunk was asked above. No fragment is open, so the packet stands where the
-            // writable range begins (C3).
+            // SAFETY: the chunk was checked above. No fragment is open, so the packet lies where
+            // the writable range begins (C3).
             unsafe { chunk.append_fragment(1 + len) };
         }
         true
     }
 
-    /// Writes a packet of these bytes, if they are 1 to 126 and that takes no new chunk. Returns
-    /// whether it did.
+    /// Writes a packet with these bytes, if they are 1 to 126 and fit into the current chunk.
+    /// Returns false otherwise.
     #[inline]
     pub(super) fn write_short_packet(&mut self, fields: &[u8]) -> bool {
         is_compact(fields.len())
@@ -177,8 +180,9 @@ impl ChunkStream {
             })
     }
 
-    /// Writes a packet that `put` puts together, if that takes no new chunk. Returns whether it did: it
-    /// does nothing if `put` returns false, or puts together none of 1 to 126 bytes.
+    /// Writes a packet that `put` encodes, if it fits into the current chunk. Returns false, and
+    /// writes nothing, if it does not fit, if `put` returns false, or if the packet does not have 1
+    /// to 126 bytes.
     #[inline(always)]
     pub(super) fn write_short_packet_by(
         &mut self,
@@ -196,25 +200,25 @@ impl ChunkStream {
     }
 }
 
-/// Returns whether a packet of so many bytes can be written in one go.
+/// Returns true if a packet of this length can be written in one go.
 #[inline(always)]
 pub(super) const fn is_compact(len: usize) -> bool {
     len >= 1 && len <= COMPACT_MAX_BYTES
 }
 
-/// The source of a [`ChunkStream`]'s ranges: the writer's chunks, or garbage memory.
+/// The source of a [`ChunkStream`]'s ranges: the writer's chunks, or its garbage buffer.
 #[derive(Debug)]
 struct ChunkSource {
     port: WriterPort,
     chunk: Option<WritableChunk>,
-    /// Distance of the stream's range from the start of the chunk's payload.
+    /// The offset of the stream's range in the chunk's payload.
     range_offset_bytes: usize,
     last_packet: LastPacket,
     garbage: Vec<u8>,
 }
 
 impl ChunkSource {
-    /// Begins a packet in the chunk that was looked for just now, or drops it.
+    /// Begins a packet in the new chunk, or drops it if there is none.
     fn begin_in_new_chunk(&mut self) -> bool {
         let counters = self.port.counters();
         counters.packets_begun.add_one();
@@ -227,25 +231,27 @@ impl ChunkSource {
         is_begun
     }
 
-    /// Finishes the packet in the chunk and shows it to scrapers. Returns whether the chunk has room
-    /// for another one.
+    /// Finishes the packet in the chunk and shows it to scrapers. Returns true if the chunk has
+    /// room for another packet.
     ///
     /// # Safety
     ///
-    /// The stream has filled in the packet's size, and the packet takes `fragment_bytes` with it.
+    /// The stream must have filled in the packet's size; `fragment_bytes` is the packet's length
+    /// including the size.
     #[inline]
     unsafe fn end_in_chunk(&mut self, fragment_bytes: usize) -> bool {
         if fragment_bytes == 1 {
             self.port.counters().packets_empty.add_one();
         }
         self.chunk.as_mut().is_some_and(|chunk| {
-            // SAFETY: promised by the caller; the size stands where the writable range begins (C2).
+            // SAFETY: promised by the caller; the size lies where the writable range begins (C2).
             unsafe { chunk.finish_fragment(fragment_bytes) }
         })
     }
 
-    /// Ends a packet, if one is open, whose size is not in the stream's range: it goes on from an earlier
-    /// chunk, or is dropped. Returns whether the next packet has to wait, which is done without a chunk.
+    /// Ends the open packet, if there is one, whose size is not in the stream's range: it continues
+    /// from an earlier chunk, or is dropped. Returns true if the next packet must wait for room,
+    /// which a writer does without a chunk.
     fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
         let chunk = self.chunk.as_mut().filter(|chunk| chunk.is_open());
         let is_in_chunk = chunk.is_some();
@@ -253,12 +259,12 @@ impl ChunkSource {
             chunk.end_continuation(used_bytes);
             chunk.publish_finished();
         }
-        // Also those of a packet that was dropped after its first chunks.
+        // Needed even for a packet that was dropped after its first chunks.
         self.port.send_patches();
         is_in_chunk && !self.port.has_room()
     }
 
-    /// Whether the chunk is full to its last byte.
+    /// Returns true if the chunk is full to its last byte.
     fn is_chunk_full(&self) -> bool {
         let chunk = self.chunk.as_ref();
         chunk.is_some_and(|chunk| chunk.free_bytes() == 0)
@@ -271,10 +277,10 @@ impl ChunkSource {
         }
     }
 
-    /// Looks for a chunk for the next packet. The stream must have given up its range.
+    /// Acquires a chunk for the next packet. The stream must have given up its range.
     ///
-    /// The old chunk goes back first: a service that frees it at once may free the very chunk
-    /// that is needed.
+    /// Returns the old chunk first: if the service frees it at once, it may be the chunk that is
+    /// acquired.
     #[cold]
     fn replace_chunk(&mut self) {
         if self.chunk.is_some() {
@@ -292,7 +298,7 @@ impl ChunkSource {
         }
     }
 
-    /// Notes that there is no chunk.
+    /// Notes that no chunk was free.
     fn begin_dropping(&mut self) {
         if self.last_packet != LastPacket::Dropped {
             self.last_packet = LastPacket::Dropped;
@@ -301,10 +307,11 @@ impl ChunkSource {
         }
     }
 
-    /// The open packet goes on in the next chunk, if there is one.
+    /// Continues the open packet in the next chunk, or drops it if there is none.
     fn continue_packet(&mut self, mut chunk: WritableChunk, mut outgoing: Outgoing<'_>) -> Range {
         self.port.note_full_chunk();
-        // Before the old chunk is touched: without a new one its fragment ends otherwise.
+        // Acquires the next chunk before finishing this one: whether that succeeds decides how the
+        // current fragment ends.
         let next = self.port.acquire_chunk_to_continue();
         let range_offset_bytes = self.range_offset_bytes;
         let open_at = range_offset_bytes + outgoing.used_bytes() + chunk.free_bytes();
@@ -342,10 +349,10 @@ impl ChunkSource {
 }
 
 // SAFETY: by C1 a range is part of a chunk that this source holds until the stream has given up the
-// range, or of `garbage`, which is never moved or accessed otherwise once it has been allocated, and
-// no range lies in it before. The handle of a chunk writes
-// sizes only where the stream has no range, or before it, and everything else in a chunk is the
-// holder's. No slot stays in place: each is redirected or discarded when its range ends.
+// range, or of `garbage`. `garbage` is never moved or otherwise accessed once it has been
+// allocated, and no range lies in it before. The handle of a chunk writes sizes only while the
+// stream has no range, or in front of the range; everything else in a chunk belongs to its holder.
+// No slot stays in place: each is redirected or discarded when its range ends.
 unsafe impl RangeSource for ChunkSource {
     fn next_range(&mut self, mut outgoing: Outgoing<'_>) -> Range {
         match self.chunk.take() {

@@ -1,4 +1,4 @@
-//! The commit that a writer puts together.
+//! Builds a writer's commits.
 
 use tracezero_core::commit::{ChunkToMove, ChunkToPatch, CommitRequest, Patch, ServiceEndpoint};
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
@@ -6,15 +6,15 @@ use tracezero_core::shm::ChunkPlace;
 
 use crate::patches::PatchList;
 
-/// Patches that a service takes in one entry.
+/// The maximum number of patches that a service takes in one entry.
 const PATCHES_PER_ENTRY_MAX: usize = 1024;
 
-/// Collects chunks and patches, and sends them. Its memory is used again, so once it has grown it
-/// allocates nothing.
+/// Collects chunks and patches, and sends them as a commit. Its memory is used again, so it soon
+/// stops allocating.
 #[derive(Debug, Default)]
 pub(super) struct CommitBuilder {
     request: CommitRequest,
-    /// Empty lists of earlier requests.
+    /// Empty lists of earlier requests, kept for their memory.
     spare: Vec<Vec<Patch>>,
 }
 
@@ -28,7 +28,7 @@ impl CommitBuilder {
         });
     }
 
-    /// Takes the lengths that are known from the front of `patches`.
+    /// Adds the patches at the front of `patches` whose lengths are known.
     pub(super) fn add_ready_patches(
         &mut self,
         patches: &mut PatchList,
@@ -63,7 +63,7 @@ impl CommitBuilder {
         }
     }
 
-    /// Sends what there is, if there is anything.
+    /// Sends the commit, if it is not empty.
     pub(super) fn send(&mut self, endpoint: &dyn ServiceEndpoint) {
         if self.request.is_empty() {
             return;
@@ -88,7 +88,7 @@ mod tests {
     const WRITER: WriterId = WriterId(1);
     const BUFFER: BufferId = BufferId(2);
 
-    /// Chunk, number of patches, and whether more come, of each entry.
+    /// Returns the chunk id, the number of patches, and `has_more_patches` of each entry.
     fn entries(commit: &CommitBuilder) -> Vec<(u32, usize, bool)> {
         commit
             .request
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_says_whether_lengths_of_its_chunk_are_still_missing() {
+    fn entry_states_whether_patches_of_its_chunk_are_missing() {
         let mut patches = PatchList::default();
         let mut commit = CommitBuilder::default();
         for chunk_id in [1, 1, 2] {
@@ -120,7 +120,7 @@ mod tests {
         commit.add_ready_patches(&mut patches, WRITER, BUFFER);
         assert_eq!(entries(&commit), [(1, 2, false), (2, 1, true)]);
 
-        // The rest comes in an entry of its own.
+        // The missing patch comes in its own entry.
         patches.fill(missing, [0x81, 0x80, 0x80, 0]);
         commit.add_ready_patches(&mut patches, WRITER, BUFFER);
         commit.add_ready_patches(&mut patches, WRITER, BUFFER);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_no_more_patches_than_a_service_takes() {
+    fn no_entry_has_more_patches_than_a_service_takes() {
         let mut patches = PatchList::default();
         let mut commit = CommitBuilder::default();
         for _ in 0..2 * PATCHES_PER_ENTRY_MAX + 1 {

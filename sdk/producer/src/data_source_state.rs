@@ -1,4 +1,4 @@
-//! What is kept for a type of data source.
+//! The state of a type of data source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,41 +10,44 @@ use crate::setup::Setup;
 use crate::switches::Switches;
 use tracezero_core::coordination::DataSourceDescriptor;
 
-/// False under `cfg(tracezero_off)`: the compiler then leaves out all code that depends on it.
+/// False under `cfg(tracezero_off)`: the compiler then removes all code that depends on it.
 pub const ENABLED: bool = !cfg!(tracezero_off);
 
-/// A first place that is beyond all that a thread has.
+/// A value of `first_place` that is beyond the end of every thread's table.
 const NO_PLACE: usize = usize::MAX - (SLOTS_STRIDE - 1);
 
-/// Makes an instance, unless that panics.
+/// A function that creates an instance; it returns `None` if the application panics.
 pub(super) type SetUp = fn(&Setup<'_>) -> Option<Arc<dyn AnyInstance>>;
 
-/// What the SDK keeps for a type of data source: one `static` each, made by
-/// [`data_source!`](crate::data_source).
+/// The SDK's state for a type of data source: one `static` per type, which
+/// [`data_source!`](crate::data_source) creates.
 pub struct DataSourceState {
     name: &'static str,
-    /// Whether all sessions that want it have started it once. Changed with the registry locked.
+    /// True if all sessions that want the data source have started it once. Changed with the
+    /// registry locked.
     pub(super) is_settled: AtomicBool,
-    /// A serialized `FileDescriptorSet`, or empty.
+    /// A serialized `FileDescriptorSet`; may be empty.
     descriptors: &'static [u8],
     pub(super) set_up: SetUp,
-    /// `None` if it is recorded as a whole.
+    /// `None` if the data source has no switches inside, so that it is recorded as a whole.
     pub(super) switches: Option<&'static dyn Switches>,
     pub(super) active: ActiveSlots,
-    /// The first of [`SLOTS_STRIDE`] places that no other data source has in what a thread keeps, and a
-    /// multiple of that; [`NO_PLACE`] until it is registered.
+    /// The index of this data source's first entry in every thread's table of writers, a multiple
+    /// of [`SLOTS_STRIDE`], which is the number of its entries. [`NO_PLACE`] until it is
+    /// registered.
     first_place: AtomicUsize,
 }
 
 impl DataSourceState {
-    /// The state of a data source of the SDK, which is there before any trace point.
+    /// Creates the state of a data source of the SDK, which is registered before any trace point
+    /// runs.
     pub(super) const fn of_sdk(
         name: &'static str,
         set_up: SetUp,
         switches: &'static dyn Switches,
     ) -> Self {
         Self {
-            // No trace point waits for it.
+            // No trace point waits for its first start.
             is_settled: AtomicBool::new(true),
             switches: Some(switches),
             ..Self::new(name, &[], set_up)
@@ -63,19 +66,20 @@ impl DataSourceState {
         }
     }
 
-    /// The name that configurations know it by.
+    /// Returns the name that configurations use.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Position of what a thread keeps for this data source and `slot`.
+    /// Returns the index of the entry for this data source and `slot` in a thread's table of
+    /// writers.
     #[inline(always)]
     pub(crate) fn instance_index(&self, slot: usize) -> usize {
         // Relaxed: the place was stored before the mask that led here (see `Registry::add`).
         self.first_place.load(Ordering::Relaxed) | slot
     }
 
-    /// Takes over the position in the registry. Called with the registry locked.
+    /// Sets the data source's position in the registry. Called with the registry locked.
     pub(super) fn set_position(&self, position: usize) {
         // Relaxed: the mask that is stored later, with release, publishes it.
         self.first_place
@@ -85,10 +89,10 @@ impl DataSourceState {
     pub(super) fn descriptor(&self) -> DataSourceDescriptor {
         let mut descriptor = DataSourceDescriptor {
             name: self.name.to_owned(),
-            // Relaxed: the registry is locked, or was since the position was stored.
+            // Relaxed: the registry is locked, or was locked after the position was stored.
             id: (self.first_place.load(Ordering::Relaxed) / SLOTS_STRIDE) as u64 + 1,
             notifies_start: true,
-            // Also so that what was written until then is scraped.
+            // Needed also so that packets written before the stop are scraped.
             notifies_stop: true,
             needs_no_flush: false,
             clears_incremental_state: true,

@@ -1,4 +1,4 @@
-//! Data sources and services come and go: each learns of the others through the registry.
+//! Registers data sources and services, and tells each of the other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,14 +16,15 @@ use tracezero_core::coordination::ServiceControl;
 use tracezero_core::forked_child;
 use tracezero_core::process_hooks;
 
-/// The longest wait, at the first trace point of a data source, for other threads that are starting data
-/// sources. There is an end to it, because one of these may be waiting for this very thread; what
-/// it starts then records a little later. A machine with several threads per core keeps a thread from
-/// running for more than 100 ms now and then: a packet that is written meanwhile is in no trace.
+/// The longest time that the first trace point of a data source waits for other threads that are
+/// starting data sources. The wait is limited because one of those threads may be waiting for this
+/// one; the sessions that it starts then record a little later. The limit is not shorter, because a
+/// busy machine sometimes suspends a thread for more than 100 ms, and packets that are written in
+/// that time would be lost.
 pub(super) const START_WAIT_LIMIT: Duration = Duration::from_secs(1);
 
 impl DataSourceState {
-    /// The slots that record this data source.
+    /// Returns the slots that record this data source.
     #[inline(always)]
     pub(crate) fn active_slots(&'static self) -> u32 {
         if !ENABLED {
@@ -33,7 +34,8 @@ impl DataSourceState {
     }
 }
 
-/// Makes a data source known, unless a nested trace point has reached it: the next one will.
+/// Registers a data source. Does nothing inside of another trace point; the data source then
+/// registers at its next trace point.
 #[cold]
 fn register_unless_nested(data_source: &'static DataSourceState) {
     if !thread_writers::is_nested() {
@@ -41,7 +43,7 @@ fn register_unless_nested(data_source: &'static DataSourceState) {
     }
 }
 
-/// Makes a data source known to the sessions there are, and to those to come.
+/// Registers a data source: running and later sessions can record it.
 fn register(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -52,7 +54,8 @@ fn register(data_source: &'static DataSourceState) {
         registry.service(Realm::PROCESS)
     };
     if let Some(service) = service {
-        // Sets it up and starts it for sessions that want it, also if another thread added it.
+        // Sets up and starts it for sessions that record it. Needed even if another thread has
+        // added it.
         service.make_calls(START_WAIT_LIMIT);
     }
     let registry = REGISTRY.lock();
@@ -61,8 +64,8 @@ fn register(data_source: &'static DataSourceState) {
     registry.update_masks();
 }
 
-/// Calls `change` with the instances that record a data source, with the registry locked: the
-/// switches of the data source change there alone.
+/// Calls `change` with the recording instances of a data source, while the registry is locked. Only
+/// `change` may change the data source's switches.
 pub fn with_recording<R>(
     data_source: &'static DataSourceState,
     change: impl FnOnce(&Recording<'_>) -> R,
@@ -72,7 +75,7 @@ pub fn with_recording<R>(
     change(&registry.recording(data_source))
 }
 
-/// Takes over what else a data source can tell of: the service learns it, and its switches follow.
+/// Publishes a data source's changed descriptor to all services, and updates its switches.
 pub fn declarations_changed(data_source: &'static DataSourceState) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -88,23 +91,28 @@ pub fn declarations_changed(data_source: &'static DataSourceState) {
     }
 }
 
-/// Tells the service what there is in a data source to choose from.
+/// Sends a data source's descriptor, such as its categories, to the service.
 fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceState) {
     loop {
         let descriptor = data_source.descriptor();
         let updated = service.update_data_source(descriptor.clone());
-        debug_assert_eq!(updated, Ok(()), "it was offered when the service came");
-        // Another thread may have declared more meanwhile, and have been faster.
+        debug_assert_eq!(
+            updated,
+            Ok(()),
+            "the data source was offered when the service connected"
+        );
+        // Loops if another thread has declared more in between: its newer descriptor may have
+        // arrived first.
         if descriptor == data_source.descriptor() {
             return;
         }
     }
 }
 
-/// From now on there is a service: it learns of the data sources that are known by now, and of
-/// every other one when it is reached. `first` is a data source of the SDK that every service knows.
+/// Connects a service. It learns of the data sources that are known now, and of each other one when
+/// that is registered. `first` is a data source of the SDK that every service knows.
 ///
-/// The caller has [entered](forked_child::enter) what a forked child must not.
+/// The caller must hold the guard of [`forked_child::enter`].
 pub fn connect(
     realm: Realm,
     service: &Arc<dyn ServiceControl>,
@@ -114,7 +122,7 @@ pub fn connect(
     watch_forks(first);
     {
         let mut registry = REGISTRY.lock();
-        // Now, so that no trace point ever has to wait for it.
+        // Added here, so that no trace point has to wait for it.
         registry.add(first);
         let connected = ConnectedRealm {
             service: Arc::clone(service),
@@ -128,7 +136,7 @@ pub fn connect(
                 offer(&**service, data_source);
             }
         } else {
-            // The others follow when threads of the capture reach them.
+            // A capture gets the other data sources when its threads reach them.
             offer(&**service, first);
             registry.update_masks();
         }
@@ -139,10 +147,10 @@ pub fn connect(
 /// The data source that all services know.
 static FIRST: OnceLock<&DataSourceState> = OnceLock::new();
 
-/// Sees to it that trace points record nothing in a forked child.
+/// Makes sure that trace points record nothing in a forked child.
 fn watch_forks(first: &'static DataSourceState) {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-    // As in `forked_child::enter`, whose hook is set already, and is called first.
+    // Acquire, as in `forked_child::enter`. Its hook is already set, and is called first.
     if !IS_WATCHED.load(Ordering::Acquire) {
         FIRST.get_or_init(|| first);
         process_hooks::in_forked_child(go_quiet);
@@ -150,18 +158,18 @@ fn watch_forks(first: &'static DataSourceState) {
     }
 }
 
-/// Called in each child.
+/// Called in each forked child.
 extern "C" fn go_quiet() {
-    if forked_child::is_quiet() {
+    if forked_child::is_disabled() {
         active_slots::go_quiet();
-        // From now on `ActiveSlots::load` finds it registered, and takes no lock.
+        // From now on, `ActiveSlots::load` finds the data source registered, and takes no lock.
         if let Some(first) = FIRST.get() {
             first.active.store(0);
         }
     }
 }
 
-/// Hits triggers by their names.
+/// Activates triggers by name.
 pub fn activate_triggers(names: &[&str]) {
     let Some(_inside) = forked_child::enter() else {
         return;

@@ -1,10 +1,10 @@
-//! Which pages of the shared memory have free chunks, and into how many chunks the next page is
-//! divided.
+//! Tracks the free chunks of all pages of the shared memory, and decides into how many chunks the
+//! next free page is divided.
 //!
-//! A writer asks for a quarter of a page first, and for whole pages once it has filled a chunk. Each
-//! of these two layouts may take its share of all pages and no more; whoever asks for more gets a
-//! fourteenth of a page. So idle threads hold little, busy threads have long chunks, and however many
-//! threads were busy before, memory of n pages lends out at least 11 n chunks:
+//! A writer first asks for a quarter of a page. After it has filled a chunk, it asks for whole
+//! pages. Each of these two layouts may take at most its share of all pages; further requests get a
+//! fourteenth of a page. So idle threads hold little memory and busy threads have long chunks.
+//! Regardless of how many threads were busy before, memory of n pages has at least 11 n chunks:
 //!
 //! ```text
 //!  pages  | whole: 1/8 | quarters: 1/8 | fourteenths: all others                   |
@@ -13,62 +13,62 @@
 //!  16 MiB |   512      +    2,048      +    43,008           = 45,568              |
 //! ```
 //!
-//! Perfetto's own SDK divides all pages alike, by default into one chunk: there 4 MiB serve 1,024 threads.
-//! The alternative was to take chunks back from idle threads. It would cost every event a check of whether
-//! its chunk is still its own.
+//! Perfetto's own SDK divides all pages alike, by default into one chunk each: 4 MiB then serve
+//! 1,024 threads. The alternative was to take chunks back from idle threads; but then every event
+//! would have to check that its chunk is still its own.
 //!
-//! Nothing here is asked per event: a writer gets here at the end of a chunk. A search touches no
-//! page, since all that it needs is noted here: a few words of bits, from the lowest page on, so that
-//! pages which were never needed stay untouched.
+//! Writers come here only when a chunk ends, not per event. A search reads no shared memory: bit
+//! sets hold all that it needs. It starts at the lowest page, so pages that were never needed stay
+//! untouched.
 
 use tracezero_core::shm::{PageLayout, PageWord};
 
-/// Whole pages may be one in so many pages, and so may pages in quarters.
+/// Whole pages may take one in this many pages; pages in quarters as many again.
 const PAGES_PER_SHARE: u32 = 8;
 
-/// How large a chunk a writer asks for.
+/// The size of chunk that a writer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkSize {
     /// For a writer that has not filled a chunk yet. Most threads write little.
     Quarter,
-    /// For a writer that has.
+    /// For a writer that has filled a chunk.
     Page,
 }
 
-/// Layouts by preference. The last one may take all pages.
+/// The layouts to try, the preferred one first. The last one may take all pages.
 const QUARTERS: [PageLayout; 2] = [PageLayout::Four, PageLayout::Fourteen];
 const WHOLE_PAGES: [PageLayout; 3] = [PageLayout::One, PageLayout::Four, PageLayout::Fourteen];
 
-/// What the arbiter knows of all pages.
+/// The arbiter's view of all pages.
 ///
-/// A page may have more free chunks than is noted here, if the service has freed them since. It has
-/// no fewer: chunks are taken by the arbiter alone, which notes it.
+/// A page may have more free chunks than noted here, because the service has freed some since. It
+/// never has fewer: only the arbiter takes chunks, and notes that.
 #[derive(Debug)]
 pub(super) struct FreeChunks {
-    /// The layout of each page; `None` for one that is free.
+    /// The layout of each page; `None` for a free page.
     layouts: Vec<Option<PageLayout>>,
     free_pages: PageSet,
-    /// By layout: pages that have it and a free chunk.
+    /// For each layout, the pages with that layout that have a free chunk.
     with_room: [PageSet; LAYOUTS],
-    /// By layout: how many pages have it.
+    /// For each layout, the number of pages with it.
     pages_of: [u32; LAYOUTS],
-    /// How many pages each layout may take, but for the finest one of a list of preferences.
+    /// The number of pages that a layout may take, except for the last one to try.
     share_pages: u32,
-    /// The layout of all pages, if they are not divided by what writers ask for.
+    /// The layout of all pages, if they are not divided by demand.
     fixed: Option<PageLayout>,
 }
 
 const LAYOUTS: usize = PageLayout::ALL.len();
 
-/// Position of a layout in the arrays above.
+/// Returns the index of a layout in the arrays above.
 const fn index_of(layout: PageLayout) -> usize {
     layout.code() as usize - 1
 }
 
 impl FreeChunks {
-    /// Memory of `page_count` pages, all free.
+    /// Creates the state of `page_count` free pages.
     ///
-    /// Pages are lent as a whole if there are too few of them for shares.
+    /// If there are too few pages for shares, all pages are lent whole.
     pub(super) fn new(page_count: u32, fixed: Option<PageLayout>) -> Self {
         let mut free_pages = PageSet::new(page_count);
         (0..page_count).for_each(|page_index| free_pages.insert(page_index));
@@ -83,7 +83,8 @@ impl FreeChunks {
         }
     }
 
-    /// Returns a page with a free chunk, and the layout to divide it by if it is free altogether.
+    /// Returns a page with a free chunk. If the whole page is free, divide it by the returned
+    /// layout.
     pub(super) fn choose(&mut self, size: ChunkSize) -> Option<(u32, PageLayout)> {
         let preferred: &[PageLayout] = match (&self.fixed, size) {
             (Some(layout), _) => std::slice::from_ref(layout),
@@ -102,14 +103,14 @@ impl FreeChunks {
                 return Some((page_index, *layout));
             }
         }
-        // Not as it was asked for, but better than none.
+        // A chunk of another size is better than none.
         PageLayout::ALL.into_iter().find_map(|layout| {
             let page_index = self.with_room[index_of(layout)].first()?;
             Some((page_index, layout))
         })
     }
 
-    /// Notes what a page's word says now.
+    /// Updates the state of a page from its word.
     pub(super) fn note(&mut self, page_index: u32, word: PageWord) {
         let Some(noted) = self.layouts.get_mut(page_index as usize) else {
             return;
@@ -143,9 +144,9 @@ impl FreeChunks {
 /// A set of pages.
 #[derive(Debug)]
 struct PageSet {
-    /// A bit per page.
+    /// One bit per page.
     words: Vec<u64>,
-    /// No word before this one has a bit.
+    /// All words before this index are 0.
     first_word: usize,
 }
 
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
     use tracezero_core::shm::ChunkMove;
 
-    /// Pages as the shared memory has them, and what is noted of them.
+    /// Page words as in the shared memory, and the state under test.
     struct Memory {
         words: Vec<PageWord>,
         chunks: FreeChunks,
@@ -232,7 +233,7 @@ mod tests {
             self.chunks.note(page_index, *word);
         }
 
-        /// Takes chunks until there are none left; returns how many there were.
+        /// Takes all remaining chunks, and returns their number.
         fn drain(&mut self, size: ChunkSize) -> usize {
             std::iter::from_fn(|| self.take(size)).count()
         }
@@ -277,18 +278,18 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_comes_back_is_lent_as_a_whole_again() {
+    fn returned_page_is_lent_whole_again() {
         let mut memory = Memory::new(16);
         let first = memory.take(ChunkSize::Page).unwrap();
         assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::One));
-        // The share is used up.
+        // Whole pages have used up their share.
         assert_eq!(memory.take_layout(ChunkSize::Page), Some(PageLayout::Four));
         memory.give_back(first.0, first.1);
         assert_eq!(memory.take(ChunkSize::Page), Some(first));
     }
 
     #[test]
-    fn the_last_chunks_go_to_whoever_asks() {
+    fn last_chunks_go_to_requests_of_any_size() {
         let mut memory = Memory::new(8);
         let whole = memory.take(ChunkSize::Page).unwrap();
         let quarter = memory.take(ChunkSize::Quarter).unwrap();
@@ -314,9 +315,9 @@ mod tests {
         assert_eq!(memory.drain(ChunkSize::Page), 6);
     }
 
-    /// As many chunks are lent after any history as the table at the head of this file says.
+    /// The table at the head of this file holds after any history.
     #[test]
-    fn the_number_of_chunks_does_not_depend_on_the_past() {
+    fn number_of_chunks_does_not_depend_on_history() {
         let mut memory = Memory::new(64);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = |limit: usize| {

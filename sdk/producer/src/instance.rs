@@ -1,5 +1,5 @@
-//! Instances: a data source in one session, and the writer and state of each thread for it.
-#![allow(unsafe_code)] // What a thread keeps has the type that its data source says.
+//! Instances: a data source in one session, and each thread's writer and state for it.
+#![allow(unsafe_code)] // A thread's state has the type that its data source declares.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,79 +12,79 @@ use tracezero_core::commit::RingProgress;
 use tracezero_core::coordination::BufferExhaustedPolicy;
 use tracezero_core::ids::BufferId;
 
-/// Why what a thread keeps for an instance has the type it is taken for.
+/// The reason why a thread's state for an instance has the expected type.
 const SAME_TYPE: &str = "instances of a data source are reached through its own state alone";
 
-/// A data source in one session.
+/// An instance of any type of data source.
 ///
-/// A panic of the application ends here: whoever calls goes on, and what the callback was given to
-/// answer with was dropped, which is an answer. Each call takes a reference, so that the value is
-/// dropped in here if that was the last one.
+/// Implementations catch panics of the application. The guard that the callback got (`Starting` and
+/// so on) is then dropped, which answers the service. Each method takes an `Arc`, so that the value
+/// is dropped inside of the method if that was the last reference.
 pub(crate) trait AnyInstance: Any + Send + Sync {
     fn start(self: Arc<Self>, starting: Starting);
     fn stop(self: Arc<Self>, stopping: Stopping);
     fn flush(self: Arc<Self>, flushing: Flushing);
     fn clear_incremental_state(self: Arc<Self>);
-    /// Takes over a changed configuration, an encoded `DataSourceConfig`.
+    /// Applies a changed configuration, an encoded `DataSourceConfig`.
     fn change(&self, config: &[u8]);
-    /// Makes what the calling thread writes with.
+    /// Creates the calling thread's writer and state.
     fn of_thread(self: Arc<Self>, start: InstanceStart) -> Box<Instance>;
 }
 
-/// The writer and the state of a thread for one data source in one session.
+/// One thread's writer and state for a data source in one session.
 #[derive(Debug)]
 pub struct Instance<L: ?Sized = dyn Any> {
     /// The slot of the session.
     pub slot: usize,
-    /// The generation that began with the session.
+    /// The generation that began when the instance started.
     pub generation: u64,
-    /// The writer of its packets.
+    /// The writer of the thread's packets.
     pub writer: TraceWriter,
-    /// The state of the data source for this thread, which its instances have made.
+    /// The data source's state for this thread.
     pub local: L,
 }
 
 impl Instance {
-    /// Returns the writer, and what the data source keeps for this thread.
+    /// Returns the writer and the data source's state for this thread.
     #[inline]
     pub(crate) fn split<L: Any>(&mut self) -> (&mut TraceWriter, &mut L) {
         let local = self.local.downcast_mut();
         (&mut self.writer, local.expect(SAME_TYPE))
     }
 
-    /// Returns what the data source keeps for this thread.
+    /// Returns the data source's state for this thread.
     #[inline]
     pub(crate) fn local<L: Any>(&self) -> &L {
         self.local.downcast_ref().expect(SAME_TYPE)
     }
 
-    /// The instance with the type of what the data source keeps, without a look at it.
+    /// Returns the instance with the type of its state, without checking the type.
     ///
     /// # Safety
     ///
-    /// The instances of the data source must make an `L` for each thread.
+    /// Every instance of the data source must create its state for a thread as an `L`.
     #[inline(always)]
     pub(super) unsafe fn as_type_unchecked<L: Any>(&mut self) -> &mut Instance<L> {
         debug_assert!(self.local.is::<L>());
         let instance: *mut Self = self;
-        // SAFETY: it was made as an `Instance<L>`, by the caller, and is borrowed as long as the result
-        // lives.
+        // SAFETY: the caller promises that this was created as an `Instance<L>`. It is borrowed as
+        // long as the result lives.
         unsafe { &mut *instance.cast::<Instance<L>>() }
     }
 }
 
-/// All of an [`Instance`] but what its data source keeps.
+/// The parts of an [`Instance`] other than the data source's state.
 #[derive(Debug)]
 pub(crate) struct InstanceStart {
     pub(crate) slot: usize,
     pub(crate) target: Target,
 }
 
-/// Where a data source writes to in a session that records it.
+/// The destination of a data source's packets in one session.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) arbiter: Arc<Arbiter>,
-    /// The generation that began with the instance.
+    /// The generation that began when the instance started.
     pub(crate) generation: u64,
     pub(crate) buffer_id: BufferId,
     pub(crate) progress: Arc<RingProgress>,
@@ -93,8 +93,8 @@ pub(crate) struct Target {
 }
 
 impl InstanceStart {
-    /// Makes the instance; `local` makes what the data source keeps. The packets go to the buffer whose
-    /// progress it gets.
+    /// Creates the instance; `local` creates the data source's state. `local` gets the progress of
+    /// the buffer that the packets go to.
     pub(crate) fn with<L: Any>(self, local: impl FnOnce(Arc<RingProgress>) -> L) -> Box<Instance> {
         let Self { slot, target } = self;
         let writer = TraceWriter::new(&target.arbiter, target.buffer_id, target.exhausted_policy)

@@ -1,4 +1,5 @@
-//! The producer side: from a trace point to committed chunks.
+//! The producer: writes the packets of trace points into chunks of shared memory, and commits the
+//! chunks to the service.
 //!
 //! ```text
 //!  Packet ---> TraceWriter ---> ChunkStream -------------> WriterPort ---> Arbiter ---> service
@@ -6,43 +7,44 @@
 //!              and losses       lengths become patches     patches         commits
 //! ```
 //!
-//! A packet that fits into its writer's chunk takes no lock, no exchange and no system call: one
-//! store of the chunk's packet count, besides its bytes. Everything else happens once per chunk.
+//! Writing a packet that fits into its writer's chunk takes no lock, no atomic exchange and no
+//! system call: only its bytes, and one store of the chunk's packet count. Everything else happens
+//! once per chunk.
 
-// In the order of a packet's journey.
-mod trace_writer; // packets: begin, finish, flush
-mod state_start; // whether packets may build on earlier ones
-mod chunk_stream; // chunks as ranges for the stream; packets that span chunks, or are dropped
-mod patches; // lengths that come after their chunk was returned
-mod port; // one writer's standing with the arbiter
-mod arbiter; // free chunks for writers, commits for the service
-mod free_chunks; // which pages have any, and how the next page is divided
-mod commit_builder; // the commit that a writer puts together
-mod writer_ids; // which ids are in use
-mod account; // what became of every packet
-// Data sources, and the sessions that they are recorded in.
-mod active_slots; // which sessions record something, as a mask
-mod realm; // which service in this process
-mod setup; // what an instance is told
-mod answers; // starting, stopping, flushing: done when dropped
-mod instance; // a data source in one session, with a writer and a state for each thread
-mod switches; // choices that are finer than a data source
-mod data_source_state; // what is kept for a type of data source
-mod pending_flushes; // which data sources have not flushed yet
-mod registry; // which there are, and which sessions record them
-mod application; // calls of it, whose panics end there
+// From the packet to the commit.
+mod trace_writer; // begins, finishes and flushes packets
+mod state_start; // the start of a sequence's incremental state, and whether it is still valid
+mod chunk_stream; // a byte stream over chunks; packets that span chunks or are dropped
+mod patches; // lengths that become known after their chunk was returned
+mod port; // one writer's connection to the arbiter
+mod arbiter; // lends chunks to writers, and commits them to the service
+mod free_chunks; // tracks free chunks, and chooses how the next page is divided
+mod commit_builder; // builds a writer's commits
+mod writer_ids; // allocates writer ids
+mod account; // counts what became of every packet
+// Data sources, and the sessions that record them.
+mod active_slots; // masks of the sessions that record something
+mod realm; // the identity of a service in this process
+mod setup; // the session and configuration of an instance
+mod answers; // guards for starts, stops and flushes: answered when dropped
+mod instance; // a data source in one session; its writer and state on each thread
+mod switches; // switches inside of a data source, such as those of categories
+mod data_source_state; // the static state of a type of data source
+mod pending_flushes; // the instances that have not flushed yet
+mod registry; // all data sources, and the instances that record
+mod application; // calls code of the application, and catches its panics
 mod thread_writers; // the writers of each thread
-mod data_sources; // data sources, call sites and services come and go
+mod data_sources; // registers data sources and services
 #[cfg_attr(not(feature = "testing"), path = "no_captures.rs")]
 mod captures; // data sources in captures of tests
-mod process_producer; // what the service asks of data sources
-mod data_source; // packets with a schema of one's own
+mod process_producer; // the service's calls to data sources
+mod data_source; // data sources of applications
 mod own_data_source; // data sources of the SDK itself
 
 #[cfg(test)]
-mod testing; // a service that reassembles packets
+mod testing; // a fake service that reassembles packets
 #[cfg(test)]
-mod tests; // the whole journey, with many threads
+mod tests; // the whole producer, with many threads
 
 pub use active_slots::{ActiveSlots, generation};
 pub use answers::{Flushing, Starting, Stopping};

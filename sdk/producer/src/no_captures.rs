@@ -1,4 +1,4 @@
-//! The functions of `captures.rs` for builds without the feature `testing`, where nobody captures.
+//! The functions of `captures.rs` for builds without the feature `testing`, which cannot capture.
 
 use crate::data_source_state::DataSourceState;
 

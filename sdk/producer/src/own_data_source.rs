@@ -1,6 +1,6 @@
-//! Data sources of the SDK itself. Threads find what they keep for one without a look at its type,
-//! which would be a tenth of an event.
-#![allow(unsafe_code)] // The type of what a thread keeps is that of the data source.
+//! Data sources of the SDK itself. A thread reaches its state for one without checking the type,
+//! which would take a tenth of the time of an event.
+#![allow(unsafe_code)] // A thread's state has the type that its data source declares.
 
 use std::any::Any;
 use std::fmt;
@@ -15,34 +15,34 @@ use crate::switches::{Recording, Switches};
 use crate::thread_writers::with_instances;
 use tracezero_core::commit::RingProgress;
 
-/// A data source of the SDK in one session.
+/// An instance of a data source of the SDK: the data source in one session.
 pub trait OwnInstance: Send + Sync + 'static {
-    /// The state that each thread keeps for the instance.
+    /// The type of each thread's state for the instance.
     type Local: Any;
 
-    /// Makes the instance of a session.
+    /// Creates the instance of a session.
     fn new(setup: &Setup<'_>) -> Self;
 
-    /// Takes over a changed configuration, an encoded `DataSourceConfig`.
+    /// Applies a changed configuration, an encoded `DataSourceConfig`.
     fn change(&self, config: &[u8]);
 
-    /// Makes what the calling thread keeps. The packets go to the buffer of `progress`.
+    /// Creates the calling thread's state. Its packets go to the buffer of `progress`.
     fn local(&self, progress: Arc<RingProgress>) -> Self::Local;
 }
 
-/// A data source of the SDK: one `static` each.
+/// A data source of the SDK, a `static`.
 pub struct OwnDataSource<I> {
-    /// Its instances are of type `Own<I>`, by [`OwnDataSource::new`].
+    /// All its instances are of type `Own<I>`; [`OwnDataSource::new`] sees to that.
     state: DataSourceState,
-    /// Invariant in `I`: `state` was made for this very type.
+    /// Invariant in `I`, because `state` was created for this very type.
     instance: PhantomData<fn(I) -> I>,
 }
 
-/// An instance as the producer knows it.
+/// The instance as the producer sees it.
 struct Own<I>(I);
 
 impl<I: OwnInstance> OwnDataSource<I> {
-    /// The data source that configurations call `name`.
+    /// Creates the data source; `name` is its name in configurations.
     pub const fn new(name: &'static str, switches: &'static dyn Switches) -> Self {
         let set_up = |setup: &Setup<'_>| -> Option<Arc<dyn AnyInstance>> {
             Some(Arc::new(Own(I::new(setup))))
@@ -53,12 +53,12 @@ impl<I: OwnInstance> OwnDataSource<I> {
         }
     }
 
-    /// The data source as any other one.
+    /// Returns the state that every data source has.
     pub const fn state(&'static self) -> &'static DataSourceState {
         &self.state
     }
 
-    /// The slots that record this data source. It is registered before any does.
+    /// Returns the slots that record this data source. It is registered before any slot does.
     #[inline(always)]
     pub fn active_slots(&'static self) -> u32 {
         self.active_of(u32::MAX >> 1)
@@ -73,13 +73,13 @@ impl<I: OwnInstance> OwnDataSource<I> {
         self.state.active.load_of(slots)
     }
 
-    /// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing already, or inside of
-    /// the tracer otherwise.
+    /// Calls `trace` for every slot of `mask`. If this thread is already inside of a trace point,
+    /// or of the tracer, it only counts the event as nested.
     #[inline(always)]
     pub fn trace(&'static self, mask: u32, mut trace: impl FnMut(&mut Instance<I::Local>)) {
         with_instances(&self.state, mask, |instance| {
             // SAFETY: the instances of this data source are of type `Own<I>`, by the invariant of
-            // `state`: these make an `I::Local` for each thread.
+            // `state`. They create an `I::Local` for each thread.
             trace(unsafe { instance.as_type_unchecked() });
         });
     }
@@ -92,7 +92,8 @@ impl<I> fmt::Debug for OwnDataSource<I> {
 }
 
 impl Recording<'_> {
-    /// Returns the slots of which `chooses` says so, for a data source with these instances.
+    /// Returns the slots whose instances `chooses` accepts. The data source's instances must be of
+    /// type `I`.
     pub fn slots_chosen<I: OwnInstance>(&self, chooses: impl Fn(&I) -> bool) -> u32 {
         self.slots(|Own(instance)| chooses(instance))
     }
@@ -111,7 +112,8 @@ impl<I: OwnInstance> AnyInstance for Own<I> {
         drop(flushing);
     }
 
-    /// Threads see by the progress of their buffer that their state is to be cleared.
+    /// Does nothing: threads notice by the progress of their buffer that their state must be
+    /// cleared.
     fn clear_incremental_state(self: Arc<Self>) {}
 
     fn change(&self, config: &[u8]) {

@@ -7,19 +7,20 @@ use protozero::PatchId;
 use tracezero_core::commit::Patch;
 use tracezero_core::ids::ChunkId;
 
-/// The open length slots of one writer's returned chunks, oldest first. Those of one chunk stand
-/// together.
+/// The open length slots of one writer's returned chunks, oldest first. The slots of a chunk are
+/// next to each other.
 ///
-/// A slot that is waiting has `data` of zeros; a length as a redundant varint never begins with 0.
+/// The `data` of a slot whose length is still unknown is all zeros. A known length is a redundant
+/// varint, which never begins with 0.
 #[derive(Debug, Default)]
 pub(super) struct PatchList {
     slots: VecDeque<(ChunkId, Patch)>,
-    /// Id of the front slot: slots that were taken out so far, modulo 2^32.
+    /// The id of the front slot: the number of slots removed so far, modulo 2^32.
     front_id: u32,
 }
 
 impl PatchList {
-    /// Appends a slot that waits for its length.
+    /// Appends a slot whose length is still unknown.
     pub(super) fn push(&mut self, chunk_id: ChunkId, offset_bytes: u16) -> PatchId {
         let id = self.front_id.wrapping_add(self.slots.len() as u32);
         let data = [0; 4];
@@ -28,7 +29,7 @@ impl PatchList {
         PatchId(id)
     }
 
-    /// Fills in the length of a slot. A slot that is not in the list is ignored.
+    /// Sets the length of a slot. Ignores a slot that is not in the list.
     pub(super) fn fill(&mut self, id: PatchId, length: [u8; 4]) {
         debug_assert_ne!(length[0], 0);
         let index = id.0.wrapping_sub(self.front_id) as usize;
@@ -37,7 +38,7 @@ impl PatchList {
         }
     }
 
-    /// Takes out the front slot if its length is known.
+    /// Removes and returns the front slot, if its length is known.
     pub(super) fn pop_ready(&mut self) -> Option<(ChunkId, Patch)> {
         if !self.is_front_ready() {
             return None;
@@ -46,14 +47,14 @@ impl PatchList {
         self.slots.pop_front()
     }
 
-    /// Whether there is a front slot and its length is known.
+    /// Returns true if there is a front slot and its length is known.
     pub(super) fn is_front_ready(&self) -> bool {
         self.slots
             .front()
             .is_some_and(|(_, patch)| patch.data[0] != 0)
     }
 
-    /// The chunk that the front slot belongs to.
+    /// Returns the chunk of the front slot.
     pub(super) fn front_chunk_id(&self) -> Option<ChunkId> {
         self.slots.front().map(|(chunk_id, _)| *chunk_id)
     }
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_leave_in_the_order_in_which_they_came_as_their_lengths_become_known() {
+    fn slots_leave_in_order_once_their_lengths_are_known() {
         let mut patches = PatchList::default();
         assert_eq!(patches.pop_ready(), None);
         for round in 0..3 {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_slot_that_has_left_goes_nowhere() {
+    fn length_of_a_removed_slot_is_ignored() {
         let mut patches = PatchList::default();
         let left = patches.push(ChunkId(0), 0);
         patches.fill(left, length(1));

@@ -1,15 +1,15 @@
-//! Which instances have not finished which flushes.
+//! The flushes that are under way, and the instances that have not finished them.
 
 use tracezero_core::ids::{FlushId, InstanceId};
 use tracezero_core::small_map::SmallMap;
 
-/// Flushes that are under way.
+/// The flushes that are under way.
 ///
-/// The service takes the answer to a flush for one to all before it, so a flush is over when those
-/// before it are, too.
+/// An answer to a flush also answers all flushes before it. So a flush is over only when those
+/// before it are over too.
 #[derive(Debug, Default)]
 pub(super) struct PendingFlushes {
-    /// The instances that each flush waits for, each once.
+    /// For each flush, the instances that have not finished it.
     waiting_for: SmallMap<FlushId, Vec<InstanceId>>,
 }
 
@@ -20,26 +20,26 @@ impl PendingFlushes {
         }
     }
 
-    /// A flush begins, and waits for these.
+    /// Begins a flush that waits for these instances.
     pub(super) fn begin(&mut self, flush: FlushId, instances: Vec<InstanceId>) {
         self.waiting_for.insert(flush, instances);
     }
 
-    /// An instance has finished a flush.
+    /// Notes that an instance has finished a flush.
     pub(super) fn finish(&mut self, flush: FlushId, instance: InstanceId) {
         if let Some(waiting_for) = self.waiting_for.get_mut(&flush) {
             waiting_for.retain(|other| *other != instance);
         }
     }
 
-    /// An instance is gone.
+    /// Removes an instance that no longer exists from all flushes.
     pub(super) fn forget(&mut self, instance: InstanceId) {
         for waiting_for in self.waiting_for.values_mut() {
             waiting_for.retain(|other| *other != instance);
         }
     }
 
-    /// Takes out the flushes that are over; returns the last one.
+    /// Removes the flushes that are over, and returns the last of them.
     pub(super) fn take_finished(&mut self) -> Option<FlushId> {
         let mut last = None;
         while let Some((&flush, waiting_for)) = self.waiting_for.first()
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_instance_that_is_gone() {
+    fn no_flush_waits_for_a_removed_instance() {
         let mut pending = PendingFlushes::new();
         pending.begin(FlushId(1), Vec::from([A]));
         pending.begin(FlushId(2), Vec::from([A, B]));

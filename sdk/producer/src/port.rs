@@ -1,7 +1,7 @@
-//! One writer's standing with its arbiter.
+//! One writer's connection to its arbiter.
 //!
-//! A writer waits for the reader of its buffer only between packets. It then holds no chunk, and nothing is
-//! locked (`CentralBuffer::wait_for_room`). Inside a packet it waits for shared memory alone.
+//! A writer waits for the reader of its buffer only between packets. It then holds no chunk and no
+//! lock (`CentralBuffer::wait_for_room`). Inside of a packet it only waits for shared memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use protozero::PatchId;
 
 use crate::account::{AccountId, WriterCounters};
-use crate::arbiter::{Arbiter, Numbering, Patience};
+use crate::arbiter::{Arbiter, Numbering, RoomWait};
 use crate::commit_builder::CommitBuilder;
 use crate::free_chunks::ChunkSize;
 use crate::patches::PatchList;
@@ -19,34 +19,36 @@ use tracezero_core::forked_child;
 use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 use tracezero_core::shm::{ChunkFlags, NewChunk, WritableChunk};
 
-/// Pages that a writer looks at for each packet that it drops.
+/// The number of pages that a writer looks at for each packet that it drops.
 const PAGES_PER_LOOK: u32 = 4;
-/// A dropping writer asks for a chunk at least once in so many packets, whatever it saw.
+/// A dropping writer searches for a chunk at least once per this many packets, even if it saw no
+/// free page.
 const PACKETS_PER_ASK: u32 = 64;
 
-/// Numbers a writer's chunks, takes them from the arbiter and returns them with the patches that
-/// are due. Ends the writer when dropped.
+/// Numbers a writer's chunks, acquires them from the arbiter, and returns them with the patches
+/// that are ready. Unregisters the writer when dropped.
 ///
-/// In a forked child it leaves the arbiter alone. A packet that was open at the fork is lost there.
+/// In a forked child it does not touch the arbiter. A packet that was open at the fork is lost
+/// there.
 #[derive(Debug)]
 pub(super) struct WriterPort {
     arbiter: Arc<Arbiter>,
-    /// `None` for a writer that was not admitted: it gets no chunk.
+    /// `None` for a writer that the arbiter has refused: it never gets a chunk.
     ///
-    /// Chunk ids count chunks that were acquired, so that a time without chunks leaves no gap.
+    /// Chunk ids count the chunks that were acquired, so a time without chunks leaves no gap.
     numbering: Option<Numbering>,
     target_buffer: BufferId,
     policy: BufferExhaustedPolicy,
-    /// `None` for that of the arbiter.
+    /// `None` for the limit of the arbiter.
     stall_limit: Option<Duration>,
-    /// Of the next chunk.
+    /// The size of the next chunk.
     size: ChunkSize,
     account_id: AccountId,
     counters: Arc<WriterCounters>,
     losses: Arc<LossCount>,
     patches: PatchList,
     commit: CommitBuilder,
-    /// Where the next look for a free page begins.
+    /// The page where the next look begins.
     look_cursor: u32,
     looks_since_ask: u32,
 }
@@ -57,17 +59,17 @@ impl WriterPort {
         target_buffer: BufferId,
         policy: BufferExhaustedPolicy,
     ) -> Self {
-        let admission = arbiter.admit_writer(target_buffer);
+        let new_writer = arbiter.register_writer(target_buffer);
         Self {
             arbiter: Arc::clone(arbiter),
-            numbering: admission.numbering,
+            numbering: new_writer.numbering,
             target_buffer,
             policy,
             stall_limit: None,
             size: ChunkSize::Quarter,
-            account_id: admission.account_id,
-            counters: admission.counters,
-            losses: admission.losses,
+            account_id: new_writer.account_id,
+            counters: new_writer.counters,
+            losses: new_writer.losses,
             patches: PatchList::default(),
             commit: CommitBuilder::default(),
             look_cursor: 0,
@@ -97,41 +99,46 @@ impl WriterPort {
         &self.losses
     }
 
-    /// Notes that the writer has filled a chunk: it writes enough for larger ones.
+    /// Notes that the writer has filled a chunk: from now on it asks for larger chunks.
     pub(super) fn note_full_chunk(&mut self) {
         self.size = ChunkSize::Page;
     }
 
-    /// A chunk for the writer's next packet, by its policy.
+    /// Acquires a chunk for the writer's next packet, by its policy.
     pub(super) fn acquire_chunk(&mut self) -> Option<WritableChunk> {
         self.acquire_with_room(self.policy)
     }
 
-    /// A chunk for a packet that goes on, by the writer's policy. It does not wait for the reader of
-    /// the buffer: that one may be waiting for this packet.
+    /// Acquires a chunk to continue a packet, by the writer's policy. Does not wait for the reader
+    /// of the buffer, because the reader may be waiting for this packet.
     pub(super) fn acquire_chunk_to_continue(&mut self) -> Option<WritableChunk> {
         self.acquire_by(self.policy)
     }
 
-    /// Whether the writer can go on without waiting for the reader of the buffer, if it ever does.
+    /// Returns true if the writer can go on without waiting for the reader of the buffer. Writers
+    /// that never wait for it always can.
     pub(super) fn has_room(&self) -> bool {
-        self.finds_room(Patience::Asks)
+        self.finds_room(RoomWait::Query)
     }
 
-    fn finds_room(&self, patience: Patience) -> bool {
+    fn finds_room(&self, patience: RoomWait) -> bool {
         let has_room =
             |arbiter: &Arbiter| arbiter.has_room(self.target_buffer, patience, self.stall_limit);
-        self.policy == BufferExhaustedPolicy::Drop || ours(&self.arbiter).is_some_and(has_room)
+        self.policy == BufferExhaustedPolicy::Drop
+            || unless_forked(&self.arbiter).is_some_and(has_room)
     }
 
-    /// The writer's next chunk, for a writer that is dropping packets.
+    /// Acquires a chunk for a writer that is dropping packets.
     ///
-    /// One that stalls, stalls. The others ask only if there is hope: at each packet they look at
-    /// a few page words without a lock. So a writer recovers within some packets of any page
-    /// becoming free, while one that keeps failing costs the others nothing: a full search under
-    /// the arbiter's lock for every packet dropped would slow down those that do have chunks.
-    /// It asks now and then anyway: where there are many pages, a look at a few may miss the free one for long.
-    /// Perfetto's own SDK goes on dropping until the memory that it writes dropped packets to is full.
+    /// With the policy `Stall`, waits as usual. Otherwise searches only if there is hope: for each
+    /// packet, it looks at a few page words without a lock. So the writer recovers within a few
+    /// packets after a page becomes free, and costs other writers nothing until then. A full search
+    /// under the arbiter's lock for every dropped packet would slow down the writers that do have
+    /// chunks. Now and then it searches in any case: if there are many pages, looking at a few of
+    /// them may miss the free one for long.
+    ///
+    /// Perfetto's own SDK goes on dropping until the memory to which it writes dropped packets is
+    /// full.
     pub(super) fn acquire_chunk_after_drop(&mut self) -> Option<WritableChunk> {
         if self.policy == BufferExhaustedPolicy::Stall {
             return self.acquire_chunk();
@@ -148,12 +155,15 @@ impl WriterPort {
         self.acquire_with_room(BufferExhaustedPolicy::Drop)
     }
 
-    /// A chunk for the next packet, by `policy`. A writer that stalls does not overwrite what is not
-    /// read either, even where `policy` is not to wait for it.
+    /// Acquires a chunk for the next packet, by `policy`. A writer whose own policy is to stall
+    /// must not overwrite unread packets. So it also needs room in the buffer if `policy` is not to
+    /// wait.
     fn acquire_with_room(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
         let patience = match policy {
-            BufferExhaustedPolicy::Drop => Patience::IsOver,
-            BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => Patience::Waits,
+            BufferExhaustedPolicy::Drop => RoomWait::NoWait,
+            BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
+                RoomWait::UntilLimit
+            }
         };
         if self.finds_room(patience) {
             self.acquire_by(policy)
@@ -169,7 +179,7 @@ impl WriterPort {
             chunk_id: numbering.next_chunk_id,
             flags: ChunkFlags::NONE,
         };
-        let arbiter = ours(&self.arbiter)?;
+        let arbiter = unless_forked(&self.arbiter)?;
         let chunk = arbiter.acquire_chunk(header, self.size, policy, self.stall_limit)?;
         numbering.next_chunk_id = numbering.next_chunk_id.next();
         Some(chunk)
@@ -177,7 +187,7 @@ impl WriterPort {
 
     /// Commits a chunk.
     pub(super) fn return_chunk(&mut self, chunk: WritableChunk) {
-        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), ours(&self.arbiter)) {
+        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), unless_forked(&self.arbiter)) {
             arbiter.return_chunk(
                 chunk,
                 writer_id,
@@ -188,13 +198,13 @@ impl WriterPort {
         }
     }
 
-    /// Notes a length slot of a chunk that is about to be returned.
+    /// Notes an open length slot of a chunk that is about to be returned.
     pub(super) fn add_patch(&mut self, chunk_id: ChunkId, offset_bytes: usize) -> PatchId {
-        // A chunk's size fits into 16 bits.
+        // The offset fits into 16 bits, because a chunk's size does.
         self.patches.push(chunk_id, offset_bytes as u16)
     }
 
-    /// Fills in the length of such a slot.
+    /// Sets the length of a slot from [`add_patch`](Self::add_patch).
     pub(super) fn fill_patch(&mut self, patch: PatchId, length: [u8; 4]) {
         self.patches.fill(patch, length);
     }
@@ -204,7 +214,7 @@ impl WriterPort {
         if !self.patches.is_front_ready() {
             return;
         }
-        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), ours(&self.arbiter)) {
+        if let (Some(writer_id), Some(arbiter)) = (self.writer_id(), unless_forked(&self.arbiter)) {
             arbiter.send_patches(
                 writer_id,
                 self.target_buffer,
@@ -217,13 +227,13 @@ impl WriterPort {
 
 impl Drop for WriterPort {
     fn drop(&mut self) {
-        if let Some(arbiter) = ours(&self.arbiter) {
-            arbiter.dismiss_writer(self.numbering, self.account_id);
+        if let Some(arbiter) = unless_forked(&self.arbiter) {
+            arbiter.unregister_writer(self.numbering, self.account_id);
         }
     }
 }
 
-/// The arbiter; `None` in a forked child, whose parent it belongs to.
-fn ours(arbiter: &Arc<Arbiter>) -> Option<&Arbiter> {
-    (!forked_child::is_quiet()).then_some(arbiter)
+/// Returns the arbiter; `None` in a forked child, because it belongs to the parent.
+fn unless_forked(arbiter: &Arc<Arbiter>) -> Option<&Arbiter> {
+    (!forked_child::is_disabled()).then_some(arbiter)
 }

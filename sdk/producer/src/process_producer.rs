@@ -1,7 +1,7 @@
-//! The data sources of this process, as the service calls them.
+//! The producer of this process: passes the service's calls to data sources.
 //!
-//! What a call changes in the registry is changed first; then the application is called, with
-//! nothing locked. It answers by dropping what it was given, during the call or later.
+//! Each call first updates the registry. Then it calls the application, with nothing locked. The
+//! application answers by dropping the guard that it gets, during the call or later.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -20,18 +20,18 @@ use tracezero_core::coordination::{
 use tracezero_core::forked_child;
 use tracezero_core::ids::{FlushId, InstanceId};
 
-/// The data sources of this process as the producer of one realm.
+/// The producer of one realm, with the data sources of this process.
 ///
-/// Callbacks of the application trace into their own realm, and into no capture but that.
+/// Callbacks of the application trace into this realm, and not into another capture.
 #[derive(Debug)]
 pub struct ProcessProducer {
     realm: Realm,
-    /// Set once it is there. Whoever writes keeps it.
+    /// Set once the arbiter exists. Weak: the writers keep it alive.
     arbiter: OnceLock<Weak<Arbiter>>,
 }
 
 impl ProcessProducer {
-    /// The producer of `realm`, which has no arbiter yet.
+    /// Creates the producer of `realm`, without an arbiter.
     #[must_use]
     pub const fn new(realm: Realm) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl ProcessProducer {
         }
     }
 
-    /// Takes over whom to ask what became of packets.
+    /// Sets the arbiter, which knows what became of packets.
     pub fn set_arbiter(&self, arbiter: &Arc<Arbiter>) {
         self.arbiter.get_or_init(|| Arc::downgrade(arbiter));
     }
@@ -56,7 +56,7 @@ impl Producer for ProcessProducer {
         let mut registry = REGISTRY.lock();
         match (made, registry.instances.get_mut(&id)) {
             (Some(made), Some(instance)) => instance.instance = Some(made),
-            // Nothing is recorded by an instance that could not be made.
+            // An instance that could not be created records nothing.
             (None, _) => drop(registry.remove(id)),
             (Some(_), None) => {}
         }
@@ -97,8 +97,8 @@ impl Producer for ProcessProducer {
     }
 
     fn flush(&self, flush: FlushId, instances: &[InstanceId], flags: FlushFlags) {
-        // Commits are made at once, and what is in open chunks is scraped: only what the
-        // application itself holds back is to be waited for.
+        // Chunks are committed when they are returned, and open chunks are scraped. So a flush only
+        // waits for data that the application itself holds back.
         let flushing: Vec<(Arc<dyn AnyInstance>, Flushing)> = {
             let mut registry = REGISTRY.lock();
             let asked: Vec<_> = instances
@@ -143,14 +143,14 @@ impl Producer for ProcessProducer {
 }
 
 impl ProcessProducer {
-    /// Calls the application.
+    /// Calls the application, attached to this realm.
     fn call<R>(&self, callback: impl FnOnce() -> R) -> R {
         let _attached = thread_writers::attach(self.realm);
         callback()
     }
 }
 
-/// An instance says that it has started.
+/// Called when an instance has started.
 fn instance_started((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -160,7 +160,7 @@ fn instance_started((realm, id): (Realm, InstanceId)) {
     }
 }
 
-/// An instance says that it has stopped: trace points no longer reach it.
+/// Called when an instance has stopped: trace points no longer reach it.
 fn instance_stopped((realm, id): (Realm, InstanceId)) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -174,11 +174,11 @@ fn instance_stopped((realm, id): (Realm, InstanceId)) {
     if let Some(service) = registry::service(realm) {
         service.notify_stopped(id);
     }
-    // With nothing locked: it may be the last of what the application has made.
+    // With nothing locked: this may drop the last reference to the application's value.
     call_application(|| drop(removed));
 }
 
-/// An instance says that it has flushed.
+/// Called when an instance has flushed.
 fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
     let Some(_inside) = forked_child::enter() else {
         return;
@@ -186,7 +186,7 @@ fn instance_flushed((realm, id): (Realm, InstanceId), flush: FlushId) {
     acknowledge_flushes(realm, |flushes| flushes.finish(flush, id));
 }
 
-/// Tells the service of the flushes that are over after `change`.
+/// Applies `change`, and tells the service which flushes are over.
 fn acknowledge_flushes(realm: Realm, change: impl FnOnce(&mut PendingFlushes)) {
     let (service, finished): (Option<Arc<dyn ServiceControl>>, Option<FlushId>) = {
         let mut registry = REGISTRY.lock();

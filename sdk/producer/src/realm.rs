@@ -1,32 +1,32 @@
-//! Which of the services in this process is meant.
+//! Realms: the services in this process.
 
-/// A service with a producer and memory of its own: that of the process, which all sessions are in,
-/// or that of one capture of a test.
+/// The identity of a service in this process, which has its own producer and memory. One realm is
+/// that of the process, which has all sessions; each capture of a test is another.
 ///
-/// Data sources and trace points are the same for all of them.
+/// Data sources and trace points are the same for all realms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Realm(u32);
 
 impl Realm {
-    /// That of the process.
+    /// The realm of the process.
     pub const PROCESS: Self = Self(0);
 
-    /// That of a capture; each has another number, from 1 on.
+    /// Creates the realm of a new capture, with a new number from 1 on.
     pub fn of_new_capture() -> Self {
         use std::sync::atomic::{AtomicU32, Ordering};
 
         static LAST: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only that each number is given once counts.
+        // Relaxed: the numbers must only be unique.
         Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// The number of the capture; 0 for the realm of the process.
+    /// Returns the number of the capture; 0 for the realm of the process.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The realm with this [`number`](Self::number).
+    /// Returns the realm with this [`number`](Self::number).
     #[must_use]
     pub const fn of_number(number: u32) -> Self {
         Self(number)

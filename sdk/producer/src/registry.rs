@@ -1,7 +1,8 @@
-//! Which data sources there are, and which sessions record them.
+//! The registry of all data sources, and of the sessions that record them.
 //!
-//! A data source of an application is a `static`, which enters itself here when a thread reaches it first or
-//! the application calls `DataSource::register`. No program lists its data sources anywhere.
+//! A data source of an application is a `static`. It registers itself when a thread first reaches
+//! it, or when the application calls `DataSource::register`. No list of a program's data sources is
+//! needed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +22,7 @@ use tracezero_core::forked_child;
 use tracezero_core::ids::{InstanceId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
-/// Locked before anything of the service, and never while the application is called.
+/// Locked before any lock of the service, and never while the application is called.
 pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     realms: SmallMap::new(),
     data_sources: Vec::new(),
@@ -30,20 +31,21 @@ pub(super) static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 });
 
 pub(super) struct Registry {
-    /// That of the process is there from the first session on.
+    /// The realm of the process is added with the first session.
     pub(super) realms: SmallMap<Realm, ConnectedRealm>,
-    /// In the order of their indices.
+    /// Sorted by their indices.
     pub(super) data_sources: Vec<&'static DataSourceState>,
     slots: [Option<Slot>; SLOTS],
     pub(super) instances: SmallMap<(Realm, InstanceId), RegisteredInstance>,
 }
 
-/// What data sources need of a realm.
+/// A realm as data sources see it.
 pub(super) struct ConnectedRealm {
     pub(super) service: Arc<dyn ServiceControl>,
     pub(super) arbiter: Arc<Arbiter>,
     pub(super) flushes: PendingFlushes,
-    /// For captures: data sources that were offered because its threads reached them.
+    /// For captures: the data sources that were offered because threads of the capture reached
+    /// them.
     #[cfg_attr(
         not(feature = "testing"),
         expect(dead_code, reason = "nobody captures")
@@ -51,7 +53,8 @@ pub(super) struct ConnectedRealm {
     pub(super) reached: Vec<&'static DataSourceState>,
 }
 
-/// What a slot stands for: a session, and which of its entries for a data source.
+/// The meaning of a slot: a session and, if it lists a data source several times, the number of the
+/// entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Slot {
     session: SessionId,
@@ -69,7 +72,7 @@ pub(super) struct RegisteredInstance {
 }
 
 impl Registry {
-    /// Adds a data source, and offers it to the service, unless that was done before.
+    /// Adds a data source and offers it to the service, unless it is already known.
     pub(super) fn add(&mut self, data_source: &'static DataSourceState) {
         let mut known = self.data_sources.iter();
         if known.any(|known| std::ptr::eq(*known, data_source)) {
@@ -91,12 +94,12 @@ impl Registry {
         Some(Arc::clone(&self.realms.get(&realm)?.service))
     }
 
-    /// The flushes that are under way in a realm.
+    /// Returns the flushes that are under way in a realm.
     pub(super) fn flushes(&mut self, realm: Realm) -> Option<&mut PendingFlushes> {
         Some(&mut self.realms.get_mut(&realm)?.flushes)
     }
 
-    /// Makes room for an instance. Returns its data source.
+    /// Adds an instance that is not set up yet. Returns its data source.
     pub(super) fn set_up(
         &mut self,
         (realm, id): (Realm, InstanceId),
@@ -109,12 +112,13 @@ impl Registry {
         let slot = if realm == Realm::PROCESS {
             let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
             let free = || self.slots.iter().position(Option::is_none);
-            // Without a slot it is not recorded; the service admits fewer sessions than there are.
+            // Without a slot it would not be recorded. This does not happen: the service admits
+            // fewer sessions than there are slots.
             taken.or_else(free)?
         } else {
             CAPTURE_SLOT
         };
-        // Several data sources may have the name; each is set up once.
+        // Several data sources may have the same name; each is set up once.
         let data_source = self.data_sources.iter().find(|data_source| {
             data_source.name() == setup.name && self.at(realm, data_source, slot).is_none()
         })?;
@@ -134,7 +138,7 @@ impl Registry {
         Some(data_source)
     }
 
-    /// Has trace points reach an instance.
+    /// Starts an instance: trace points reach it from now on.
     pub(super) fn start(&mut self, id: (Realm, InstanceId)) {
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.generation = Some(advance_generation());
@@ -142,7 +146,7 @@ impl Registry {
         }
     }
 
-    /// Has trace points reach an instance no longer. Returns what the application has made of it.
+    /// Removes an instance: trace points no longer reach it. Returns the data source's value.
     pub(super) fn remove(&mut self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         let removed = self.instances.remove(&id)?;
         let is_used = |instance: &RegisteredInstance| instance.slot == removed.slot;
@@ -156,7 +160,7 @@ impl Registry {
         removed.instance
     }
 
-    /// What the application has made of an instance.
+    /// Returns the data source's value of an instance.
     pub(super) fn instance(&self, id: (Realm, InstanceId)) -> Option<Arc<dyn AnyInstance>> {
         self.instances.get(&id)?.instance.clone()
     }
@@ -185,7 +189,7 @@ impl Registry {
         found.map(|(_, instance)| instance)
     }
 
-    /// The instances of a data source that record.
+    /// Returns the instances of a data source that record.
     pub(super) fn recording(&self, data_source: &DataSourceState) -> Recording<'_> {
         let recording = self.instances.values().filter(|instance| {
             instance.generation.is_some() && std::ptr::eq(instance.data_source, data_source)
@@ -193,13 +197,14 @@ impl Registry {
         Recording::new(recording.map(|instance| (instance.slot, instance.instance.as_deref())))
     }
 
-    /// The bit of captures, if there is one: any data source may be reached in it.
+    /// Returns the bit of captures, if there are any: every data source may be reached in one.
     fn mask_of_captures(&self) -> u32 {
         let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
         u32::from(has_captures) << CAPTURE_SLOT
     }
 
-    /// Brings all masks up to date after an instance started or stopped, or its choice changed.
+    /// Updates all masks. Called after an instance has started or stopped, or a choice of
+    /// categories has changed.
     pub(super) fn update_masks(&self) {
         for data_source in &self.data_sources {
             // Until all sessions have started it, other threads that reach it wait in `register`.
@@ -215,14 +220,15 @@ impl Registry {
     }
 }
 
-/// The instance and target of `data_source` in the session of `slot`, if there is one and it records it.
+/// Returns the instance of `data_source` in the session of `slot`, and the destination of its
+/// packets; `None` if that session does not record it.
 #[cold]
 pub(crate) fn target(
     realm: Realm,
     data_source: &DataSourceState,
     slot: usize,
 ) -> Option<(Arc<dyn AnyInstance>, Target)> {
-    if forked_child::is_quiet() {
+    if forked_child::is_disabled() {
         return None;
     }
     let registry = REGISTRY.lock();
@@ -239,7 +245,7 @@ pub(crate) fn target(
     Some((recording.instance.clone()?, target))
 }
 
-/// Whether what a thread keeps for the instance that began with `generation` still records.
+/// Returns true if the instance that began with `generation` still records.
 #[cold]
 pub(crate) fn is_current(generation: u64) -> bool {
     let registry = REGISTRY.lock();
@@ -247,12 +253,16 @@ pub(crate) fn is_current(generation: u64) -> bool {
     instances.any(|instance| instance.generation == Some(generation))
 }
 
-/// The service of a realm, if there is one, or still is.
+/// Returns the service of a realm; `None` if the realm is not connected, or no longer.
 pub(super) fn service(realm: Realm) -> Option<Arc<dyn ServiceControl>> {
     REGISTRY.lock().service(realm)
 }
 
 pub(super) fn offer(service: &dyn ServiceControl, data_source: &DataSourceState) {
     let offered = service.offer_data_source(data_source.descriptor());
-    debug_assert_eq!(offered, Ok(()), "only ids that are in use are refused");
+    debug_assert_eq!(
+        offered,
+        Ok(()),
+        "the service refuses only ids that are in use"
+    );
 }

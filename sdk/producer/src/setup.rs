@@ -1,4 +1,4 @@
-//! The session that an instance is set up for, and its configuration.
+//! The session and configuration of an instance that is being set up.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tracezero_core::coordination::DataSourceSetup;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::DataSourceConfigDecoder;
 
-/// A session that wants a data source, and what its configuration says.
+/// The session that an instance is created for, and the instance's configuration.
 pub struct Setup<'s> {
     setup: &'s DataSourceSetup,
 }
@@ -16,24 +16,23 @@ impl<'s> Setup<'s> {
         Self { setup }
     }
 
-    /// The session.
+    /// Returns the id of the session.
     #[must_use]
     pub fn session(&self) -> SessionId {
         self.setup.session
     }
 
-    /// The `DataSourceConfig` of this data source, encoded.
+    /// Returns the encoded `DataSourceConfig` of this data source.
     ///
-    /// A data source may keep fields of its own there, from number 2000 on: its schema declares
-    /// them in a message with these numbers, whose decoder reads these bytes and skips what it does
-    /// not know. They get here by
-    /// `DataSourceConfig::source_specific`.
+    /// The message may have fields of your own, with numbers from 2000 on. Declare them in a
+    /// message of your schema with the same numbers; its decoder reads these bytes and skips
+    /// unknown fields. A session sets them with `DataSourceConfig::source_specific`.
     #[must_use]
     pub fn config(&self) -> &'s [u8] {
         &self.setup.config
     }
 
-    /// Reads [`Setup::config`].
+    /// Returns a decoder of [`Setup::config`].
     #[must_use]
     pub fn decoder(&self) -> DataSourceConfigDecoder<'s> {
         DataSourceConfigDecoder::new(self.config())

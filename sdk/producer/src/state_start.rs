@@ -1,34 +1,36 @@
-//! When the incremental state of a sequence was started, and whether it still holds.
+//! The start of a sequence's incremental state, and whether packets may still build on it.
 //!
-//! Packets that build on earlier ones, on names that were defined once for instance, cannot be read
-//! when those are gone. So a sequence starts anew after a loss. In a ring that overwrites, it also
-//! does so before the ring has lapped its start: the more often, the fewer packets at the old end of
-//! the ring cannot be read.
+//! Packets that build on earlier ones, for example on names that were defined once, are unreadable
+//! if the earlier ones are gone. So a sequence starts its state again after a loss. In a ring that
+//! overwrites old packets, it must also start again before the ring has overwritten the last start.
+//! The more often it does, the fewer packets at the old end of the ring are unreadable.
 //!
-//! In Perfetto a user has to know the setting `clear_period_ms`, or a ring that has lapped shows nothing.
-//! Here the service counts the parts of a ring that were filled, 128 per lap (`RingProgress`). A sequence
-//! starts anew in each part (in rings below 512 KiB, in each second one), and one with few packets in each quarter. Of rings from 256 KiB up, at most a
-//! fiftieth was measured to lack the names that it needs.
+//! In Perfetto, the user has to know the setting `clear_period_ms`; without it, a ring that has
+//! wrapped around shows nothing. Here the service counts how many parts of the ring were filled,
+//! 128 per lap (`RingProgress`). A sequence starts again in each part, in rings below 512 KiB in
+//! every second part; a sequence with few packets in each quarter of a lap. For rings of at least
+//! 256 KiB, measurements show that at most a fiftieth of the packets lack names.
 
 use crate::trace_writer::TraceWriter;
 use tracezero_core::commit::RingProgress;
 
-/// A sequence with fewer packets since its start waits for another [quarter](RingProgress::QUARTER) of
-/// the ring: writing its state again would take more room than those packets.
+/// A sequence with fewer packets than this since its start waits for another
+/// [quarter](RingProgress::QUARTER) of the ring: writing its state again would take more room than
+/// those packets.
 const PACKETS_MIN: u64 = 16;
 
-/// The moment at which a sequence started its incremental state.
+/// The moment when a sequence started its incremental state.
 #[derive(Debug)]
 pub struct StateStart {
-    /// The writer's [`TraceWriter::loss_mark`].
+    /// The value of the writer's [`TraceWriter::loss_mark`].
     losses: u64,
-    /// [`RingProgress::parts`].
+    /// The value of [`RingProgress::parts`].
     parts: u64,
     packets_begun: u64,
 }
 
 impl StateStart {
-    /// The sequence of `writer`, whose buffer is as far as `progress`, starts now.
+    /// Returns a start now, for the sequence of `writer`. `progress` is that of its buffer.
     pub fn now(writer: &TraceWriter, progress: &RingProgress) -> Self {
         Self {
             losses: writer.loss_mark(),
@@ -37,7 +39,7 @@ impl StateStart {
         }
     }
 
-    /// Whether packets may go on to build on this start.
+    /// Returns true if further packets may build on this start.
     #[inline]
     pub fn holds(&self, writer: &TraceWriter, progress: &RingProgress) -> bool {
         let is_unchanged = self.losses == writer.loss_mark() && self.parts == progress.parts();

@@ -1,4 +1,5 @@
-//! Choices that are finer than a data source: switches inside of it, which its instances turn on.
+//! Switches inside of a data source, such as those of categories; each instance turns on some of
+//! them.
 
 use std::any::Any;
 use std::fmt;
@@ -7,18 +8,18 @@ use crate::active_slots::CAPTURE_SLOT;
 use crate::instance::AnyInstance;
 use tracezero_core::coordination::DataSourceDescriptor;
 
-/// The switches of a data source, each of which says which slots record something.
+/// The switches of a data source. Each has a mask of the slots that record something.
 pub trait Switches: Sync {
-    /// Adds to a description of the data source what sessions can choose from.
+    /// Adds to the descriptor what sessions can choose from.
     fn describe(&self, descriptor: &mut DataSourceDescriptor);
 
-    /// Brings all switches up to date. Called with the registry locked.
+    /// Updates all switches. Called with the registry locked.
     fn update(&self, recording: &Recording<'_>);
 }
 
 /// The instances of one data source that record.
 pub struct Recording<'r> {
-    /// With their slots. `None` until it is set up.
+    /// The slot and the instance; the instance is `None` until it is set up.
     instances: Vec<(usize, Option<&'r dyn AnyInstance>)>,
 }
 
@@ -36,14 +37,14 @@ impl<'r> Recording<'r> {
         slots.fold(0, |all, slot| all | slot)
     }
 
-    /// Returns the slots whose instances, which are of type `I`, choose something.
+    /// Returns the slots whose instances, of type `I`, `chooses` accepts.
     pub(super) fn slots<I: Any>(&self, chooses: impl Fn(&I) -> bool) -> u32 {
         self.instances
             .iter()
             .filter(|(slot, instance)| {
                 let instance = instance.map(|instance| -> &dyn Any { instance });
                 let instance = instance.and_then(|instance| instance.downcast_ref());
-                // A capture has all there is, since captures share the slot.
+                // All captures share the slot, so a capture records everything.
                 *slot == CAPTURE_SLOT || instance.is_some_and(&chooses)
             })
             .fold(0, |slots, (slot, _)| slots | 1 << slot)

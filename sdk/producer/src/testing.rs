@@ -1,5 +1,5 @@
-//! A service for tests of the producer: it takes commits at once or when told to, keeps all that
-//! it was sent, and puts packets together again in the plainest way.
+//! A fake service for tests of the producer. It takes commits at once or when told to, keeps all
+//! that it receives, and reassembles packets in the simplest way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use tracezero_core::shm::{
 /// The buffer that tests write to.
 pub(super) const BUFFER: BufferId = BufferId(7);
 
-/// Memory, arbiter and service of a test.
+/// The configuration of a test's memory, arbiter and service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) page_size_bytes: usize,
     pub(super) pages: usize,
     pub(super) layout: PageLayout,
     pub(super) stall_limit: Duration,
-    /// Whether the service leaves commits alone until it is told to take them.
+    /// True if the service takes commits only when it is told to.
     pub(super) is_slow: bool,
 }
 
@@ -63,30 +63,30 @@ impl Setup {
     }
 }
 
-/// The service.
+/// The fake service.
 #[derive(Debug)]
 pub(super) struct FakeService {
     memory: Mutex<ServiceMemory>,
     is_slow: bool,
-    /// Whether the reader of the buffer is behind, for good.
+    /// True if the reader of the buffer is behind, so that the buffer has no room.
     has_no_room: AtomicBool,
-    /// How long writers were ready to wait for it, each time that they asked.
+    /// The timeout of each wait for room, in order.
     room_waits: Mutex<Vec<Duration>>,
     received: Mutex<Received>,
 }
 
 #[derive(Debug, Default)]
 struct Received {
-    /// All requests, and how many of them were taken.
+    /// All requests. `taken` is the number of them that the service has taken.
     requests: Vec<CommitRequest>,
     taken: usize,
-    /// Chunks by writer, in the order of their commits.
+    /// The chunks of each writer, in the order of their commits.
     chunks: BTreeMap<u16, Vec<ReceivedChunk>>,
     registered: Vec<(WriterId, BufferId)>,
     unregistered: Vec<WriterId>,
 }
 
-/// A chunk as the service copied it, with patches applied.
+/// A chunk as the service copied it, with its patches applied.
 #[derive(Clone, Debug)]
 pub(super) struct ReceivedChunk {
     pub(super) chunk_id: ChunkId,
@@ -96,11 +96,11 @@ pub(super) struct ReceivedChunk {
     has_more_patches: bool,
 }
 
-/// A packet, or what is left of it.
+/// A packet, complete or cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReceivedPacket {
     Whole(Vec<u8>),
-    /// Its writer gave it up, with so many fragments committed before.
+    /// The writer gave it up, after committing this number of fragments.
     Abandoned {
         fragments_before: usize,
     },
@@ -118,7 +118,7 @@ impl ServiceEndpoint for FakeService {
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
         assert_eq!(target_buffer, BUFFER);
         self.room_waits.lock().push(timeout);
-        // Relaxed: tests set it from the thread that asks.
+        // Relaxed: the test sets it on the same thread.
         !self.has_no_room.load(Ordering::Relaxed)
     }
 
@@ -133,7 +133,7 @@ impl ServiceEndpoint for FakeService {
 }
 
 impl FakeService {
-    /// Takes all requests that were left alone so far.
+    /// Takes all requests that were not taken yet.
     pub(super) fn take_commits(&self) {
         let memory = self.memory.lock();
         let mut received = self.received.lock();
@@ -143,15 +143,15 @@ impl FakeService {
         }
     }
 
-    /// From now on, the buffer has room or not. Returns how long writers would have waited for it
-    /// since this was called last.
+    /// Sets whether the buffer has room. Returns the timeouts of all waits for room since the last
+    /// call.
     pub(super) fn set_room(&self, has_room: bool) -> Vec<Duration> {
         // Relaxed: as in `wait_for_room`.
         self.has_no_room.store(!has_room, Ordering::Relaxed);
         std::mem::take(&mut self.room_waits.lock())
     }
 
-    /// All requests so far, taken or not.
+    /// Returns all requests so far, taken or not.
     pub(super) fn requests(&self) -> Vec<CommitRequest> {
         self.received.lock().requests.clone()
     }
@@ -164,7 +164,7 @@ impl FakeService {
         self.received.lock().unregistered.clone()
     }
 
-    /// The chunks of a writer.
+    /// Returns the chunks of a writer.
     pub(super) fn chunks(&self, writer_id: WriterId) -> Vec<ReceivedChunk> {
         let received = self.received.lock();
         received
@@ -174,11 +174,11 @@ impl FakeService {
             .unwrap_or_default()
     }
 
-    /// The non-empty packets of a writer. Checks on the way that its chunks are in order, and
-    /// that flags, counts and patches agree with each other.
+    /// Returns the non-empty packets of a writer. Also checks that its chunks are in order, and
+    /// that flags, counts and patches agree.
     pub(super) fn packets(&self, writer_id: WriterId) -> Vec<ReceivedPacket> {
         let mut packets = Vec::new();
-        // Fragments so far, and bytes, of a packet that goes on in the next chunk.
+        // The number of fragments and the bytes of a packet that continues in the next chunk.
         let mut open: Option<(usize, Vec<u8>)> = None;
         for (index, chunk) in self.chunks(writer_id).iter().enumerate() {
             assert_eq!(chunk.chunk_id, ChunkId(index as u32));
@@ -216,7 +216,7 @@ impl FakeService {
         packets
     }
 
-    /// The packets of a writer, none of which was given up.
+    /// Returns the packets of a writer; panics if one was given up.
     pub(super) fn whole_packets(&self, writer_id: WriterId) -> Vec<Vec<u8>> {
         self.packets(writer_id)
             .into_iter()
@@ -227,7 +227,7 @@ impl FakeService {
             .collect()
     }
 
-    /// The bits of a page's word.
+    /// Returns the bits of a page's word.
     pub(super) fn page_word_bits(&self, page_index: u32) -> u32 {
         self.memory.lock().page_word(page_index).unwrap().bits()
     }
@@ -276,7 +276,7 @@ impl Received {
 }
 
 impl ReceivedChunk {
-    /// As many fragments as counted; `None` for one that was given up.
+    /// Returns the fragments, as many as are counted; `None` for one that was given up.
     pub(super) fn fragments(&self) -> Vec<Option<Vec<u8>>> {
         let mut rest = &self.payload[..];
         (0..self.packets.count())

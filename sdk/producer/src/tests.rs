@@ -1,5 +1,5 @@
-//! Writers on several threads, little memory, packets of all sizes: what arrives is what was
-//! written, in order, and whatever does not arrive was counted.
+//! Several threads write packets of all sizes into little memory. What arrives is what was written,
+//! in order, and everything that does not arrive was counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::testing::{BUFFER, FakeService, ReceivedPacket, Setup};
-use tracezero_core::commit::NO_PATIENCE;
+use tracezero_core::commit::SHORTEST_WAIT;
 use tracezero_core::ids::WriterId;
 use tracezero_core::shm::PageLayout;
 
@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// Mostly small, sometimes over a few chunks.
+/// Returns the size of a packet's content: mostly small, sometimes several chunks.
 fn size_of_packet(number: u64) -> usize {
     let mut random = Random(number + 1);
     random.below(1000);
@@ -38,8 +38,8 @@ fn size_of_packet(number: u64) -> usize {
     random.below(limit) as usize
 }
 
-/// Packet `number`: field 1 is the number; field 2 a message with as many bytes, all alike, and
-/// the number again, nested once more.
+/// Writes packet `number`. Field 1 is the number. Field 2 is a message with content of the right
+/// size, and the number again in a nested message.
 fn write_packet(writer: &mut TraceWriter, number: u64) {
     let content = vec![number as u8; size_of_packet(number)];
     writer.packet(|packet| {
@@ -50,7 +50,7 @@ fn write_packet(writer: &mut TraceWriter, number: u64) {
     });
 }
 
-/// The number of a packet, whose content must be all there.
+/// Returns the number of a packet, after checking that its content is complete.
 fn check_packet(packet: &[u8]) -> u64 {
     use protozero::Decoder;
     use protozero::types::{Bytes, Uint64};
@@ -64,7 +64,7 @@ fn check_packet(packet: &[u8]) -> u64 {
     number
 }
 
-/// Runs the writers. A slow service takes commits on a thread of its own.
+/// Runs the writers. A slow service takes commits on its own thread.
 fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeService>) {
     let (arbiter, service) = setup.build();
     let writers_left = AtomicUsize::new(THREADS);
@@ -77,7 +77,7 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
                 for number in 0..PACKETS_PER_THREAD {
                     write_packet(&mut writer, number);
                     if number == 0 {
-                        // With a chunk in its hand, if there was one.
+                        // Waits here so that each thread holds a chunk, if it got one.
                         all_write.wait();
                     }
                     if number % 97 == 0 {
@@ -97,7 +97,7 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
                 service.take_commits();
             }));
         }
-        // ThreadSanitizer sees a join, and does not see how a scope waits.
+        // ThreadSanitizer sees a join, but not how a scope waits.
         for thread in threads {
             thread.join().unwrap();
         }
@@ -105,8 +105,8 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
     (arbiter, service)
 }
 
-/// Checks contents and order, closes every writer's account, and returns how many packets were
-/// lost.
+/// Checks contents and order, and that each writer's counts add up. Returns the number of lost
+/// packets.
 fn close_accounts(arbiter: &Arbiter, service: &FakeService) -> u64 {
     let mut lost = 0;
     let totals = arbiter.writer_totals();
@@ -164,14 +164,15 @@ fn with_the_drop_policy_every_packet_arrives_or_is_counted() {
 }
 
 #[test]
-fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
+fn stalling_writer_loses_nothing_if_the_service_is_slow() {
     for policy in [
         BufferExhaustedPolicy::Stall,
         BufferExhaustedPolicy::StallThenDrop,
     ] {
         for is_slow in [false, true] {
             let setup = Setup {
-                // One page per writer is its open chunk, and one more lets all go on.
+                // Each writer holds one page as its open chunk; one more page lets all of them go
+                // on.
                 pages: THREADS + 1,
                 stall_limit: Duration::from_secs(30),
                 is_slow,
@@ -184,7 +185,7 @@ fn a_writer_that_stalls_loses_nothing_if_the_service_is_only_slow() {
 }
 
 #[test]
-fn a_writer_that_stalls_in_vain_drops_and_counts() {
+fn stalling_writer_drops_and_counts_after_its_limit() {
     let setup = Setup {
         pages: 1,
         stall_limit: Duration::from_millis(1),
@@ -199,15 +200,16 @@ fn a_writer_that_stalls_in_vain_drops_and_counts() {
     }
 }
 
-/// How long a writer is ready to wait for the reader of its buffer, for a packet before that one is
-/// behind, two while it is, and one after; and how many packets it dropped.
+/// Returns how long a writer was willing to wait for the reader of its buffer, for each of four
+/// packets; the reader is behind during the second and third. Also returns the number of dropped
+/// packets.
 fn waits_for_room(policy: BufferExhaustedPolicy) -> ([Vec<Duration>; 4], u64) {
     let (arbiter, service) = Setup::default().build();
     let mut writer = TraceWriter::new(&arbiter, BUFFER, policy);
     let waits = [true, false, false, true].map(|has_room| {
         service.set_room(has_room);
         write_packet(&mut writer, 1);
-        // The next packet needs another chunk.
+        // The next packet then needs another chunk.
         writer.flush();
         service.set_room(has_room)
     });
@@ -215,9 +217,9 @@ fn waits_for_room(policy: BufferExhaustedPolicy) -> ([Vec<Duration>; 4], u64) {
 }
 
 #[test]
-fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_after_that() {
+fn stalling_writer_waits_for_its_reader_then_drops() {
     let long = || vec![Setup::default().stall_limit];
-    let at_once = || vec![NO_PATIENCE];
+    let at_once = || vec![SHORTEST_WAIT];
     assert_eq!(
         waits_for_room(BufferExhaustedPolicy::Drop),
         ([const { Vec::new() }; 4], 0)
@@ -233,7 +235,7 @@ fn a_writer_that_stalls_waits_for_the_reader_of_its_buffer_and_drops_packets_aft
 }
 
 #[test]
-fn a_packet_that_goes_on_does_not_wait_for_the_reader_and_leaves_nothing_behind_that_does() {
+fn packet_that_spans_chunks_does_not_wait_for_the_reader() {
     let (arbiter, service) = Setup::default().build();
     let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Stall);
     service.set_room(true);
@@ -264,7 +266,7 @@ fn a_writer_waits_as_long_as_it_is_told_and_no_longer() {
 }
 
 #[test]
-fn in_process_nothing_is_lost_if_each_writer_can_hold_two_chunks() {
+fn nothing_is_lost_if_each_writer_can_hold_two_chunks() {
     for layout in LAYOUTS {
         let setup = Setup {
             pages: 2 * THREADS,

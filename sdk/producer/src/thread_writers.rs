@@ -1,4 +1,4 @@
-//! The writers of each thread: one for every data source and session that records it.
+//! Each thread's table of writers: one for each data source and session that records it.
 
 #[cfg_attr(not(feature = "testing"), path = "thread_writers/no_attachments.rs")]
 mod attachments; // which capture the thread writes to
@@ -27,23 +27,25 @@ thread_local! {
     static WRITERS: RefCell<ThreadWriters> = const { RefCell::new(ThreadWriters::new()) };
 }
 
-/// Trace points that were reached while their thread was tracing already, or was ending.
+/// The number of trace points that were dropped because their thread was already in a trace point
+/// or in the tracer, or was ending.
 static NESTED: AtomicU64 = AtomicU64::new(0);
 
 struct ThreadWriters {
-    /// The generation that `instances` belongs to.
+    /// The generation at which `instances` was last brought up to date.
     generation: u64,
-    /// By [`DataSourceState::instance_index`]: each was made for the data source whose place it has.
+    /// Indexed by [`DataSourceState::instance_index`]: each entry belongs to the data source with
+    /// that index.
     instances: Vec<Option<Box<Instance>>>,
     attachments: Attachments,
 }
 
-/// Calls `trace` for every slot of `mask`. Does nothing but count where this thread is tracing
-/// already: a trace point inside a trace point, in a formatter or an allocator for instance. And
-/// where it is inside of the tracer otherwise.
+/// Calls `trace` for every slot of `mask`. If the thread is already inside of a trace point, for
+/// example in a formatter or an allocator, or inside of the tracer, it only counts the event as
+/// nested.
 ///
-/// To record such a trace point would take a second writer per thread. The report counts it instead:
-/// `Losses::nested`.
+/// Recording nested trace points would take a second writer per thread. The report states their
+/// number: `Losses::nested`.
 #[inline]
 pub fn with_instances(
     data_source: &'static DataSourceState,
@@ -76,8 +78,8 @@ pub fn with_instances(
     }
 }
 
-/// Whether this thread is tracing, or inside of the tracer otherwise: a trace point that it reaches
-/// is counted, and may not wait for any lock.
+/// Returns true if this thread is inside of a trace point or of the tracer, and counts that. A
+/// trace point must not record or wait for any lock then.
 #[must_use]
 pub fn is_nested() -> bool {
     let is_tracing = || WRITERS.try_with(|writers| writers.try_borrow_mut().is_err());
@@ -90,20 +92,20 @@ pub fn is_nested() -> bool {
 
 #[cold]
 fn note_nested() {
-    // Relaxed: a count, ordered with nothing.
+    // Relaxed: this is only a count, and orders no other memory.
     NESTED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Trace points dropped so far because they were nested in others.
+/// Returns the number of trace points that were dropped because they were nested in others.
 pub fn nested_count() -> u64 {
     // Relaxed: as in `note_nested`.
     NESTED.load(Ordering::Relaxed)
 }
 
-/// Commits what this thread wrote for sessions that have stopped.
+/// Commits what this thread has written for sessions that have stopped.
 pub(crate) fn leave_ended_sessions() {
     let generation = generation();
-    // A thread that is tracing, or ending, commits by itself later.
+    // A thread that is inside of a trace point, or ending, commits later by itself.
     let _ = WRITERS.try_with(|writers| {
         if let Ok(mut writers) = writers.try_borrow_mut() {
             writers.leave_ended_sessions(generation);
@@ -133,7 +135,7 @@ impl ThreadWriters {
         self.instances.get_mut(index)?.as_deref_mut()
     }
 
-    /// Makes the instance of a slot, if its session records the data source.
+    /// Creates this thread's instance for a slot, if its session records the data source.
     #[cold]
     fn create_instance(&mut self, data_source: &'static DataSourceState, slot: usize) {
         let realm = if slot == CAPTURE_SLOT {
@@ -149,7 +151,7 @@ impl ThreadWriters {
             return;
         };
         let instance = maker.of_thread(InstanceStart { slot, target });
-        // The data source is registered: there is a target.
+        // The data source has an index: it is registered, or there would be no target.
         let index = data_source.instance_index(slot);
         if self.instances.len() <= index {
             self.instances.resize_with(index + 1, || None);
@@ -157,7 +159,7 @@ impl ThreadWriters {
         self.instances[index] = Some(instance);
     }
 
-    /// Drops the writers of sessions that have ended, which commits what they hold.
+    /// Drops the writers of sessions that have ended; dropping a writer commits its chunk.
     #[cold]
     fn leave_ended_sessions(&mut self, generation: u64) {
         self.leave_to_parent();
@@ -166,7 +168,7 @@ impl ThreadWriters {
                 .as_ref()
                 .is_some_and(|it| !registry::is_current(it.generation));
             if ended {
-                // Drops what the application keeps there, too.
+                // This also drops the application's thread state.
                 contain(|| *instance = None);
             }
         }
@@ -174,9 +176,10 @@ impl ThreadWriters {
         self.generation = generation;
     }
 
-    /// In a forked child, leaves the writers as they are: their chunks are the parent's.
+    /// In a forked child, forgets the writers without dropping them: their chunks belong to the
+    /// parent.
     fn leave_to_parent(&mut self) {
-        if forked_child::is_quiet() {
+        if forked_child::is_disabled() {
             mem::forget(mem::take(&mut self.instances));
             self.attachments.leave_to_parent();
         }
@@ -186,7 +189,8 @@ impl ThreadWriters {
 impl Drop for ThreadWriters {
     fn drop(&mut self) {
         self.leave_to_parent();
-        // Drops what the application keeps there, too. The process would not survive a panic in it.
+        // This also drops the application's thread state. A panic in a thread-local's destructor
+        // would abort the process.
         for instance in &mut self.instances {
             contain(|| *instance = None);
         }

@@ -1,4 +1,4 @@
-//! The trace writer: one sequence of packets, written fragment by fragment into chunks.
+//! The trace writer: writes one sequence of packets into chunks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use tracezero_core::coordination::{BufferExhaustedPolicy, PacketCounts};
 use tracezero_core::ids::{BufferId, WriterId};
 use tracezero_core::protos::TracePacket;
 
-/// `TracePacket.previous_packet_dropped`: packets before this one were lost, and why.
+/// The field `TracePacket.previous_packet_dropped`: packets before this one were lost, and why.
 const PREVIOUS_PACKET_DROPPED_FIELD: u32 = 42;
-/// `TracePacket.first_packet_on_sequence`.
+/// The field `TracePacket.first_packet_on_sequence`.
 const FIRST_PACKET_ON_SEQUENCE_FIELD: u32 = 87;
-/// A loss, because the shared memory was exhausted.
+/// The value for a loss because the shared memory was exhausted.
 const LOST_SHARED_MEMORY_FULL: u32 = 1 | 256;
 
-/// Writes packets of one sequence to a central buffer.
+/// Writes the packets of one sequence to a central buffer.
 ///
-/// Writing never fails and, but for [`BufferExhaustedPolicy::Stall`] and its kin, never waits.
-/// When the shared memory is exhausted packets are dropped and counted, and the next one that gets
-/// through says so.
+/// Writing never fails, and waits only with the policies [`BufferExhaustedPolicy::Stall`] and
+/// [`BufferExhaustedPolicy::StallThenDrop`]. When the shared memory is exhausted, packets are
+/// dropped and counted; the next packet that is written states that some were lost.
 ///
 /// ```text
 ///             begin_packet                    no free chunk
@@ -40,10 +40,10 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// A writer of packets for `target_buffer`.
+    /// Creates a writer of packets for `target_buffer`.
     ///
-    /// If the arbiter is shut down, or all writer ids are in use, the writer drops all packets,
-    /// and counts them.
+    /// If the arbiter is shut down, or all writer ids are in use, the writer drops and counts all
+    /// packets.
     #[must_use]
     pub fn new(
         arbiter: &Arc<Arbiter>,
@@ -56,53 +56,53 @@ impl TraceWriter {
         }
     }
 
-    /// The same writer, waiting so long for a free chunk if its policy is to stall. Then the packet
-    /// is dropped, and counted.
+    /// Sets how long the writer waits for a free chunk, if its policy is to stall. After that, the
+    /// packet is dropped and counted.
     #[must_use]
     pub fn with_stall_limit(mut self, limit: Duration) -> Self {
         self.stream.port_mut().set_stall_limit(limit);
         self
     }
 
-    /// The writer's id; `None` for one that drops all packets.
+    /// Returns the writer's id; `None` if it drops all packets.
     #[must_use]
     pub fn writer_id(&self) -> Option<WriterId> {
         self.stream.port().writer_id()
     }
 
-    /// The buffer that the packets go to.
+    /// Returns the buffer that the packets go to.
     #[must_use]
     pub fn target_buffer(&self) -> BufferId {
         self.stream.port().target_buffer()
     }
 
-    /// What became of the packets so far.
+    /// Returns the counts of packets so far.
     #[must_use]
     pub fn packet_counts(&self) -> PacketCounts {
         self.stream.port().counters().counts()
     }
 
-    /// Whether the last packet found no shared memory.
+    /// Returns true if the last packet was dropped because the shared memory was exhausted.
     #[must_use]
     pub fn is_dropping(&self) -> bool {
         self.stream.last_packet() == LastPacket::Dropped
     }
 
     /// Returns a number that changes when packets of this writer are lost, here or in the service.
-    /// Whoever builds on what earlier packets said compares it with an earlier value.
+    /// Code whose packets build on earlier ones compares it with an earlier value.
     #[inline]
     #[must_use]
     pub(crate) fn loss_mark(&self) -> u64 {
         self.stream.port().losses().value()
     }
 
-    /// The number of packets that were begun so far.
+    /// Returns the number of packets that were begun so far.
     pub(crate) fn packets_begun(&self) -> u64 {
         self.stream.port().counters().packets_begun.value()
     }
 
-    /// Begins a packet, which ends when the handle is dropped. A packet whose handle was leaked
-    /// ends here.
+    /// Begins a packet, which ends when the handle is dropped. First ends a packet whose handle was
+    /// leaked.
     #[inline]
     pub fn begin_packet(&mut self) -> Packet<'_> {
         self.open_packet();
@@ -123,9 +123,8 @@ impl TraceWriter {
         write(&mut packet.message_as::<TracePacket<'_>>())
     }
 
-    /// Writes a packet whose fields are encoded already. The bytes are not looked at.
-    ///
-    /// This is the fastest way for packets of at most 126 bytes.
+    /// Writes a packet whose fields are already encoded, without checking the bytes. This is the
+    /// fastest way for packets of at most 126 bytes.
     #[inline]
     pub fn write_packet(&mut self, fields: &[u8]) {
         if !self.stream.write_short_packet(fields) {
@@ -133,8 +132,8 @@ impl TraceWriter {
         }
     }
 
-    /// Writes a packet of 1 to 126 bytes that `put` puts together. Returns whether it did: it does
-    /// nothing if `put` returns false, or puts more. That may be called twice.
+    /// Writes a packet of 1 to 126 bytes that `put` encodes. Returns false, and writes nothing, if
+    /// `put` returns false or encodes more bytes. `put` may be called twice.
     #[inline(always)]
     pub fn write_packet_by(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
         let mut does_fit = true;
@@ -145,7 +144,8 @@ impl TraceWriter {
         is_written || (does_fit && self.write_packet_across(put))
     }
 
-    /// The same where the chunk has no room, or not enough: what is put together is the same there.
+    /// Like [`write_packet_by`](Self::write_packet_by), if the chunk has too little room: encodes
+    /// the packet in a separate buffer first.
     #[cold]
     #[inline(never)]
     fn write_packet_across(&mut self, put: impl Fn(&mut CompactValue<'_>) -> bool) -> bool {
@@ -166,8 +166,8 @@ impl TraceWriter {
         self.packet(|packet| packet.append_raw(fields));
     }
 
-    /// Commits all that was written. The rest of the chunk stays unused: the next packet takes a
-    /// new one.
+    /// Commits all packets that were written. The rest of the chunk stays unused; the next packet
+    /// takes a new chunk.
     pub fn flush(&mut self) {
         self.finish_packet();
         self.stream.return_chunk();
@@ -183,7 +183,7 @@ impl TraceWriter {
     #[cold]
     #[inline(never)]
     fn open_packet_slow(&mut self) {
-        // One whose handle was leaked.
+        // Ends a packet whose handle was leaked.
         self.finish_packet();
         if !self.stream.begin_packet() {
             self.open_packet_in_other_chunk();
@@ -197,7 +197,7 @@ impl TraceWriter {
         }
         let mut message = self.stream.message();
         match last_packet {
-            // Only if it really is the first: readers take the flag to mean that nothing was lost
+            // Only on the very first packet: to readers, the field means that nothing was lost
             // before.
             LastPacket::None => message.append_bool::<FIRST_PACKET_ON_SEQUENCE_FIELD>(true),
             LastPacket::Written => {}
@@ -230,7 +230,7 @@ impl Drop for TraceWriter {
     }
 }
 
-/// A packet that is being written. It ends when this is dropped.
+/// A packet that is being written. It ends when this handle is dropped.
 #[derive(Debug)]
 #[must_use = "the packet ends when the handle is dropped"]
 pub struct Packet<'w> {
@@ -238,13 +238,13 @@ pub struct Packet<'w> {
 }
 
 impl Packet<'_> {
-    /// The packet's root message. Called again, it goes on with the same message.
+    /// Returns the packet's root message. Further calls continue the same message.
     #[inline]
     pub fn message(&mut self) -> Message<'_> {
         self.writer.stream.message()
     }
 
-    /// The packet's root message, through the generated writer of type `M`.
+    /// Returns the packet's root message as the generated writer of type `M`.
     #[inline]
     pub fn message_as<M: Writer>(&mut self) -> M::At<'_> {
         M::from_message(self.message())

@@ -1,15 +1,15 @@
-//! Which writer ids are in use.
+//! Allocates writer ids.
 
 use tracezero_core::ids::WriterId;
 
-/// Hands out writer ids from 1 to a largest one, next-fit: an id that was released comes round
-/// again as late as possible, so what the service still knows of its last owner is rarely taken
-/// for the next one's.
+/// Allocates writer ids from 1 to a maximum, next-fit: a released id is used again as late as
+/// possible. So the service rarely confuses what it still knows of the last owner with the next
+/// one.
 #[derive(Debug)]
 pub(super) struct WriterIds {
-    /// Whether id `index + 1` is in use. Grows with the largest id that was handed out.
+    /// True if id `index + 1` is in use. Grows with the largest id that was allocated.
     used: Vec<bool>,
-    /// The id that was handed out last, 0 before the first.
+    /// The id that was allocated last; 0 before the first.
     last: u16,
     /// The largest id.
     max: WriterId,
@@ -26,7 +26,7 @@ impl WriterIds {
         }
     }
 
-    /// The next id that is not in use; `None` if all are.
+    /// Returns the next id that is not in use; `None` if all are.
     pub(super) fn allocate(&mut self) -> Option<WriterId> {
         if self.in_use == self.max.0 {
             return None;
@@ -48,7 +48,7 @@ impl WriterIds {
         }
     }
 
-    /// Takes back an id. One that is not in use is ignored.
+    /// Releases an id. Ignores an id that is not in use.
     pub(super) fn release(&mut self, id: WriterId) {
         let is_used = usize::from(id.0)
             .checked_sub(1)
@@ -58,7 +58,7 @@ impl WriterIds {
         }
     }
 
-    /// Whether no id is in use.
+    /// Returns true if no id is in use.
     pub(super) fn is_empty(&self) -> bool {
         self.in_use == 0
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_id_comes_round_as_late_as_possible() {
+    fn released_id_is_used_again_as_late_as_possible() {
         let mut ids = WriterIds::new(WriterId(1023));
         for _ in 0..3 {
             let mut all = allocate_all(&mut ids);
@@ -104,7 +104,7 @@ mod tests {
             }
             release(&mut ids, 1);
             release(&mut ids, 1023);
-            // Searched from 42 on.
+            // The search continues after 42.
             assert_eq!(allocate(&mut ids), Some(1023));
             assert_eq!(allocate(&mut ids), Some(1));
             assert_eq!(ids.allocate(), None);

@@ -1,21 +1,22 @@
-//! Calls that the service makes: to producers, and to the owners of sessions.
+//! Calls that the service makes to producers and to owners of sessions.
 //!
-//! None is made while the service is locked, since whoever is called may call back. They are noted
-//! under the lock and made after it, in the order in which they were noted, one at a time. Whoever
-//! asks the service for something returns when the calls that follow from it have been made; so a
-//! session that has started records, whichever thread made the calls. Perfetto's own service posts messages
-//! to the one thread that it runs on. Here whoever asks does the work, under one lock.
+//! The service never makes a call while its state is locked, because the callee may call the
+//! service back. Calls are noted under the lock and made after it is released: one at a time, in
+//! the order in which they were noted. A request to the service returns when the calls that follow
+//! from it have been made. So a session that has started is recording, whichever thread made the
+//! calls. Perfetto's own service posts messages to the one thread that it runs on. Here the
+//! requesting thread does the work, under one lock.
 //!
-//! Two do not wait, and leave their calls to the thread that is inside of one: that thread itself,
-//! which calls back; and whoever answers a call, since the call may be waiting for the answer.
-//! Whoever happens to reach a data source first waits for a while only: a call may be waiting for
-//! that thread.
+//! Two kinds of threads do not wait, but leave their calls to the thread that is making one: that
+//! thread itself, when it calls back, and a thread that answers a call, because the call may be
+//! waiting for the answer. A thread that reaches a data source for the first time waits for a
+//! limited time only, because a call may be waiting for that thread.
 //!
 //! # Locks
 //!
-//! From the outside in: the reader of a session, the service's books, what a producer's link
-//! holds, the contents of a buffer. Whoever waits here for calls holds none of them, and nothing
-//! that a call may want.
+//! Locks are taken in this order: the reader of a session, the service's state (`control.rs`), the
+//! locks of a producer link, the contents of a buffer. A thread that waits here for calls holds
+//! none of them, and no other lock that a call may need.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -24,30 +25,30 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, MutexGuard};
 
-/// A call that is made later.
+/// A call that was noted, to be made later.
 pub(super) type Call = Box<dyn FnOnce() + Send>;
 
 /// The calls that are still to be made.
 #[derive(Default)]
 pub(super) struct Calls {
     waiting: VecDeque<Call>,
-    /// Calls noted so far.
+    /// The number of calls noted so far.
     noted: u64,
-    /// Those of them that are over.
+    /// The number of calls that were noted and have returned.
     made: u64,
-    /// The thread that is inside of a call.
+    /// The thread that is making a call now.
     caller: Option<ThreadId>,
-    /// Calls up to this number were left to that thread.
+    /// The number of the last call that was left to `caller`.
     left_to_caller: u64,
 }
 
-/// Whether to return before calls that another thread is making are over.
+/// How long to wait for calls that another thread is making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    Waits,
-    /// Waits until then, and leaves calls after that.
-    WaitsUntil(Instant),
-    LeavesCalls,
+pub(super) enum CallWait {
+    Unlimited,
+    /// Waits until this time, then leaves the remaining calls to the other thread.
+    Until(Instant),
+    LeaveCalls,
 }
 
 impl Calls {
@@ -57,30 +58,31 @@ impl Calls {
     }
 }
 
-/// Makes the calls that were noted so far; `calls_of` finds them in what is locked. While another thread
-/// makes some, either waits or leaves all to that thread. `changed` is notified after each call.
+/// Makes the calls that were noted so far. `calls_of` finds them in the locked value. If another
+/// thread is making calls, this function waits or leaves all calls to that thread, as `patience`
+/// says. Notifies `changed` after each call.
 pub(super) fn make_calls<T>(
     mut locked: MutexGuard<'_, T>,
     calls_of: impl Fn(&mut T) -> &mut Calls,
     changed: &Condvar,
-    mut patience: Patience,
+    mut patience: CallWait,
 ) {
     let this_thread = thread::current().id();
     let until = calls_of(&mut locked).noted;
     loop {
         let calls = calls_of(&mut locked);
         match calls.caller {
-            Some(caller) if caller == this_thread || patience == Patience::LeavesCalls => {
+            Some(caller) if caller == this_thread || patience == CallWait::LeaveCalls => {
                 calls.left_to_caller = calls.noted;
                 return;
             }
             Some(_) if calls.made < until => match patience {
-                Patience::WaitsUntil(deadline) => {
+                CallWait::Until(deadline) => {
                     if changed.wait_until(&mut locked, deadline).timed_out() {
-                        patience = Patience::LeavesCalls;
+                        patience = CallWait::LeaveCalls;
                     }
                 }
-                Patience::Waits | Patience::LeavesCalls => changed.wait(&mut locked),
+                CallWait::Unlimited | CallWait::LeaveCalls => changed.wait(&mut locked),
             },
             None if calls.made < until.max(calls.left_to_caller) => {
                 let Some(call) = calls.waiting.pop_front() else {
@@ -88,7 +90,7 @@ pub(super) fn make_calls<T>(
                 };
                 calls.caller = Some(this_thread);
                 let outcome = MutexGuard::unlocked(&mut locked, || {
-                    // A panic must not leave the others waiting; it goes on below.
+                    // Catch a panic, so that the other calls are still made. It is resumed below.
                     panic::catch_unwind(AssertUnwindSafe(call))
                 });
                 let calls = calls_of(&mut locked);

@@ -1,4 +1,4 @@
-//! A central buffer in use: who writes to it, and who reads it.
+//! A trace buffer in use: its writers, its reader, and how each waits for the other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,31 +15,31 @@ use super::reader_lag::{ReaderLag, Urgency};
 use super::trace_buffer::{
     BufferError, Mark, PacketCounts, TraceBuffer, UntrustedChunk, map_spare_segment,
 };
-use tracezero_core::commit::{LossCount, NO_PATIENCE, Patch, RingProgress};
+use tracezero_core::commit::{LossCount, Patch, RingProgress, SHORTEST_WAIT};
 use tracezero_core::coordination::{BufferExhaustedPolicy, WriterTotals};
 use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
 use tracezero_core::reentry;
 
-/// The writers of the packets in a buffer, each with its producer.
+/// The writers of the packets in a buffer, each with the id of its producer.
 pub(super) type Writers = Vec<(ProducerId, WriterTotals)>;
 
-/// Writers of a ring hear of each [part](RingProgress) that was filled from this size on, and of every
-/// second one below it: that of a chunk with much room.
+/// The size of a large chunk. Writers of a ring are told of each filled [part](RingProgress) if
+/// parts are at least that large, otherwise of every second one.
 const PART_TOLD_MIN_BYTES: u64 = 4096;
 
 /// A central buffer, shared by the session that reads it and the producers that write to it.
 pub struct CentralBuffer {
-    /// The name of the buffer in commits.
+    /// The id that commits name as their target.
     pub id: BufferId,
     contents: Mutex<Contents>,
-    /// Notified when there is room again for writers that wait for it.
+    /// Notified when writers that wait for room can go on.
     has_room: Condvar,
-    /// Tells writers when to repeat what their packets build on.
+    /// Tells writers when to start their incremental state anew.
     pub progress: Arc<RingProgress>,
-    reader: Reader,
-    /// How long writers have waited for the reader, all together.
+    read_mode: ReadMode,
+    /// The total time that writers have waited for the reader, in nanoseconds.
     waited_ns: AtomicU64,
-    /// For a buffer of a snapshot: its writers, as they were then.
+    /// For a buffer of a clone: the writers at the time of the clone.
     pub(super) writers_then: Option<Writers>,
 }
 
@@ -53,53 +53,56 @@ impl fmt::Debug for CentralBuffer {
 
 struct Contents {
     buffer: TraceBuffer,
-    /// [Parts](RingProgress) of it that were filled and told of.
+    /// The number of filled [parts](RingProgress) that writers were told of.
     parts: u64,
-    past: HashMap<Writer, Past>,
+    earlier: HashMap<Writer, EarlierCounts>,
     lag: ReaderLag,
-    /// For the writers that are there now: what tells them of losses.
+    /// The loss counts of the writers that exist now, by which they learn that packets were lost.
     loss_counts: HashMap<Writer, Arc<LossCount>>,
 }
 
-/// What there was of a sequence before a buffer's own account of it.
+/// Packet counts of one sequence that the trace buffer itself does not have, or has in excess.
 #[derive(Clone, Copy, Default)]
-struct Past {
-    /// In the buffers whose place this one took; what was unread there left with them.
+struct EarlierCounts {
+    /// The counts of earlier trace buffers that this one replaced, when a clone took them. Packets
+    /// that were unread then are in the clone.
     replaced: PacketCounts,
-    /// Read from this buffer into another trace.
+    /// The number of packets that were read from this buffer into another trace.
     read: u64,
 }
 
-/// What became of the packets of one sequence that reached a buffer.
+/// The packet counts of one sequence in a buffer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct BufferCounts {
     pub(super) counts: PacketCounts,
-    /// Packets that are in none of these, because they went into another trace or were cleared.
+    /// The number of packets that are not in `counts`, because they went into another trace or were
+    /// cleared.
     pub(super) removed: u64,
 }
 
-/// A buffer that was taken for a snapshot.
+/// A trace buffer that was taken or copied for a clone.
 pub(super) struct TakenBuffer {
     buffer: TraceBuffer,
-    past: HashMap<Writer, Past>,
+    earlier: HashMap<Writer, EarlierCounts>,
 }
 
-/// While a writer waits, the reader looks for more so often.
+/// How often a waiting writer wakes the reader again.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// Who reads a buffer, and when.
-pub(crate) enum Reader {
-    /// A thread, while the session goes on. The function wakes it; it is called at commits while
-    /// much of the buffer waits to be read.
-    Drains(Box<dyn Fn() + Send + Sync>),
-    /// Whoever ends the session; by then the oldest packets may be overwritten.
-    ReadsWhatIsLeft,
-    /// Whoever ends the session; nothing is overwritten.
-    ReadsAll,
+/// How a buffer is read.
+pub(crate) enum ReadMode {
+    /// A thread reads the buffer while the session is recording. The function wakes that thread.
+    /// Commits call it while much of the buffer is unread.
+    Streams(Box<dyn Fn() + Send + Sync>),
+    /// The buffer is read when the session ends. By then the oldest packets may have been
+    /// overwritten.
+    RingAtEnd,
+    /// The buffer is read when the session ends, and packets are never overwritten.
+    AllAtEnd,
 }
 
 impl Contents {
-    /// Tells writers of losses.
+    /// Tells writers that packets of their sequences were lost.
     fn report_losses(&mut self) {
         for writer in self.buffer.take_losing_writers() {
             if let Some(losses) = self.loss_counts.get(&writer) {
@@ -108,26 +111,28 @@ impl Contents {
         }
     }
 
-    /// What a snapshot has to know: whatever was read until now is in another trace.
-    fn past_of_snapshot(&self) -> HashMap<Writer, Past> {
+    /// Returns the counts that a clone of the buffer starts with: packets that were read until now
+    /// are in another trace than the clone's.
+    fn earlier_counts_of_snapshot(&self) -> HashMap<Writer, EarlierCounts> {
         let all = self.buffer.all_packet_counts();
         all.map(|(producer, writer, counts)| {
             let writer = (producer, writer);
-            let Past { mut replaced, .. } = self.past.get(&writer).copied().unwrap_or_default();
+            let EarlierCounts { mut replaced, .. } =
+                self.earlier.get(&writer).copied().unwrap_or_default();
             replaced.unread += mem::take(&mut replaced.read);
-            let past = Past {
+            let earlier = EarlierCounts {
                 replaced,
                 read: counts.read,
             };
-            (writer, past)
+            (writer, earlier)
         })
         .collect()
     }
 }
 
 impl CentralBuffer {
-    pub(super) fn new(id: BufferId, mut buffer: TraceBuffer, reader: Reader) -> Self {
-        if matches!(reader, Reader::Drains(_)) {
+    pub(super) fn new(id: BufferId, mut buffer: TraceBuffer, read_mode: ReadMode) -> Self {
+        if matches!(read_mode, ReadMode::Streams(_)) {
             buffer.list_losing_writers();
         }
         Self {
@@ -137,31 +142,33 @@ impl CentralBuffer {
                 lag: ReaderLag::new(&buffer),
                 buffer,
                 parts: 0,
-                past: HashMap::new(),
+                earlier: HashMap::new(),
                 loss_counts: HashMap::new(),
             }),
             has_room: Condvar::new(),
             progress: Arc::default(),
-            reader,
+            read_mode,
             writers_then: None,
         }
     }
 
-    /// A buffer of a snapshot.
+    /// Creates a buffer of a clone.
     pub(super) fn of_snapshot(id: BufferId, taken: TakenBuffer, writers_then: Writers) -> Self {
-        let mut buffer = Self::new(id, taken.buffer, Reader::ReadsAll);
-        buffer.contents.get_mut().past = taken.past;
+        let mut buffer = Self::new(id, taken.buffer, ReadMode::AllAtEnd);
+        buffer.contents.get_mut().earlier = taken.earlier;
         buffer.writers_then = Some(writers_then);
         buffer
     }
 
-    /// Calls `work` with the buffer locked: writers wait meanwhile.
+    /// Calls `work` with the buffer locked. Writers wait meanwhile.
     pub fn with<R>(&self, work: impl FnOnce(&mut TraceBuffer) -> R) -> R {
         work(&mut self.contents.lock().buffer)
     }
 
-    /// Calls `read` with the buffer locked. It returns whether it left something that can be read.
-    /// Returns whether to go on: not if all of that came after `end`.
+    /// Calls `read` with the buffer locked. `read` returns whether more packets can be read.
+    ///
+    /// Returns whether to call this again: false if nothing can be read, or only what came after
+    /// `end`.
     pub(super) fn read(
         &self,
         end: Option<Mark>,
@@ -195,14 +202,15 @@ impl CentralBuffer {
         seen.is_none()
     }
 
-    /// Makes memory for the buffer to grow with, or keeps some of what was `removed`. Nothing is
-    /// locked meanwhile: writers find it ready.
+    /// Adds a memory segment for the buffer to grow into: one of those that were `removed` from it,
+    /// or a new one. The buffer is not locked while the segment is mapped, so writers do not wait
+    /// for that.
     fn make_spare(&self, mut removed: Vec<MmapMut>) {
         let spare = match removed.pop() {
             Some(memory) => memory,
             None => match map_spare_segment() {
                 Ok(memory) => memory,
-                // Writers wait for what there is, rather than overwrite it.
+                // Stop growing, so that writers wait for the reader instead of overwriting packets.
                 Err(_) => {
                     let Contents { buffer, lag, .. } = &mut *self.contents.lock();
                     buffer.stop_growing();
@@ -213,26 +221,27 @@ impl CentralBuffer {
         self.contents.lock().buffer.add_spare_segment(spare);
     }
 
-    /// Whether packets keep the buffer from going on, or may be overwritten soon, whose rest was not
-    /// committed; it may be in the chunks of their writers.
+    /// Returns true if incomplete packets may soon be overwritten or make writers wait. The missing
+    /// fragments may be in chunks that writers have not committed, so a scrape can help.
     pub(super) fn wants_scrape(&self) -> bool {
-        if !matches!(self.reader, Reader::Drains(_)) {
+        if !matches!(self.read_mode, ReadMode::Streams(_)) {
             return false;
         }
         let Contents { buffer, lag, .. } = &mut *self.contents.lock();
         lag.take_scrape(buffer)
     }
 
-    /// From now on, `losses` tells a writer of the packets of its sequence that are lost here.
+    /// Counts in `losses`, from now on, packets of this writer's sequence that are lost in this
+    /// buffer.
     pub(super) fn report_losses(&self, writer: Writer, losses: Arc<LossCount>) {
-        if matches!(self.reader, Reader::Drains(_)) {
+        if matches!(self.read_mode, ReadMode::Streams(_)) {
             self.contents.lock().loss_counts.insert(writer, losses);
         }
     }
 
-    /// Ends [`CentralBuffer::report_losses`].
+    /// Undoes [`CentralBuffer::report_losses`].
     pub(super) fn stop_reporting_losses(&self, writer: Writer) {
-        if matches!(self.reader, Reader::Drains(_)) {
+        if matches!(self.read_mode, ReadMode::Streams(_)) {
             self.contents.lock().loss_counts.remove(&writer);
         }
     }
@@ -244,63 +253,64 @@ impl CentralBuffer {
         }
     }
 
-    /// Returns what a writer does if the configuration of its data source does not say. Writers of a ring
-    /// that is streamed into a file wait for the file. All others wait for nothing: one that finds no free
-    /// chunk drops the packet.
+    /// Returns what a writer does when it finds no free chunk, if its data source's configuration
+    /// does not say. Writers of a ring that is streamed into a file wait for the file. All others
+    /// drop the packet at once.
     pub(super) fn default_policy(&self) -> BufferExhaustedPolicy {
-        match self.reader {
-            Reader::Drains(_) => BufferExhaustedPolicy::StallThenDrop,
-            Reader::ReadsWhatIsLeft | Reader::ReadsAll => BufferExhaustedPolicy::Drop,
+        match self.read_mode {
+            ReadMode::Streams(_) => BufferExhaustedPolicy::StallThenDrop,
+            ReadMode::RingAtEnd | ReadMode::AllAtEnd => BufferExhaustedPolicy::Drop,
         }
     }
 
-    /// Counts the writers that wanted room and got none.
+    /// Returns how often a writer needed room and got none.
     pub fn refused(&self) -> u64 {
         self.contents.lock().lag.refused()
     }
 
-    /// How long writers have waited for the reader so far, all together.
+    /// Returns the total time that writers have waited for the reader so far.
     pub fn waited(&self) -> Duration {
         // Relaxed: see `note_waiting`.
         Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
     fn note_waiting(&self, time: Duration) {
-        // Relaxed, as the load: a sum, ordered with nothing.
+        // Relaxed, like the load: a sum that orders nothing else.
         self.waited_ns
             .fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Nobody reads the buffer any more: nobody waits for that.
+    /// Ends all waiting for room: the buffer has no reader any more.
     pub(super) fn reader_is_gone(&self) {
         self.contents.lock().lag.note_reader_is_gone();
         self.has_room.notify_all();
     }
 
-    /// Waits until what is committed next overwrites nothing that was not read; at most for
-    /// `timeout`. Returns whether that is so. Nothing is locked meanwhile.
+    /// Waits, for at most `timeout`, until the next commit overwrites no unread packet. Returns
+    /// whether that is so. The buffer is not locked while this waits.
     ///
-    /// A packet that its writer does not complete in that time is given up, rather than everything
-    /// that comes after it.
+    /// If an incomplete packet is still in the way at the end of that time, the packet is given up
+    /// and may be overwritten. Otherwise it would block all packets behind it.
     pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
-        let Reader::Drains(wake) = &self.reader else {
+        let ReadMode::Streams(wake) = &self.read_mode else {
             return true;
         };
         let mut contents = self.contents.lock();
         if contents.lag.has_room_at_once(&contents.buffer) {
             return true;
         }
-        if timeout <= NO_PATIENCE {
+        if timeout <= SHORTEST_WAIT {
             wake();
             let Contents { buffer, lag, .. } = &mut *contents;
             return lag.has_room_without(buffer, timeout);
         }
-        // Who is called by the tracer does not wait for it: the ring overwrites rather.
+        // A thread inside a callback of the tracer does not wait for the tracer. The ring
+        // overwrites instead.
         if reentry::is_in_callback() {
             return true;
         }
         let started = Instant::now();
-        // `None` for a limit that no clock reaches.
+        // `None` if the timeout is too long to be a point in time.
         let deadline = started.checked_add(timeout);
         let is_over = |now| deadline.is_some_and(|deadline| now >= deadline);
         let mut now = started;
@@ -323,33 +333,33 @@ impl CentralBuffer {
         lag.has_room_without(buffer, timeout)
     }
 
-    /// A copy of what is unread.
+    /// Copies the unread packets.
     pub(super) fn copy(&self) -> Result<TakenBuffer, BufferError> {
         let contents = self.contents.lock();
         Ok(TakenBuffer {
             buffer: contents.buffer.clone_read_only()?,
-            past: contents.past_of_snapshot(),
+            earlier: contents.earlier_counts_of_snapshot(),
         })
     }
 
-    /// Creates the empty buffer that [`take`](Self::take) needs.
+    /// Creates the empty buffer that [`take`](Self::take) puts in place of the contents.
     pub(super) fn empty_copy(&self) -> Result<TraceBuffer, BufferError> {
         self.contents.lock().buffer.empty_copy()
     }
 
-    /// Takes the contents out, and puts `successor` in their place, which
-    /// [`empty_copy`](Self::empty_copy) has created. Writers repeat what later packets of theirs build on.
+    /// Takes the contents out and replaces them by `successor`, which
+    /// [`empty_copy`](Self::empty_copy) has created. Writers start their incremental state anew.
     pub(super) fn take(&self, mut successor: TraceBuffer) -> TakenBuffer {
         let mut contents = self.contents.lock();
         let contents = &mut *contents;
         successor.continue_after(&contents.buffer);
-        if matches!(self.reader, Reader::Drains(_)) {
+        if matches!(self.read_mode, ReadMode::Streams(_)) {
             successor.list_losing_writers();
         }
-        let past = contents.past_of_snapshot();
+        let earlier = contents.earlier_counts_of_snapshot();
         for (producer, writer, counts) in contents.buffer.all_packet_counts() {
             contents
-                .past
+                .earlier
                 .entry((producer, writer))
                 .or_default()
                 .replaced += counts;
@@ -359,17 +369,18 @@ impl CentralBuffer {
         self.progress.advance(RingProgress::QUARTER);
         TakenBuffer {
             buffer: mem::replace(&mut contents.buffer, successor),
-            past,
+            earlier,
         }
     }
 
-    /// What became of the packets that reached the buffer, by sequence.
+    /// Returns the packet counts of all sequences in the buffer.
     pub(super) fn counts(&self) -> Vec<(Writer, BufferCounts)> {
         let contents = self.contents.lock();
         let all = contents.buffer.all_packet_counts();
         all.map(|(producer, writer, counts)| {
             let writer = (producer, writer);
-            let Past { replaced, read } = contents.past.get(&writer).copied().unwrap_or_default();
+            let EarlierCounts { replaced, read } =
+                contents.earlier.get(&writer).copied().unwrap_or_default();
             let mut sum = counts;
             sum += PacketCounts {
                 unread: 0,
@@ -394,12 +405,12 @@ impl CentralBuffer {
         let mut contents = self.contents.lock();
         contents.buffer.commit_chunk(chunk);
         let stats = contents.buffer.stats();
-        let wake = match &self.reader {
-            Reader::Drains(wake) => wake,
-            Reader::ReadsWhatIsLeft => {
+        let wake = match &self.read_mode {
+            ReadMode::Streams(wake) => wake,
+            ReadMode::RingAtEnd => {
                 let part_bytes = stats.buffer_size / RingProgress::PARTS;
-                // A part of a small ring is less than a chunk. If writers heard of each, they would write
-                // little but definitions.
+                // A part of a small ring is smaller than a chunk. If writers were told of each,
+                // they would write little but definitions.
                 let told_parts = if part_bytes < PART_TOLD_MIN_BYTES {
                     2
                 } else {
@@ -412,7 +423,7 @@ impl CentralBuffer {
                 }
                 return;
             }
-            Reader::ReadsAll => return,
+            ReadMode::AllAtEnd => return,
         };
         contents.report_losses();
         let Contents { buffer, lag, .. } = &mut *contents;
@@ -456,24 +467,25 @@ mod tests {
     use crate::trace_buffer::{ClientIdentity, FillPolicy};
     use tracezero_core::shm::ChunkFlags;
 
-    /// Of a chunk in the middle of a packet.
+    /// The flags of a chunk in the middle of a packet.
     const MIDDLE: ChunkFlags =
         ChunkFlags::FIRST_PACKET_CONTINUES.union(ChunkFlags::LAST_PACKET_CONTINUES);
 
-    /// A ring of 64 KiB that is drained while writers go on, and how often its reader was woken.
+    /// Creates a ring of 64 KiB that is read while writers go on. Also returns how often its reader
+    /// was woken.
     fn drained_ring() -> (Arc<CentralBuffer>, Arc<AtomicU32>) {
         let woken = Arc::new(AtomicU32::new(0));
         let wakes = Arc::clone(&woken);
         let wake = Box::new(move || {
-            // Relaxed: a count, ordered with nothing.
+            // Relaxed: a count that orders nothing else.
             wakes.fetch_add(1, Ordering::Relaxed);
         });
         let buffer = TraceBuffer::new(64 * 1024, FillPolicy::Ring).unwrap();
-        let buffer = CentralBuffer::new(BufferId(1), buffer, Reader::Drains(wake));
+        let buffer = CentralBuffer::new(BufferId(1), buffer, ReadMode::Streams(wake));
         (Arc::new(buffer), woken)
     }
 
-    /// Commits a chunk of 2 KiB with one fragment, which `flags` speak of.
+    /// Commits a chunk of 2 KiB with one fragment. `flags` describe that fragment.
     fn commit_chunk(buffer: &CentralBuffer, writer_id: WriterId, chunk_id: u32, flags: ChunkFlags) {
         let mut payload = vec![0; 2048];
         payload[..2].copy_from_slice(&[0xfe, 0x0f]);
@@ -485,14 +497,15 @@ mod tests {
         });
     }
 
-    /// Commits a chunk of 2 KiB whose writer goes on behind its first fragments, of 16 bytes each.
+    /// Commits a scraped chunk of 2 KiB with this number of fragments of 16 bytes each. Its writer
+    /// is still filling it.
     fn scrape_chunk(buffer: &CentralBuffer, writer_id: WriterId, chunk_id: u32, fragments: u16) {
         let mut payload = vec![0; 2048];
         for fragment in payload.chunks_mut(16) {
             fragment[0] = 15;
         }
         buffer.commit(&UntrustedChunk {
-            // The last one is not looked at: its writer may be at it.
+            // The buffer ignores the last fragment of an incomplete chunk: it may still be written.
             fragment_count: fragments + 1,
             ..chunk_of(writer_id, chunk_id, &payload)
         });
@@ -511,7 +524,7 @@ mod tests {
         }
     }
 
-    /// Commits so many chunks of a packet that goes on.
+    /// Commits this number of chunks of a packet without an end.
     fn commit_unfinished(buffer: &CentralBuffer, writer_id: WriterId, chunks: u32) {
         commit_chunk(buffer, writer_id, 0, ChunkFlags::LAST_PACKET_CONTINUES);
         (1..chunks).for_each(|id| commit_chunk(buffer, writer_id, id, MIDDLE));
@@ -541,7 +554,7 @@ mod tests {
         assert!(buffer.wait_for_room(Duration::ZERO));
         commit_20_kib(&buffer);
         assert!(!buffer.wait_for_room(Duration::ZERO));
-        // Relaxed: as above.
+        // Relaxed: see `drained_ring`.
         assert!(woken.load(Ordering::Relaxed) > 0);
         thread::scope(|scope| {
             let waits = scope.spawn(|| buffer.wait_for_room(Duration::from_secs(60)));
@@ -551,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_were_read_while_they_grew_do_not_count_for_others() {
+    fn chunks_read_while_growing_do_not_hide_lag() {
         let (buffer, woken) = drained_ring();
         for fragments in 0..100 {
             scrape_chunk(&buffer, WriterId(2), 0, fragments);
@@ -564,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_that_is_gone() {
+    fn writers_do_not_wait_for_a_reader_that_is_gone() {
         let (buffer, _) = drained_ring();
         commit_20_kib(&buffer);
         thread::scope(|scope| {
@@ -576,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_stays_incomplete_is_looked_for_and_waited_for_before_it_is_overwritten() {
+    fn incomplete_packet_is_scraped_then_waited_for_then_given_up() {
         let (buffer, _) = drained_ring();
         commit_chunk(&buffer, WriterId(2), 0, ChunkFlags::LAST_PACKET_CONTINUES);
         let mut chunk_id = 0;
@@ -592,7 +605,7 @@ mod tests {
         }
         assert!(buffer.wants_scrape());
         assert_eq!(buffer.with(|buffer| buffer.stats().bytes_overwritten), 0);
-        // Nobody completes it, and others have waited long enough.
+        // The packet stays incomplete, and other writers have waited long enough.
         assert!(buffer.wait_for_room(Duration::from_millis(1)));
         for _ in 0..4 {
             assert!(buffer.wait_for_room(Duration::ZERO));
@@ -603,10 +616,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_sees_all_there_is_may_keep_up_nevertheless() {
+    fn reader_with_partial_passes_can_keep_up() {
         let (buffer, _) = drained_ring();
         commit_chunk(&buffer, WriterId(1), 0, ChunkFlags::NONE);
-        // Two laps.
+        // 16 rounds write the ring twice.
         for round in 0..16 {
             let end = buffer.with(|buffer| buffer.mark());
             for chunk_id in 4 * round + 1..4 * round + 5 {
@@ -634,7 +647,8 @@ mod tests {
         assert!(woken.load(Ordering::Relaxed) > 0);
     }
 
-    /// Writer 1 commits for as long as it need not wait. Returns how many of its chunks were overwritten.
+    /// Commits chunks of writer 1 until it would have to wait. Returns how many of them were
+    /// overwritten.
     fn commit_while_there_is_room(buffer: &CentralBuffer, first_id: u32) -> u64 {
         for chunk_id in first_id..first_id + 100 {
             if !buffer.wait_for_room(Duration::ZERO) {
@@ -647,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_packet_that_was_given_up_is_no_room_beyond_it() {
+    fn given_up_packet_makes_no_room_behind_it() {
         let (buffer, _) = drained_ring();
         commit_unfinished(&buffer, WriterId(2), 25);
         assert_eq!(read_all(&buffer), 0);
@@ -657,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_grows_right_before_it_is_overwritten_is_waited_for() {
+    fn writers_wait_for_a_chunk_that_grows_before_overwrite() {
         let (buffer, _) = drained_ring();
         scrape_chunk(&buffer, WriterId(2), 0, 1);
         assert_eq!(read_all(&buffer), 1);

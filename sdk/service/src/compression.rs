@@ -1,11 +1,11 @@
-//! Batches of packets, compressed: each becomes one packet, whose payload is a trace again.
+//! Compression: a batch of packets becomes one packet, whose payload is again a trace.
 
 use tracezero_config::Compression;
 #[cfg(any(feature = "deflate", feature = "zstd"))]
 use tracezero_core::protos;
 
-/// Appends `packets`, which are framed, to `trace`: as one packet if they are to be compressed,
-/// as they are if not.
+/// Appends `packets`, which are framed, to `trace`. Without compression they are appended as they
+/// are, otherwise as one packet.
 pub(super) fn append_packed(compression: Compression, packets: &[u8], trace: &mut Vec<u8>) {
     match compression {
         #[cfg(feature = "deflate")]
@@ -20,10 +20,11 @@ pub(super) fn append_packed(compression: Compression, packets: &[u8], trace: &mu
             Ok(compressed) => append_packet(trace, |packet| {
                 packet.set_zstd_compressed_packets(&compressed);
             }),
-            // No memory for it; plain packets are as good.
+            // Out of memory: append the packets without compression.
             Err(_) => trace.extend_from_slice(packets),
         },
-        // A configuration that asks for more than there is in this build is refused.
+        // No compression. Configurations that ask for one that is not compiled in were refused
+        // earlier.
         _ => trace.extend_from_slice(packets),
     }
 }
@@ -32,7 +33,7 @@ pub(super) fn append_packed(compression: Compression, packets: &[u8], trace: &mu
 fn deflate(packets: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
 
-    // Level 6, which is that of the reference.
+    // Level 6, as in Perfetto's own service.
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     encoder
         .write_all(packets)

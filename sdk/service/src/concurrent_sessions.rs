@@ -1,4 +1,4 @@
-//! What sessions are told of each other, if their configurations ask for it.
+//! Events that tell a session of the other sessions, if its configuration asks for them.
 
 use super::context::{Context, Effect};
 use super::control::Control;
@@ -6,11 +6,11 @@ use super::phase::Phase;
 use super::tracing_session::{ConcurrentSessionEvent, TracingSession};
 use tracezero_core::ids::SessionId;
 
-/// Changes that wait to be read, at most.
+/// The maximum number of events that wait to be read.
 const QUEUED_MAX: usize = 4096;
 
 impl Control {
-    /// Tells the others that a session changed its state.
+    /// Tells the other sessions that a session changed its state.
     pub(super) fn tell_others(&mut self, event: &ConcurrentSessionEvent) {
         for (&id, session) in self.sessions.iter_mut() {
             if id != event.session {
@@ -19,12 +19,12 @@ impl Control {
         }
     }
 
-    /// Describes to a new session those that are there.
+    /// Returns one event for each existing session, for a new session.
     pub(super) fn describe_others(&self, new: SessionId) -> Vec<ConcurrentSessionEvent> {
         let timestamp_ns = self.environment.now_ns();
         self.sessions
             .iter()
-            // A snapshot is no session to those that record.
+            // Clones do not count: they do not record.
             .filter(|(id, session)| **id != new && !session.is_snapshot())
             .map(|(&id, session)| session.describe(id, timestamp_ns))
             .collect()
@@ -32,7 +32,7 @@ impl Control {
 }
 
 impl TracingSession {
-    /// Takes the session on in its life; the others are told.
+    /// Moves the session to its next phase, and notes the effect that tells the other sessions.
     pub(super) fn enter(&mut self, context: &mut Context<'_>, phase: Phase) {
         self.phase = phase;
         let event = self.describe(context.session, context.environment.now_ns());
@@ -51,7 +51,7 @@ impl TracingSession {
         }
     }
 
-    /// Keeps what another session did, if the trace is to tell it.
+    /// Queues a state change of another session, if this session's trace is to contain it.
     pub(super) fn queue(&mut self, event: &ConcurrentSessionEvent) {
         let builtin = &self.recording.config.builtin_data_sources;
         if builtin.enable_concurrent_session_events

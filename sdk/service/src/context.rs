@@ -1,6 +1,6 @@
-//! The part of the service that a session works with, and the effects that a session has beyond itself.
+//! The part of the service that one session works with, and the effects that it has beyond itself.
 //!
-//! A method of a session changes that session, sets its timers and notes effects. It never reaches
+//! A method of a session changes that session, sets its timers and notes effects. It never changes
 //! another session. `Control::with_session` applies the effects afterwards, in the order in which
 //! they were noted.
 
@@ -19,7 +19,7 @@ use tracezero_core::small_map::SmallMap;
 
 /// The state that one session works with while the service is locked.
 pub(super) struct Context<'a> {
-    /// The session itself.
+    /// The id of the session.
     pub(super) session: SessionId,
     pub(super) environment: &'a dyn Environment,
     pub(super) producers: &'a SmallMap<ProducerId, ConnectedProducer>,
@@ -31,17 +31,17 @@ pub(super) struct Context<'a> {
     pub(super) effects: Vec<Effect>,
 }
 
-/// A consequence of an event beyond its session.
+/// An effect beyond the session that caused it.
 pub(super) enum Effect {
-    /// Calls a producer, or the owner of the session.
+    /// Calls a producer or the owner of the session.
     Call(Call),
-    /// Tells the others that the session changed its state.
+    /// Tells the other sessions that this one changed its state.
     StateChanged(ConcurrentSessionEvent),
-    /// Goes on with a clone of which a group of buffers was flushed.
+    /// Continues a clone after a group of its buffers was flushed.
     CloneFlushed(CloneId, Vec<usize>, FlushOutcome),
 }
 
-/// A producer, and what it offers.
+/// A producer and the data sources that it has registered.
 pub(super) struct ConnectedProducer {
     pub(super) name: String,
     pub(super) link: Arc<ProducerLink>,
@@ -82,15 +82,15 @@ impl Context<'_> {
         self.timers.set(deadline_ns, self.session, timer);
     }
 
-    /// Sets a timer for the next multiple of `period_ms` of the time of day, so that sessions with
-    /// the same period work together.
+    /// Sets a timer for the next time of day that is a multiple of `period_ms`. So sessions with
+    /// the same period act at the same time.
     pub(super) fn set_aligned_timer(&mut self, period_ms: u32, timer: Timer) {
         let period_ms = u64::from(period_ms.max(1));
         let after_ms = period_ms - self.environment.time_of_day_ms() % period_ms;
         self.set_timer(after_ms, timer);
     }
 
-    /// Takes back the session's timers that `matches` picks.
+    /// Cancels those timers of the session for which `matches` returns true.
     pub(super) fn cancel_timers(&mut self, matches: impl Fn(&Timer) -> bool) {
         self.timers.cancel(self.session, matches);
     }

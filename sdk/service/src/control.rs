@@ -1,5 +1,5 @@
-//! The service's books, under one lock: who is connected, which sessions there are, what is to be
-//! done and when. Chunks are committed without it.
+//! The state of the service, under one lock: producers, sessions, timers and noted calls. Commits
+//! of chunks do not need this lock.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use super::trigger_history::TriggerHistory;
 use tracezero_core::ids::{FlushId, InstanceId, ProducerId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
-/// How many sessions there may be.
+/// Limits on the number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions that are not freed.
+    /// The number of sessions that may exist until they are freed.
     pub sessions: usize,
-    /// Of one user.
+    /// The number of sessions that one user may have.
     pub sessions_per_uid: usize,
 }
 
 impl Default for Limits {
-    /// Those of the reference.
+    /// Returns the limits of Perfetto's own service.
     fn default() -> Self {
         Self {
             sessions: 15,
@@ -35,9 +35,11 @@ impl Default for Limits {
     }
 }
 
-/// State that is read and changed under the service's lock. Methods are spread over the files of
-/// this folder, by subject: here are those on several sessions at once, and those on one session are
-/// methods of [`TracingSession`], which [`Control::with_session`] finds.
+/// State that is read and changed under the service's lock.
+///
+/// The methods are spread over the files of this folder by subject. This file has those that are
+/// about several sessions. Methods about one session are in [`TracingSession`], and
+/// [`Control::with_session`] calls them.
 pub(crate) struct Control {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) limits: Limits,
@@ -48,7 +50,7 @@ pub(crate) struct Control {
     pub(super) triggers: TriggerHistory,
     pub(super) clones: SmallMap<CloneId, PendingClone>,
     pub(super) last_clone: u64,
-    /// When sessions with a name began, in nanoseconds on the trace clock.
+    /// The time when a session of each name last started, in nanoseconds on the trace clock.
     pub(super) name_starts: SmallMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
     /// The only user whose producers take part; `None` admits all.
@@ -58,7 +60,7 @@ pub(crate) struct Control {
     pub(super) last_session: SessionId,
     pub(super) last_instance: InstanceId,
     pub(super) last_flush: FlushId,
-    /// The buffer id that was given out last; 0 at first.
+    /// The buffer id that was assigned last; 0 at first.
     pub(super) last_buffer: u16,
 }
 
@@ -86,8 +88,8 @@ impl Control {
         }
     }
 
-    /// Calls `work` with a session, then applies the effects that it noted. Returns `None` if there is
-    /// no such session.
+    /// Calls `work` with a session, then applies the effects that it noted. Returns `None` if there
+    /// is no such session.
     pub(super) fn with_session<R>(
         &mut self,
         id: SessionId,
@@ -132,7 +134,7 @@ impl Control {
         }
     }
 
-    /// Does what is due; returns when the next thing is, on the trace clock.
+    /// Runs the timers that are due. Returns when the next one is, on the trace clock.
     pub(super) fn run_due_timers(&mut self) -> Option<u64> {
         let now_ns = self.environment.now_ns();
         while let Some((session, timer)) = self.timers.pop_due(now_ns) {
@@ -143,8 +145,10 @@ impl Control {
         self.timers.next_deadline_ns()
     }
 
-    /// The producer is gone: what it has finished in its chunks is kept, its instances end. What is
-    /// returned is to be dropped without the lock, like [`Control::free`]'s.
+    /// Removes a producer. Packets that it has finished in its chunks are kept, and its instances
+    /// end.
+    ///
+    /// The caller must drop the returned value without the lock, as for [`Control::free`].
     #[must_use]
     pub(super) fn producer_disconnected(&mut self, id: ProducerId) -> Option<ConnectedProducer> {
         let producer = self.producers.remove(&id)?;
@@ -154,7 +158,7 @@ impl Control {
         self.for_each_session(|session, context| {
             session.remove_instances(context, |instance| instance.producer == id);
         });
-        // Nobody waits for it.
+        // Do not wait for the producer to answer flushes.
         self.for_each_session(|session, context| session.flushes_answered(context, id, ..));
         Some(producer)
     }

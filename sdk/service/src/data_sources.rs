@@ -1,4 +1,4 @@
-//! What producers offer: the data sources that sessions make instances of.
+//! Data sources that producers register, of which sessions set up instances.
 
 use super::control::Control;
 use super::instance::RegisteredDataSource;
@@ -7,7 +7,7 @@ use tracezero_core::coordination::{DataSourceDescriptor, DataSourceError};
 use tracezero_core::ids::ProducerId;
 
 impl Control {
-    /// Offers a data source to all sessions, those to come and those that are there.
+    /// Registers a data source. Present and later sessions can record it.
     pub(super) fn register_data_source(
         &mut self,
         producer_id: ProducerId,
@@ -32,7 +32,7 @@ impl Control {
         Ok(())
     }
 
-    /// Replaces what a producer says of one of its data sources. Instances go on as they are.
+    /// Replaces the descriptor of a registered data source. Existing instances do not change.
     pub(super) fn update_data_source(
         &mut self,
         producer_id: ProducerId,
@@ -72,7 +72,7 @@ impl Control {
         });
     }
 
-    /// Takes over what a session says about the producers of other users.
+    /// Applies the `lockdown_mode` of a session: whether producers of other users are kept out.
     pub(super) fn set_lockdown(&mut self, mode: LockdownMode) {
         match mode {
             LockdownMode::Unchanged => {}

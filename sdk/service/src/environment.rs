@@ -1,39 +1,40 @@
-//! What the service needs from the machine: time, chance and a user. Tests bring their own.
+//! What the service needs from the machine: clocks, random numbers and its user. Tests supply their
+//! own.
 //!
-//! A session acts on calls and on what its `Environment` tells it, and on nothing else. So the
-//! tests in `scenarios/` choose the time.
+//! A session acts only on calls and on what its [`Environment`] tells it. So the tests in
+//! `scenarios/` can choose the time.
 
 use std::hash::{BuildHasher, RandomState};
 
 use tracezero_core::clock;
 
-/// A reading of one clock: its id in a trace, and nanoseconds.
+/// A reading of one clock: the id of the clock in a trace, and nanoseconds.
 pub(crate) type ClockReading = (u32, u64);
 
-/// Time, chance and a user.
+/// Clocks, random numbers and the user of the service.
 pub trait Environment: Send + Sync {
-    /// Time on the trace clock, which also drives all timers.
+    /// Returns the time on the trace clock, which also drives all timers.
     fn now_ns(&self) -> u64;
 
-    /// Time of day, which periods are aligned to.
+    /// Returns the time of day, to which periods are aligned.
     fn time_of_day_ms(&self) -> u64;
 
-    /// All clocks that a trace relates to each other, the trace clock first.
+    /// Returns the time of all clocks that a trace relates to each other, the trace clock first.
     fn clocks(&self) -> Vec<ClockReading>;
 
-    /// 64 bits that nobody can guess.
+    /// Returns 64 bits that cannot be guessed.
     fn random_bits(&self) -> u64;
 
-    /// The user that the service runs as.
+    /// Returns the user that the service runs as.
     fn uid(&self) -> u32;
 
-    /// A number from 0 up to but excluding 1.
+    /// Returns a number from 0 up to but excluding 1.
     fn random_fraction(&self) -> f64 {
         (self.random_bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// The machine itself.
+/// The environment of the real machine.
 #[derive(Debug)]
 pub struct Machine;
 
@@ -55,7 +56,7 @@ impl Environment for Machine {
     }
 
     fn random_bits(&self) -> u64 {
-        // The keys of a hash map's hasher are random, and differ each time.
+        // Each hasher of a hash map gets different random keys.
         RandomState::new().hash_one(0)
     }
 }

@@ -1,28 +1,28 @@
-//! Why a session does not start, or is not cloned.
+//! Errors: why a session cannot start or cannot be cloned.
 
 use std::fmt;
 
 use super::trace_buffer::BufferError;
 
-/// Why the service does not start a session, or does not clone one.
+/// The reason why the service cannot start or clone a session.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// A central buffer could not be allocated: ask for a smaller `size_kb`.
+    /// A trace buffer could not be allocated. A smaller `size_kb` may help.
     Buffer {
-        /// Index of the buffer in the configuration.
+        /// The index of the buffer in the configuration.
         index: usize,
-        /// Why not.
+        /// The cause.
         source: BufferError,
     },
-    /// Every place for a session is taken: finish one first.
+    /// The maximum number of sessions exists. Finish one first.
     TooManySessions {
-        /// Sessions that can run at once.
+        /// The number of sessions that can exist at once.
         limit: usize,
     },
     /// All 65,535 buffer ids are in use: finish a session first.
     TooManyBuffers,
-    /// Other sessions are in the way, or the one that is asked about.
+    /// The request conflicts with other sessions, or the session to clone cannot be cloned.
     Refused(Refusal),
 }
 
@@ -35,11 +35,11 @@ impl fmt::Display for SessionError {
             Self::TooManySessions { limit } => {
                 write!(
                     f,
-                    "{limit} sessions run already: finish one before starting another"
+                    "{limit} sessions exist already, which is the limit; finish one of them first"
                 )
             }
             Self::TooManyBuffers => {
-                f.write_str("no buffer id is left: finish a session before starting another")
+                f.write_str("all buffer ids are in use; finish a session before starting another")
             }
             Self::Refused(refusal) => refusal.fmt(f),
         }
@@ -61,7 +61,7 @@ impl From<Refusal> for SessionError {
     }
 }
 
-/// Why a session may not start, or may not be cloned, because of the sessions there are.
+/// The reason why the state of the existing sessions does not allow to start or clone a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -75,31 +75,31 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// A session is active that keeps away those that do not matter more.
+    /// An exclusive session is active whose priority is not below that of the refused one.
     ExclusiveSession {
         /// The `exclusive_prio` of the active session.
         active: u32,
         /// The `exclusive_prio` of the session that was refused.
         requested: u32,
     },
-    /// More sessions hold a semaphore than one of them, or the new one, allows.
+    /// Too many sessions hold a semaphore: more than one of them, or the new session, allows.
     SemaphoreHeld {
         /// The semaphore's name.
         name: String,
-        /// Sessions that hold it.
+        /// The number of sessions that hold it.
         holders: usize,
-        /// How many others the strictest of them allows.
+        /// The lowest number of other holders that one of the sessions allows.
         limit: u64,
     },
-    /// There is no session to clone, or no longer.
+    /// The session to clone does not exist, or no longer.
     NoSuchSession,
     /// The session to clone belongs to another user.
     SessionOfAnotherUser,
-    /// The session to clone ended while it was flushed.
+    /// The session to clone ended during the flush that comes before a clone.
     SessionEnded,
     /// The buffers could not be cloned.
     CloneFailed {
-        /// Why not.
+        /// The cause.
         reason: String,
     },
 }
@@ -110,17 +110,18 @@ impl fmt::Display for Refusal {
             Self::NameInUse { name } => {
                 write!(
                     f,
-                    "there is a session with the unique_session_name {name:?}"
+                    "another session has the unique_session_name {name:?}; finish it, or change the name"
                 )
             }
             Self::StartedTooRecently { name } => write!(
                 f,
-                "a session with the unique_session_name {name:?} started less than 300 s ago"
+                "a session with the unique_session_name {name:?} started less than 300 s ago; wait, \
+                 or leave out enable_extra_guardrails"
             ),
             Self::ExclusiveSession { active, requested } => write!(
                 f,
-                "an exclusive session with priority {active} is active, which is not below the \
-                 requested priority {requested}"
+                "an exclusive session with exclusive_prio {active} is active; finish it, or raise the \
+                 exclusive_prio of the new one, {requested}, above that"
             ),
             Self::SemaphoreHeld {
                 name,
@@ -129,10 +130,12 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "session_semaphores: {holders} sessions hold {name:?}, and at most {limit} others \
-                 are allowed"
+                 are allowed; finish one of them"
             ),
-            Self::NoSuchSession => f.write_str("there is no such session"),
-            Self::SessionOfAnotherUser => f.write_str("a session of another user cannot be cloned"),
+            Self::NoSuchSession => f.write_str("the session does not exist, or has ended"),
+            Self::SessionOfAnotherUser => {
+                f.write_str("the session to clone belongs to another user")
+            }
             Self::SessionEnded => f.write_str("the session to clone has ended"),
             Self::CloneFailed { reason } => write!(f, "cannot clone the session: {reason}"),
         }

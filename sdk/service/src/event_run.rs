@@ -1,37 +1,39 @@
-//! Frames the events of a run that have the usual form: nearly all packets there are.
+//! A fast path that frames runs of events of the usual form, which nearly all packets have.
 //!
-//! Such an event is a time stamp, the flags of its sequence and a track event, in this order and in
-//! less than 128 bytes. Its first eight bytes tell, and it is copied by moves of fixed size.
+//! An event of the usual form consists of a timestamp, the sequence flags and a track event, in
+//! this order, in less than 128 bytes. The first eight bytes are enough to recognize it. It is
+//! copied by moves of fixed size.
 
 use super::packet_validator::{NEEDS_STATE, SEQUENCE_FLAGS_TAG, TIMESTAMP_TAG, TRACK_EVENT_TAG};
 use tracezero_core::protos::Trace;
 
-/// Tag of a packet in a trace.
+/// The tag of a packet in a trace.
 pub(super) const PACKET_TAG: u8 = (Trace::PACKET_FIELD_NUMBER << 3 | 2) as u8;
 
-/// Bytes that a copy of a packet moves, of which the packet is the start.
+/// The number of bytes that the copy of one packet moves. The packet is at their start.
 pub(super) const MOVED_BYTES: usize = 128;
 
-/// A tag, a length, and what is moved: the packet and the last field.
+/// The space that framing one event writes to: a tag, a length, [`MOVED_BYTES`] and the last field.
 const FRAMED_BYTES: usize = 2 + MOVED_BYTES + size_of::<[u8; 8]>();
 
-/// Lengths and tags are single bytes.
+/// The largest value of a varint of one byte.
 const SHORT_MAX_BYTES: usize = 0x7f;
 
-/// An event of the usual form has no less: two bytes of time, two of flags, two of an empty event.
+/// The size of the smallest event of the usual form: a timestamp, flags and an empty event, of two
+/// bytes each.
 const EVENT_MIN_BYTES: usize = 6;
 
-/// A field that ends each packet of a sequence.
+/// The field that the service appends to each packet of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastField {
-    /// The field, and zeros: a copy of fixed size takes one instruction.
+    /// The field, followed by zeros. A copy of fixed size takes one instruction.
     bytes: [u8; 8],
-    /// How many of the bytes are the field.
+    /// The number of bytes that belong to the field.
     len: u8,
 }
 
 impl LastField {
-    /// `None` for a field of more than 8 bytes.
+    /// Returns `None` if the field has more than 8 bytes.
     pub(super) fn new(field: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8];
         bytes.get_mut(..field.len())?.copy_from_slice(field);
@@ -46,27 +48,29 @@ impl LastField {
     }
 }
 
-/// What [`EventFramer::append_events`] has done.
+/// The result of [`EventFramer::append_events`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Appended {
+pub(super) struct AppendedCounts {
     pub(super) events: u64,
-    /// How much of the run they were.
+    /// The number of bytes of the run that these events were.
     pub(super) bytes: usize,
 }
 
-/// Frames events of the usual form.
+/// Frames events of the usual form and appends them to a trace.
 #[derive(Debug, Default)]
 pub(super) struct EventFramer {
-    /// Where events are framed, to be copied all at once. It keeps its length: what is written next
-    /// need not be zeros.
+    /// Memory that events are framed in before one copy appends them all. It is never shortened, so
+    /// it need not be zeroed again.
     framed: Vec<u8>,
 }
 
 impl EventFramer {
-    /// Appends the events of the usual form that a run starts with to `trace`, each as a packet that
-    /// ends with `last_field`. The run is the first `run_bytes` of `bytes`: packets, each behind its
-    /// size. Stops at the first packet of another form, at one that needs the incremental state unless
-    /// `has_state`, and less than [`MOVED_BYTES`] before the end of `bytes`.
+    /// Appends to `trace` the events of the usual form at the start of a run, each as a packet that
+    /// ends with `last_field`. The run is the first `run_bytes` of `bytes` and consists of packets,
+    /// each behind its size.
+    ///
+    /// Stops at the first packet of another form, at a packet that needs the incremental state
+    /// unless `has_state`, and less than [`MOVED_BYTES`] before the end of `bytes`.
     pub(super) fn append_events(
         &mut self,
         bytes: &[u8],
@@ -74,16 +78,17 @@ impl EventFramer {
         has_state: bool,
         last_field: &LastField,
         trace: &mut Vec<u8>,
-    ) -> Appended {
+    ) -> AppendedCounts {
         let last_bytes = usize::from(last_field.len);
-        // Each event grows by a tag and the last field, and moves reach beyond the end.
+        // Framing adds a tag and the last field to each event. The last move may write beyond the
+        // end.
         let events_max = run_bytes / (1 + EVENT_MIN_BYTES) + 1;
         let framed_max_bytes = run_bytes + events_max * (1 + last_bytes) + FRAMED_BYTES;
         if self.framed.len() < framed_max_bytes {
             self.framed.resize(framed_max_bytes, 0);
         }
         let mut end = 0;
-        let mut appended = Appended::default();
+        let mut appended = AppendedCounts::default();
         while appended.bytes < run_bytes
             && let Some((&[len], packet)) = bytes[appended.bytes..].split_first_chunk()
             && let Some(packet) = packet.first_chunk::<MOVED_BYTES>()
@@ -112,12 +117,12 @@ impl EventFramer {
     }
 }
 
-/// Whether a packet needs the incremental state of its sequence, if it is an event of the usual form.
-/// The packet is the first `packet_bytes` of `packet`.
+/// Returns whether a packet needs the incremental state of its sequence; `None` if the packet is
+/// not an event of the usual form. The packet is the first `packet_bytes` of `packet`.
 #[inline(always)]
 fn needs_state_as_usual(packet: &[u8; MOVED_BYTES], packet_bytes: usize) -> Option<bool> {
     let head = u64::from_le_bytes(*packet.first_chunk()?);
-    // Where the varint ends that the time is: after one to three bytes.
+    // Find the last byte of the timestamp's varint, which has one to three bytes.
     let time_ends = !head & 0x8080_8000;
     if head as u8 != TIMESTAMP_TAG || time_ends == 0 {
         return None;
@@ -140,7 +145,7 @@ mod tests {
 
     const LAST_FIELD: [u8; 2] = [0x50, 2];
 
-    /// Frames a run of these packets. Returns the trace, and how many packets were framed.
+    /// Frames a run of these packets. Returns the trace and the number of packets framed.
     fn append(packets: &[&[u8]], has_state: bool) -> (Vec<u8>, u64) {
         let mut bytes = Vec::new();
         for packet in packets {
@@ -174,7 +179,7 @@ mod tests {
         trace
     }
 
-    /// An event of so many bytes.
+    /// Creates an event of this size.
     fn event_of(packet_bytes: u8) -> Vec<u8> {
         let mut packet = vec![0x40, 5, 0x68, 2, 0x5a, packet_bytes - 6];
         packet.resize(packet_bytes.into(), packet_bytes);
@@ -211,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn events_of_all_lengths_are_framed_until_one_is_of_another_form() {
+    fn events_are_framed_up_to_the_first_of_another_form() {
         let events: Vec<_> = (6..=125).map(event_of).collect();
         let mut packets: Vec<&[u8]> = events.iter().map(Vec::as_slice).collect();
         let trace = framed(&packets);
         assert_eq!(append(&packets, true), (trace.clone(), 120));
-        // With its last field it would have 128 bytes.
+        // With the last field it would have 128 bytes.
         let too_long = event_of(126);
         packets.push(&too_long);
         packets.push(&events[0]);
@@ -243,7 +248,7 @@ mod tests {
             let mut trace = Vec::new();
             let mut framer = EventFramer::default();
             let appended = framer.append_events(bytes, bytes.len(), true, &last_field, &mut trace);
-            assert_eq!((appended, trace.len()), (Appended::default(), 0));
+            assert_eq!((appended, trace.len()), (AppendedCounts::default(), 0));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Flushing: data sources commit what they hold, and say so; then what writers have not committed
-//! is scraped.
+//! Flushing: data sources commit what they hold and acknowledge it. Then the service scrapes the
+//! chunks that writers have not committed.
 
 use std::ops::RangeBounds;
 
@@ -12,12 +12,12 @@ use super::tracing_session::TracingSession;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::{FlushId, ProducerId};
 
-/// Flushes of one session that may be under way at once.
+/// The maximum number of flushes of one session that may be pending.
 const FLUSHES_MAX: usize = 1000;
 
 impl TracingSession {
-    /// Asks the data sources to flush; those that write to one of `buffers` only, if given by their
-    /// position. A `timeout_ms` of 0 means that of the configuration.
+    /// Asks data sources to flush. If `buffers` gives positions of buffers, asks only data sources
+    /// that write to one of them. A `timeout_ms` of 0 means the configured timeout.
     pub(super) fn flush(
         &mut self,
         context: &mut Context<'_>,
@@ -57,7 +57,7 @@ impl TracingSession {
         context.set_timer(u64::from(timeout_ms), Timer::FlushTimeout(flush));
     }
 
-    /// Goes on without a producer, which has finished these flushes or is gone.
+    /// Removes a producer from pending flushes: it has acknowledged them, or has disconnected.
     pub(super) fn flushes_answered(
         &mut self,
         context: &mut Context<'_>,
@@ -99,7 +99,8 @@ impl TracingSession {
         self.complete_flush(context, flush);
     }
 
-    /// Ends a flush. One that producers are missing from has failed, but is scraped like any other.
+    /// Ends a flush. If producers did not answer, the flush has failed. The session is scraped in
+    /// any case.
     fn complete_flush(&mut self, context: &mut Context<'_>, flush: FlushId) {
         context.cancel_timers(|timer| *timer == Timer::FlushTimeout(flush));
         let Some(pending) = self.flushes.remove(&flush) else {
@@ -119,7 +120,7 @@ impl TracingSession {
         self.after_flush(context, outcome, pending.then);
     }
 
-    /// A flush could not begin, or the session ended before it.
+    /// Handles a flush that could not begin, or whose session ended before it.
     pub(super) fn flush_failed(&mut self, context: &mut Context<'_>, then: FlushThen) {
         self.flush_counts.failed += 1;
         self.after_flush(context, FlushOutcome::Failed, then);

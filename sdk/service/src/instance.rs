@@ -1,16 +1,16 @@
-//! A data source that a producer offers, and one in a session.
+//! A data source that a producer offers, and its instance in a session.
 
 use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::ids::{InstanceId, ProducerId};
 
-/// A data source that a producer offers. The same name may be offered several times.
+/// A data source that a producer offers. A producer may offer several with the same name.
 #[derive(Clone, Debug)]
 pub(super) struct RegisteredDataSource {
     pub(super) number: Registration,
     pub(super) descriptor: DataSourceDescriptor,
 }
 
-/// Numbers the data sources of all producers.
+/// A number that identifies a registered data source among those of all producers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Registration(pub(super) u64);
 
@@ -30,17 +30,17 @@ pub(super) struct Instance {
     pub(super) producer: ProducerId,
     pub(super) producer_name: String,
     pub(super) registration: Registration,
-    /// As it was when the instance was set up.
+    /// The descriptor at the time when the instance was set up.
     pub(super) descriptor: DataSourceDescriptor,
-    /// Position in the buffers of the session.
+    /// The position of its buffer in the session.
     pub(super) buffer_index: usize,
-    /// Position in the data sources of the configuration.
+    /// The position of its entry in the data sources of the configuration.
     pub(super) entry: usize,
     pub(super) state: InstanceState,
 }
 
 impl Instance {
-    /// Whether its producer was not yet asked to stop it.
+    /// Returns true if the producer was not yet asked to stop the instance.
     pub(super) fn is_wanted(&self) -> bool {
         !matches!(self.state, InstanceState::Stopping | InstanceState::Stopped)
     }

@@ -13,7 +13,7 @@ use tracezero_core::ids::{InstanceId, ProducerId};
 use tracezero_core::small_map::SmallMap;
 
 impl TracingSession {
-    /// Ends and forgets instances whose data source or producer is gone.
+    /// Stops and removes instances whose data source or producer is gone.
     pub(super) fn remove_instances(
         &mut self,
         context: &mut Context<'_>,
@@ -38,7 +38,7 @@ impl TracingSession {
         self.check_all_stopped(context);
     }
 
-    /// Sets up the data sources of all producers that the session wants and does not have yet.
+    /// Sets up those data sources of all producers that the session wants and does not have yet.
     pub(super) fn set_up_all(&mut self, context: &mut Context<'_>) {
         for (&id, producer) in context.producers.iter() {
             for data_source in &producer.data_sources {
@@ -47,8 +47,8 @@ impl TracingSession {
         }
     }
 
-    /// Sets up the instances of a data source that the session wants and does not have yet; starts
-    /// them if the session has started.
+    /// Sets up those instances of a data source that the session wants and does not have yet.
+    /// Starts them if the session has started.
     pub(super) fn set_up_and_start(
         &mut self,
         context: &mut Context<'_>,
@@ -64,7 +64,8 @@ impl TracingSession {
             return;
         }
         let RegisteredDataSource { number, descriptor } = data_source;
-        // Counted with those that the producer is not in: a change of filters may admit it later.
+        // The ordinal also counts entries that do not admit the producer: changed filters may admit
+        // it later.
         let entries = self.recording.data_sources_named(&descriptor.name);
         for (ordinal, entry) in entries.iter().enumerate() {
             let exists = self.instances.iter().any(|instance| {
@@ -122,8 +123,8 @@ impl TracingSession {
         }
     }
 
-    /// Changes what the instances of a data source do, those that are there and those to come. The
-    /// configuration in the trace stays as it was.
+    /// Changes the configuration that present and later instances of a data source get. The
+    /// configuration in the trace does not change.
     pub(super) fn change_data_source(
         &mut self,
         context: &mut Context<'_>,
@@ -141,7 +142,7 @@ impl TracingSession {
         self.changed_configs.insert(name.to_owned(), config);
     }
 
-    /// Starts the instances that are set up.
+    /// Starts the instances that are set up and not started.
     pub(super) fn start_instances(&mut self, context: &mut Context<'_>) {
         for instance in &mut self.instances {
             if instance.state != InstanceState::Configured {
@@ -161,8 +162,8 @@ impl TracingSession {
         self.check_all_started(context);
     }
 
-    /// A producer says that an instance has started, or has stopped, as it was asked to. Does nothing
-    /// if the session has no such instance.
+    /// Notes that a producer has started or stopped an instance as it was asked to. Does nothing if
+    /// the session has no such instance.
     pub(super) fn instance_answered(
         &mut self,
         context: &mut Context<'_>,
@@ -184,7 +185,7 @@ impl TracingSession {
         }
     }
 
-    /// Stops all instances. Those that tell when they are done are waited for, unless `immediately`.
+    /// Stops all instances. Unless `immediately`, waits for those that tell when they have stopped.
     pub(super) fn stop_instances(&mut self, context: &mut Context<'_>, immediately: bool) {
         for instance in &mut self.instances {
             if instance.state == InstanceState::Stopped {
@@ -202,7 +203,7 @@ impl TracingSession {
         }
     }
 
-    /// Notes it, once, when every data source of a started session has started.
+    /// Notes the event, once, that every data source of a started session has started.
     fn check_all_started(&mut self, context: &mut Context<'_>) {
         let is_started = |instance: &Instance| {
             !matches!(
@@ -221,7 +222,7 @@ impl TracingSession {
         }
     }
 
-    /// Names the data sources that had their time to start, and have not.
+    /// Notes the names of the data sources that did not start in time.
     pub(super) fn note_slow_starters(&mut self, context: &Context<'_>) {
         let names = self.names_of(|instance| instance.state == InstanceState::Starting);
         if !names.is_empty() {
@@ -229,7 +230,7 @@ impl TracingSession {
         }
     }
 
-    /// Asks data sources to begin anew what later packets of theirs build on.
+    /// Asks data sources to start their incremental state anew.
     pub(super) fn clear_incremental_state(&mut self, context: &mut Context<'_>) {
         let asked = self.instances_by_producer(|instance| {
             instance.state == InstanceState::Started && instance.descriptor.clears_incremental_state
@@ -270,7 +271,7 @@ fn stop(context: &mut Context<'_>, instance: &Instance) {
     });
 }
 
-/// Tells the owner that an instance began to record, or ended.
+/// Tells the owner of the session that an instance has started or stopped.
 fn tell_owner(
     context: &mut Context<'_>,
     owner: &Arc<dyn SessionOwner>,

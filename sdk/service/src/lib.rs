@@ -1,7 +1,7 @@
-//! The service: takes commits from producers, owns the central buffers, and turns them into
+//! The service: takes commits from producers, owns the trace buffers, and turns their contents into
 //! traces.
 //!
-//! Two halves that share the buffers:
+//! It consists of two halves that share the buffers:
 //!
 //! ```text
 //!  producers   commit                  set up, start, stop, flush           owners of sessions
@@ -15,65 +15,68 @@
 //!     |      +----------------+            '--> trace, file
 //! ```
 //!
-//! Chunks take the left side: a commit is a function call that finds the producer's buffer, copies
-//! the chunk and frees it; no thread, no system call, no queue, and not the service's lock. What
-//! configures and ends sessions takes the right side, under one lock (`control`), and never holds
-//! it while it calls anybody (`calls`). Time is asked of an `environment`, and timers run when
-//! somebody lets them (`run_due_timers`): so tests have time in their hand.
+//! Chunks take the left side. A commit is a function call that finds the target buffer, copies the
+//! chunk and frees it. It needs no thread, system call or queue, and does not take the service's
+//! lock.
 //!
-//! Locks are taken in this order: the reader of a session, `control`, a producer link, a buffer (`calls.rs`).
-//! `scenarios/stress.rs` runs all of it at once from many threads.
+//! Requests that configure and end sessions take the right side. They work under one lock
+//! (`control`), which is never held during a call to a producer or an owner (`calls`). The service
+//! asks an `environment` for the time, and timers run when `run_due_timers` is called. So tests
+//! control time.
+//!
+//! Locks are taken in this order: the reader of a session, `control`, a producer link, a buffer
+//! (see `calls.rs`). `scenarios/stress.rs` runs all of this at once from many threads.
 
 // Data: chunks in, packets out.
-pub mod trace_buffer; // the central ring: chunks in, whole packets out
-mod reader_lag; // how far its reader is behind, and who waits for that
-mod central_buffer; // a ring in use: who writes to it, who reads it
-mod producer_link; // what a producer may write to
-mod packet_validator; // what writers may put into a trace
-mod event_run; // events of the usual form, many at once
-mod packet_framer; // packets of writers, on their way into a trace
-mod compression; // batches of packets as one
-mod trace_file; // a file has one writer
+pub mod trace_buffer; // the central ring: takes chunks, returns whole packets
+mod reader_lag; // how far the reader of a buffer is behind, and when writers wait for it
+mod central_buffer; // a trace buffer in use: its writers and its reader
+mod producer_link; // the buffers that a producer may write to
+mod packet_validator; // checks packets of writers before they go into a trace
+mod event_run; // frames runs of events of the usual form
+mod packet_framer; // turns packets of writers into packets of a trace
+mod compression; // compresses a batch of packets into one packet
+mod trace_file; // a file that one session at a time may write to
 mod trace_output; // the file that a trace is streamed into
-mod trace_reader; // the buffers of a session, read as a trace
-// The books: what there is, and what is to be done.
-mod environment; // time and chance
-mod error; // why a session does not start, or is not cloned
-mod recording; // a configuration, ready to be worked with
+mod trace_reader; // reads the buffers of a session as a trace
+// State: what exists, and what is to be done.
+mod environment; // clocks and random numbers
+mod error; // why a session cannot start or cannot be cloned
+mod recording; // a configuration with targets resolved and patterns compiled
 mod trigger_history; // triggers that were hit
-mod lifecycle_events; // what happened to a session
+mod lifecycle_events; // events in the life of a session, which its trace reports
 mod extension_descriptors; // schemas of data sources
 mod instance; // a data source in a session
-mod pending_flush; // a flush that is under way
-mod calls; // what producers and owners are to be told
-mod timers; // what is done later
-mod phase; // where a session is in its life
-mod tracing_session; // what is kept of one session
-mod context; // what a session works with, and its effects beyond itself
-mod pending_clone; // a snapshot that is under way
-mod control; // all of it, under one lock
-// What changes the books, each by one subject.
-mod limits; // what a session may not do because of others
-mod data_sources; // what producers offer
+mod pending_flush; // a flush that is not complete
+mod calls; // calls to producers and owners of sessions
+mod timers; // timers of sessions
+mod phase; // the phases of a session
+mod tracing_session; // the state of one session
+mod context; // the state that a session's methods work with, and their effects
+mod pending_clone; // a clone that is not complete
+mod control; // the state of the service, under one lock
+// Methods that change the state, one subject per file.
+mod limits; // what other sessions forbid a session to do
+mod data_sources; // the data sources that producers offer
 mod instances; // data sources in sessions
 mod flush; // flushes and scrapes
 mod triggers; // events that start, end or clone sessions
-mod lifecycle; // from configuration to end
-mod session_clone; // snapshots
-mod concurrent_sessions; // what sessions are told of each other
-// What the service says in a trace, and of itself.
-mod sequence_account; // what became of every packet
+mod lifecycle; // sessions from configuration to end
+mod session_clone; // clones of sessions
+mod concurrent_sessions; // events that tell sessions of each other
+// Packets and reports that the service itself makes.
+mod sequence_account; // what became of the packets of each sequence
 mod trace_stats; // statistics
-mod service_packets; // its packets
-mod service_state; // who is there
-// What is asked of it.
-mod service; // with the books locked
-mod producer_endpoint; // by producers
-mod reading; // a trace: its packets around those of writers
-mod streaming; // a trace on its way into a file
-mod requested; // what a session asked for, and whether there is any
+mod service_packets; // packets that the service writes into traces
+mod service_state; // lists producers and sessions
+// Requests to the service.
+mod service; // its public methods, which lock the state
+mod producer_endpoint; // requests of producers
+mod reading; // reading a trace: packets of writers and of the service
+mod streaming; // streaming a trace into a file
+mod requested; // which data sources a session asks for, and whether a producer offers them
 #[cfg(test)]
-mod scenarios; // what it does for producers and for the owners of sessions
+mod scenarios; // tests of what the service does for producers and owners of sessions
 
 pub use self::central_buffer::CentralBuffer;
 pub use self::control::Limits;
@@ -90,7 +93,7 @@ pub use self::requested::RequestedDataSources;
 pub use self::sequence_account::SequenceAccount;
 pub use self::service::Service;
 pub use self::service_state::{ProducerState, ServiceState, SessionState, SessionSummary};
-pub use self::streaming::Writing;
+pub use self::streaming::FileProgress;
 pub use self::trace_file::TraceFile;
 pub use self::trace_output::TraceOutput;
 pub use self::trace_reader::FileEnd;

@@ -1,9 +1,9 @@
-//! A session's way from its configuration to its end.
+//! The life of a session, from its configuration to its end.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::central_buffer::{CentralBuffer, Reader};
+use super::central_buffer::{CentralBuffer, ReadMode};
 use super::context::Context;
 use super::control::Control;
 use super::error::SessionError;
@@ -20,22 +20,22 @@ use tracezero_config::TriggerMode;
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::{BufferId, SessionId};
 
-/// Data sources that have not started after so long are named in the trace.
+/// The time after which the trace names data sources that have not started.
 const SLOW_START_MS: u64 = 20_000;
 
-/// What a session needs besides its configuration.
+/// A request for a new session: its configuration, and what the service needs besides.
 pub struct SessionRequest {
     /// The configuration of the session.
     pub recording: Arc<Recording>,
-    /// User id of who asks.
+    /// The id of the user who asks for the session.
     pub uid: u32,
     /// The owner of the session.
     pub owner: Arc<dyn SessionOwner>,
-    /// Whether the trace is streamed into a file; [`Service::attach_output`] gives it.
+    /// True if the trace is streamed into a file, which [`Service::attach_output`] passes later.
     ///
     /// [`Service::attach_output`]: super::Service::attach_output
     pub writes_into_file: bool,
-    /// Wakes whoever drains the buffers while the session goes on.
+    /// A function that wakes the thread that reads the buffers while the session is recording.
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for SessionRequest {
 }
 
 impl Control {
-    /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
+    /// Creates a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
     pub(super) fn enable(&mut self, request: &SessionRequest) -> Result<SessionId, SessionError> {
         let recording = Arc::clone(&request.recording);
@@ -95,7 +95,7 @@ impl Control {
         &mut self,
         request: &SessionRequest,
     ) -> Result<Vec<Arc<CentralBuffer>>, SessionError> {
-        // All are allocated before any gets an id, so an error leaves nothing behind.
+        // Allocate all buffers before the first gets an id, so that an error leaves nothing behind.
         let mut allocated = Vec::new();
         for (index, config) in request.recording.config.buffers.iter().enumerate() {
             let buffer = match (config.fill_policy, config.limit_kb) {
@@ -113,11 +113,11 @@ impl Control {
             let reader = match (fill_policy, &request.wake) {
                 (FillPolicy::Ring, Some(wake)) => {
                     let wake = Arc::clone(wake);
-                    Reader::Drains(Box::new(move || wake()))
+                    ReadMode::Streams(Box::new(move || wake()))
                 }
-                (FillPolicy::Ring, None) => Reader::ReadsWhatIsLeft,
-                // A buffer that is full for good has nothing to gain from being drained early.
-                (FillPolicy::Discard, _) => Reader::ReadsAll,
+                (FillPolicy::Ring, None) => ReadMode::RingAtEnd,
+                // A discarding buffer that is full stays full, so reading it early gains nothing.
+                (FillPolicy::Discard, _) => ReadMode::AllAtEnd,
             };
             let id = self
                 .next_buffer_id(&opened)
@@ -127,10 +127,10 @@ impl Control {
         Ok(opened)
     }
 
-    /// An id that no buffer has.
+    /// Returns a buffer id that is not in use.
     ///
-    /// Ids are not used again soon: a thread that still holds a chunk for a buffer that is gone
-    /// commits it later, and it must not end up in somebody else's trace.
+    /// An id is not used again soon. A thread may still hold a chunk for a freed buffer and commit
+    /// it later, and that chunk must not get into another session's trace.
     pub(super) fn next_buffer_id(&mut self, opened: &[Arc<CentralBuffer>]) -> Option<BufferId> {
         for _ in 0..u16::MAX {
             self.last_buffer = self.last_buffer.checked_add(1).unwrap_or(1);
@@ -147,8 +147,7 @@ impl Control {
         None
     }
 
-    /// Nothing more is written into a session's file: the session ends. `reason` is told to its
-    /// owner.
+    /// Ends a session whose file is closed. The owner is told `reason`.
     pub(super) fn file_is_closed(&mut self, id: SessionId, reason: Option<String>) {
         self.fail_clones_that_wait_for_file(id);
         self.with_session(id, |session, context| {
@@ -159,8 +158,10 @@ impl Control {
         });
     }
 
-    /// Ends a session, if it has not ended, and forgets it with its buffers. What is returned is to
-    /// be dropped without the lock: its owner may hold whatever an application likes.
+    /// Ends a session if it has not ended, and removes it with its buffers.
+    ///
+    /// The caller must drop the returned session without the lock, because its owner may hold
+    /// arbitrary values of the application.
     #[must_use]
     pub(super) fn free(&mut self, id: SessionId) -> Option<TracingSession> {
         self.fail_clones_of(id);
@@ -179,7 +180,7 @@ impl Control {
 }
 
 impl TracingSession {
-    /// Starts a session that is set up; does nothing to others.
+    /// Starts a session in the phase `Configured`. Does nothing in other phases.
     pub(super) fn start(&mut self, context: &mut Context<'_>) {
         if !matches!(self.phase, Phase::Configured) {
             return;
@@ -200,14 +201,15 @@ impl TracingSession {
             let period_ms = config.incremental_state_clear_period_ms;
             context.set_aligned_timer(period_ms, Timer::ClearIncrementalState);
         }
-        // The first look at the clocks comes with the start.
+        // The start also takes the first snapshot of the clocks.
         self.mark_stream_periodically(context);
         context.set_timer(SLOW_START_MS, Timer::SlowStart);
         self.enter(context, Phase::Started { all_started: false });
         self.start_instances(context);
     }
 
-    /// Starts a session that was not started when it was set up. Its first packets are due in the file.
+    /// Starts a session that did not start when it was set up. Its first packets are written to the
+    /// file at once.
     pub(super) fn start_deferred(&mut self, context: &mut Context<'_>) {
         self.start(context);
         if self.file != FileOutput::None {
@@ -242,8 +244,8 @@ impl TracingSession {
         self.flush(context, 0, flags, None, FlushThen::Disable);
     }
 
-    /// Flushes the session, if it has started, then ends it, because the process ends: data sources that
-    /// do not answer are not waited for as long as usual. Once is enough.
+    /// Flushes the session, if it has started, then ends it, because the process ends. Waits less
+    /// long than usual for data sources that do not answer. Further calls do nothing.
     pub(super) fn end_with_process(&mut self, context: &mut Context<'_>) {
         if std::mem::replace(&mut self.ends_with_process, true) {
             return;
@@ -254,7 +256,7 @@ impl TracingSession {
         self.flush_and_disable(context);
     }
 
-    /// Ends the session: at once if it never started, else when its data sources are done.
+    /// Ends the session: at once if it never started, else when its data sources have stopped.
     pub(super) fn disable(&mut self, context: &mut Context<'_>, end: End) {
         match &mut self.phase {
             Phase::Configured => self.disable_now(context, end),
@@ -264,7 +266,7 @@ impl TracingSession {
                     return self.disable_now(context, end);
                 }
                 self.enter(context, Phase::Stopping(end));
-                // What began before goes on: flushes, and writing what is in the buffers.
+                // Only pending flushes and writing the file go on.
                 context.cancel_timers(|timer| {
                     !matches!(timer, Timer::FlushTimeout(_) | Timer::WriteIntoFile)
                 });
@@ -276,14 +278,14 @@ impl TracingSession {
         }
     }
 
-    /// Ends a session that is stopping when its data sources have had their time.
+    /// Sets the timer that ends a stopping session even if its data sources have not stopped.
     fn set_stop_timer(&self, context: &mut Context<'_>) {
         let timeout_ms = self.recording.config.data_source_stop_timeout_ms;
         let timeout_ms = self.answer_timeout_ms(timeout_ms);
         context.set_timer(u64::from(timeout_ms), Timer::StopTimeout);
     }
 
-    /// Goes on with the end of a session when its last data source is done.
+    /// Ends a stopping session if its last data source has stopped.
     pub(super) fn check_all_stopped(&mut self, context: &mut Context<'_>) {
         if matches!(self.phase, Phase::Stopping(_)) && self.all_stopped() {
             self.disable_now(context, End::default());
@@ -295,11 +297,11 @@ impl TracingSession {
         instances.all(|instance| instance.state == InstanceState::Stopped)
     }
 
-    /// Ends the session, whatever its data sources say.
+    /// Ends the session without waiting for its data sources.
     pub(super) fn disable_now(&mut self, context: &mut Context<'_>, mut end: End) {
         match &mut self.phase {
             Phase::Configured | Phase::Started { .. } => {}
-            // A reason to end it now replaces the one that it was stopped for.
+            // The reason to end it now wins over the one that it was stopped for.
             Phase::Stopping(known) => end.add(std::mem::take(known)),
             Phase::Disabled(_) | Phase::ClonedReadOnly(..) => return,
         }
@@ -316,7 +318,7 @@ impl TracingSession {
         context.call_owner(&self.owner, move |owner| owner.disabled(reason.as_deref()));
     }
 
-    /// Copies what is finished in the chunks of the producers that take part.
+    /// Copies finished packets out of the chunks of the producers that take part.
     pub(super) fn scrape(&self, context: &Context<'_>) {
         for (id, producer) in context.producers.iter() {
             if self.instances.iter().any(|it| it.producer == *id) {
@@ -325,7 +327,7 @@ impl TracingSession {
         }
     }
 
-    /// Scrapes for a pass over the buffers, if the period is over or `is_wanted`.
+    /// Scrapes before a pass over the buffers, if a periodic scrape is due or `is_wanted`.
     pub(super) fn scrape_for_file(&mut self, context: &Context<'_>, is_wanted: bool) {
         let is_due = match &mut self.file {
             FileOutput::Open { scrape_is_due } => std::mem::take(scrape_is_due),
@@ -336,7 +338,8 @@ impl TracingSession {
         }
     }
 
-    /// What is in the buffers is due in the file.
+    /// Writes the contents of the buffers into the file, after a flush or scrape if the
+    /// configuration asks for it.
     fn write_periodically(&mut self, context: &mut Context<'_>) {
         let before = self.before_writing();
         if let FileOutput::Open { scrape_is_due } = &mut self.file {
@@ -356,7 +359,8 @@ impl TracingSession {
         context.call_owner(&self.owner, |owner| owner.write_into_file());
     }
 
-    /// The next read begins with a mark that a stream can be picked up at, and tells statistics.
+    /// Makes the next read begin with a sync marker, at which readers can enter a stream, and
+    /// include statistics.
     fn mark_stream_periodically(&mut self, context: &mut Context<'_>) {
         self.due.sync_marker = true;
         self.due.stats = true;
@@ -364,7 +368,7 @@ impl TracingSession {
         context.set_aligned_timer(builtin.snapshot_interval_ms, Timer::SnapshotClocks);
     }
 
-    /// Takes over a changed configuration: the filters of data sources alone.
+    /// Applies a changed configuration: only the producer filters of its data sources.
     pub(super) fn change_config(&mut self, context: &mut Context<'_>, changed: &Recording) {
         if self.phase.end().is_none() {
             self.recording = Arc::new(self.recording.with_filters_of(changed));
@@ -373,7 +377,7 @@ impl TracingSession {
     }
 }
 
-/// A random UUID, version 4, as its two halves.
+/// Returns a random UUID, version 4, as its two halves.
 pub(super) fn random_uuid(random_bits: impl Fn() -> u64) -> (i64, i64) {
     let msb = random_bits() & !0xf000 | 0x4000;
     let lsb = random_bits() & !(0xc << 60) | 0x8 << 60;

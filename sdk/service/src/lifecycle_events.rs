@@ -1,13 +1,13 @@
-//! What happened to a session, as its trace tells it.
+//! Events in the life of a session, which its trace reports.
 
 use tracezero_core::protos::{self, tracing_service_event};
 
-/// How many events of a kind that is kept more than once.
+/// The number of events that are kept, of a kind of which several are kept.
 const KEPT_MAX: usize = 64;
-/// Data sources that one event lists at most.
+/// The maximum number of data sources that one event lists.
 const NAMES_MAX: usize = 32;
 
-/// Something that happened to a session.
+/// An event in the life of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     TracingStarted,
@@ -17,13 +17,13 @@ pub(super) enum Event {
     ReadCompleted,
     TracingDisabled,
     CloneStarted,
-    /// Position of the buffer in the configuration.
+    /// The position of the buffer in the configuration.
     BufferCloned(u32),
     SlowStartingDataSources(Vec<DataSourceName>),
     LastFlushSlowDataSources(Vec<DataSourceName>),
 }
 
-/// A data source, and whose.
+/// The name of a data source and of its producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DataSourceName {
     pub(super) producer: String,
@@ -31,7 +31,7 @@ pub(super) struct DataSourceName {
 }
 
 impl Event {
-    /// Whether the clocks are looked at when it happens.
+    /// Returns true if a snapshot of the clocks is taken when the event happens.
     pub(super) fn comes_with_clocks(&self) -> bool {
         matches!(
             self,
@@ -42,7 +42,7 @@ impl Event {
         )
     }
 
-    /// Whether every event of this kind counts, rather than the latest alone.
+    /// Returns true if several events of this kind are kept, rather than only the latest.
     fn is_kept_each_time(&self) -> bool {
         matches!(
             self,
@@ -82,7 +82,7 @@ fn write_names(names: &[DataSourceName], out: &mut tracing_service_event::DataSo
     }
 }
 
-/// The events that were not read yet.
+/// The events that were not yet read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LifecycleEvents {
     events: Vec<(u64, Event)>,
@@ -107,7 +107,7 @@ impl LifecycleEvents {
         self.events.push((timestamp_ns, event));
     }
 
-    /// Forgets events that no longer hold.
+    /// Removes events that are no longer true.
     pub(super) fn retract(&mut self, is_over: impl Fn(&Event) -> bool) {
         self.events.retain(|(_, event)| !is_over(event));
     }
@@ -116,7 +116,7 @@ impl LifecycleEvents {
         self.events.extend(later.events);
     }
 
-    /// Takes the events that were not taken yet, each with its time in nanoseconds, by time.
+    /// Takes the events that were not taken yet, sorted by time. The time is in nanoseconds.
     pub(super) fn take(&mut self) -> Vec<(u64, Event)> {
         let mut events = std::mem::take(&mut self.events);
         events.sort_by_key(|(timestamp_ns, _)| *timestamp_ns);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_are_kept_each_time_and_other_events_only_the_latest() {
+    fn all_flush_events_are_kept_but_only_the_latest_others() {
         let mut events = LifecycleEvents::default();
         for time in 0..100 {
             events.note(time, Event::FlushStarted);

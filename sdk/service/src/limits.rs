@@ -1,4 +1,4 @@
-//! What a session may not do because of the others.
+//! Checks that decide whether the existing sessions allow a new one.
 
 use super::control::{Control, Limits};
 use super::error::{Refusal, SessionError};
@@ -7,11 +7,11 @@ use super::recording::Recording;
 use tracezero_config::SessionConfig;
 use tracezero_core::ids::SessionId;
 
-/// With guardrails on, sessions of the same name start at least so far apart.
+/// The minimum time between the starts of two sessions of the same name, if guardrails are on.
 const SAME_NAME_APART_NS: u64 = 300 * 1_000_000_000;
 
 impl Control {
-    /// Whether a new session gets along with those that are there.
+    /// Checks whether the existing sessions allow a new one.
     pub(super) fn check_other_sessions(
         &self,
         recording: &Recording,
@@ -49,7 +49,8 @@ impl Control {
         Ok(())
     }
 
-    /// A session has its name until it is freed; snapshots of it do not count.
+    /// Fails if another session has this name. A session keeps its name until it is freed. Clones
+    /// do not count.
     fn check_name(&self, name: &str) -> Result<(), Refusal> {
         let is_taken = self
             .sessions
@@ -63,7 +64,7 @@ impl Control {
         Ok(())
     }
 
-    /// A session of this name begins now. Names are forgotten when they stand in nobody's way.
+    /// Notes that a session of this name starts now. Forgets names that no longer forbid a start.
     pub(super) fn note_name(&mut self, recording: &Recording) {
         let now_ns = self.environment.now_ns();
         self.name_starts
@@ -73,7 +74,7 @@ impl Control {
         }
     }
 
-    /// A session that has others keep away keeps away those that do not matter more.
+    /// Rejects the session if a running exclusive session has the same or a higher priority.
     fn check_priority(&self, config: &SessionConfig) -> Result<(), Refusal> {
         let highest = self
             .sessions
@@ -91,8 +92,8 @@ impl Control {
         Ok(())
     }
 
-    /// For each semaphore: how many others hold it, against the lowest limit that any of them or
-    /// the new session gives.
+    /// Rejects the session if one of its semaphores has too many holders. The limit of a semaphore
+    /// is the lowest that the holders and the new session give.
     fn check_semaphores(&self, config: &SessionConfig) -> Result<(), Refusal> {
         for semaphore in &config.session_semaphores {
             let held: Vec<u64> = self
@@ -118,16 +119,16 @@ impl Control {
         Ok(())
     }
 
-    /// Ends the other sessions, if a session that was just admitted asks for it. One that is refused ends
-    /// nobody.
+    /// Ends the other sessions if the session that was just admitted is exclusive. Call this only
+    /// after the session was admitted, so that a refused session ends none.
     ///
-    /// A session that ends here keeps what it recorded, its name and its place until its owner lets go.
-    /// Perfetto's own service frees it, and the recording is lost.
+    /// The ended sessions keep their packets, names and places until their owners free them.
+    /// Perfetto's own service frees them, and their packets are lost.
     pub(super) fn abort_for_priority(&mut self, admitted: SessionId, priority: u32) {
         if priority == 0 {
             return;
         }
-        let reason = format!("ended by an exclusive session of higher priority ({priority})");
+        let reason = format!("ended by an exclusive session with a higher priority ({priority})");
         self.for_each_session(|session, context| {
             if context.session != admitted {
                 let end = End::because_of(Some(reason.clone()));

@@ -1,22 +1,24 @@
-//! Packets of writers on their way from a buffer into a trace.
+//! Turns packets of writers into packets of a trace.
 //!
-//! In two steps, because writers wait while a buffer is locked. *Taking* copies packets as they
-//! are, whole runs of them at once, under the lock. *Framing* comes after it: each packet is looked
-//! at once, gets its place in the trace, and gets the fields that only the service knows.
+//! This happens in two steps, because writers wait while a buffer is locked. *Taking* copies
+//! packets as they are, in whole runs, under the lock. *Framing* comes later, without the lock: it
+//! inspects each packet once, appends it to the trace, and adds the fields that only the service
+//! knows.
 //!
 //! The service's fields come last in a packet, so they win over fields that the writer set.
 //! `packet_validator.rs` refuses packets with fields that only the service may write.
 //!
-//! Perfetto's own service reads, checks and frames packet by packet. Here packets that lie whole in a chunk
-//! are copied in one piece, and the chunk's descriptor accounts for them (`TraceBuffer::read_packets`). A
-//! packet that crosses chunks, is malformed, or lies in a chunk that was patched where packets were counted
-//! already, takes the long way, with the same result.
+//! Perfetto's own service reads, checks and frames packet by packet. Here packets that lie whole in
+//! a chunk are copied in one piece, and counted by the chunk's descriptor
+//! (`TraceBuffer::read_packets`). Other packets take a slower path with the same result: those that
+//! cross chunks, those that are malformed, and those in a chunk that was patched after its packets
+//! were counted.
 
 use std::collections::HashMap;
 
 use protozero::{Decoder, StaticBuffered, append_varint, types};
 
-use super::event_run::{Appended, EventFramer, LastField, MOVED_BYTES, PACKET_TAG};
+use super::event_run::{AppendedCounts, EventFramer, LastField, MOVED_BYTES, PACKET_TAG};
 use super::packet_validator::{Content, PacketInfo, inspect};
 use super::trace_buffer::{
     ClientIdentity, LossMask, Origin, Packet, Packets, Run, TraceBuffer, split_first_packet,
@@ -24,104 +26,106 @@ use super::trace_buffer::{
 use tracezero_core::ids::{ProducerId, WriterId};
 use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 
-/// Room for the trusted fields: four of a 2-byte tag and a varint of at most 10 bytes each.
+/// The maximum size of the trusted fields: four fields, each with a tag of 2 bytes and a varint of
+/// at most 10 bytes.
 const TRUSTED_FIELDS_MAX_BYTES: usize = 48;
 
-/// Bytes of a buffer that are taken while it is locked, more or less: writers wait that long.
+/// The approximate number of bytes that are taken while a buffer is locked. Writers wait that long.
 pub(super) const READ_BATCH_BYTES: usize = 64 * 1024;
 
-/// Takes packets, and frames them.
+/// Takes packets out of buffers and frames them.
 pub(super) struct PacketFramer {
-    /// The bytes of what was taken, back to back.
+    /// The bytes of the taken packets, back to back.
     bytes: Vec<u8>,
-    taken: Vec<Taken>,
+    taken: Vec<TakenPackets>,
     positions: HashMap<Writer, usize>,
     events: EventFramer,
-    /// In the order of their ids, from [`FIRST_SEQUENCE_ID`] on.
+    /// The sequences in the order of their ids, from [`FIRST_SEQUENCE_ID`] on.
     sequences: Vec<Sequence>,
-    /// The writer of what was framed last, and the position of its sequence: chunks of one writer
-    /// come in runs.
+    /// The writer whose packets were framed last, and the position of its sequence. It saves
+    /// look-ups, because chunks of one writer often follow each other.
     last: Option<(Writer, usize)>,
-    /// What the packets counted as that were framed since the last [`PacketFramer::begin_batch`], and
-    /// how many did so one behind the other.
-    batch: Vec<(Counted, u64)>,
-    /// Writers of packets that were left out: what they write next must not build on those.
+    /// The kinds of the packets that were framed since the last [`PacketFramer::begin_batch`],
+    /// run-length encoded.
+    batch: Vec<(PacketKind, u64)>,
+    /// Writers of packets that were left out. Their next packets must not depend on those.
     losing_writers: Vec<Writer>,
     pub(super) counts: ReadCounts,
 }
 
-/// The sequence that the service writes to; writers count from the next number.
+/// The sequence id of the service's own packets. Writers get the ids above it.
 pub const SERVICE_SEQUENCE_ID: u32 = 1;
-/// The id of the first sequence that is not the service's.
+/// The first sequence id of a writer.
 const FIRST_SEQUENCE_ID: u32 = SERVICE_SEQUENCE_ID + 1;
 
-/// What came of the packets of writers that were read.
+/// The number of packets of writers that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Packets in the trace.
+    /// Packets that are in the trace.
     pub packets: u64,
-    /// Track events among them that can be decoded.
+    /// Track events in the trace that can be decoded.
     pub events: u64,
-    /// Packets of data sources among them that can be decoded.
+    /// Packets of data sources in the trace that can be decoded.
     pub data_packets: u64,
     /// Packets that were left out.
     pub(crate) invalid_packets: u64,
 }
 
-/// What a packet in the trace counted as.
+/// How a packet in the trace is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counted {
+enum PacketKind {
     Description,
     Event,
     Data,
     Undecodable,
 }
 
-/// What the trace calls a writer, and what it has told about it.
+/// The state of one writer's sequence in the trace.
 #[derive(Clone)]
 struct Sequence {
-    /// Whether a packet has told where its packets come from.
+    /// True if a packet in the trace has told who wrote the sequence.
     is_introduced: bool,
-    /// Whether it is introduced and owes no loss: the next packet gets the id alone.
+    /// True if the sequence is introduced and no loss is to be reported: the next packet gets the
+    /// sequence id alone.
     is_plain: bool,
-    /// Whether readers have the incremental state that packets build on.
+    /// True if readers of the trace have the incremental state that packets depend on.
     has_state: bool,
-    /// What was lost before the next packet, besides what the buffer knows.
-    owed_loss: LossMask,
-    left_out: LeftOut,
+    /// Losses that the next packet must report, besides those that the buffer reports.
+    pending_loss: LossMask,
+    left_out: LeftOutCounts,
     trusted_id: LastField,
 }
 
-/// Packets of a sequence that were read and that no reader of the trace finds.
+/// The number of packets of a sequence that were read but are of no use to readers of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
-    /// Malformed, or with fields that only the service writes.
+pub(super) struct LeftOutCounts {
+    /// Packets that are malformed, or have fields that only the service may write.
     pub(super) invalid: u64,
-    /// Beyond the end of the file.
+    /// Packets that came after the end of the file.
     pub(super) beyond_end: u64,
-    /// In the trace, but what they build on is lost.
+    /// Packets in the trace whose incremental state is lost.
     pub(super) undecodable: u64,
 }
 
-/// Names a sequence in the service.
+/// The ids by which the service identifies a sequence.
 pub(super) type Writer = (ProducerId, WriterId);
 
-/// What was taken at once, besides its bytes.
-struct Taken {
+/// A packet or a run that was taken, without its bytes.
+struct TakenPackets {
     len: usize,
-    /// Whether the bytes are those of a [`Run`]; else they are one packet.
+    /// True for a [`Run`], false for a single packet.
     is_run: bool,
     origin: Origin,
     loss: LossMask,
 }
 
-impl Taken {
+impl TakenPackets {
     fn writer(&self) -> Writer {
         (self.origin.producer_id, self.origin.writer_id)
     }
 }
 
-/// `trusted_packet_sequence_id` of a sequence, as a field.
+/// Returns `trusted_packet_sequence_id` of a sequence as an encoded field.
 fn trusted_id(id: u32) -> LastField {
     let mut memory = [0; TRUSTED_FIELDS_MAX_BYTES];
     let mut buffer = StaticBuffered::<TracePacket<'_>>::new(&mut memory);
@@ -145,7 +149,7 @@ impl PacketFramer {
         }
     }
 
-    /// Returns a framer that goes on where this one is: with its sequences and counts.
+    /// Creates a framer that continues with the sequences and counts of this one.
     pub(super) fn fork(&self) -> Self {
         Self {
             positions: self.positions.clone(),
@@ -155,8 +159,8 @@ impl PacketFramer {
         }
     }
 
-    /// Makes every sequence say once more where it comes from: what is framed next is to be read
-    /// without what was framed before.
+    /// Makes every sequence tell again who wrote it. Call this before framing a trace that is read
+    /// without the earlier packets.
     pub(super) fn introduce_anew(&mut self) {
         for sequence in &mut self.sequences {
             sequence.is_introduced = false;
@@ -164,27 +168,29 @@ impl PacketFramer {
         }
     }
 
-    /// The id of a writer's sequence, given to it now if it has none.
+    /// Returns the id of a writer's sequence. Assigns one if it has none.
     pub(super) fn sequence_id(&mut self, writer: Writer) -> u32 {
         id_of(self.position(writer))
     }
 
-    /// Packets of a writer that were read and that no reader of the trace finds.
-    pub(super) fn left_out(&self, writer: Writer) -> LeftOut {
+    /// Returns the number of a writer's packets that were read but are of no use to readers of the
+    /// trace.
+    pub(super) fn left_out(&self, writer: Writer) -> LeftOutCounts {
         let position = self.positions.get(&writer);
-        position.map_or_else(LeftOut::default, |&position| {
+        position.map_or_else(LeftOutCounts::default, |&position| {
             self.sequences[position].left_out
         })
     }
 
-    /// Takes the writers whose packets were left out since the last call.
+    /// Returns the writers whose packets were left out since the last call.
     pub(super) fn take_losing_writers(&mut self) -> impl Iterator<Item = Writer> + '_ {
         self.losing_writers.drain(..)
     }
 
-    /// Takes packets for as long as the buffer may stay locked. Returns whether there is more.
+    /// Takes packets for as long as the buffer may stay locked. Returns whether there may be more.
     pub(super) fn take_batch(&mut self, buffer: &mut TraceBuffer) -> bool {
-        // The last chunk, and moves of the framer, reach beyond the batch.
+        // The last chunk may exceed the batch, and copies of fixed size reach beyond the last
+        // packet.
         self.bytes.reserve(2 * READ_BATCH_BYTES + MOVED_BYTES);
         buffer.begin_read();
         while self.bytes.len() < READ_BATCH_BYTES {
@@ -209,7 +215,7 @@ impl PacketFramer {
         for slice in packet.slices() {
             self.bytes.extend_from_slice(slice);
         }
-        self.taken.push(Taken {
+        self.taken.push(TakenPackets {
             len: packet.len_bytes(),
             is_run: false,
             origin: packet.origin(),
@@ -219,7 +225,7 @@ impl PacketFramer {
 
     fn take_run(&mut self, run: &Run<'_>) {
         self.bytes.extend_from_slice(run.bytes());
-        self.taken.push(Taken {
+        self.taken.push(TakenPackets {
             len: run.bytes().len(),
             is_run: true,
             origin: run.origin(),
@@ -227,17 +233,18 @@ impl PacketFramer {
         });
     }
 
-    /// Begins a batch: [`PacketFramer::take_back`] takes back the end of one.
+    /// Begins a batch, whose last packets [`PacketFramer::take_back`] can take back.
     pub(super) fn begin_batch(&mut self) {
         self.batch.clear();
     }
 
-    /// Appends the packets that were taken to `trace`, each as a field of it; those that are not
-    /// valid are left out. What only the service knows comes last in each: later fields win, so a
+    /// Appends the taken packets to `trace`, each as a field of it. Leaves out invalid packets.
+    ///
+    /// The fields that only the service knows come last in each packet. Later fields win, so a
     /// writer cannot claim to be another.
     pub(super) fn append_to(&mut self, trace: &mut Vec<u8>) {
         let mut taken_bytes = std::mem::take(&mut self.bytes);
-        // Room for moves that reach beyond the last packet.
+        // Copies of fixed size reach beyond the last packet.
         taken_bytes.resize(taken_bytes.len() + MOVED_BYTES, 0);
         let mut taken_list = std::mem::take(&mut self.taken);
         let mut rest = taken_bytes.as_slice();
@@ -255,12 +262,12 @@ impl PacketFramer {
         self.bytes.clear();
     }
 
-    /// Appends the packets of a run, which `bytes` start with.
+    /// Appends the packets of a run. The run is at the start of `bytes`.
     fn append_run(
         &mut self,
         bytes: &[u8],
         position: usize,
-        taken: &mut Taken,
+        taken: &mut TakenPackets,
         trace: &mut Vec<u8>,
     ) {
         let mut at = 0;
@@ -269,13 +276,13 @@ impl PacketFramer {
             if sequence.is_plain && taken.loss.is_empty() {
                 let (has_state, id) = (sequence.has_state, &sequence.trusted_id);
                 let rest_bytes = taken.len - at;
-                let Appended { events, bytes } =
+                let AppendedCounts { events, bytes } =
                     self.events
                         .append_events(&bytes[at..], rest_bytes, has_state, id, trace);
                 at += bytes;
                 self.counts.packets += events;
                 self.counts.events += events;
-                self.batch.push((Counted::Event, events));
+                self.batch.push((PacketKind::Event, events));
             }
             let Some((packet, rest)) = split_first_packet(&bytes[at..taken.len]) else {
                 return;
@@ -285,28 +292,28 @@ impl PacketFramer {
         }
     }
 
-    /// Appends a packet, which `taken` starts with.
+    /// Appends one packet. The loss in `taken` is reported on it.
     #[inline(never)]
     fn append_packet(
         &mut self,
         packet: &[u8],
         position: usize,
-        taken: &mut Taken,
+        taken: &mut TakenPackets,
         trace: &mut Vec<u8>,
     ) {
         let sequence = &mut self.sequences[position];
         let Some(info) = inspect(packet) else {
             return self.leave_out(position, taken);
         };
-        let loss = std::mem::take(&mut taken.loss) | std::mem::take(&mut sequence.owed_loss);
+        let loss = std::mem::take(&mut taken.loss) | std::mem::take(&mut sequence.pending_loss);
         let counted = sequence.count(info, loss);
         self.batch.push((counted, 1));
         self.counts.packets += 1;
         match counted {
-            Counted::Event => self.counts.events += 1,
-            Counted::Data => self.counts.data_packets += 1,
-            Counted::Description => {}
-            Counted::Undecodable => sequence.left_out.undecodable += 1,
+            PacketKind::Event => self.counts.events += 1,
+            PacketKind::Data => self.counts.data_packets += 1,
+            PacketKind::Description => {}
+            PacketKind::Undecodable => sequence.left_out.undecodable += 1,
         }
         if sequence.is_introduced && loss.is_empty() {
             let id = sequence.trusted_id.bytes();
@@ -325,22 +332,25 @@ impl PacketFramer {
         sequence.is_plain = true;
     }
 
-    /// Leaves out a packet that is not valid.
+    /// Leaves out an invalid packet.
     ///
-    /// Perfetto's own service counts it, and that is all. Here the next packet of the sequence is marked as
-    /// well, because it may build on this one. Invalid packets are a cause in the account of the sequence.
+    /// Perfetto's own service only counts it. Here the next packet of the sequence also reports a
+    /// loss, because it may depend on this one, and the account of the sequence counts invalid
+    /// packets.
     #[cold]
-    fn leave_out(&mut self, position: usize, taken: &mut Taken) {
+    fn leave_out(&mut self, position: usize, taken: &mut TakenPackets) {
         self.counts.invalid_packets += 1;
         self.losing_writers.push(taken.writer());
-        // The next packet of the sequence tells of it, and of what this one would have.
+        // The next packet of the sequence reports this loss, and the one that this packet would
+        // have reported.
         let sequence = &mut self.sequences[position];
         sequence.is_plain = false;
-        sequence.owed_loss |= std::mem::take(&mut taken.loss) | LossMask::PRESENT;
+        sequence.pending_loss |= std::mem::take(&mut taken.loss) | LossMask::PRESENT;
         sequence.left_out.invalid += 1;
     }
 
-    /// Takes back packets that did not get into the trace after all: the end of the batch.
+    /// Takes back packets at the end of the batch that did not get into the trace. `framed` are
+    /// their framed bytes.
     pub(super) fn take_back(&mut self, framed: &[u8]) {
         let mut ids = Vec::new();
         for packet in Decoder::new(framed).repeated::<types::Bytes>(Trace::PACKET_FIELD_NUMBER) {
@@ -361,10 +371,10 @@ impl PacketFramer {
             left_out.beyond_end += 1;
             self.counts.packets -= 1;
             match counted {
-                Counted::Event => self.counts.events -= 1,
-                Counted::Data => self.counts.data_packets -= 1,
-                Counted::Description => {}
-                Counted::Undecodable => left_out.undecodable -= 1,
+                PacketKind::Event => self.counts.events -= 1,
+                PacketKind::Data => self.counts.data_packets -= 1,
+                PacketKind::Description => {}
+                PacketKind::Undecodable => left_out.undecodable -= 1,
             }
         }
     }
@@ -383,8 +393,8 @@ impl PacketFramer {
                 is_introduced: false,
                 is_plain: false,
                 has_state: false,
-                owed_loss: LossMask::NONE,
-                left_out: LeftOut::default(),
+                pending_loss: LossMask::NONE,
+                left_out: LeftOutCounts::default(),
                 trusted_id: trusted_id(id_of(position)),
             });
         }
@@ -393,8 +403,8 @@ impl PacketFramer {
     }
 }
 
-/// Appends the packets of `buffer` that can be read now to `trace`, each as a field of it: what a
-/// session does with its buffers, in one go.
+/// Appends those packets of `buffer` that can be read now to `trace`, each as a field of it.
+/// Sessions do the same with their buffers, but in batches.
 pub fn read_as_trace(buffer: &mut TraceBuffer, trace: &mut Vec<u8>) {
     let mut framer = PacketFramer::new();
     while framer.take_batch(buffer) {
@@ -404,32 +414,32 @@ pub fn read_as_trace(buffer: &mut TraceBuffer, trace: &mut Vec<u8>) {
 }
 
 impl Sequence {
-    /// What the next packet counts as, with `loss` before it. Readers see it the same way: a loss
-    /// ends the incremental state, unless the packet itself starts it anew.
+    /// Returns how the next packet counts if `loss` precedes it. Readers decide in the same way: a
+    /// loss ends the incremental state unless the packet itself starts it anew.
     #[inline]
-    fn count(&mut self, info: PacketInfo, loss: LossMask) -> Counted {
+    fn count(&mut self, info: PacketInfo, loss: LossMask) -> PacketKind {
         if info.starts_state {
             self.has_state = true;
         } else if info.follows_loss || !loss.is_empty() {
             self.has_state = false;
         }
         if info.needs_state && !self.has_state {
-            return Counted::Undecodable;
+            return PacketKind::Undecodable;
         }
         match info.content {
-            Content::Event => Counted::Event,
-            Content::Data => Counted::Data,
-            Content::Description => Counted::Description,
+            Content::Event => PacketKind::Event,
+            Content::Data => PacketKind::Data,
+            Content::Description => PacketKind::Description,
         }
     }
 }
 
-/// The id of the sequence at a position.
+/// Returns the id of the sequence at a position.
 fn id_of(position: usize) -> u32 {
     FIRST_SEQUENCE_ID + position as u32
 }
 
-/// Where a packet comes from, and what was lost before it.
+/// Encodes the fields that tell who wrote a packet and what was lost before it.
 #[cold]
 fn trusted_fields(
     memory: &mut [u8; TRUSTED_FIELDS_MAX_BYTES],
@@ -440,7 +450,7 @@ fn trusted_fields(
     let mut buffer = StaticBuffered::<TracePacket<'_>>::new(memory);
     {
         let mut fields = buffer.message();
-        // All packets of a sequence have the same client: once is enough.
+        // All packets of a sequence have the same client, so one of them tells it.
         if let Some(client) = client {
             fields.set_trusted_uid(client.uid.map_or(-1, |uid| uid as i32));
             if let Some(pid) = client.pid {
@@ -456,7 +466,7 @@ fn trusted_fields(
     &memory[..len]
 }
 
-/// Appends tag and length of a packet in a trace.
+/// Appends the tag and the length of a packet in a trace.
 #[inline]
 fn append_header(packet_bytes: usize, trace: &mut Vec<u8>) {
     if packet_bytes < 0x80 {
@@ -496,10 +506,10 @@ mod tests {
         assert_eq!(framer.fork().sequence_id(writer(5)), 4);
     }
 
-    /// As `take` would have noted it: nothing but its bytes and what was lost before it.
+    /// Adds a packet as `take` does, but from its bytes and the loss before it alone.
     fn take_bytes(framer: &mut PacketFramer, bytes: &[u8], loss: LossMask) {
         framer.bytes.extend_from_slice(bytes);
-        framer.taken.push(Taken {
+        framer.taken.push(TakenPackets {
             len: bytes.len(),
             is_run: false,
             origin: Origin {
@@ -512,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_not_valid_is_left_out_and_the_next_one_of_its_sequence_tells() {
+    fn invalid_packet_is_left_out_and_the_next_reports_a_loss() {
         const FORGED: &[u8] = &[0x50, 7, 0x5a, 0];
         const CUT_OFF: &[u8] = &[0x5a, 3, 1];
         const EVENT: &[u8] = &[0x5a, 0];
@@ -539,20 +549,20 @@ mod tests {
         assert_eq!(losses, [None, Some(told.bits()), None]);
     }
 
-    /// What stands in chunks: packets of writers, good and bad.
+    /// Packets of writers as they lie in chunks, good and bad.
     const SAMPLES: [&[u8]; 9] = [
         &[0x40, 5, 0x68, 1],                   // starts the incremental state
         &[0x40, 5, 0x68, 2, 0x5a, 1, 7],       // an event that needs it
         &[0x40, 0x85, 1, 0x68, 2, 0x5a, 1, 7], // a longer time stamp
         &[0x40, 5, 0xa2, 0x38, 0],             // a packet of a data source
-        &[0x50, 7, 0x5a, 0],                   // pretends to be another sequence
+        &[0x50, 7, 0x5a, 0],                   // claims to be of another sequence
         &[0x5a, 3, 1],                         // cut off
         &[0xd0, 0x02, 1, 0x40, 5],             // its writer lost something
         &[],                                   // a filler
         &[0x40; 130],                          // long enough for a size of two bytes
     ];
 
-    /// A buffer with 200 chunks of two writers, and packets that go on from one to the next.
+    /// Creates a buffer with 200 chunks of two writers. Some packets continue in the next chunk.
     fn buffer_of_samples() -> TraceBuffer {
         let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
         let mut seed = 1_u32;
@@ -612,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_build_on_what_is_lost_are_told_apart() {
+    fn packets_without_their_state_count_as_undecodable() {
         const STARTS: &[u8] = &[0x68, 1];
         const EVENT: &[u8] = &[0x68, 2, 0x5a, 0];
         let mut framer = PacketFramer::new();
@@ -632,7 +642,7 @@ mod tests {
         let left_out = framer.left_out((ProducerId(1), WriterId(1)));
         assert_eq!((framer.counts.events, left_out.undecodable), (2, 3));
 
-        // The last two are taken back.
+        // Take back the last two packets.
         let packets = Decoder::new(&trace).repeated::<types::Bytes>(Trace::PACKET_FIELD_NUMBER);
         let lengths: Vec<usize> = packets.map(|packet| 2 + packet.unwrap().len()).collect();
         let kept: usize = lengths[..5].iter().sum();
@@ -643,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_says_where_it_comes_from_once_or_once_more_if_it_is_asked_to() {
+    fn sequence_is_introduced_once_and_again_on_request() {
         let mut framer = PacketFramer::new();
         let mut trace = Vec::new();
         for is_anew in [false, false, true, false] {

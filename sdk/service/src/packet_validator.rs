@@ -1,42 +1,45 @@
-//! What a writer may put into a trace: whole fields, and none of those that only the service writes.
+//! Checks packets of writers: they must consist of whole fields, and of none that only the service
+//! may write.
 //!
-//! Every packet is looked at once, on its way into the trace. Payloads are skipped, so the cost
-//! grows with the number of top-level fields: a few per packet.
+//! Every packet is inspected once, when it is framed. Payloads are skipped, so the cost depends
+//! only on the number of top-level fields, which is small.
 
 use protozero::split_varint;
 
 use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 
-/// What the service has to know of a packet.
+/// Facts about a packet that the service needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PacketInfo {
     pub(super) content: Content,
-    /// Whether the packet starts the incremental state of its sequence.
+    /// True if the packet starts the incremental state of its sequence.
     pub(super) starts_state: bool,
-    /// Whether the packet cannot be read without that state.
+    /// True if the packet cannot be read without that state.
     pub(super) needs_state: bool,
-    /// Whether its writer lost packets before this one.
+    /// True if its writer lost packets before this one.
     pub(super) follows_loss: bool,
 }
 
-/// What a packet is to whoever counts packets.
+/// The content of a packet, as it is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// What is needed to read others.
+    /// Data that is needed to read other packets.
     #[default]
     Description,
     /// A track event.
     Event,
-    /// Anything else that happened: a packet of a data source.
+    /// Any other data: a packet of a data source.
     Data,
 }
 
-/// Messages, and so packets, are no larger (reference: the largest length of four bytes).
+/// The maximum size of a message, and so of a packet. Perfetto has the same limit: the largest
+/// length of four varint bytes.
 const PACKET_MAX_BYTES: usize = 0x0fff_ffff;
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 
-/// Returns what a packet of a writer is; `None` if it is malformed or pretends to be the service's.
+/// Inspects a packet of a writer. Returns `None` if it is malformed or has fields that only the
+/// service may write.
 #[inline]
 pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     if packet.len() > PACKET_MAX_BYTES {
@@ -45,7 +48,8 @@ pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     let mut info = PacketInfo::default();
     let mut rest = packet;
     while let Some((&tag, after_tag)) = rest.split_first() {
-        // The fields of nearly all packets: tags of one byte, values and lengths of few.
+        // The fast cases are the fields of nearly all packets. They have tags of one byte, and
+        // short values.
         rest = match tag {
             TIMESTAMP_TAG => skip_varint(after_tag)?,
             SEQUENCE_FLAGS_TAG => {
@@ -64,7 +68,7 @@ pub(super) fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     Some(info)
 }
 
-/// Looks at any field; returns what is behind it.
+/// Inspects a field of any kind. Returns the bytes behind it.
 #[inline(never)]
 fn inspect_field<'p>(info: &mut PacketInfo, rest: &'p [u8]) -> Option<&'p [u8]> {
     let (tag, rest) = split_varint(rest)?;
@@ -87,7 +91,8 @@ fn inspect_field<'p>(info: &mut PacketInfo, rest: &'p [u8]) -> Option<&'p [u8]> 
         }
         1 => rest.get(8..),
         2 => {
-            // Content comes as a message. An event stays one, whatever stands beside it.
+            // Content comes as a message. A packet with an event is an event, whatever other fields
+            // it has.
             if info.content != Content::Event {
                 let content = content_of(number as u32);
                 if content != Content::Description {
@@ -113,7 +118,7 @@ impl PacketInfo {
 const STARTS_STATE: u64 = SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u64;
 pub(super) const NEEDS_STATE: u64 = SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u64;
 
-/// Tags of one byte.
+/// Tags that have one byte.
 pub(super) const TIMESTAMP_TAG: u8 = (TracePacket::TIMESTAMP_FIELD_NUMBER << 3) as u8;
 pub(super) const SEQUENCE_FLAGS_TAG: u8 = (TracePacket::SEQUENCE_FLAGS_FIELD_NUMBER << 3) as u8;
 pub(super) const TRACK_EVENT_TAG: u8 = (TracePacket::TRACK_EVENT_FIELD_NUMBER << 3 | 2) as u8;
@@ -130,7 +135,7 @@ const fn content_of(number: u32) -> Content {
     }
 }
 
-/// Whether only the service may write this field of a packet.
+/// Returns true if only the service may write this field of a packet.
 const fn is_reserved(number: u32) -> bool {
     matches!(
         number,
@@ -149,12 +154,12 @@ const fn is_reserved(number: u32) -> bool {
     )
 }
 
-/// Fields of the published schema that ours has no use for.
+/// Fields of Perfetto's schema that our schema leaves out.
 const INCREMENTAL_STATE_CLEARED_FIELD_NUMBER: u32 = 41;
 const MACHINE_ID_FIELD_NUMBER: u32 = 98;
 const PROTOVMS_FIELD_NUMBER: u32 = 125;
 
-/// What is behind the varint at the start.
+/// Returns the bytes behind the varint at the start.
 #[inline]
 fn skip_varint(bytes: &[u8]) -> Option<&[u8]> {
     match bytes {
@@ -163,7 +168,7 @@ fn skip_varint(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What is behind the length at the start and as many bytes.
+/// Skips a length at the start and that many bytes. Returns the bytes behind them.
 #[inline]
 fn skip_bytes(bytes: &[u8]) -> Option<&[u8]> {
     let (len, rest) = split_varint(bytes)?;
@@ -175,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_from_data_and_descriptions() {
+    fn events_data_and_descriptions_are_distinguished() {
         let content = |packet: &[u8]| inspect(packet).unwrap().content;
         assert_eq!(content(&[0x40, 5, 0x5a, 0]), Content::Event);
         assert_eq!(content(&[0xa2, 0x38, 0]), Content::Data);
@@ -199,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_say_what_a_packet_builds_on() {
+    fn sequence_flags_tell_if_state_is_needed() {
         let states = |packet: &[u8]| {
             let info = inspect(packet).unwrap();
             (info.starts_state, info.needs_state, info.follows_loss)
@@ -208,7 +213,7 @@ mod tests {
         assert_eq!(states(&[0x68, 1]), (true, false, false));
         assert_eq!(states(&[0x68, 2]), (false, true, false));
         assert_eq!(states(&[0x68, 3]), (true, true, false));
-        // The same field with a tag that is longer than needed; `incremental_state_cleared`;
+        // The `sequence_flags` field with an overlong tag, `incremental_state_cleared`, and
         // `previous_packet_dropped`.
         assert_eq!(states(&[0xe8, 0x00, 2]), (false, true, false));
         assert_eq!(states(&[0xc8, 0x02, 1]), (true, false, false));
@@ -229,14 +234,14 @@ mod tests {
                 assert_eq!(inspect(&packet), None, "field {number}, type {wire_type}");
             }
         }
-        // Their neighbours are the writers'.
+        // Writers may write the fields next to them.
         for tag in [[0x22, 0], [0x58, 1]] {
             assert!(inspect(&tag).is_some());
         }
     }
 
     #[test]
-    fn what_is_cut_off_or_of_no_known_wire_type_is_refused() {
+    fn truncated_fields_and_unknown_wire_types_are_refused() {
         let whole = [
             0x40, 0x85, 1, 0x5a, 2, 9, 9, 0x39, 1, 2, 3, 4, 5, 6, 7, 8, 0x3d, 1, 2, 3, 4,
         ];
@@ -248,7 +253,7 @@ mod tests {
         for wire_type in [3, 4, 6, 7] {
             assert_eq!(inspect(&[11 << 3 | wire_type, 0]), None, "type {wire_type}");
         }
-        // Field number 0, and one of 30 bits.
+        // Field number 0, and a field number of 30 bits.
         assert_eq!(inspect(&[0x00, 1]), None);
         assert_eq!(inspect(&[0x80, 0x80, 0x80, 0x80, 0x10, 1]), None);
     }

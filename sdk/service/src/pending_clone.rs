@@ -1,4 +1,4 @@
-//! A snapshot that is asked for, and one that is under way.
+//! Clones of sessions: requests, and clones that are not complete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use super::tracing_session::SessionOwner;
 use super::trigger_history::ReceivedTrigger;
 use tracezero_core::ids::SessionId;
 
-/// A request for a snapshot.
+/// A request to clone a session.
 pub struct CloneRequest {
-    /// The session to take a snapshot of.
+    /// The session to clone.
     pub source: CloneSource,
-    /// User id of who asks.
+    /// The id of the user who asks.
     pub uid: u32,
     /// The owner of the new session.
     pub owner: Arc<dyn SessionOwner>,
-    /// Where the snapshot is written to, by [`Service::write_into_file`], if the source is written
-    /// into a file; else the snapshot is to be read.
+    /// The file for the clone if the source writes into a file; [`Service::write_into_file`] writes
+    /// it. `None` if the clone is to be read.
     ///
     /// [`Service::write_into_file`]: super::Service::write_into_file
     pub output: Option<TraceOutput>,
-    /// The trigger that asked for it.
+    /// The trigger that asked for the clone, if one did.
     pub trigger: Option<ReceivedTrigger>,
-    /// Told of the new session, or why there is none.
+    /// A function that is called with the id of the clone or the reason why there is none.
     pub done: CloneDone,
 }
 
@@ -40,21 +40,21 @@ impl fmt::Debug for CloneRequest {
 }
 
 impl CloneRequest {
-    /// Called without a lock, since the owner is dropped here as well.
+    /// Calls `done`. Call this without a lock, because it also drops the owner.
     pub(super) fn finish(self, outcome: Result<SessionId, SessionError>) {
         (self.done)(outcome);
     }
 }
 
-/// A function that is called once the snapshot is there, or has failed.
+/// A function that is called when the clone exists or has failed.
 pub type CloneDone = Box<dyn FnOnce(Result<SessionId, SessionError>) + Send>;
 
-/// The session to take a snapshot of.
+/// The session to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloneSource {
-    /// By its id.
+    /// The session with this id.
     Id(SessionId),
-    /// By its unique name.
+    /// The session with this unique name.
     Name(String),
 }
 
@@ -63,9 +63,10 @@ pub(super) struct PendingClone {
     pub(super) source: SessionId,
     pub(super) request: CloneRequest,
     pub(super) started_ns: u64,
-    /// By position in the configuration; `None` until its group was flushed.
+    /// The taken buffers by position in the configuration; `None` until the buffer's group was
+    /// flushed.
     pub(super) buffers: Vec<Option<(TakenBuffer, Writers)>>,
-    /// Groups of buffers that are still being flushed.
+    /// The number of groups of buffers that are still being flushed.
     pub(super) flushes_left: usize,
     pub(super) events: LifecycleEvents,
     pub(super) outcome: FlushOutcome,

@@ -1,22 +1,23 @@
-//! A flush that is under way, and what comes after it.
+//! A flush that is not complete, and the action that follows it.
 
 use tracezero_core::coordination::FlushFlags;
 use tracezero_core::ids::ProducerId;
 
-/// A clone that is being made.
+/// The id of a clone that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CloneId(pub(super) u64);
 
-/// Whether every data source flushed in time.
+/// The outcome of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushOutcome {
-    /// All have.
+    /// All data sources have flushed in time.
     Succeeded,
-    /// Some have not, or the session does not record, or too many flushes are under way.
+    /// Some data sources did not flush in time, the session is not recording, or too many flushes
+    /// are pending.
     Failed,
 }
 
-/// How flushes of a session went.
+/// The number of flushes of a session by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlushCounts {
     pub(super) requested: u64,
@@ -24,22 +25,22 @@ pub(super) struct FlushCounts {
     pub(super) failed: u64,
 }
 
-/// What comes after a flush, however it went.
+/// The action that follows a flush, whatever its outcome.
 pub(super) enum FlushThen {
     Nothing,
-    /// The session ends.
+    /// Ends the session.
     Disable,
-    /// The file is written.
+    /// Writes the buffers into the file.
     WriteIntoFile,
-    /// A group of buffers is cloned.
+    /// Clones a group of buffers.
     Clone(CloneId, Vec<usize>),
-    /// Whoever asked for it is told.
+    /// Tells the caller who asked for the flush.
     Tell(Box<dyn FnOnce(FlushOutcome) + Send>),
 }
 
-/// A flush that producers have not finished.
+/// A flush that producers have not acknowledged yet.
 pub(super) struct PendingFlush {
-    /// Each once.
+    /// The producers that have not answered, without duplicates.
     pub(super) producers: Vec<ProducerId>,
     pub(super) flags: FlushFlags,
     pub(super) then: FlushThen,

@@ -1,4 +1,4 @@
-//! The phases of a session's life, each with the data that only it has.
+//! The phases of a session's life, with the data of each.
 
 use super::pending_flush::FlushOutcome;
 use super::trigger_history::ReceivedTrigger;
@@ -6,19 +6,19 @@ use super::trigger_history::ReceivedTrigger;
 /// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Set up, not started.
+    /// It is set up but not started.
     Configured,
-    /// Recording.
+    /// It is recording.
     Started,
-    /// Data sources have to say that they are done.
+    /// It waits until its data sources have stopped.
     Stopping,
-    /// Over; its buffers can be read.
+    /// It has ended. Its buffers can be read.
     Disabled,
-    /// A snapshot of another session.
+    /// It is a clone of another session.
     ClonedReadOnly,
 }
 
-/// A [`State`] with its data. `TracingSession::enter` goes on to the next.
+/// A [`State`] with its data. `TracingSession::enter` moves a session to its next phase.
 ///
 /// ```text
 ///              start             disable             all stopped, or timeout
@@ -29,19 +29,19 @@ pub enum State {
 pub(super) enum Phase {
     Configured,
     Started {
-        /// Set once every data source has started, which is noted then.
+        /// True once the event was noted that every data source has started.
         all_started: bool,
     },
     Stopping(End),
     Disabled(End),
-    /// With the trigger that asked for the snapshot.
+    /// The first value is the trigger that asked for the clone, if one did.
     ClonedReadOnly(Option<ReceivedTrigger>, End),
 }
 
-/// The end of a session.
+/// Why and how a session ended.
 #[derive(Default)]
 pub(super) struct End {
-    /// The reason, if nobody asked for the end.
+    /// The reason, if the session was not asked to end.
     pub(super) reason: Option<String>,
     /// The outcome of the flush that came before the end.
     pub(super) flush: Option<FlushOutcome>,
@@ -78,7 +78,7 @@ impl End {
         Self { reason, flush }
     }
 
-    /// Adds what became known later: the first reason stays, the last flush counts.
+    /// Adds what became known later. The first reason is kept, and the last flush outcome.
     pub(super) fn add(&mut self, later: Self) {
         self.reason = self.reason.take().or(later.reason);
         self.flush = later.flush.or(self.flush);

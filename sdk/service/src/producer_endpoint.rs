@@ -1,10 +1,10 @@
-//! What a producer has of the service: where it commits chunks, and tells what it has done.
+//! The endpoint of a producer: it commits chunks here and reports on its data sources.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::calls::Patience;
+use super::calls::CallWait;
 use super::context::ConnectedProducer;
 use super::producer_link::ProducerLink;
 use super::service::Service;
@@ -16,7 +16,7 @@ use tracezero_core::coordination::{
 use tracezero_core::ids::{BufferId, FlushId, InstanceId, ProducerId, WriterId};
 use tracezero_core::shm::ServiceMemory;
 
-/// Where one producer commits to. Dropping it disconnects the producer.
+/// The connection of one producer to the service. Dropping it disconnects the producer.
 pub struct ProducerEndpoint {
     id: ProducerId,
     service: Arc<Service>,
@@ -32,7 +32,7 @@ impl fmt::Debug for ProducerEndpoint {
 }
 
 impl Service {
-    /// Takes in a producer; `None` if all ids are in use, or users like this one locked out.
+    /// Connects a producer. Returns `None` if all ids are in use, or if its user is locked out.
     pub fn connect_producer(
         self: &Arc<Self>,
         name: &str,
@@ -81,7 +81,7 @@ impl ServiceEndpoint for ProducerEndpoint {
     }
 
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
-        // A buffer that is gone has room for everything.
+        // Do not wait for a buffer that is gone.
         self.link
             .buffer(target_buffer)
             .is_none_or(|buffer| buffer.wait_for_room(timeout))
@@ -122,7 +122,7 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn make_calls(&self, limit: Duration) {
-        let patience = Patience::WaitsUntil(Instant::now() + limit);
+        let patience = CallWait::Until(Instant::now() + limit);
         self.service.call_after(patience, |_| ());
     }
 
@@ -150,7 +150,7 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn acknowledge_flush(&self, flush: FlushId) {
-        // The answer holds for earlier flushes as well, in whatever session.
+        // The acknowledgment holds for all earlier flushes of the producer, in all sessions.
         self.service.answer(|session, context| {
             session.flushes_answered(context, self.id, ..=flush);
         });

@@ -1,4 +1,5 @@
-//! State that the service shares with the endpoint of a producer: all that commits need.
+//! State of a producer that the service and the producer's endpoint share. Commits need nothing
+//! else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,26 +13,29 @@ use tracezero_core::commit::{ChunkToMove, ChunkToPatch};
 use tracezero_core::ids::{BufferId, ProducerId, WriterId};
 use tracezero_core::shm::{ChunkPlace, PageWord, ServiceMemory};
 
-/// Patches that one request may have for one chunk.
+/// The maximum number of patches for one chunk in one request.
 const PATCHES_PER_CHUNK_MAX: usize = 1024;
 
-/// Pages that are scraped at a time, while nobody can commit a chunk: 256 KiB of usual pages.
+/// The number of pages that are scraped at a time, while no chunk can be committed: 256 KiB with
+/// pages of the usual size.
 const SCRAPED_PAGES_MAX: usize = 64;
 
-/// What service and endpoint share about a producer: all that commits need.
+/// State of a producer that the service and the producer's endpoint share. Commits need nothing
+/// else.
 pub(super) struct ProducerLink {
     id: ProducerId,
     client: ClientIdentity,
-    /// Commits share it; scraping, which must not meet a chunk that is being freed, has it alone.
+    /// The shared memory. Commits lock it for reading. Scraping locks it for writing, so that no
+    /// chunk is freed meanwhile.
     memory: RwLock<ServiceMemory>,
-    /// The buffers of sessions that record this producer: it may write to no others.
+    /// The buffers of the sessions that record this producer. It may write to no others.
     buffers: RwLock<HashMap<BufferId, Arc<CentralBuffer>>>,
-    /// Where the registered writers write to.
+    /// The target buffers of the registered writers.
     pub(super) writers: Mutex<HashMap<WriterId, BufferId>>,
     refused: Arc<RefusedCommits>,
 }
 
-/// What producers committed to buffers that are not theirs, over all producers.
+/// The number of commits of all producers to buffers that they may not write to.
 #[derive(Debug, Default)]
 pub(super) struct RefusedCommits {
     chunks: AtomicU64,
@@ -39,9 +43,9 @@ pub(super) struct RefusedCommits {
 }
 
 impl RefusedCommits {
-    /// Chunks and patches refused so far.
+    /// Returns the number of refused chunks and of refused patches.
     pub(super) fn counts(&self) -> (u64, u64) {
-        // Relaxed: counts, ordered with nothing.
+        // Relaxed: counts that order nothing else.
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.chunks), load(&self.patches))
     }
@@ -73,12 +77,12 @@ impl ProducerLink {
         self.client
     }
 
-    /// From now on, this producer may write to `buffer`.
+    /// Allows this producer to write to `buffer`.
     pub(super) fn allow(&self, buffer: &Arc<CentralBuffer>) {
         self.buffers.write().insert(buffer.id, Arc::clone(buffer));
     }
 
-    /// From now on, what is committed to these buffers goes nowhere.
+    /// Forbids this producer to write to these buffers. What it commits to them later is dropped.
     pub(super) fn revoke(&self, revoked: &[Arc<CentralBuffer>]) {
         let mut buffers = self.buffers.write();
         for buffer in revoked {
@@ -86,10 +90,10 @@ impl ProducerLink {
         }
     }
 
-    /// Copies what is finished in chunks that writers still hold into `buffers`.
+    /// Copies finished packets out of chunks that writers still hold into `buffers`.
     ///
-    /// Writers that come to the end of a chunk meanwhile wait for a batch of pages at most. A chunk
-    /// that is taken behind the scrape holds only what was written after its begin.
+    /// Writers that come to the end of a chunk meanwhile wait for one batch of pages at most. A
+    /// chunk that a writer acquires after the scrape started holds only packets written after that.
     pub(super) fn scrape(&self, buffers: &[Arc<CentralBuffer>]) {
         let mut payload = Vec::new();
         let page_count = self.memory.read().lent_page_count();
@@ -139,7 +143,7 @@ impl ProducerLink {
         }
     }
 
-    /// The buffer with this id, if this producer may write to it.
+    /// Returns the buffer with this id if this producer may write to it.
     pub(super) fn buffer(&self, id: BufferId) -> Option<Arc<CentralBuffer>> {
         self.buffers.read().get(&id).map(Arc::clone)
     }
@@ -150,7 +154,7 @@ impl ProducerLink {
             chunk_index: chunk_to_move.chunk_index,
         };
         let memory = self.memory.read();
-        // A commit that names a chunk which is not complete is ignored; in process, none does.
+        // Ignore a commit that names an incomplete chunk. Producers in this process never send one.
         let Ok(chunk) = memory.acquire_for_reading(place) else {
             return;
         };

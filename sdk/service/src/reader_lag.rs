@@ -1,67 +1,68 @@
-//! How far the reader of a buffer is behind its writers, and what follows: when it is woken, when
-//! writers wait for it, and when chunks are scraped.
+//! Measures how far the reader of a buffer is behind its writers. This decides when to wake the
+//! reader, when writers wait for it, and when to scrape chunks.
 //!
-//! Bytes are *behind* that the reader has not looked at; bytes are *ahead* that can be written before
-//! something is overwritten that was not read.
+//! Bytes *behind* are bytes that the reader has not looked at. Bytes *ahead* are bytes that can be
+//! written before an unread packet is overwritten.
 
 use std::time::Duration;
 
 use super::trace_buffer::{Mark, SEGMENT_BYTES, TraceBuffer};
 
-/// The lag of the reader of one buffer. All methods take that buffer.
+/// The lag of the reader of one buffer. Each method must be given that buffer.
 pub(super) struct ReaderLag {
-    /// The reader has seen what was written up to this value of `bytes_written`. What it left of that
-    /// are packets that are not complete.
+    /// The value of `bytes_written` up to which the reader has seen the buffer. Before it, only
+    /// incomplete packets are unread.
     seen_bytes: u64,
-    /// The value of `bytes_written` at which the oldest of them is overwritten, or what came later.
+    /// The value of `bytes_written` at which the oldest unread packet is overwritten.
     loss_at_bytes: u64,
-    /// Writers waited for those packets in vain, so they may be overwritten.
+    /// True if writers waited in vain for the incomplete packets, so that these may be overwritten.
     left_is_given_up: bool,
-    /// Nobody reads the buffer any more.
+    /// True if the buffer has no reader any more.
     reader_is_gone: bool,
-    /// The value of `bytes_written` at which the chunks of writers are worth another look.
+    /// The value of `bytes_written` at which chunks of writers may be scraped again.
     next_scrape_at_bytes: u64,
-    /// Counts the writers that wanted room and got none.
+    /// How often a writer needed room and got none.
     refused: u64,
     /// The value of `bytes_read` when `loss_at_bytes` was brought up to date.
     noted_bytes_read: u64,
-    /// The levels for `capacity_bytes`.
-    levels: Levels,
-    /// The capacity of the buffer at the last look.
+    /// The thresholds for `capacity_bytes`.
+    thresholds: Thresholds,
+    /// The capacity of the buffer at the last check.
     capacity_bytes: u64,
 }
 
-/// Amounts of bytes at which something happens.
+/// Thresholds in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Levels {
+struct Thresholds {
     /// A commit wakes the reader when more than this is behind.
     wake_behind: u64,
     /// A commit leaves the lock and the processor to the reader when more than this is behind.
     yield_behind: u64,
     /// A writer that may wait does so when more than this is behind, or less than `wait_ahead` is
-    /// ahead. The rest takes what other writers are in the middle of.
+    /// ahead. The rest of the buffer has room for what other writers are just writing.
     wait_behind: u64,
     wait_ahead: u64,
-    /// It goes on when no more than this is behind, so that it does not stop and go for every chunk.
+    /// A waiting writer goes on when no more than this is behind. This is less than `wait_behind`,
+    /// so that it does not stop again at the next chunk.
     resume_behind: u64,
-    /// Packets that are left are looked for in the chunks of their writers when less than this is
-    /// ahead, and then once in `scrape_period` bytes.
+    /// Chunks of writers are scraped for the rest of incomplete packets when less than this is
+    /// ahead, and then once every `scrape_period` bytes.
     scrape_ahead: u64,
     scrape_period: u64,
 }
 
-/// What a commit does for the reader.
+/// What the thread that commits does for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// There is no hurry.
+    /// Nothing.
     None,
-    /// Much is behind: it wakes the reader.
+    /// Wakes the reader, because much is behind.
     Wakes,
-    /// The reader does not keep up: it leaves the lock and the processor to the reader as well.
+    /// Wakes the reader, and leaves the lock and the processor to it, because it does not keep up.
     Yields,
 }
 
-impl Levels {
+impl Thresholds {
     fn of(buffer: &TraceBuffer) -> Self {
         let capacity_bytes = buffer.capacity_bytes();
         if capacity_bytes == buffer.size_bytes() {
@@ -75,8 +76,8 @@ impl Levels {
                 scrape_period: 0,
             };
         }
-        // The memory grows with what is behind, so the reader starts early. What a writer is in the
-        // middle of keeps everything behind it in memory, so that is looked for early, too.
+        // The memory grows with what is behind, so the reader is woken early. An incomplete packet
+        // keeps everything behind it in memory, so scraping starts early, too.
         Self {
             wake_behind: SEGMENT_BYTES / 4,
             yield_behind: capacity_bytes / 2,
@@ -100,12 +101,12 @@ impl ReaderLag {
             next_scrape_at_bytes: 0,
             refused: 0,
             noted_bytes_read: 0,
-            levels: Levels::of(buffer),
+            thresholds: Thresholds::of(buffer),
             capacity_bytes,
         }
     }
 
-    /// `successor`, which is empty, takes the place of the buffer.
+    /// Notes that the empty buffer `successor` replaces the buffer.
     pub(super) fn note_successor(&mut self, successor: &TraceBuffer) {
         *self = Self {
             reader_is_gone: self.reader_is_gone,
@@ -114,42 +115,42 @@ impl ReaderLag {
         };
     }
 
-    /// Returns whether the reader has not looked at more than `limit_bytes`.
+    /// Returns true if the reader has not looked at more than `limit_bytes`.
     #[inline]
     fn is_behind(&self, buffer: &TraceBuffer, limit_bytes: u64) -> bool {
         let came_bytes = buffer.stats().bytes_written - self.seen_bytes;
         came_bytes > limit_bytes && buffer.unread_bytes() > limit_bytes
     }
 
-    /// Returns whether something is lost before `ahead_bytes` are written.
+    /// Returns true if an unread packet is overwritten before `ahead_bytes` more are written.
     fn loss_is_near(&self, buffer: &TraceBuffer, ahead_bytes: u64) -> bool {
         let bytes_written = buffer.stats().bytes_written;
         !self.left_is_given_up && bytes_written + ahead_bytes > self.loss_at_bytes
     }
 
     fn has_room(&self, buffer: &TraceBuffer, behind_bytes: u64) -> bool {
-        let is_near = self.loss_is_near(buffer, self.levels.wait_ahead);
+        let is_near = self.loss_is_near(buffer, self.thresholds.wait_ahead);
         self.reader_is_gone || !(self.is_behind(buffer, behind_bytes) || is_near)
     }
 
-    /// Returns whether a writer that may wait need not do so.
+    /// Returns true if a writer may write without waiting.
     pub(super) fn has_room_at_once(&self, buffer: &TraceBuffer) -> bool {
-        self.has_room(buffer, self.levels.wait_behind)
+        self.has_room(buffer, self.thresholds.wait_behind)
     }
 
-    /// Returns whether a writer that waits goes on.
+    /// Returns true if a writer that waits may go on.
     pub(super) fn has_room_again(&self, buffer: &TraceBuffer) -> bool {
-        self.has_room(buffer, self.levels.resume_behind)
+        self.has_room(buffer, self.thresholds.resume_behind)
     }
 
-    /// Returns whether a writer that has waited for `timeout`, and got no room, may write
-    /// nevertheless. If a packet that its writer does not complete is in the way, that one is given
-    /// up; but not for a writer that only asks.
+    /// Returns true if a writer that has waited for `timeout`, and got no room, may write
+    /// nevertheless: it may if only an incomplete packet was in its way, which is then given up. A
+    /// `timeout` of zero only asks and gives up nothing.
     pub(super) fn has_room_without(&mut self, buffer: &TraceBuffer, timeout: Duration) -> bool {
         if timeout.is_zero() {
             return false;
         }
-        if !self.is_behind(buffer, self.levels.wait_behind) {
+        if !self.is_behind(buffer, self.thresholds.wait_behind) {
             self.left_is_given_up = true;
         }
         let has_room = self.has_room_at_once(buffer);
@@ -157,41 +158,42 @@ impl ReaderLag {
         has_room
     }
 
-    /// Counts the writers that wanted room and got none.
+    /// Returns how often a writer needed room and got none.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Takes up what a commit has changed. Returns what it does for the reader.
+    /// Updates the lag after a commit. Returns what the committing thread should do for the reader.
     #[inline]
     pub(super) fn note_commit(&mut self, buffer: &TraceBuffer) -> Urgency {
         self.note_capacity(buffer);
-        if self.is_behind(buffer, self.levels.yield_behind) {
+        if self.is_behind(buffer, self.thresholds.yield_behind) {
             Urgency::Yields
-        } else if self.is_behind(buffer, self.levels.wake_behind) {
+        } else if self.is_behind(buffer, self.thresholds.wake_behind) {
             Urgency::Wakes
         } else {
             Urgency::None
         }
     }
 
-    /// The capacity becomes less where there is no memory for a ring to grow.
+    /// Updates the thresholds if the capacity has changed. It shrinks when a growing ring gets no
+    /// more memory.
     #[inline]
     pub(super) fn note_capacity(&mut self, buffer: &TraceBuffer) {
         let capacity_bytes = buffer.capacity_bytes();
         if self.capacity_bytes != capacity_bytes {
             self.capacity_bytes = capacity_bytes;
-            self.levels = Levels::of(buffer);
+            self.thresholds = Thresholds::of(buffer);
             let bytes = buffer.bytes_before_loss(buffer.mark());
             let bytes_written = buffer.stats().bytes_written;
             self.loss_at_bytes = bytes_written + bytes.unwrap_or(capacity_bytes);
         }
     }
 
-    /// The reader is in the middle of a pass. If much is to be read that takes long, and writers need
-    /// not wait for its end.
+    /// Updates the lag in the middle of a pass of the reader. A long pass makes room before its
+    /// end, so writers need not wait for that.
     pub(super) fn note_progress(&mut self, buffer: &TraceBuffer) {
-        // Often enough, and seldom enough for a look at each chunk that was read.
+        // The update looks at each chunk that was read, so it must not happen too often.
         const PARTS: u64 = 16;
         let stats = buffer.stats();
         if stats.bytes_read - self.noted_bytes_read > buffer.capacity_bytes() / PARTS
@@ -202,33 +204,35 @@ impl ReaderLag {
         }
     }
 
-    /// The reader has seen all that was there at a moment.
+    /// Notes that the reader has seen everything that was in the buffer at the moment `seen`.
     pub(super) fn note_pass(&mut self, buffer: &TraceBuffer, seen: Mark) {
         let bytes_written = buffer.stats().bytes_written;
-        // It is less where another buffer took the place of the one that was there then.
+        // `bytes_written` starts anew when a clone takes the buffer, so it may be less than at
+        // `seen`.
         self.seen_bytes = seen.bytes_written.min(bytes_written);
         self.loss_at_bytes = match buffer.bytes_before_loss(seen) {
             Some(bytes) => bytes_written + bytes,
             None => self.seen_bytes + buffer.capacity_bytes(),
         };
         let was_given_up = std::mem::take(&mut self.left_is_given_up);
-        self.left_is_given_up = was_given_up && self.loss_is_near(buffer, self.levels.wait_ahead);
+        self.left_is_given_up =
+            was_given_up && self.loss_is_near(buffer, self.thresholds.wait_ahead);
     }
 
-    /// Nobody reads the buffer any more, so nobody waits for that.
+    /// Notes that the buffer has no reader any more, so that no writer waits for it.
     pub(super) fn note_reader_is_gone(&mut self) {
         self.reader_is_gone = true;
     }
 
-    /// Returns whether it is time to look into the chunks of writers, and sets the next time.
+    /// Returns true if it is time to scrape chunks of writers, and sets the next time.
     pub(super) fn take_scrape(&mut self, buffer: &TraceBuffer) -> bool {
         let bytes_written = buffer.stats().bytes_written;
-        if !self.loss_is_near(buffer, self.levels.scrape_ahead)
+        if !self.loss_is_near(buffer, self.thresholds.scrape_ahead)
             || bytes_written < self.next_scrape_at_bytes
         {
             return false;
         }
-        self.next_scrape_at_bytes = bytes_written + self.levels.scrape_period;
+        self.next_scrape_at_bytes = bytes_written + self.thresholds.scrape_period;
         true
     }
 }

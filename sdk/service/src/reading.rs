@@ -1,4 +1,4 @@
-//! What the service adds to a trace before and after the packets of writers.
+//! Reading a trace: the service's own packets before and after the packets of writers.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use tracezero_core::protos;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
 impl Service {
-    /// Reads packets that can be read now, with those of the service around them. `take` gets them
-    /// in batches of framed packets.
+    /// Reads the packets that can be read now, with those of the service around them. Calls `take`
+    /// with batches of framed packets.
     pub(super) fn read_all<E>(
         &self,
         session: SessionId,
@@ -45,7 +45,7 @@ impl Service {
         reader.hand_out(&mut take)
     }
 
-    /// The last packet of a trace of a session. Nothing if there is no such session.
+    /// Returns the last packet of a session's trace; empty if there is no such session.
     pub(super) fn recording_end(&self, session: SessionId, kind: BoundaryKind) -> Vec<u8> {
         let end = self.look_at(session, |session, context| {
             session.recording_end(context.environment, kind)
@@ -55,8 +55,8 @@ impl Service {
 }
 
 impl TracingSession {
-    /// Returns whether its packets can be read: not those of a session that writes them into a file, that
-    /// waits for a trigger, or that is only there to take snapshots of.
+    /// Returns true if the session's packets can be read. They cannot if the session writes into a
+    /// file, waits for a trigger, or exists only to be cloned.
     pub(super) fn can_be_read(&self) -> bool {
         let is_read = self.file == FileOutput::None
             && !self.waits_for_trigger()
@@ -122,7 +122,7 @@ impl TracingSession {
         });
     }
 
-    /// The last packet of a trace of the session, compressed if all are.
+    /// Returns the last packet of the session's trace, compressed if its packets are.
     fn recording_end(&self, environment: &dyn Environment, kind: BoundaryKind) -> Vec<u8> {
         let mut end = Vec::new();
         append(&mut end, environment, |packets| {
@@ -148,7 +148,8 @@ impl TracingSession {
         let passed_packets = counts.packets + counts.invalid_packets;
         let is_idle =
             stats.is_none() && reader.packets.is_empty() && passed_packets == self.passed_packets;
-        // A file does not grow while nothing is recorded.
+        // Do not write the event into the file of a session that records nothing: the file would
+        // only grow.
         if !is_idle {
             self.note_event(environment, Event::ReadCompleted);
         }
@@ -164,7 +165,7 @@ impl TracingSession {
     }
 }
 
-/// Names the recording of a session, in its trace and in those of its snapshots.
+/// Returns the id of a session's recording. Its clones have the same id.
 fn recording_id(session: &TracingSession) -> u64 {
     session.uuid.1 as u64
 }

@@ -1,4 +1,4 @@
-//! A configuration as the service works with it: targets found, patterns compiled.
+//! A configuration prepared for the service: targets resolved, patterns compiled.
 
 use std::time::Duration;
 
@@ -12,32 +12,33 @@ use tracezero_core::protos::data_source_config::BufferExhaustedPolicy as Policy;
 use tracezero_core::protos::owned;
 use tracezero_core::shm::Geometry;
 
-/// What a session records.
+/// The configuration of a session, prepared for the service.
 #[derive(Debug)]
 pub struct Recording {
-    /// The configuration, as the trace carries it.
+    /// The configuration as it is written into the trace.
     pub(crate) message: owned::TraceConfig,
-    /// The configuration, as the service carries it out.
+    /// The configuration as the service carries it out.
     pub config: SessionConfig,
-    /// The shared memory of this process, if the configuration says anything about it.
+    /// The geometry of this process's shared memory, if the configuration gives one.
     pub shared_memory: Option<Geometry>,
-    /// In the order of the configuration.
+    /// The data sources in the order of the configuration.
     entries: Vec<RecordedDataSource>,
-    /// By their position in the configuration: producers that a trigger is taken from.
+    /// The producers that each trigger is taken from, by the trigger's position in the
+    /// configuration; `None` for all producers.
     trigger_producers: Vec<Option<Regex>>,
 }
 
-/// An entry for a data source in a configuration.
+/// The entry for one data source in a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedDataSource {
-    /// Position in the configuration; that of the next entry for data sources that are recorded
-    /// although they are not listed.
+    /// The position in the configuration. Data sources that are recorded without being listed have
+    /// the position behind the last.
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) buffer_index: usize,
     pub(crate) exhausted_policy: Option<BufferExhaustedPolicy>,
     pub(crate) stall_limit: Option<Duration>,
-    /// Producers by name; by pattern. All, if both are empty.
+    /// The names and patterns of producers that the entry admits. It admits all if both are empty.
     producer_names: Vec<String>,
     producer_patterns: Vec<Regex>,
 }
@@ -55,9 +56,11 @@ impl RecordedDataSource {
 }
 
 impl Recording {
+    /// Prepares a configuration.
+    ///
     /// # Errors
     ///
-    /// If the message cannot be carried out, or contradicts itself.
+    /// Returns an error if the configuration cannot be carried out or contradicts itself.
     pub fn new(message: owned::TraceConfig, local: &LocalChoices) -> Result<Self, ConfigError> {
         let config = SessionConfig::new(&message, local)?;
         let resolved = config.resolve()?;
@@ -109,8 +112,8 @@ impl Recording {
         })
     }
 
-    /// The entries for data source `name`; one that is not listed has an entry of its own if the
-    /// session records everything.
+    /// Returns the entries for the data source `name`. If it is not listed and the session records
+    /// everything, returns an entry made for it.
     pub(super) fn data_sources_named(&self, name: &str) -> Vec<RecordedDataSource> {
         let listed: Vec<_> = self
             .entries
@@ -132,7 +135,7 @@ impl Recording {
         listed
     }
 
-    /// The `DataSourceConfig` that a producer gets for an entry, serialized.
+    /// Returns the serialized `DataSourceConfig` that a producer gets for an entry.
     pub(super) fn data_source_config(
         &self,
         entry: &RecordedDataSource,
@@ -146,7 +149,8 @@ impl Recording {
             target_buffer_name: listed.and_then(|source| source.target_name.clone()),
             buffer_exhausted_policy: entry.exhausted_policy.map(|policy| match policy {
                 BufferExhaustedPolicy::Drop => Policy::BUFFER_EXHAUSTED_DROP,
-                // Both stalling policies end in a counted drop here; neither aborts the process.
+                // Both stalling policies are the same here: the packet is dropped and counted at
+                // the end of the stall, and the process is never aborted.
                 BufferExhaustedPolicy::Stall | BufferExhaustedPolicy::StallThenDrop => {
                     Policy::BUFFER_EXHAUSTED_STALL_THEN_DROP
                 }
@@ -162,8 +166,8 @@ impl Recording {
         config.encode_to_vec()
     }
 
-    /// This recording with the producer filters of `other`: the n-th entry of a name takes those of
-    /// the n-th entry there.
+    /// Returns this recording with the producer filters of `other`. The n-th entry of a name takes
+    /// the filters of the n-th entry of that name in `other`.
     pub(super) fn with_filters_of(&self, other: &Self) -> Self {
         let mut entries = self.entries.clone();
         for (index, entry) in entries.iter_mut().enumerate() {
@@ -185,18 +189,19 @@ impl Recording {
         }
     }
 
-    /// The name that no other session has meanwhile, if it has one.
+    /// Returns the name that no other session may have at the same time, if there is one.
     pub(super) fn unique_name(&self) -> Option<&str> {
         let name = self.config.unique_session_name.as_deref();
         name.filter(|name| !name.is_empty())
     }
 
-    /// What triggers do, if there are any.
+    /// Returns what triggers do in this session; `None` if it has none.
     pub(super) fn trigger_mode(&self) -> Option<TriggerMode> {
         Some(self.config.triggers.as_ref()?.effective_mode())
     }
 
-    /// Whether trigger number `index` is taken from the producer of this name.
+    /// Returns true if a hit of the trigger at position `index` counts when this producer reports
+    /// it.
     pub(super) fn trigger_admits_producer(&self, index: usize, name: &str) -> bool {
         match self.trigger_producers.get(index) {
             Some(Some(pattern)) => pattern.is_match(name),
@@ -204,7 +209,8 @@ impl Recording {
         }
     }
 
-    /// How long the recording goes on, if it ends by itself, in milliseconds.
+    /// Returns the time in milliseconds after which the session ends; `None` if it does not end by
+    /// itself.
     pub(super) fn duration_ms(&self) -> Option<u64> {
         let duration_ms = match (&self.config.triggers, self.trigger_mode()) {
             (Some(triggers), Some(TriggerMode::Stop | TriggerMode::CloneSnapshot)) => {
@@ -216,10 +222,10 @@ impl Recording {
     }
 }
 
-/// A pattern that matches whole names.
+/// Compiles a pattern that must match whole names.
 fn whole_match(field: String, regex: &str) -> Result<Regex, ConfigError> {
     Regex::new(&format!("^(?:{regex})$")).map_err(|error| ConfigError::Invalid {
         field,
-        reason: format!("{regex:?} is no regular expression: {error}"),
+        reason: format!("{regex:?} is not a regular expression: {error}"),
     })
 }

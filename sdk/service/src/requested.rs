@@ -1,4 +1,4 @@
-//! Which data sources a session asks for, and whether any producer offers them.
+//! The data sources that a session asks for, and whether a producer offers them.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use super::control::Control;
 use super::service::Service;
 use tracezero_core::ids::SessionId;
 
-/// The data sources in the configuration of a session.
+/// The data sources that the configuration of a session asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedDataSources {
-    /// Every data source is recorded that is not listed.
+    /// True if every data source is recorded that is not listed.
     pub all: bool,
-    /// In the order of the configuration.
+    /// The listed data sources in the order of the configuration.
     pub listed: Vec<RequestedDataSource>,
     /// Names of the data sources that producers offer, in order.
     pub offered: Vec<String>,
 }
 
-/// An entry for a data source.
+/// An entry for a data source in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedDataSource {
     pub name: String,
-    /// A producer that the entry admits offers the data source, or has offered it.
+    /// True if a producer that the entry admits offers the data source, or has offered it.
     pub is_offered: bool,
-    /// What the data source was told: an encoded `DataSourceConfig`.
+    /// The encoded `DataSourceConfig` that the data source got.
     pub config: Arc<[u8]>,
 }
 
 impl Service {
-    /// The data sources that a session asks for; none if there is no such session.
+    /// Returns the data sources that a session asks for; none if there is no such session.
     pub fn requested_data_sources(&self, session: SessionId) -> RequestedDataSources {
         self.look(|control| control.requested_data_sources(session))
             .unwrap_or_default()

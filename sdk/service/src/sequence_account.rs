@@ -1,68 +1,73 @@
-//! What became of the packets of each sequence: the counts of its writers and those of its buffer,
-//! put together.
+//! Accounts of sequences: what became of their packets. An account combines the counts of the
+//! writer with those of the buffer.
 //!
-//! Neither stands still meanwhile. A packet counts as begun before it counts as anything else, and
-//! buffers are asked first, writers after them. So what was begun is at least the sum of the rest,
-//! and the difference are packets on their way: those are in flight.
+//! Both counts change while they are read. A writer counts a packet as begun before it is counted
+//! anywhere else, and buffers are read before writers. So the number of packets begun is at least
+//! the sum of the other counts. The difference is the number of packets that are in flight.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::central_buffer::{BufferCounts, CentralBuffer, Writers};
 use super::control::Control;
-use super::packet_framer::{LeftOut, Writer};
+use super::packet_framer::{LeftOutCounts, Writer};
 use super::trace_reader::{FileEnd, TraceReader};
 use tracezero_core::coordination::WriterTotals;
 use tracezero_core::protos::sequences;
 
-/// What became of the packets of one sequence in one buffer: `begun` is the sum of all that follows
-/// it, at any time.
+/// The account of one sequence in one buffer: what became of its packets. At any time, `begun` is
+/// the sum of all the counts that follow it.
 ///
-/// Packets without content are no packets to readers, and do not count.
+/// Packets without content do not count, because readers ignore them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceAccount {
-    /// The sequence's id in the trace; `None` for writers that found no id free.
+    /// The sequence's id in the trace; `None` for writers that got no writer id because all were in
+    /// use.
     pub sequence_id: Option<u32>,
-    /// Position of the buffer in the configuration.
+    /// The position of the buffer in the configuration.
     pub buffer: usize,
-    /// Name of the thread that writes it, or did last.
+    /// The name of the thread that writes the sequence, or wrote it last.
     pub thread_name: Option<String>,
-    /// Packets begun.
+    /// Packets that the writer began.
     pub begun: u64,
-    /// In the trace.
+    /// Packets in the trace.
     pub read: u64,
-    /// In the buffer: to be read, or to be completed.
+    /// Packets in the buffer that wait to be read or to be completed.
     pub buffered: u64,
-    /// Begun, and not in the buffer yet: in a chunk that its thread still fills.
+    /// Packets begun that are not in the buffer yet: they are in a chunk that the thread still
+    /// fills.
     pub in_flight: u64,
-    /// Taken out of the buffer: moved into a snapshot, or cleared before one. In the account of a
-    /// snapshot also what the session itself had read before.
+    /// Packets taken out of the buffer: moved into a clone, or cleared before one. In the account
+    /// of a clone also packets that the source had read before.
     pub removed: u64,
-    /// Lost because the writer found no free chunk of shared memory.
+    /// Packets lost because the writer found no free chunk of shared memory.
     pub dropped: u64,
-    /// Lost in a ring that ran full before they were read.
+    /// Packets lost because the ring overwrote them before they were read.
     pub overwritten: u64,
-    /// Lost because a discarding buffer was full.
+    /// Packets lost because a discarding buffer was full.
     pub discarded: u64,
-    /// Lost because they came when newer ones had been read or overwritten already.
+    /// Packets lost because they came after newer ones had been read or overwritten.
     pub late: u64,
-    /// Begun in the buffer, then given up by the writer for lack of shared memory.
+    /// Packets that the writer gave up for lack of shared memory when a part was already in the
+    /// buffer.
     pub aborted: u64,
-    /// Lost because their middle or end is missing, or their bytes are damaged.
+    /// Packets lost because their middle or end is missing, or their bytes are damaged.
     pub corrupted: u64,
-    /// Left out by the service: malformed, or with fields that only the service writes.
+    /// Packets that the service left out: malformed, or with fields that only the service may
+    /// write.
     pub invalid: u64,
-    /// Lost because the file was as large as it may be.
+    /// Packets lost because the file reached its maximum size.
     pub file_full: u64,
-    /// In the trace, but of no use: what they build on, names or the time before, is lost.
+    /// Packets in the trace that cannot be decoded, because the incremental state that they depend
+    /// on is lost.
     pub undecodable: u64,
-    /// Lost because the file could not be written.
+    /// Packets lost because writing the file failed.
     pub write_failed: u64,
 }
 
 impl SequenceAccount {
-    /// Packets lost, over all causes.
+    /// Returns the number of packets lost, over all causes.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.dropped
@@ -107,15 +112,17 @@ impl SequenceAccount {
             totals.is_none() || account.begun >= known,
             "more than was begun: {account}"
         );
-        // What writers of a producer that is gone had begun, nobody knows any more.
+        // The writers of a disconnected producer no longer report what they began. Count what is
+        // known.
         account.begun = account.begun.max(known);
         account.in_flight = account.begun - known;
         account
     }
 
-    /// Of the packets that were read, no reader of the trace finds these.
-    fn leave_out(&mut self, left_out: LeftOut, file_end: Option<FileEnd>) {
-        // A writer id that served several buffers of the session is counted where it was read.
+    /// Moves packets that are of no use to readers of the trace from `read` to their own counts.
+    fn leave_out(&mut self, left_out: LeftOutCounts, file_end: Option<FileEnd>) {
+        // A writer id may have been used for several buffers of the session. Count at most what was
+        // read here.
         self.invalid = left_out.invalid.min(self.read);
         self.read -= self.invalid;
         let beyond_end = left_out.beyond_end.min(self.read);
@@ -125,7 +132,7 @@ impl SequenceAccount {
         self.read -= self.undecodable;
     }
 
-    /// So many more packets have no place in the file.
+    /// Counts more packets that are not in the file because it ended early.
     pub fn count_beyond_end(&mut self, packets: u64, file_end: Option<FileEnd>) {
         match file_end {
             Some(FileEnd::Failed) => self.write_failed += packets,
@@ -160,7 +167,7 @@ impl SequenceAccount {
     }
 }
 
-/// One line: `sequence 3 (worker) in buffer 0: 10 begun = 7 read + 3 overwritten`.
+/// Formats one line: `sequence 3 (worker) in buffer 0: 10 begun = 7 read + 3 overwritten`.
 impl fmt::Display for SequenceAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.sequence_id {
@@ -199,7 +206,8 @@ impl fmt::Display for SequenceAccount {
 }
 
 impl Control {
-    /// The writers to a buffer, as they are now or, for a snapshot, as they were then.
+    /// Returns the writers of a buffer: the present ones, or, for a clone, those at the time of the
+    /// clone.
     pub(super) fn writers_of(&self, buffer: &CentralBuffer) -> Writers {
         if let Some(writers) = &buffer.writers_then {
             return writers.clone();
@@ -213,11 +221,11 @@ impl Control {
         writers
     }
 
-    /// The accounts of all sequences in the buffers of a session.
+    /// Returns the accounts of all sequences in the buffers of a session.
     pub(super) fn sequence_accounts(&self, reader: &mut TraceReader) -> Vec<SequenceAccount> {
         let mut accounts = Vec::new();
         for index in 0..reader.buffers().len() {
-            // In this order: see the head of this file.
+            // Buffers before writers: see the head of this file.
             let mut counts = reader.buffers()[index].counts();
             let writers = self.writers_of(&reader.buffers()[index]);
             let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();
@@ -231,7 +239,7 @@ impl Control {
                 let writer = (*producer_id, writer_id);
                 totals.insert(writer, of_writer);
                 if !known.contains(&writer) {
-                    // All that it wrote was dropped, or did not get here yet.
+                    // Everything that it wrote was dropped or is still in flight.
                     counts.push((writer, BufferCounts::default()));
                 }
             }

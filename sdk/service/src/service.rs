@@ -1,4 +1,4 @@
-//! Requests to the service: the outermost layer, which locks the state.
+//! The public methods of the service, which lock its state.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::calls::{Patience, make_calls};
+use super::calls::{CallWait, make_calls};
 use super::central_buffer::CentralBuffer;
 use super::context::Context;
 use super::control::{Control, Limits};
@@ -30,7 +30,7 @@ use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 /// A tracing service.
 pub struct Service {
     control: Mutex<Control>,
-    /// Notified after whatever may have changed the books.
+    /// Notified after every possible change of the state.
     changed: Condvar,
 }
 
@@ -49,21 +49,22 @@ impl Service {
         })
     }
 
-    /// Calls `work` with the books locked; returns when the calls that it noted have been made.
+    /// Calls `work` with the state locked. Returns when the calls that `work` noted have been made.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
-        self.call_after(Patience::Waits, work)
+        self.call_after(CallWait::Unlimited, work)
     }
 
-    /// Like [`Service::with`] for every session, for what answers a call: does not wait for other threads.
+    /// Calls `work` for every session with the state locked. Does not wait for calls that other
+    /// threads are making, because the caller may be answering one of them.
     pub(super) fn answer(&self, work: impl FnMut(&mut TracingSession, &mut Context<'_>)) {
-        self.call_after(Patience::LeavesCalls, |control| {
+        self.call_after(CallWait::LeaveCalls, |control| {
             control.for_each_session(work);
         });
     }
 
     pub(super) fn call_after<R>(
         &self,
-        patience: Patience,
+        patience: CallWait,
         work: impl FnOnce(&mut Control) -> R,
     ) -> R {
         let mut control = self.control.lock();
@@ -73,7 +74,7 @@ impl Service {
         result
     }
 
-    fn make_noted_calls(&self, control: MutexGuard<'_, Control>, patience: Patience) {
+    fn make_noted_calls(&self, control: MutexGuard<'_, Control>, patience: CallWait) {
         make_calls(
             control,
             |control| &mut control.calls,
@@ -82,13 +83,13 @@ impl Service {
         );
     }
 
-    /// Calls `work` with the books locked; also while a reader is. The calls that it notes, if any,
-    /// wait for the next [`Service::with`] or [`Service::answer`].
+    /// Calls `work` with the state locked. The caller may hold the lock of a session's reader.
+    /// Calls that `work` notes wait for the next [`Service::with`] or [`Service::answer`].
     pub(super) fn look<R>(&self, work: impl FnOnce(&mut Control) -> R) -> R {
         work(&mut self.control.lock())
     }
 
-    /// [`Service::with`] for one session; `None` if there is no such session.
+    /// Does [`Service::with`] for one session. Returns `None` if there is no such session.
     fn with_session<R>(
         &self,
         id: SessionId,
@@ -97,7 +98,7 @@ impl Service {
         self.with(|control| control.with_session(id, work))
     }
 
-    /// [`Service::look`] for one session; `None` if there is no such session.
+    /// Does [`Service::look`] for one session. Returns `None` if there is no such session.
     pub(super) fn look_at<R>(
         &self,
         id: SessionId,
@@ -106,17 +107,18 @@ impl Service {
         self.look(|control| control.with_session(id, work))
     }
 
-    /// Takes in a session: allocates its buffers, sets up its data sources, and starts it unless it
+    /// Creates a session: allocates its buffers, sets up its data sources, and starts it unless it
     /// is to start later.
     ///
     /// # Errors
     ///
-    /// If there is no memory or place for it, or others are in its way.
+    /// Returns an error if memory or buffer ids run out, if there are too many sessions, or if
+    /// other sessions forbid this one.
     pub fn enable(&self, request: SessionRequest) -> Result<SessionId, SessionError> {
         self.with(|control| control.enable(&request))
     }
 
-    /// Starts a session that waits for that.
+    /// Starts a session that was set up to start later.
     pub fn start(&self, session: SessionId) {
         self.with_session(session, TracingSession::start_deferred);
     }
@@ -133,19 +135,19 @@ impl Service {
         self.with_session(session, TracingSession::flush_and_disable);
     }
 
-    /// Flushes a session, then ends it, because the process ends: data sources are waited for a little
-    /// more than a second in all.
+    /// Flushes a session, then ends it, because the process ends. Waits little more than a second
+    /// in all for data sources.
     pub fn end_with_process(&self, session: SessionId) {
         self.with_session(session, TracingSession::end_with_process);
     }
 
-    /// Forgets a session and its buffers, after ending it if it goes on.
+    /// Ends a session if it has not ended, and removes it with its buffers.
     pub fn free(&self, session: SessionId) {
         drop(self.with(|control| control.free(session)));
     }
 
-    /// Asks the data sources of a session to flush; `done` is told how it went. A `timeout_ms` of 0
-    /// means that of the configuration.
+    /// Asks the data sources of a session to flush. Calls `done` with the outcome. A `timeout_ms`
+    /// of 0 means the configured timeout.
     pub fn flush(
         &self,
         session: SessionId,
@@ -165,19 +167,19 @@ impl Service {
         });
     }
 
-    /// Takes a snapshot of a session.
+    /// Clones a session, so that what is in its buffers now can be read while it goes on.
     pub fn clone_session(&self, request: CloneRequest) {
         self.with(|control| control.clone_session(request));
     }
 
-    /// Takes over the producer filters of a changed configuration.
+    /// Applies the producer filters of a changed configuration.
     pub fn change_config(&self, session: SessionId, recording: Arc<Recording>) {
         self.with_session(session, |session, context| {
             session.change_config(context, &recording);
         });
     }
 
-    /// Changes what a data source does in a session that goes on; see
+    /// Changes the configuration of a data source in a running session. See
     /// [`Producer::change_data_source`](tracezero_core::coordination::Producer::change_data_source).
     pub fn change_data_source(&self, session: SessionId, name: &str, config: Arc<[u8]>) {
         self.with_session(session, |session, context| {
@@ -185,23 +187,23 @@ impl Service {
         });
     }
 
-    /// Where a session is in its life; `None` if there is no such session.
+    /// Returns the phase of a session's life; `None` if there is no such session.
     pub fn state(&self, session: SessionId) -> Option<State> {
         self.look_at(session, |session, _| session.state())
     }
 
-    /// Why a session ended, if nobody asked it to.
+    /// Returns the reason why a session ended, if it was not asked to.
     pub fn end_reason(&self, session: SessionId) -> Option<String> {
         self.look_at(session, |session, _| session.phase.end()?.reason.clone())?
     }
 
-    /// The buffers of a session, in the order of its configuration.
+    /// Returns the buffers of a session, in the order of its configuration.
     pub fn buffers(&self, session: SessionId) -> Vec<Arc<CentralBuffer>> {
         self.look_at(session, |session, _| session.buffers.clone())
             .unwrap_or_default()
     }
 
-    /// Waits until a session is over, at most so long. Returns whether it is.
+    /// Waits until a session has ended, for at most `timeout`. Returns whether it has.
     pub fn wait_until_disabled(&self, session: SessionId, timeout: Duration) -> bool {
         let mut control = self.control.lock();
         let is_live = |control: &mut Control| {
@@ -214,12 +216,13 @@ impl Service {
             .timed_out()
     }
 
-    /// Does what is due; returns when the next thing is, in nanoseconds on the trace clock.
+    /// Runs the timers that are due. Returns when the next one is, in nanoseconds on the trace
+    /// clock.
     pub fn run_due_timers(&self) -> Option<u64> {
         self.with(Control::run_due_timers)
     }
 
-    /// Waits until a timer is set that is due before `deadline_ns`, or until `timeout` is over.
+    /// Waits until a timer is set that is due before `deadline_ns`, for at most `timeout`.
     pub fn wait_for_earlier_timer(&self, deadline_ns: Option<u64>, timeout: Duration) {
         let mut control = self.control.lock();
         let is_next = |control: &mut Control| {
@@ -229,8 +232,8 @@ impl Service {
         self.changed.wait_while_for(&mut control, is_next, timeout);
     }
 
-    /// Appends what can be read of a session to `trace`. Nothing comes of sessions that write into a
-    /// file, or wait for a trigger.
+    /// Appends the packets of a session that can be read to `trace`. Appends nothing if the session
+    /// writes into a file or waits for a trigger.
     pub fn read(&self, session: SessionId, trace: &mut Vec<u8>) {
         let Some(reader) = self.readable(session) else {
             return;
@@ -246,9 +249,9 @@ impl Service {
         }
     }
 
-    /// Appends what has come until now since this was read last, with all that makes it a trace of its
-    /// own: what is read goes on exactly where the last reading ended. Nothing comes of the sessions that
-    /// [`read`](Self::read) leaves out.
+    /// Appends the packets that came since the last read, as a complete trace of their own: it
+    /// continues exactly where the last read ended, and needs no earlier part. Appends nothing for
+    /// the sessions for which [`read`](Self::read) appends nothing.
     pub fn read_part(&self, session: SessionId, trace: &mut Vec<u8>) {
         let Some(reader) = self.readable(session) else {
             return;
@@ -279,18 +282,18 @@ impl Service {
             .unwrap_or(false)
     }
 
-    /// What was read of a session so far.
+    /// Returns how many packets of a session were read so far.
     pub fn read_counts(&self, session: SessionId) -> ReadCounts {
         let reader = self.reader(session);
         reader.map_or_else(ReadCounts::default, |reader| reader.lock().framer.counts)
     }
 
-    /// What a user may see of producers and sessions.
+    /// Returns the producers and sessions that a user may see.
     pub fn service_state(&self, uid: u32) -> ServiceState {
         self.control.lock().service_state(uid)
     }
 
-    /// Statistics as they are now; `None` if there is no such session.
+    /// Returns the current statistics of a session; `None` if there is no such session.
     pub fn stats(&self, session: SessionId) -> Option<TraceStats> {
         let reader = self.reader(session)?;
         let mut reader = reader.lock();

@@ -1,5 +1,5 @@
-//! The packets that the service itself writes: where a trace comes from, how to read its clocks,
-//! and what happened to the session.
+//! Packets that the service itself writes: where a trace comes from, how to relate its clocks, and
+//! what happened to the session.
 
 use super::lifecycle_events::Event;
 use super::packet_framer::SERVICE_SEQUENCE_ID;
@@ -15,16 +15,16 @@ use tracezero_core::protos::owned;
 use tracezero_core::protos::sequences::TracePacketExt as _;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
-/// Where the stream of a trace can be picked up from the middle: these bytes are at the end of a
-/// packet, and nowhere else.
+/// The sync marker, at which readers can enter a stream of packets in the middle. These bytes are
+/// at the end of a packet, and nowhere else.
 pub(crate) const SYNC_MARKER: [u8; 16] = [
     0x82, 0x47, 0x7a, 0x76, 0xb2, 0x8d, 0x42, 0xba, 0x81, 0xdc, 0x33, 0x32, 0x6d, 0x57, 0xa0, 0x79,
 ];
 
-/// Writes the service's packets, one after the other.
+/// Writes the service's packets into a trace.
 pub(crate) struct ServicePackets<'t, 'w> {
     pub(crate) trace: &'t mut protos::Trace<'w>,
-    /// User id of the service.
+    /// The user that the service runs as.
     pub(crate) uid: u32,
     pub(crate) now_ns: u64,
 }
@@ -44,7 +44,7 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    /// Its fields have a fixed order, and nothing comes behind the marker.
+    /// Writes the sync marker. The fields have a fixed order, and the marker is the last.
     pub(super) fn sync_marker(&mut self) {
         let uid = self.uid;
         self.trace.add_packet(|packet| {
@@ -76,7 +76,7 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    /// The schema of a data source, a serialized `FileDescriptorSet`.
+    /// Writes the schema of a data source: a serialized `FileDescriptorSet`.
     pub(super) fn extension_descriptor(&mut self, descriptors: &[u8]) {
         self.packet_now(&|packet| {
             packet.extension_descriptor(|out| {
@@ -87,7 +87,7 @@ impl ServicePackets<'_, '_> {
         });
     }
 
-    /// Which sequences of which producers are in which buffer, as far as they are known.
+    /// Writes the ids and producers of the known sequences in each buffer.
     pub(super) fn trace_provenance(&mut self, buffers: &[Vec<(u32, ProducerId)>]) {
         self.packet_now(&|packet| {
             packet.trace_provenance(|out| {
@@ -161,7 +161,8 @@ impl ServicePackets<'_, '_> {
         self.packet(self.now_ns, write);
     }
 
-    /// Called virtually: otherwise each kind of packet would come with the code around it.
+    /// Writes a packet. `write` is called dynamically, so that this code is not instantiated for
+    /// each kind of packet.
     fn packet(&mut self, timestamp_ns: u64, write: &dyn Fn(&mut protos::TracePacket<'_>)) {
         let uid = self.uid;
         self.trace.add_packet(|packet| {

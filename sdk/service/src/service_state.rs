@@ -1,4 +1,4 @@
-//! What there is in the service, for whoever wants to look.
+//! A list of the producers and sessions of a service, for tools that show them.
 
 use super::context::ConnectedProducer;
 use super::control::Control;
@@ -10,42 +10,42 @@ use tracezero_core::ids::{ProducerId, SessionId};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceState {
-    /// In the order in which they connected.
+    /// The producers in the order in which they connected.
     pub producers: Vec<ProducerState>,
-    /// Those that the asking user may take snapshots of, in the order in which they began.
+    /// The sessions that the asking user may clone, in the order in which they began.
     pub sessions: Vec<SessionSummary>,
-    /// Sessions of all users that are not freed, snapshots included.
+    /// The number of sessions of all users that are not freed, including clones.
     pub session_count: usize,
-    /// Those of them that record.
+    /// The number of sessions that are recording.
     pub started_session_count: usize,
 }
 
-/// A producer that is connected.
+/// A connected producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProducerState {
-    /// How the service numbers it.
+    /// The id that the service gave it.
     pub id: ProducerId,
-    /// The name that configurations know it by.
+    /// The name that configurations know the producer by.
     pub name: String,
     /// The user that it runs as; `None` if unknown.
     pub uid: Option<u32>,
-    /// Its process; `None` if unknown.
+    /// The id of its process; `None` if unknown.
     pub pid: Option<u32>,
-    /// What it offers, in the order in which it was registered.
+    /// The data sources that it offers, in the order of their registration.
     pub data_sources: Vec<DataSourceDescriptor>,
 }
 
-/// Where a session is in its life.
+/// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It waits for `SessionControl::start`, or for a trigger.
+    /// It waits for `SessionControl::start` or for a trigger.
     Configured,
-    /// It records.
+    /// It is recording.
     Started,
-    /// Its data sources finish.
+    /// It waits until its data sources have stopped.
     Stopping,
-    /// It is over: it was stopped, its time is up, its file is full, or writing failed.
+    /// It has ended: it was stopped, its time is up, its file is full, or writing failed.
     Ended,
 }
 
@@ -60,32 +60,32 @@ impl From<State> for SessionState {
     }
 }
 
-/// A session that is not freed.
+/// A summary of a session that is not freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// How the service numbers it.
+    /// The id that the service gave it.
     pub id: SessionId,
     /// Its unique name, if it has one.
     pub name: Option<String>,
     /// The user that it belongs to.
     pub uid: u32,
-    /// Where it is in its life.
+    /// The phase of its life.
     pub state: SessionState,
-    /// Whether it is a snapshot of another session.
+    /// True if it is a clone of another session.
     pub is_snapshot: bool,
-    /// Sizes of its buffers in KiB.
+    /// The sizes of its buffers in KiB.
     pub buffer_sizes_kb: Vec<u32>,
-    /// After how many milliseconds it ends; 0 if it does not end by itself.
+    /// The time in milliseconds after which it ends; 0 if it does not end by itself.
     pub duration_ms: u32,
-    /// Data sources that its configuration lists.
+    /// The number of data sources that its configuration lists.
     pub data_source_count: usize,
-    /// Instances of data sources that it has now.
+    /// The number of instances of data sources that it has now.
     pub instance_count: usize,
 }
 
 impl Control {
-    /// What a user may see of the service.
+    /// Returns the producers and sessions that a user may see.
     pub(super) fn service_state(&self, uid: u32) -> ServiceState {
         ServiceState {
             producers: self.producer_states(),

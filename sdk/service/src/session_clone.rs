@@ -1,11 +1,11 @@
-//! Snapshots: a session's buffers are copied, or handed over, into a new session that can only be
-//! read, while the source goes on.
+//! Clones: the buffers of a session are copied or moved into a new session that can only be read,
+//! while the source goes on.
 //!
-//! The clone of a session that writes into a file goes into a file as well, which begins with what
-//! the source has written. Its buffers and the length of the source's file have to be of the same
-//! moment, so they are taken at the end of a pass, by the thread that writes the source's file and
-//! has its reader locked. The file is copied later, by whoever asked for the clone: what was written
-//! stays as it is.
+//! If the source writes into a file, the clone does too. The clone's file begins with the contents
+//! of the source's file. The cloned buffers and the length of that file must be of the same moment.
+//! So the thread that writes the source's file takes both, at the end of a pass and with the
+//! source's reader locked. The owner of the clone copies the file later, because its contents do
+//! not change.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use super::tracing_session::{FileOutput, TracingSession};
 use tracezero_core::coordination::{FlushFlags, FlushReason};
 use tracezero_core::ids::SessionId;
 
-const FILE_IS_CLOSED: &str = "its file is complete; copy that";
-const NEEDS_A_FILE: &str = "it is written into a file, so its snapshot needs a file, too";
+const FILE_IS_CLOSED: &str = "its trace file is complete; copy the file";
+const NEEDS_A_FILE: &str = "it writes into a file; clone it into a file, too";
 
 impl Control {
-    /// Begins a snapshot; `request.done` is called when it is there, or cannot be.
+    /// Begins a clone. Calls `request.done` when the clone exists or has failed.
     pub(super) fn clone_session(&mut self, mut request: CloneRequest) {
         let (source, groups) = match self.prepare_source(&mut request) {
             Ok(found) => found,
@@ -59,8 +59,9 @@ impl Control {
         }
     }
 
-    /// Finds the session of a snapshot, and empties its buffers that begin anew for it. Returns with it
-    /// the positions of its buffers: first of those that are handed over, then of those that are copied.
+    /// Finds the session to clone, and empties those of its buffers that are to be cleared before a
+    /// clone. Returns the session and two groups of positions of buffers: those to be moved into
+    /// the clone, and those to be copied.
     fn prepare_source(
         &self,
         request: &mut CloneRequest,
@@ -106,8 +107,8 @@ impl Control {
         self.calls.note(Box::new(move || request.finish(outcome)));
     }
 
-    /// A group of buffers was flushed, as well as it went: they are taken as they are now, unless
-    /// their session writes into a file.
+    /// Continues a clone after a group of its buffers was flushed, whatever the outcome. Takes the
+    /// buffers now, unless their session writes into a file.
     pub(super) fn clone_flushed(&mut self, id: CloneId, group: &[usize], outcome: FlushOutcome) {
         let Some(mut pending) = self.clones.remove(&id) else {
             return;
@@ -127,8 +128,8 @@ impl Control {
         self.clones.insert(id, pending);
     }
 
-    /// Copies the buffers of a group, or takes them. If a copy or an empty buffer finds no memory, no
-    /// buffer of the group is taken; a group that was taken before stays taken.
+    /// Copies or moves the buffers of a group. If memory runs out, no buffer of this group is
+    /// moved, but groups that were moved before stay moved.
     fn take_buffers(&self, pending: &mut PendingClone, group: &[usize]) -> Result<(), Refusal> {
         let session = self
             .sessions
@@ -137,7 +138,7 @@ impl Control {
         let is_moved = |index: &&usize| session.recording.config.buffers[**index].transfer_on_clone;
         let (moved, copied): (Vec<usize>, Vec<usize>) = group.iter().partition(is_moved);
         let mut put = |index: usize, taken: TakenBuffer| {
-            // Writers after their buffer: see `SequenceAccount`.
+            // Read the counts of a buffer before those of its writers: see `SequenceAccount`.
             let writers = self.writers_of(&session.buffers[index]);
             pending.buffers[index] = Some((taken, writers));
             let event = Event::BufferCloned(index as u32);
@@ -154,7 +155,7 @@ impl Control {
         Ok(())
     }
 
-    /// Nothing is left to be flushed.
+    /// Continues a clone whose last group of buffers was flushed.
     fn clone_is_flushed(&mut self, id: CloneId, pending: PendingClone) {
         if !pending.is_of_file() {
             return self.finish_clone(pending, PacketFramer::new());
@@ -172,8 +173,8 @@ impl Control {
         }
     }
 
-    /// Makes the clones that wait for the file of `source`. What came into its buffers up to now is
-    /// in its `output`, or still there.
+    /// Makes the clones that wait for the file of `source`. All packets that came until now are in
+    /// `output` or still in the buffers.
     pub(super) fn clone_with_file(
         &mut self,
         source: SessionId,
@@ -182,13 +183,13 @@ impl Control {
     ) {
         for mut pending in self.take_clones(|clone| clone.waits_for_file_of(source)) {
             let all: Vec<usize> = (0..pending.buffers.len()).collect();
-            // First: if it fails, no buffer has been emptied.
+            // Do this first, so that no buffer has been emptied if it fails.
             let part = output.written_part().map_err(|error| clone_failed(&error));
             match part.and_then(|part| self.take_buffers(&mut pending, &all).map(|()| part)) {
                 Ok(part) => {
                     let output = pending.request.output.take();
                     pending.request.output = output.map(|output| output.starting_with(part));
-                    // The file goes on where the source's is: with its numbers of sequences.
+                    // The clone's file continues the source's, so it uses the same sequence ids.
                     self.finish_clone(pending, reader.framer.fork());
                 }
                 Err(refusal) => self.refuse_clone(pending.request, refusal),
@@ -196,7 +197,7 @@ impl Control {
         }
     }
 
-    /// Makes the session that holds the snapshot.
+    /// Creates the session of the clone.
     fn finish_clone(&mut self, pending: PendingClone, mut framer: PacketFramer) {
         let mut buffers: Vec<Arc<CentralBuffer>> = Vec::new();
         for (taken, writers) in pending.buffers.into_iter().flatten() {
@@ -220,7 +221,7 @@ impl Control {
             request.uid,
             Arc::clone(&source.recording),
             request.owner,
-            // Snapshots of one session share the lower half.
+            // Clones of one session share the lower half of its UUID.
             (new_msb, source.uuid.1),
             reader,
         );
@@ -236,14 +237,14 @@ impl Control {
         self.calls.note(Box::new(move || done(Ok(clone_id))));
     }
 
-    /// The session that clones are being made of is freed.
+    /// Fails the clones of a session that is being freed.
     pub(super) fn fail_clones_of(&mut self, source: SessionId) {
         for clone in self.take_clones(|clone| clone.source == source) {
             self.refuse_clone(clone.request, Refusal::SessionEnded);
         }
     }
 
-    /// The file that clones are to begin with is closed.
+    /// Fails the clones that wait for the file of a session, because that file is closed.
     pub(super) fn fail_clones_that_wait_for_file(&mut self, source: SessionId) {
         for clone in self.take_clones(|clone| clone.waits_for_file_of(source)) {
             self.refuse_clone(clone.request, clone_failed(&FILE_IS_CLOSED));
@@ -260,7 +261,7 @@ impl Control {
 }
 
 impl PendingClone {
-    /// Returns whether the source writes into a file. Then the snapshot has a file, too.
+    /// Returns true if the source writes into a file. Then the clone does too.
     fn is_of_file(&self) -> bool {
         self.request.output.is_some()
     }
@@ -270,7 +271,7 @@ impl PendingClone {
     }
 }
 
-/// Creates an empty successor for each buffer, before the first of them is emptied.
+/// Creates an empty successor for each buffer. This happens before the first buffer is emptied.
 fn successors_of<'a>(
     buffers: impl Iterator<Item = &'a Arc<CentralBuffer>>,
 ) -> Result<Vec<(&'a CentralBuffer, TraceBuffer)>, Refusal> {

@@ -1,52 +1,53 @@
-//! A session's trace on its way into a file.
+//! Streaming: writing the trace of a session into a file while it is recording.
 
 use std::io;
 
-use super::calls::Patience;
+use super::calls::CallWait;
 use super::service::Service;
-use super::trace_output::{RefusalCause, Refused, TraceOutput};
+use super::trace_output::{TraceOutput, WriteError, WriteErrorCause};
 use super::trace_reader::{Extent, FileEnd, TraceReader};
 use super::tracing_session::FileOutput;
 use tracezero_core::ids::SessionId;
 use tracezero_core::protos::sequences::recording_boundary::Kind as BoundaryKind;
 
-/// How far the file of a session is.
+/// The progress of a session's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writing {
-    /// More is to come.
-    GoesOn,
-    /// The session is over, or the file has reached its limit: it is closed.
+pub enum FileProgress {
+    /// More packets will be written.
+    Open,
+    /// The file is closed, because the session has ended or the file has reached its limit.
     Closed,
 }
 
 impl Service {
-    /// Gives a session the file that it writes into.
+    /// Gives a session the file to write into.
     pub fn attach_output(&self, session: SessionId, output: TraceOutput) {
         if let Some(reader) = self.reader(session) {
             reader.lock().attach_output(output);
         }
     }
 
-    /// Writes what is in the buffers of a session into its file. Closes the file if the session is
-    /// over, or the file as large as it may be; then the session ends as well.
+    /// Writes the contents of a session's buffers into its file. Closes the file if the session has
+    /// ended. If the file has reached its limit, closes it and ends the session.
     ///
     /// # Errors
     ///
-    /// Those of writing. The file is closed, and the session ends.
-    pub fn write_into_file(&self, session: SessionId) -> io::Result<Writing> {
+    /// Returns an error if writing fails. Then the file is closed and the session ends.
+    pub fn write_into_file(&self, session: SessionId) -> io::Result<FileProgress> {
         let Some(reader) = self.reader(session) else {
-            return Ok(Writing::Closed);
+            return Ok(FileProgress::Closed);
         };
         let mut reader = reader.lock();
         let Some(mut output) = reader.output.take() else {
-            return Ok(Writing::Closed);
+            return Ok(FileProgress::Closed);
         };
-        // Asked before reading: what comes into the buffers later is not read if it is over.
+        // Check this before reading: if the session is over, what comes later is not read.
         let is_over = !self.is_live(session);
         let extent = if is_over {
             Extent::Everything
         } else {
-            // What comes meanwhile has the next pass, and wakes its reader: other buffers wait.
+            // Leave packets that come meanwhile to the next pass, because other buffers wait. They
+            // wake the reader.
             Extent::WhatIsThere
         };
         let outcome = self.write_pass(session, &mut reader, &mut output, extent);
@@ -57,47 +58,47 @@ impl Service {
         if outcome.is_ok() && !is_over {
             reader.output = Some(output);
             drop(reader);
-            // Calls that another thread is in the middle of are not waited for: writers wait for this
-            // thread, and one of them may be that callback.
-            self.call_after(Patience::LeavesCalls, |_| ());
-            return Ok(Writing::GoesOn);
+            // Do not wait for calls that another thread is making. Such a call may be waiting for
+            // room in a buffer, and so for this thread.
+            self.call_after(CallWait::LeaveCalls, |_| ());
+            return Ok(FileProgress::Open);
         }
         let outcome = self.end_file(session, &mut reader, &mut output, outcome);
         reader.written_bytes = output.written_bytes();
         let buffers = reader.buffers().to_vec();
         drop(reader);
         let reason = outcome.as_ref().err().map(ToString::to_string);
-        // First of all: what is still written is lost.
+        // Do this first: packets that are still written are lost.
         self.look(|control| control.file_is_closed(session, reason));
-        // Whoever waits for the reader waits in vain.
+        // Do not let writers wait for a reader that will not come.
         for buffer in buffers {
             buffer.reader_is_gone();
         }
-        self.call_after(Patience::LeavesCalls, |_| ());
+        self.call_after(CallWait::LeaveCalls, |_| ());
         outcome?;
-        output.close().map(|()| Writing::Closed)
+        output.close().map(|()| FileProgress::Closed)
     }
 
-    /// Writes the last word into a file, behind what got into it.
+    /// Writes the packet that ends the trace.
     fn end_file(
         &self,
         session: SessionId,
         reader: &mut TraceReader,
         output: &mut TraceOutput,
-        outcome: Result<(), Refused>,
+        outcome: Result<(), WriteError>,
     ) -> io::Result<()> {
         let end = |kind| self.recording_end(session, kind);
-        let Err(Refused { written, cause }) = outcome else {
+        let Err(WriteError { written, cause }) = outcome else {
             return output.write_end(&end(BoundaryKind::END));
         };
         match cause {
-            RefusalCause::Full => {
+            WriteErrorCause::Full => {
                 reader.file_ended_early(FileEnd::Full, written);
                 output.write_end(&end(BoundaryKind::END_FILE_FULL))
             }
-            RefusalCause::Failed(error) => {
+            WriteErrorCause::Failed(error) => {
                 reader.file_ended_early(FileEnd::Failed, written);
-                // Where there is no room for it, the file ends without.
+                // If there is no room for the packet, the file ends without it.
                 let _ = output.write_end(&end(BoundaryKind::END_WRITE_FAILED));
                 Err(error)
             }
@@ -110,7 +111,7 @@ impl Service {
         reader: &mut TraceReader,
         output: &mut TraceOutput,
         extent: Extent,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), WriteError> {
         output.begin_pass()?;
         let is_wanted = reader.buffers().iter().any(|buffer| buffer.wants_scrape());
         self.look_at(session, |session, context| {
@@ -120,13 +121,13 @@ impl Service {
         Ok(output.end_pass()?)
     }
 
-    /// Whether a session writes, or wrote, its trace into a file.
+    /// Returns whether a session writes, or wrote, its trace into a file.
     pub fn writes_into_file(&self, session: SessionId) -> bool {
         self.look_at(session, |session, _| session.file != FileOutput::None)
             .unwrap_or(false)
     }
 
-    /// Bytes in the file of a session, and why it ends before the trace, if it does.
+    /// Returns the size of a session's file in bytes, and the reason if it ends before the trace.
     pub fn file_size(&self, session: SessionId) -> (u64, Option<FileEnd>) {
         self.reader(session).map_or((0, None), |reader| {
             let reader = reader.lock();

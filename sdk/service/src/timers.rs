@@ -1,4 +1,4 @@
-//! What is to be done later.
+//! Timers of sessions.
 
 use super::trigger_history::ReceivedTrigger;
 use tracezero_core::ids::{FlushId, SessionId};
@@ -7,30 +7,31 @@ use tracezero_core::small_map::SmallMap;
 /// Deadlines of all sessions, in nanoseconds on the trace clock.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// Those with the same deadline go in the order in which they were set.
+    /// The timers by deadline. The second part of the key keeps timers with the same deadline in
+    /// the order in which they were set.
     by_deadline: SmallMap<(u64, u64), (SessionId, Timer)>,
     last_number: u64,
 }
 
-/// What a deadline is for.
+/// The action that a timer triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The recording has lasted as long as it should.
+    /// The session has recorded as long as its configuration says.
     Duration,
-    /// A session that a trigger was to start was not.
+    /// No trigger has started the session in time.
     StartTriggerTimeout,
-    /// A trigger that stops the recording was hit long enough ago.
+    /// The delay after a trigger that stops the recording is over.
     StopAfterTrigger,
-    /// A trigger that asks for a snapshot was hit long enough ago.
+    /// The delay after a trigger that asks for a clone is over.
     CloneAfterTrigger(ReceivedTrigger),
-    /// Data sources had their time to stop.
+    /// Data sources have not stopped in time.
     StopTimeout,
-    /// Data sources had their time to start.
+    /// The time that data sources have to start is over.
     SlowStart,
-    /// Data sources had their time to flush.
+    /// Data sources have not flushed in time.
     FlushTimeout(FlushId),
     PeriodicFlush,
-    /// What is in the buffers is due in the file.
+    /// The buffers are to be written into the file.
     WriteIntoFile,
     ClearIncrementalState,
     SnapshotClocks,
@@ -43,13 +44,13 @@ impl Timers {
             .insert((deadline_ns, self.last_number), (session, timer));
     }
 
-    /// Takes back the timers of `session` that `matches` picks.
+    /// Cancels those timers of `session` for which `matches` returns true.
     pub(super) fn cancel(&mut self, session: SessionId, matches: impl Fn(&Timer) -> bool) {
         self.by_deadline
             .retain(|_, (other, timer)| *other != session || !matches(timer));
     }
 
-    /// The next timer that is due, with its deadline.
+    /// Removes and returns the next timer, if it is due.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<(SessionId, Timer)> {
         let is_due = self.next_deadline_ns()? <= now_ns;
         is_due

@@ -1,4 +1,4 @@
-//! Trace files as they are begun: one writer has a file to itself, in this process and all others.
+//! Trace files. Only one writer at a time can write a trace into a file, over all processes.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -6,19 +6,20 @@ use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A file that nobody else writes a trace into until this is dropped. Devices and pipes are shared
-/// by whoever names them, and so are files where there are no locks.
+/// A file that nobody else can write a trace into until this is dropped. Exceptions are devices,
+/// pipes, and file systems without locks: there several writers can use the same file.
 #[derive(Debug)]
 pub struct TraceFile(File);
 
 impl TraceFile {
-    /// Begins the file at `path`, which is created, or emptied if it exists.
+    /// Opens the file at `path` for a new trace. The file is created, or emptied if it exists.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if somebody writes a trace into it, who is not disturbed.
+    /// Returns [`TryLockError::WouldBlock`] if another writer writes a trace into the file. Its
+    /// file is not changed.
     pub fn create(path: &Path) -> Result<Self, TryLockError> {
-        // Emptied only when it is ours.
+        // Empty the file only after it is locked.
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(false);
         let file = Self::of(options.open(path).map_err(TryLockError::Error)?, path)?;
@@ -28,29 +29,30 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Begins the file at `path`, which must not exist yet.
+    /// Creates the file at `path`, which must not exist yet.
     ///
     /// # Errors
     ///
-    /// As [`TraceFile::create`].
+    /// Returns the errors of [`TraceFile::create`].
     pub fn create_new(path: &Path) -> Result<Self, TryLockError> {
         Self::of(File::create_new(path).map_err(TryLockError::Error)?, path)
     }
 
-    /// Keeps the file at `path` from others until it is replaced; `None` if there is none.
+    /// Locks the file at `path` until it is replaced. Returns `None` if it does not exist or cannot
+    /// be read.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if somebody writes a trace into it.
+    /// Returns [`TryLockError::WouldBlock`] if another writer writes a trace into it.
     pub fn to_replace(path: &Path) -> Result<Option<Self>, TryLockError> {
         match File::open(path) {
             Ok(file) => Self::of(file, path).map(Some),
-            // Who may not read it may replace it all the same.
+            // A file that cannot be read may be replaced nevertheless.
             Err(_) => Ok(None),
         }
     }
 
-    /// Takes the file that was opened at `path`.
+    /// Locks the file that was opened at `path`.
     fn of(file: File, path: &Path) -> Result<Self, TryLockError> {
         if !is_regular(&file)? {
             return Ok(Self(file));
@@ -61,7 +63,7 @@ impl TraceFile {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let file = Self(file);
-        // Who had it until now may have finished it and given it its name.
+        // The writer that had the lock may have completed the file and renamed it.
         match is_at(&file, path) {
             true => Ok(file),
             false => Err(TryLockError::WouldBlock),
@@ -74,7 +76,7 @@ fn is_regular(file: &File) -> Result<bool, TryLockError> {
     Ok(metadata.is_file())
 }
 
-/// Whether `path` leads to this file.
+/// Returns true if `path` leads to this file.
 fn is_at(file: &File, path: &Path) -> bool {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::metadata(path)) {
@@ -103,13 +105,13 @@ impl Write for TraceFile {
 
 impl Drop for TraceFile {
     fn drop(&mut self) {
-        // Closing is not enough: a child that was forked meanwhile has the file open as well. That
-        // it was not locked changes nothing.
+        // Closing the file is not enough: a forked child may have it open as well. If the file was
+        // not locked, unlocking it does nothing.
         let _ = self.0.unlock();
     }
 }
 
-/// A file that was opened otherwise.
+/// Wraps a file without locking it.
 #[cfg(test)]
 impl From<File> for TraceFile {
     fn from(file: File) -> Self {
@@ -128,7 +130,7 @@ mod tests {
         let folder = Folder::empty();
         let path = folder.file("forked");
         let file = TraceFile::create(&path).expect("a file");
-        // What a child inherits: the same open file.
+        // A forked child inherits this: the same open file.
         let of_child = file.try_clone().expect("a copy");
         assert!(matches!(
             TraceFile::create(&path),

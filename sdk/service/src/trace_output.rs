@@ -6,57 +6,57 @@ use std::os::fd::AsRawFd;
 
 use crate::trace_file::TraceFile;
 
-/// Bytes that the last packet of a trace takes at most, which says that the recording ended; compressed
-/// ones take more.
+/// The maximum size of the last packet of a trace, which says that the recording has ended. If
+/// packets are compressed, it may be larger.
 pub(super) const END_MAX_BYTES: usize = 128;
 
 /// A trace file that is being written.
 #[derive(Debug)]
 pub struct TraceOutput {
     file: TraceFile,
-    /// What goes before everything else.
+    /// The beginning of the trace, which is copied from another file before the first write.
     start: Option<WrittenPart>,
     written_bytes: u64,
-    /// The file stays smaller than this; 0 for no limit.
+    /// The file stays smaller than this; 0 means no limit.
     limit_bytes: u64,
-    /// Whether each write goes on to the disk at once.
+    /// True if the file is synced to the disk after each pass.
     syncs: bool,
 }
 
-/// What a trace file holds at one moment; it only grows afterwards.
+/// The contents of a trace file at one moment. Later writes only append to the file.
 #[derive(Debug)]
 pub(super) struct WrittenPart {
     file: File,
     len_bytes: u64,
 }
 
-/// Packets of a batch are not in the file.
+/// An error: some packets of a batch are not in the file.
 #[derive(Debug)]
-pub(super) struct Refused {
-    /// So many bytes of the batch are in it, which are whole packets.
+pub(super) struct WriteError {
+    /// The number of bytes of the batch that are in the file. They are whole packets.
     pub(super) written: usize,
-    pub(super) cause: RefusalCause,
+    pub(super) cause: WriteErrorCause,
 }
 
-/// Why packets of a batch are not in the file.
+/// The reason why packets of a batch are not in the file.
 #[derive(Debug)]
-pub(super) enum RefusalCause {
-    /// It would have become too large.
+pub(super) enum WriteErrorCause {
+    /// The file would have become too large.
     Full,
     Failed(io::Error),
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> Self {
         Self {
             written: 0,
-            cause: RefusalCause::Failed(error),
+            cause: WriteErrorCause::Failed(error),
         }
     }
 }
 
 impl TraceOutput {
-    /// Creates an output into `file`, which is empty.
+    /// Creates an output that writes into `file`, which must be empty.
     #[must_use]
     pub fn new(file: TraceFile) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl TraceOutput {
         self
     }
 
-    /// Has the trace go on where another one is.
+    /// Makes the trace begin with the contents of another file.
     pub(super) fn starting_with(mut self, start: WrittenPart) -> Self {
         self.start = Some(start);
         self
@@ -84,9 +84,10 @@ impl TraceOutput {
         self.written_bytes
     }
 
-    /// What is in the file now, to be copied later.
+    /// Returns the present contents of the file, to be copied later.
     pub(super) fn written_part(&self) -> io::Result<WrittenPart> {
-        // Opened anew, for reading and from the start. Not by its path: it may have another by now.
+        // Open the file again, to read it from the start. Do not use its path, which may have
+        // changed.
         let this_file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Ok(WrittenPart {
             file: File::open(this_file)?,
@@ -94,7 +95,7 @@ impl TraceOutput {
         })
     }
 
-    /// A pass over the buffers begins.
+    /// Begins a pass over the buffers. The first pass copies the beginning of the trace.
     pub(super) fn begin_pass(&mut self) -> io::Result<()> {
         let Some(start) = self.start.take() else {
             return Ok(());
@@ -107,10 +108,12 @@ impl TraceOutput {
         Ok(())
     }
 
-    /// Writes a batch of framed packets: all, or those before the first one that would make the
-    /// file reach its limit. Where that fails, the file keeps the packets that got into it, and has
-    /// room for the last word, if it is a file that can be cut.
-    pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), Refused> {
+    /// Writes a batch of framed packets: all of them, or those before the first one that would make
+    /// the file reach its limit.
+    ///
+    /// If writing fails, the file keeps whole packets only. A file that can be shortened also keeps
+    /// enough room for the packet that ends the trace.
+    pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), WriteError> {
         let fitting = self.fitting(batch);
         let (count, outcome) = write_as_far_as_possible(&mut self.file, fitting);
         if let Err(error) = outcome {
@@ -118,27 +121,27 @@ impl TraceOutput {
             let cut = whole_packets_bytes(fitting, room_for_end);
             let written = match self.cut_at(self.written_bytes + cut as u64) {
                 Ok(()) => cut,
-                // Nothing of it comes back from a pipe.
+                // A pipe cannot be shortened.
                 Err(_) => whole_packets_bytes(fitting, count),
             };
             self.written_bytes += written as u64;
-            return Err(Refused {
+            return Err(WriteError {
                 written,
-                cause: RefusalCause::Failed(error),
+                cause: WriteErrorCause::Failed(error),
             });
         }
         self.written_bytes += fitting.len() as u64;
         if fitting.len() < batch.len() {
-            return Err(Refused {
+            return Err(WriteError {
                 written: fitting.len(),
-                cause: RefusalCause::Full,
+                cause: WriteErrorCause::Full,
             });
         }
         Ok(())
     }
 
-    /// Writes the last packet, whatever the limit is. An empty file stays empty: there is nothing to
-    /// say about it.
+    /// Writes the packet that ends the trace, regardless of the limit. An empty file stays empty,
+    /// because there is no trace to end.
     pub(super) fn write_end(&mut self, packet: &[u8]) -> io::Result<()> {
         if self.written_bytes == 0 {
             return Ok(());
@@ -147,21 +150,21 @@ impl TraceOutput {
         match outcome {
             Ok(()) => self.written_bytes += packet.len() as u64,
             Err(_) => {
-                // A pipe keeps what it has taken.
+                // A pipe cannot be shortened.
                 let _ = self.cut_at(self.written_bytes);
             }
         }
         outcome
     }
 
-    /// Shortens the file, which goes on from there.
+    /// Shortens the file and continues at its new end.
     fn cut_at(&mut self, len_bytes: u64) -> io::Result<()> {
         self.file.set_len(len_bytes)?;
         let mut file: &File = &self.file;
         file.seek(SeekFrom::Start(len_bytes)).map(drop)
     }
 
-    /// A pass over the buffers is over.
+    /// Ends a pass over the buffers.
     pub(super) fn end_pass(&mut self) -> io::Result<()> {
         if self.syncs {
             has_no_disk_or(self.file.sync_data())?;
@@ -169,7 +172,7 @@ impl TraceOutput {
         Ok(())
     }
 
-    /// Has the disk take what it has not.
+    /// Syncs the file to the disk.
     pub(super) fn close(self) -> io::Result<()> {
         has_no_disk_or(self.file.sync_all())
     }
@@ -178,14 +181,14 @@ impl TraceOutput {
         if self.limit_bytes == 0 || self.written_bytes + (batch.len() as u64) < self.limit_bytes {
             return batch;
         }
-        // The file stays below its limit.
+        // Keep the file smaller than its limit.
         let room_bytes = self.limit_bytes.saturating_sub(self.written_bytes + 1);
         let room_bytes = usize::try_from(room_bytes).unwrap_or(usize::MAX);
         &batch[..whole_packets_bytes(batch, room_bytes)]
     }
 }
 
-/// The outcome of a sync, which pipes and the like do not know.
+/// Returns the outcome of a sync. Ignores the error of files without a disk, such as pipes.
 fn has_no_disk_or(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -193,7 +196,7 @@ fn has_no_disk_or(outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Writes bytes until that fails. Returns how many were written.
+/// Writes bytes until an error occurs. Returns how many were written.
 fn write_as_far_as_possible(out: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut count = 0;
     while count < bytes.len() {
@@ -207,13 +210,13 @@ fn write_as_far_as_possible(out: &mut impl Write, bytes: &[u8]) -> (usize, io::R
     (count, Ok(()))
 }
 
-/// The length of the packets of a batch that end in its first `limit` bytes.
+/// Returns the total length of the packets of a batch that end in its first `limit` bytes.
 fn whole_packets_bytes(batch: &[u8], limit: usize) -> usize {
     let ends = packet_ends(batch).take_while(|&end| end <= limit);
     ends.last().unwrap_or(0)
 }
 
-/// Where each packet of a batch ends.
+/// Returns the offset of the end of each packet of a batch.
 fn packet_ends(batch: &[u8]) -> impl Iterator<Item = usize> {
     let mut fields = protozero::Decoder::new(batch).fields();
     std::iter::from_fn(move || {
@@ -245,7 +248,7 @@ mod tests {
                 Ok(()) => assert_eq!(fitting, 9, "limit {limit}"),
                 Err(refused) => {
                     assert_eq!(refused.written, fitting, "limit {limit}");
-                    assert!(matches!(refused.cause, RefusalCause::Full));
+                    assert!(matches!(refused.cause, WriteErrorCause::Full));
                 }
             }
             assert_eq!(output.written_bytes(), fitting as u64);

@@ -1,7 +1,7 @@
-//! Reads a session's buffers as a trace.
+//! Reads the buffers of a session as a trace.
 //!
-//! A reader locks a buffer for about 64 KiB of packets at a time (`READ_BATCH_BYTES` in `packet_framer.rs`),
-//! and does no I/O while the buffer is locked.
+//! A reader locks a buffer for about 64 KiB of packets at a time (`READ_BATCH_BYTES` in
+//! `packet_framer.rs`), and does no I/O while the buffer is locked.
 
 use std::sync::Arc;
 
@@ -11,44 +11,45 @@ use super::packet_framer::{PacketFramer, READ_BATCH_BYTES};
 use super::trace_output::{END_MAX_BYTES, TraceOutput};
 use tracezero_config::{Compression, SessionConfig};
 
-/// Bytes that are compressed together, more or less. More would hardly make them smaller.
+/// The approximate number of bytes that are compressed together. Larger batches hardly compress
+/// better.
 const COMPRESSED_BATCH_BYTES: usize = 512 * 1024;
 
-/// How far a reading goes.
+/// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Until nothing is left, also of what comes meanwhile.
+    /// Read until nothing is left, including packets that come meanwhile.
     Everything,
-    /// Until what was there at first has been read; so it ends, however fast writers are.
+    /// Read what was there at the begin of the read. So it ends however fast writers are.
     WhatIsThere,
 }
 
-/// Why a file ends before its trace does.
+/// The reason why a file ends before its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileEnd {
-    /// It is as large as it may be.
+    /// The file has reached its maximum size.
     Full,
-    /// It could not be written any further.
+    /// Writing to the file failed.
     Failed,
 }
 
-/// What the reading of one session goes on from.
+/// The state of reading one session.
 pub(crate) struct TraceReader {
-    /// In the order of the configuration.
+    /// The buffers in the order of the configuration.
     buffers: Vec<Arc<CentralBuffer>>,
     pub(super) framer: PacketFramer,
-    /// Framed packets of the batch that is being put together, or that was refused.
+    /// The framed packets of the present batch, or of the batch that the file did not take.
     pub(super) packets: Vec<u8>,
     compression: Compression,
-    /// The batch, compressed.
+    /// The compressed batch.
     compressed: Vec<u8>,
     pub(super) output: Option<TraceOutput>,
     max_file_size_bytes: u64,
-    /// Whether each pass goes on to the disk at once.
+    /// True if the file is synced to the disk after each pass.
     syncs: bool,
-    /// Bytes in the file so far.
+    /// The number of bytes in the file so far.
     pub(super) written_bytes: u64,
-    /// Why the file ends before the trace does, if it does.
+    /// The reason why the file ends before the trace, if it does.
     pub(super) file_end: Option<FileEnd>,
 }
 
@@ -68,7 +69,7 @@ impl TraceReader {
         }
     }
 
-    /// A reader of a clone: all that is left goes into `output`, of whatever size.
+    /// Creates the reader of a clone. It writes everything into `output`, without a limit.
     pub(super) fn of_clone(
         buffers: Vec<Arc<CentralBuffer>>,
         config: &SessionConfig,
@@ -85,7 +86,7 @@ impl TraceReader {
     pub(super) fn attach_output(&mut self, output: TraceOutput) {
         let limit_bytes = match self.max_file_size_bytes {
             0 => 0,
-            // The last word has room in any case.
+            // Reserve room for the packet that ends the trace.
             limit => limit.saturating_sub(END_MAX_BYTES as u64).max(1),
         };
         self.output = Some(output.with_limits(limit_bytes, self.syncs));
@@ -95,14 +96,14 @@ impl TraceReader {
         &self.buffers
     }
 
-    /// Begins a reading: what comes first is put into `packets` next.
+    /// Begins a read. The caller then puts the first packets of the trace into `packets`.
     pub(super) fn begin_reading(&mut self) {
         self.packets.clear();
         self.framer.begin_batch();
     }
 
-    /// Reads packets of writers that can be read now. `take` gets them in batches of framed packets; the
-    /// last one is left for what comes behind them.
+    /// Reads the packets of writers that can be read now. Calls `take` with batches of framed
+    /// packets. The last batch stays in `packets`, so that the caller can append to it.
     pub(super) fn read_buffers<E>(
         &mut self,
         extent: Extent,
@@ -135,7 +136,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// Hands out the batch. It stays in `packets` if it is refused.
+    /// Passes the batch to `take`, and clears it unless `take` fails.
     pub(super) fn hand_out<E>(
         &mut self,
         take: &mut impl FnMut(&[u8]) -> Result<(), E>,
@@ -155,10 +156,11 @@ impl TraceReader {
         Ok(())
     }
 
-    /// The file ends before the trace, behind the first `written` bytes of the last batch.
+    /// Notes that the file ends before the trace, after the first `written` bytes of the last
+    /// batch.
     pub(super) fn file_ended_early(&mut self, end: FileEnd, written: usize) {
         self.file_end = Some(end);
-        // A compressed batch is one packet: it is there or not.
+        // A compressed batch is a single packet, of which the file has all or nothing.
         let refused = match self.compression {
             Compression::None => &self.packets[written..],
             Compression::Deflate | Compression::Zstd { .. } => &self.packets,
@@ -174,7 +176,7 @@ mod tests {
     use protozero::HeapBuffered;
 
     use super::*;
-    use crate::central_buffer::Reader;
+    use crate::central_buffer::ReadMode;
     use crate::trace_buffer::{ClientIdentity, FillPolicy, TraceBuffer, UntrustedChunk};
     use tracezero_config::LocalChoices;
     use tracezero_core::ids::{BufferId, ChunkId, ProducerId, WriterId};
@@ -210,9 +212,9 @@ mod tests {
     }
 
     #[test]
-    fn a_long_packet_that_ends_meanwhile_does_not_end_the_reading_of_what_was_there() {
+    fn long_packet_that_ends_later_does_not_end_the_read() {
         let ring = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
-        let buffer = CentralBuffer::new(BufferId(1), ring, Reader::ReadsWhatIsLeft);
+        let buffer = CentralBuffer::new(BufferId(1), ring, ReadMode::RingAtEnd);
         let buffer = Arc::new(buffer);
         let long = packet(&"x".repeat(100_000));
         let (begin, end) = long.split_at(50_000);

@@ -1,4 +1,4 @@
-//! The statistics of a session: what its trace carries, and what [`Service::stats`](crate::Service::stats) returns.
+//! Statistics of a session, for its trace and for [`Service::stats`](crate::Service::stats).
 
 use super::control::Control;
 use super::pending_flush::FlushOutcome;
@@ -8,54 +8,55 @@ use super::trace_reader::TraceReader;
 use super::tracing_session::TracingSession;
 use tracezero_core::protos::{self, trace_stats};
 
-/// Statistics of a session and of the service around it.
+/// Statistics of a session, and of the service that it is in.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TraceStats {
-    /// By buffer, in the order of the configuration.
+    /// The statistics of each buffer, in the order of the configuration.
     pub buffers: Vec<BufferStats>,
-    /// By sequence and buffer.
+    /// The statistics of writers, by sequence and buffer.
     pub writers: Vec<WriterStats>,
-    /// What became of every packet, by sequence and buffer.
+    /// The accounts of all packets, by sequence and buffer.
     pub sequences: Vec<SequenceAccount>,
-    /// Producers that are connected to the service.
+    /// The number of producers that are connected to the service.
     pub producers_connected: u32,
-    /// Producers that ever were.
+    /// The number of producers that were ever connected.
     pub producers_seen: u64,
-    /// Data sources that producers offer.
+    /// The number of data sources that producers offer.
     pub data_sources_registered: u32,
-    /// Instances of data sources that this session ever had.
+    /// The number of instances of data sources that this session ever had.
     pub data_sources_seen: u64,
-    /// Sessions of the service.
+    /// The number of sessions in the service.
     pub tracing_sessions: u32,
-    /// Buffers of all sessions.
+    /// The number of buffers of all sessions.
     pub total_buffers: u32,
-    /// Chunks that producers committed to buffers that are not theirs, over all sessions.
+    /// The number of chunks that producers committed to buffers that they may not write to, over
+    /// all sessions.
     pub chunks_discarded: u64,
-    /// Patches likewise.
+    /// The number of patches for buffers that producers may not write to, over all sessions.
     pub patches_discarded: u64,
-    /// Packets that were left out of the trace, because they are malformed or claim to be the
-    /// service's.
+    /// The number of packets that were left out of the trace, because they are malformed or have
+    /// fields that only the service may write.
     pub invalid_packets: u64,
-    /// Flushes so far.
+    /// The number of flushes so far.
     pub flushes_requested: u64,
-    /// Those of them that all data sources answered.
+    /// The number of flushes that all data sources answered.
     pub flushes_succeeded: u64,
-    /// Those of them that not all did.
+    /// The number of flushes that some data source did not answer.
     pub flushes_failed: u64,
-    /// Whether the flush at the end succeeded; `None` if there was none.
+    /// True if the flush at the end succeeded; `None` if there was none.
     pub final_flush_succeeded: Option<bool>,
 }
 
-/// What one writer committed to one buffer.
+/// The statistics of one writer in one buffer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WriterStats {
     /// The sequence's id in the trace.
     pub sequence_id: u32,
-    /// Position of the buffer in the configuration.
+    /// The position of the buffer in the configuration.
     pub buffer: usize,
-    /// Sizes of its chunks.
+    /// The sizes of its chunks.
     pub chunk_payloads: ChunkPayloadHistogram,
 }
 
@@ -110,7 +111,7 @@ impl Control {
 }
 
 impl TraceReader {
-    /// By buffer: the sequences that are known, each with its producer.
+    /// Returns, for each buffer, the known sequences with their producers.
     pub(super) fn provenance(&mut self) -> Vec<Vec<(u32, tracezero_core::ids::ProducerId)>> {
         let mut buffers = Vec::new();
         for index in 0..self.buffers().len() {

@@ -1,4 +1,4 @@
-//! What the service keeps of one session.
+//! The state of one session.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,34 +19,37 @@ use tracezero_config::WriteFlushMode;
 use tracezero_core::ids::{FlushId, SessionId};
 use tracezero_core::small_map::SmallMap;
 
-/// Whoever asked for a session, as the service calls it: from any thread, with nothing locked.
+/// The owner of a session, which the service calls. Calls come from any thread, and the service
+/// holds no lock during them.
 pub trait SessionOwner: Send + Sync {
-    /// What is in the buffers is due in the file: call [`Service::write_into_file`] soon.
+    /// Asks the owner to call [`Service::write_into_file`] soon, because the buffers are to be
+    /// written into the file.
     ///
     /// [`Service::write_into_file`]: super::Service::write_into_file
     fn write_into_file(&self) {}
 
-    /// The session has ended; nothing more comes into its buffers. `reason` says why if it was not
-    /// asked to.
+    /// Tells that the session has ended and its buffers get no more packets. `reason` is given if
+    /// the session was not asked to end.
     fn disabled(&self, reason: Option<&str>) {
         let _ = reason;
     }
 
-    /// Every data source has said that it records, or needs to say nothing.
+    /// Tells that every data source has started. Data sources that do not report their start count
+    /// as started.
     fn all_data_sources_started(&self) {}
 
-    /// A data source began to record, or ended.
+    /// Tells that a data source has started or stopped.
     fn data_source_changed(&self, producer_name: &str, data_source: &str, is_started: bool) {
         let _ = (producer_name, data_source, is_started);
     }
 
-    /// A trigger asks for a snapshot of the session.
+    /// Asks the owner to clone the session, because a trigger was hit.
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
         let _ = trigger;
     }
 }
 
-/// Another session changed its state.
+/// An event: another session changed its state.
 #[derive(Clone, Debug)]
 pub(super) struct ConcurrentSessionEvent {
     pub(super) timestamp_ns: u64,
@@ -57,28 +60,29 @@ pub(super) struct ConcurrentSessionEvent {
     pub(super) data_source_count: u32,
 }
 
-/// All clocks at one moment.
+/// A reading of all clocks at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct ClockSnapshot {
     pub(super) timestamp_ns: u64,
     pub(super) clocks: Vec<ClockReading>,
 }
 
-/// Clock snapshots that wait to be read, besides the first.
+/// The maximum number of clock snapshots that wait to be read, besides the first.
 const CLOCK_SNAPSHOTS_MAX: usize = 16;
-/// Clocks are written down again when one of them has drifted so far from the trace clock.
+/// The drift of a clock from the trace clock after which a new clock snapshot is kept.
 const CLOCK_DRIFT_NS: u64 = 10_000_000;
 
 /// The file that a session writes its trace into.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FileOutput {
-    /// There is none: the trace is read. A snapshot's file, which is written once, does not count.
+    /// The session has no file, so its trace is read. A clone's file does not count, because it is
+    /// written only once.
     None,
     Open {
-        /// Lets the next pass also write finished packets in chunks of writers.
+        /// True if the next pass scrapes first.
         scrape_is_due: bool,
     },
-    /// The file is complete.
+    /// The file is closed.
     Closed,
 }
 
@@ -88,58 +92,59 @@ pub(super) enum BeforeWriting {
     Nothing,
     /// Data sources flush.
     Flush,
-    /// Packets that threads have finished in chunks that they still fill are copied: then a process
-    /// that is killed loses no more than a period.
+    /// The service scrapes: it copies finished packets out of chunks that threads still fill. So a
+    /// process that is killed loses at most the packets of one period.
     Scrape,
 }
 
-/// Packets of the service that the next reading adds, besides those on events.
+/// The packets of the service that the next read adds, besides those for events.
 #[derive(Debug)]
-pub(super) struct Due {
+pub(super) struct DuePackets {
     /// The packets that a trace begins with.
     pub(super) preamble: bool,
-    /// A mark that a stream can be picked up at.
+    /// A sync marker, at which readers can enter a stream.
     pub(super) sync_marker: bool,
     pub(super) stats: bool,
 }
 
-/// One session, under the service's lock.
+/// One session. It is accessed under the service's lock.
 pub(crate) struct TracingSession {
-    /// User id of the owner.
+    /// The user that the owner belongs to.
     pub(super) uid: u32,
     pub(super) recording: Arc<Recording>,
     pub(super) owner: Arc<dyn SessionOwner>,
     pub(super) phase: Phase,
-    /// Set when the process ends: the session ends with it.
+    /// True if the session ends because the process ends.
     pub(super) ends_with_process: bool,
     pub(super) file: FileOutput,
-    /// In the order of the configuration.
+    /// The buffers in the order of the configuration.
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
     pub(super) instances: Vec<Instance>,
-    /// What data sources, by name, are to do in place of what the configuration says.
+    /// Configurations that were changed later, by the name of the data source. They replace those
+    /// of the session's configuration.
     pub(super) changed_configs: SmallMap<String, Arc<[u8]>>,
-    /// Instances that there ever were.
+    /// The number of instances that there ever were.
     pub(super) instances_ever: u64,
     pub(super) flushes: SmallMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
     pub(super) uuid: (i64, i64),
-    /// Triggers that were not written into the trace yet, and whether there ever was any.
+    /// Triggers that are not in the trace yet. `was_triggered` tells whether there ever was one.
     pub(super) received_triggers: Vec<ReceivedTrigger>,
     pub(super) was_triggered: bool,
     pub(super) events: LifecycleEvents,
     pub(super) first_clock_snapshot: Option<ClockSnapshot>,
     pub(super) clock_snapshots: VecDeque<ClockSnapshot>,
     last_clock_snapshot: Option<ClockSnapshot>,
-    pub(super) due: Due,
-    /// Packets of writers that had been read when it was read last.
+    pub(super) due: DuePackets,
+    /// The number of packets of writers that were read until the last read.
     pub(super) passed_packets: u64,
-    /// Packets that were left out when it was read last.
+    /// The number of packets that were left out until the last read.
     pub(super) invalid_packets: u64,
-    /// What other sessions did, if the configuration asks for it.
+    /// State changes of other sessions, if the configuration asks for them.
     pub(super) concurrent_events: VecDeque<ConcurrentSessionEvent>,
     pub(super) extension_descriptors: ExtensionDescriptors,
-    /// Locked while the trace is read. Never locked under the service's lock; the other way round
-    /// is right.
+    /// The reader, which is locked while the trace is read. Lock it before the service's lock,
+    /// never while holding that.
     pub(super) reader: Arc<Mutex<TraceReader>>,
 }
 
@@ -170,7 +175,7 @@ impl TracingSession {
             first_clock_snapshot: None,
             clock_snapshots: VecDeque::new(),
             last_clock_snapshot: None,
-            due: Due {
+            due: DuePackets {
                 preamble: true,
                 sync_marker: false,
                 stats: false,
@@ -184,9 +189,11 @@ impl TracingSession {
         }
     }
 
-    /// How long data sources have for an answer, if they are configured to have `configured_ms`.
+    /// Returns how long to wait for an answer of data sources. `configured_ms` is the configured
+    /// time.
     pub(super) fn answer_timeout_ms(&self, configured_ms: u32) -> u32 {
-        /// A process waits two seconds for its files: a flush and a stop leave time to write.
+        /// A process waits two seconds for its files. A flush and a stop of this time each leave
+        /// time to write.
         const LAST_TIMEOUT_MS: u32 = 600;
         if self.ends_with_process {
             configured_ms.min(LAST_TIMEOUT_MS)
@@ -207,17 +214,17 @@ impl TracingSession {
         self.state() == State::ClonedReadOnly
     }
 
-    /// Whether it records, or is about to.
+    /// Returns true if the session has not ended and is not a clone.
     pub(super) fn is_live(&self) -> bool {
         !matches!(self.state(), State::Disabled | State::ClonedReadOnly)
     }
 
-    /// Whether a user may see it, and take snapshots of it.
+    /// Returns true if a user may see and clone the session.
     pub(super) fn is_visible_to(&self, uid: u32) -> bool {
         uid == 0 || uid == self.uid
     }
 
-    /// Notes something that happens to this session, for the trace.
+    /// Notes an event in the life of this session, for the trace.
     pub(super) fn note_event(&mut self, environment: &dyn Environment, event: Event) {
         if event.comes_with_clocks() {
             self.snapshot_clocks(environment);
@@ -225,7 +232,7 @@ impl TracingSession {
         self.events.note(environment.now_ns(), event);
     }
 
-    /// Reads all clocks; keeps the readings for the trace if they tell anything new.
+    /// Reads all clocks. Keeps the readings for the trace if a clock has drifted.
     pub(super) fn snapshot_clocks(&mut self, environment: &dyn Environment) {
         if self
             .recording
@@ -252,7 +259,8 @@ impl TracingSession {
         self.last_clock_snapshot = Some(snapshot);
     }
 
-    /// What is read next is to be a trace by itself, with what the service says in each.
+    /// Makes the next read a complete trace of its own, with all packets that the service writes
+    /// once per trace.
     pub(super) fn begin_trace_anew(&mut self) {
         if self.first_clock_snapshot.is_none() {
             self.first_clock_snapshot
@@ -264,7 +272,7 @@ impl TracingSession {
         self.extension_descriptors = self.extension_descriptors.unwritten();
     }
 
-    /// What a snapshot of `source` has in common with it.
+    /// Copies the state that a clone takes over from `source`.
     pub(super) fn copy_history(&mut self, source: &Self) {
         self.events = source.events.clone();
         self.first_clock_snapshot = source.last_clock_snapshot.clone();
@@ -286,7 +294,8 @@ impl TracingSession {
         }
     }
 
-    /// How often data sources flush by themselves, if they do.
+    /// Returns the period in milliseconds in which data sources flush, besides flushes before
+    /// writing; `None` if they do not.
     pub(super) fn flush_period_ms(&self) -> Option<u32> {
         match (&self.file, self.before_writing()) {
             (FileOutput::None, _) | (_, BeforeWriting::Nothing) => {
@@ -297,14 +306,14 @@ impl TracingSession {
         }
     }
 
-    /// Whether reading gives nothing because a trigger has not come.
+    /// Returns true if the session cannot be read because no trigger was hit yet.
     pub(super) fn waits_for_trigger(&self) -> bool {
         self.recording.trigger_mode().is_some() && !self.was_triggered
     }
 }
 
-/// A file that is written less often than this has its data sources flush before each time; one
-/// that is written more often has them flush so often by themselves.
+/// The longest write period that counts as short. If a file is written at longer periods, data
+/// sources flush before each write. Otherwise they flush once in this time, whatever is written.
 const WRITE_PERIOD_LONG_MS: u32 = 5000;
 
 impl ClockSnapshot {

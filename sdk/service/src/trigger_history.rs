@@ -1,4 +1,4 @@
-//! Triggers that were hit: as sessions receive them, and how often there were any.
+//! Triggers that were hit: as sessions receive them, and how often each was hit.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub struct ReceivedTrigger {
     pub(crate) stop_delay_ms: u32,
 }
 
-/// When triggers of the last day were hit, by name.
+/// The times at which triggers were hit in the last 24 hours, with their names.
 #[derive(Debug, Default)]
 pub(super) struct TriggerHistory {
     hits: VecDeque<(u64, String)>,

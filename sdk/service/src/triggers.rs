@@ -1,4 +1,4 @@
-//! Triggers: events, named by producers, that start, end or clone sessions.
+//! Triggers: named events, sent by producers, that start, end or clone sessions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use tracezero_config::TriggerMode;
 use tracezero_core::ids::ProducerId;
 
 impl Control {
-    /// A producer hit triggers: every session that waits for one of them takes it.
+    /// Handles triggers that a producer has hit. Each session whose configuration names one takes
+    /// it.
     pub(super) fn activate_triggers(&mut self, producer: ProducerId, names: &[&str]) {
         for name in names {
             let now_ns = self.environment.now_ns();
@@ -29,7 +30,7 @@ impl Control {
 }
 
 impl TracingSession {
-    /// Returns whether the session wanted the trigger.
+    /// Handles a trigger. Returns whether the session took it.
     fn take_trigger(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +71,7 @@ impl TracingSession {
         match triggers.effective_mode() {
             TriggerMode::Start if matches!(self.phase, Phase::Configured) => {
                 self.start_deferred(context);
-                // As with durations, 0 means that there is no end.
+                // As for durations, 0 means that the session does not end by itself.
                 if delay_ms > 0 {
                     context.set_timer(delay_ms, Timer::Duration);
                 }
@@ -87,7 +88,7 @@ impl TracingSession {
         true
     }
 
-    /// The time has come for the snapshot that a trigger asks for.
+    /// Asks the owner for the clone that a trigger requested.
     pub(super) fn ask_for_clone(&self, context: &mut Context<'_>, trigger: ReceivedTrigger) {
         context.call_owner(&self.owner, move |owner| owner.clone_triggered(&trigger));
     }

@@ -1,5 +1,4 @@
-//! Runs the conformance scenarios of the trace buffer. Their file says what they are and how they
-//! are written; its scenarios are data, nothing of them is repeated here.
+//! Runs the conformance scenarios of the trace buffer. Their file describes its format.
 //!
 //! `TRACE_BUFFER_SCENARIOS` names another file to run instead.
 
@@ -11,10 +10,11 @@ mod runner;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Scenarios that are known not to pass, each with its reason. One that passes must leave the list.
+/// Scenarios that are known to fail, each with the reason. One that passes must be removed from the
+/// list.
 ///
-/// Lines marked `~` count like all others: what was only observed on the reference holds here, too,
-/// or is replaced in an `ideal` twin.
+/// Lines marked `~` count like all others. They were only observed on Perfetto's own buffer. They
+/// hold here too, or an `ideal` scenario replaces them.
 const KNOWN_FAILURES: &[(&str, &str)] = &[];
 
 #[test]

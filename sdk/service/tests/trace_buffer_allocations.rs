@@ -1,4 +1,4 @@
-//! Once a trace buffer is warm, neither commits nor patches nor reads allocate.
+//! Checks that a trace buffer does not allocate after a warm-up: not for commits, patches or reads.
 
 use support::trace_buffer::chunk;
 use support::{Counting, allocations_of};
@@ -10,7 +10,7 @@ use tracezero_service::trace_buffer::{FillPolicy, TraceBuffer, UntrustedChunk};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Writers that take turns; each packet is as long as the chunks of one turn.
+/// Writers that take turns. In each turn, each writes one packet that spans all chunks of the turn.
 struct Writers {
     count: u16,
     chunks_per_packet: u32,
@@ -18,7 +18,7 @@ struct Writers {
 }
 
 impl Writers {
-    /// Each writes one packet, in an order in which every second chunk comes too late.
+    /// Writes one packet with each writer. Every second chunk is committed out of order.
     fn take_turns(&mut self, buffer: &mut TraceBuffer) {
         for writer in 1..=self.count {
             for place in 0..self.chunks_per_packet {
@@ -49,7 +49,7 @@ impl Writers {
 
 #[test]
 fn a_warm_buffer_does_not_allocate() {
-    // The last has so many writers that most are forgotten before their next chunk comes.
+    // The last case has so many writers that most are forgotten before their next chunk comes.
     for (count, chunks_per_packet) in [(1, 1), (1, 2), (1, 6), (20, 4), (3000, 1)] {
         let mut writers = Writers {
             count,
@@ -69,7 +69,7 @@ fn a_warm_buffer_does_not_allocate() {
                     let chunk = ChunkId(chunk);
                     buffer.patch_chunk(ProducerId(1), WriterId(count), chunk, &patches, false);
                 }
-                // Most of the chunks are evicted, in pieces; some are read.
+                // Most chunks are evicted in pieces, and some are read.
                 if turn.is_multiple_of(700) {
                     buffer.begin_read();
                     while let Some(packet) = buffer.read_packet() {

@@ -1,5 +1,5 @@
-//! Producers that try to keep the service busy. Sizes are such that these tests would not come to
-//! an end if the cost of a commit or a patch grew with what is in the buffer.
+//! Producers that try to keep the service busy. If the cost of a commit or a patch grew with the
+//! contents of the buffer, these tests would practically not end.
 
 use support::trace_buffer::chunk;
 use tracezero_core::commit::Patch;
@@ -15,7 +15,7 @@ fn commit(buffer: &mut TraceBuffer, writer: u16, id: u32, flags: ChunkFlags, pay
     });
 }
 
-/// Commits chunks of one packet each, their ids shuffled, `stride` apart.
+/// Commits chunks of one packet each. Their ids are shuffled and `stride` apart.
 fn commit_shuffled(buffer: &mut TraceBuffer, count: u32, stride: u32) {
     assert!(count.is_power_of_two());
     for i in 0..count {
@@ -52,8 +52,8 @@ fn tiny_chunks_in_random_order_come_out_in_order() {
 }
 
 #[test]
-fn tiny_chunks_in_random_order_evict_and_refuse_each_other_in_a_full_ring() {
-    // Each commit evicts, and most chunks are older than what was evicted: late.
+fn tiny_chunks_in_random_order_overflow_a_ring_fast() {
+    // Each commit evicts. Most chunks are older than evicted ones, and so late.
     let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
     commit_shuffled(&mut buffer, 1 << 19, 1);
     let stats = *buffer.stats();
@@ -63,11 +63,11 @@ fn tiny_chunks_in_random_order_evict_and_refuse_each_other_in_a_full_ring() {
 }
 
 #[test]
-fn patches_to_absent_chunks_are_refused_without_a_search_through_all() {
+fn patches_to_absent_chunks_are_refused_fast() {
     const CHUNKS: u32 = 1 << 16;
     const PATCHES: u32 = 1 << 20;
     let mut buffer = TraceBuffer::new(u64::from(CHUNKS) * 32, FillPolicy::Ring).unwrap();
-    // Every second id is missing, so positions do not follow from ids.
+    // Every second id is missing, so positions cannot be computed from ids.
     commit_shuffled(&mut buffer, CHUNKS, 2);
     let patches = [Patch {
         offset_bytes: 1,
@@ -81,7 +81,7 @@ fn patches_to_absent_chunks_are_refused_without_a_search_through_all() {
 }
 
 #[test]
-fn all_writers_that_a_producer_may_open_are_served_and_accounted_for() {
+fn the_maximum_number_of_writers_is_accounted_for() {
     const TURNS: u32 = 8;
     let writers = 1..=WriterId::MAX.0;
     let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
@@ -98,8 +98,8 @@ fn all_writers_that_a_producer_may_open_are_served_and_accounted_for() {
 }
 
 #[test]
-fn a_packet_without_end_is_walked_once_when_it_goes() {
-    // 65,536 chunks go on with one packet, and then it is all overwritten, again and again.
+fn packet_without_end_is_evicted_in_one_walk() {
+    // One packet spans 65,536 chunks. Then all of it is overwritten several times.
     const CHUNKS: u32 = 1 << 16;
     let (first, last) = (
         ChunkFlags::FIRST_PACKET_CONTINUES,

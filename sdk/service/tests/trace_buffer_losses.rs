@@ -1,5 +1,5 @@
-//! Losses, statistics and limits of the trace buffer where the reference implementation is known to
-//! be wrong, and what becomes of packets by cause.
+//! Losses, statistics and limits of the trace buffer where Perfetto's own buffer is known to be
+//! wrong, and the counts of packets by cause of loss.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -23,7 +23,7 @@ fn ring() -> TraceBuffer {
     TraceBuffer::new(4096, FillPolicy::Ring).unwrap()
 }
 
-/// A complete chunk of fragments with one byte each.
+/// Commits a complete chunk of fragments with one byte each.
 fn commit(buffer: &mut TraceBuffer, id: u32, flags: ChunkFlags, fragments: &str) {
     let payload: Vec<u8> = fragments.bytes().flat_map(|byte| [1, byte]).collect();
     commit_bytes(buffer, id, flags, fragments.len() as u16, &payload);
@@ -36,7 +36,7 @@ fn commit_bytes(buffer: &mut TraceBuffer, id: u32, flags: ChunkFlags, count: u16
     });
 }
 
-/// Packets of another writer, until everything that was in the buffer is gone.
+/// Commits packets of another writer until everything that was in the buffer is overwritten.
 fn overwrite_all(buffer: &mut TraceBuffer) {
     for id in 0..128 {
         buffer.commit_chunk(&UntrustedChunk {
@@ -46,14 +46,14 @@ fn overwrite_all(buffer: &mut TraceBuffer) {
     }
 }
 
-/// The next packet of a read cycle that has begun: its bytes, and the loss before it.
+/// Reads the next packet of the present read cycle: its bytes, and the loss before it.
 fn next(buffer: &mut TraceBuffer) -> Option<(String, LossMask)> {
     let packet = buffer.read_packet()?;
     let bytes = packet.slices().collect::<Vec<_>>().concat();
     Some((String::from_utf8(bytes).unwrap(), packet.loss()))
 }
 
-/// All that a new read cycle gives of the first writer.
+/// Reads all packets of the first writer in a new read cycle.
 fn read_all(buffer: &mut TraceBuffer) -> Vec<(String, LossMask)> {
     buffer.begin_read();
     std::iter::from_fn(|| next(buffer))
@@ -73,7 +73,7 @@ fn counts(buffer: &TraceBuffer) -> PacketCounts {
 }
 
 #[test]
-fn each_gap_crossed_in_one_read_is_reported_on_the_packet_behind_it() {
+fn each_gap_in_one_read_is_reported_behind_it() {
     for ids in [[1, 3, 5], [5, 1, 3], [3, 5, 1]] {
         let mut buffer = ring();
         for id in ids {
@@ -142,7 +142,7 @@ fn an_aborted_packet_is_reported_on_the_packet_behind_it() {
 }
 
 #[test]
-fn overwritten_packets_are_reported_once_on_the_packet_behind_them() {
+fn overwrite_is_reported_once_on_the_next_packet() {
     let mut buffer = ring();
     commit(&mut buffer, 0, ChunkFlags::NONE, "ab");
     overwrite_all(&mut buffer);
@@ -152,7 +152,7 @@ fn overwritten_packets_are_reported_once_on_the_packet_behind_them() {
 }
 
 #[test]
-fn a_commit_that_evicts_newer_chunks_of_its_own_sequence_reports_the_loss_behind_it() {
+fn commit_that_evicts_newer_chunks_reports_loss_behind_it() {
     let mut buffer = ring();
     let large = |fill| [&[0xb6, 0x17], [fill; 2998].as_slice()].concat();
     commit_bytes(&mut buffer, 2, ChunkFlags::NONE, 1, &large(b'b'));
@@ -164,10 +164,10 @@ fn a_commit_that_evicts_newer_chunks_of_its_own_sequence_reports_the_loss_behind
 }
 
 #[test]
-fn statistics_balance_with_empty_chunks_growth_after_a_read_and_padding() {
+fn statistics_balance_for_empty_growing_and_padded_chunks() {
     let mut buffer = ring();
     commit(&mut buffer, 0, ChunkFlags::NONE, "");
-    // Read as far as it is there, then grown in place: it is read twice.
+    // The chunk is read while it is incomplete and then grows in place, so it is read twice.
     let scraped = UntrustedChunk {
         complete: false,
         ..chunk(1, 2, b"\x01a\x01b____")
@@ -186,7 +186,7 @@ fn statistics_balance_with_empty_chunks_growth_after_a_read_and_padding() {
     assert_eq!((balance.reopened.chunks, balance.read.chunks), (1, 2));
     assert_eq!(balance.empty.chunks, 1);
 
-    // Chunks that do not fit into the slots before them leave padding.
+    // Chunks that do not exactly cover old slots leave padding.
     for (id, size) in (2..200).zip([1, 40, 3, 100, 77].into_iter().cycle()) {
         commit(&mut buffer, id, ChunkFlags::NONE, &"x".repeat(size));
         let balance = buffer.storage_balance();
@@ -214,7 +214,7 @@ fn a_clone_keeps_the_statistics_of_writers() {
 }
 
 #[test]
-fn sizes_that_round_up_to_4_gib_are_an_error_that_says_what_was_asked_for() {
+fn sizes_that_round_up_to_4_gib_are_refused() {
     for size_kib in 4_194_301..4_194_304 {
         let error = TraceBuffer::new(size_kib * 1024, FillPolicy::Ring).unwrap_err();
         assert!(matches!(error, BufferError::TooLarge { .. }));
@@ -223,8 +223,8 @@ fn sizes_that_round_up_to_4_gib_are_an_error_that_says_what_was_asked_for() {
 }
 
 #[test]
-fn what_became_of_packets_is_counted_by_cause() {
-    /// Brings about one loss, or two.
+fn lost_packets_are_counted_by_cause() {
+    /// A function that causes one or two losses.
     type Cause = fn(&mut TraceBuffer);
     type Count = fn(&PacketCounts) -> u64;
     let cases: [(&str, Cause, Count, u64); 7] = [

@@ -1,9 +1,9 @@
-//! The trace buffer against a model of it: a slow one that is easy to see through, written from
-//! the description of the buffer and without any of its code. Random operations, legal and
-//! hostile, are done to both, and everything that can be seen is compared after each.
+//! Compares the trace buffer with a model: a slow, simple implementation, written from the
+//! description of the buffer and without its code. Random operations, correct and hostile ones, are
+//! done to both. After each, everything that is visible is compared.
 //!
-//! `TRACE_BUFFER_OPERATIONS` sets their number, `TRACE_BUFFER_SEED` the first run. In a build
-//! without optimizations the default is lower; CI runs the full number with `--release`.
+//! `TRACE_BUFFER_OPERATIONS` sets the number of operations, `TRACE_BUFFER_SEED` the first run.
+//! Without optimizations the default number is lower. CI runs the full number with `--release`.
 
 #[path = "trace_buffer_model/compare.rs"]
 mod compare;
@@ -35,7 +35,7 @@ fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
     })
 }
 
-/// What goes wrong in a run, if anything does.
+/// Returns the first failure of a run, if there is one.
 fn failure(run: &Run) -> Option<String> {
     match std::panic::catch_unwind(|| compare::run(run)) {
         Ok(Ok(())) => None,
@@ -83,7 +83,7 @@ fn runs_can_be_printed_as_scenarios_and_run_as_such() {
 
 #[test]
 fn a_run_shrinks_to_the_operations_it_fails_for() {
-    // As if the second patch after a read of a clone were the fault.
+    // Simulate a fault that shows at the second patch after a clone.
     let fails = |run: &Run| {
         let mut operations = run.operations.iter();
         let mut patches = 0;

@@ -1,4 +1,5 @@
-//! What handles and guards consist of where tests capture. `nothing.rs` has the same for all others.
+//! The implementation of handles and guards for builds in which tests capture. `noop.rs` is the one
+//! for all other builds.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,7 +24,7 @@ impl Target {
 
     pub(super) fn current() -> Option<Self> {
         let realm = producer::current_capture()?;
-        // The thread may not have noticed that it is over.
+        // The thread may not have noticed that the capture has ended.
         producer::is_capture(realm).then_some(Self { realm })
     }
 
@@ -33,11 +34,12 @@ impl Target {
 }
 
 pin_project! {
-    /// A future that is captured, whichever threads poll it. Made by [`CaptureHandle::wrap_future`].
+    /// A future whose trace points are captured, whichever threads poll it. Created by
+    /// [`CaptureHandle::wrap_future`].
     #[must_use = "futures do nothing unless polled"]
     pub struct CapturedFuture<F> {
         capture: CaptureHandle,
-        // `None` once it was dropped.
+        // `None` after the future was dropped.
         #[pin]
         future: Option<F>,
     }
@@ -45,7 +47,7 @@ pin_project! {
     impl<F> PinnedDrop for CapturedFuture<F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            // What the future holds may trace when it goes.
+            // Dropping the future may record events, so the capture is attached.
             let _attached = this.capture.attach();
             this.future.set(None);
         }

@@ -1,13 +1,13 @@
-//! What a library hands to its threads, so that tests capture them.
+//! Handles by which a library attaches its threads to the capture of a test.
 //!
-//! It is always there, since the library is built without the feature `testing`. Two files have what
-//! it consists of: something only where tests capture.
+//! The types always exist, because a library is built without the feature `testing`. Two files
+//! implement them: `attached.rs` for builds in which tests capture, `noop.rs` for all others.
 
 #[cfg(all(feature = "testing", not(tracezero_off)))]
-mod attached; // where tests capture: a capture, and guards of threads
+mod attached; // builds in which tests capture
 #[cfg(not(all(feature = "testing", not(tracezero_off))))]
-#[path = "nothing.rs"]
-mod attached; // everywhere else: types of size 0
+#[path = "noop.rs"]
+mod attached; // all other builds: types of size 0
 
 use std::fmt;
 use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
@@ -18,10 +18,12 @@ use attached::{Guard, Target};
 #[cfg(feature = "testing")]
 use tracezero_producer::Realm;
 
-/// Attaches threads to the capture of a test: for libraries that hand work to other threads.
+/// A handle that attaches threads to the capture of a test. Libraries that hand work to other
+/// threads use it.
 ///
-/// A test captures with `testing::capture`, of the feature `testing`. Its own thread is captured; those
-/// that the code under test starts are captured if that code attaches them:
+/// A test captures with `testing::capture`, which needs the feature `testing`. The test's own
+/// thread is captured. Threads that the code under test starts are captured only if that code
+/// attaches them:
 ///
 /// ```
 /// use std::thread;
@@ -41,17 +43,17 @@ use tracezero_producer::Realm;
 /// # read_ahead(&[1, 2]);
 /// ```
 ///
-/// This costs nothing in a program that is built without the feature `testing`, or under `cfg(tracezero_off)`:
-/// [`current`](Self::current) is `None` for the compiler to see, the handle and what it makes take no
-/// room, and its methods return what they are given. So libraries need neither a feature nor a `cfg`
-/// for it.
+/// A handle costs nothing in a program that is built without the feature `testing`, or with
+/// `cfg(tracezero_off)`. The compiler then sees that [`current`](Self::current) returns `None`, the
+/// handle and its guards have size 0, and its methods return their arguments unchanged. So
+/// libraries need neither a feature nor a `cfg` for it.
 ///
-/// It does not keep the capture alive: once that has ended, what attached threads trace is captured
-/// by nobody.
+/// The handle does not keep the capture alive. After the capture has ended, events of attached
+/// threads are not captured.
 ///
 /// # Runtimes
 ///
-/// All threads of a runtime of tokio are attached, those for blocking work as well, by
+/// This attaches all threads of a tokio runtime, including those for blocking work:
 ///
 /// ```
 /// # use tracezero::CaptureHandle;
@@ -65,16 +67,16 @@ use tracezero_producer::Realm;
 /// builder.on_thread_start(move || std::mem::forget(capture.map(CaptureHandle::attach)));
 /// ```
 ///
-/// or by `handle.attach()` there, where a test builds the runtime. A guard that is forgotten attaches its
-/// thread as long as that lives. Where a runtime is shared by tests, each task is wrapped instead, by
-/// [`wrap_future`](Self::wrap_future).
+/// A test that builds the runtime calls `handle.attach()` there instead. A forgotten guard keeps
+/// its thread attached until the thread ends. If tests share a runtime, wrap each task with
+/// [`wrap_future`](Self::wrap_future) instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureHandle {
     target: Target,
 }
 
 impl CaptureHandle {
-    /// The capture that the calling thread writes to, if there is one.
+    /// Returns a handle to the capture that the calling thread writes to, if there is one.
     #[must_use]
     #[inline]
     pub fn current() -> Option<Self> {
@@ -82,15 +84,15 @@ impl CaptureHandle {
         Some(Self { target })
     }
 
-    /// That of the capture with this realm.
+    /// Creates the handle to the capture with this realm.
     #[cfg(feature = "testing")]
     pub(crate) fn of(realm: Realm) -> Self {
         let target = Target::of(realm);
         Self { target }
     }
 
-    /// Captures what the calling thread traces as long as the guard lives. If the thread is attached to
-    /// another capture already, that one goes on afterwards.
+    /// Captures what the calling thread records while the guard lives. If the thread was attached
+    /// to another capture before, it returns to that capture when the guard is dropped.
     #[inline]
     pub fn attach(self) -> Attached {
         Attached {
@@ -98,7 +100,8 @@ impl CaptureHandle {
         }
     }
 
-    /// Work that is captured, whichever thread does it: for thread pools.
+    /// Wraps a closure so that it is captured, whichever thread calls it. This is meant for thread
+    /// pools.
     #[inline]
     pub fn wrap<R>(self, work: impl FnOnce() -> R) -> impl FnOnce() -> R {
         move || {
@@ -107,13 +110,13 @@ impl CaptureHandle {
         }
     }
 
-    /// A future that is captured, whichever threads poll it.
+    /// Wraps a future so that it is captured, whichever threads poll it.
     ///
     /// ```
     /// # mod runtime { pub fn spawn<F: Future>(_: F) {} }
     /// use tracezero::CaptureHandle;
     ///
-    /// /// Spawns a task that is captured if whoever spawns it is.
+    /// /// Spawns a task, which is captured if the caller is.
     /// fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     ///     match CaptureHandle::current() {
     ///         Some(handle) => runtime::spawn(handle.wrap_future(task)),
@@ -127,7 +130,7 @@ impl CaptureHandle {
         CapturedFuture::new(self, future)
     }
 
-    /// Starts a thread that is attached.
+    /// Starts an attached thread.
     pub fn spawn<R: Send + 'static>(
         self,
         work: impl FnOnce() -> R + Send + 'static,
@@ -135,7 +138,7 @@ impl CaptureHandle {
         thread::spawn(self.wrap(work))
     }
 
-    /// Starts a thread of a [`thread::scope`] that is attached.
+    /// Starts an attached thread in a [`thread::scope`].
     pub fn spawn_scoped<'scope, R: Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -145,9 +148,9 @@ impl CaptureHandle {
     }
 }
 
-/// The thread is attached to a capture as long as this lives. Made by [`CaptureHandle::attach`].
+/// A guard that keeps its thread attached to a capture. Created by [`CaptureHandle::attach`].
 #[derive(Debug)]
-#[must_use = "the thread is attached as long as this lives"]
+#[must_use = "the thread is detached when this is dropped; bind it"]
 pub struct Attached {
     _guard: Guard,
 }

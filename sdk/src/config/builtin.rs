@@ -1,4 +1,4 @@
-//! Which packets the service itself adds to a trace.
+//! The choice of packets that the service itself adds to a trace.
 
 use std::time::Duration;
 
@@ -7,27 +7,28 @@ use tracezero_core::protos::owned::trace_config as owned;
 
 use super::{PrimaryTraceClock, whole_ms};
 
-/// The packets of the service itself. All are on, except for the events of other sessions.
+/// The packets that the service itself adds to a trace. By default it adds all of them except for
+/// events about other sessions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BuiltinDataSources {
     pub(super) message: owned::BuiltinDataSource,
 }
 
 impl BuiltinDataSources {
-    /// What a session has that chooses nothing.
+    /// Creates the default choice.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves out snapshots of the clocks: timestamps of other clocks cannot be converted.
+    /// Leaves out snapshots of the clocks. Readers then cannot convert timestamps between clocks.
     #[must_use]
     pub fn without_clock_snapshots(mut self) -> Self {
         self.message.disable_clock_snapshotting = Some(true);
         self
     }
 
-    /// Leaves out the configuration.
+    /// Leaves out the configuration of the session.
     #[must_use]
     pub fn without_trace_config(mut self) -> Self {
         self.message.disable_trace_config = Some(true);
@@ -41,7 +42,7 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Leaves out the events of the session's life: started, flushed, disabled.
+    /// Leaves out the lifecycle events of the session: started, flushed, disabled.
     #[must_use]
     pub fn without_service_events(mut self) -> Self {
         self.message.disable_service_events = Some(true);
@@ -63,21 +64,22 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Adds events for starts and ends of other sessions meanwhile.
+    /// Adds an event whenever another session starts or ends during this one.
     #[must_use]
     pub fn with_concurrent_session_events(mut self) -> Self {
         self.message.enable_concurrent_session_events = Some(true);
         self
     }
 
-    /// Chooses the clock that readers convert all timestamps to.
+    /// Sets the clock that readers convert all timestamps to.
     #[must_use]
     pub fn primary_trace_clock(mut self, clock: PrimaryTraceClock) -> Self {
         self.message.primary_trace_clock = Some(BuiltinClock(clock as i32));
         self
     }
 
-    /// Chooses how often the trace gets a snapshot of the clocks, in milliseconds, rounded up; zero for the default of 10 s.
+    /// Sets how often the service adds a snapshot of the clocks, in milliseconds, rounded up. Zero
+    /// stands for the default of 10 s.
     #[must_use]
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {
         self.message.snapshot_interval_ms = Some(whole_ms(interval));

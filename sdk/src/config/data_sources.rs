@@ -1,4 +1,4 @@
-//! What is recorded, by which producers, and into which buffer.
+//! The configuration of data sources: what is recorded, by which producers, and into which buffer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tracezero_core::protos::{self, owned};
 
 use super::BufferExhaustedPolicy;
 
-/// One data source to record, and the buffer that takes what it writes.
+/// The configuration of one data source, and the buffer that it writes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSourceConfig {
     pub(super) message: owned::trace_config::DataSource,
@@ -15,8 +15,8 @@ pub struct DataSourceConfig {
 }
 
 impl DataSourceConfig {
-    /// The data source of this name; `track_event` is what the macros write. Its target is the
-    /// first buffer.
+    /// Creates a configuration for the data source with this name. The macros write to the data
+    /// source `track_event`. The target is the first buffer unless another one is set.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let config = owned::DataSourceConfig {
@@ -32,7 +32,7 @@ impl DataSourceConfig {
         }
     }
 
-    /// Returns the part that the data source itself gets.
+    /// Returns the part of the configuration that is handed to the data source.
     pub(super) fn config(&mut self) -> &mut owned::DataSourceConfig {
         self.message.config.get_or_insert_default()
     }
@@ -44,16 +44,16 @@ impl DataSourceConfig {
         self
     }
 
-    /// Targets the buffer with this name; an empty one is none.
+    /// Targets the buffer with this name. An empty name counts as none.
     #[must_use]
     pub fn target_name(mut self, name: impl Into<String>) -> Self {
         self.config().target_buffer_name = Some(name.into());
         self
     }
 
-    /// Sets what its writers do when the shared memory has no free chunk, or when the file that the
-    /// buffer is streamed into lags too far behind. By default they wait if the buffer is streamed
-    /// into a file, and drop if it is not.
+    /// Sets what a trace writer does when the shared memory has no free chunk, or when the buffer
+    /// is streamed into a file and the file lags too far behind. By default it waits if the buffer
+    /// is streamed into a file, and drops the packet otherwise.
     #[must_use]
     pub fn exhausted_policy(mut self, policy: BufferExhaustedPolicy) -> Self {
         self.config().buffer_exhausted_policy = Some(match policy {
@@ -64,34 +64,34 @@ impl DataSourceConfig {
         self
     }
 
-    /// Sets how long a writer that stalls waits; by default as long as
-    /// [`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit) says. After that the packet is
-    /// dropped, and counted.
+    /// Sets how long a trace writer waits when it stalls. After that the packet is dropped and
+    /// counted. The default is [`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit).
     #[must_use]
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.stall_limit = Some(limit);
         self
     }
 
-    /// Records the data source of the producer with this name. Each call, and each of
-    /// [`producer_name_regex`](Self::producer_name_regex), adds producers; without any, all are
-    /// recorded.
+    /// Records the data source only of the producer with this name. Each call, and each call of
+    /// [`producer_name_regex`](Self::producer_name_regex), adds producers. Without any such call,
+    /// all producers are recorded.
     #[must_use]
     pub fn producer_name(mut self, name: impl Into<String>) -> Self {
         self.message.producer_name_filter.push(name.into());
         self
     }
 
-    /// Records the data source of producers whose whole name matches this regular expression.
+    /// Records the data source only of producers whose whole name matches this regular expression.
+    /// Each call adds producers, as with [`producer_name`](Self::producer_name).
     #[must_use]
     pub fn producer_name_regex(mut self, regex: impl Into<String>) -> Self {
         self.message.producer_name_regex_filter.push(regex.into());
         self
     }
 
-    /// Hands encoded fields of `DataSourceConfig` to the data source, in addition to those before:
-    /// messages of its own, from field number 100 on. Checking the configuration looks at the
-    /// numbers.
+    /// Adds encoded fields of `DataSourceConfig` that are handed to the data source: messages of
+    /// its own, with field numbers from 100 on. [`TraceConfig::check`](crate::TraceConfig::check)
+    /// checks the field numbers.
     #[must_use]
     pub fn source_specific(mut self, fields: &[u8]) -> Self {
         let unknown_fields = &mut self.config().unknown_fields;

@@ -1,10 +1,11 @@
-//! Configurations as applications build them: each setter sets a field of the message that the trace
-//! carries, and that a service carries out.
+//! Builders of trace configurations. Each setter sets a field of the message that the service
+//! carries out and that the trace contains.
 
-mod buffers; // where packets are kept
+pub mod android; // what only Android needs
+mod buffers; // trace buffers
 mod builtin; // packets of the service itself
 mod data_sources; // what is recorded
-mod life_cycle; // when a session starts and ends, and beside whom it runs
+mod life_cycle; // when a session starts and ends, and beside which others it runs
 mod output; // how the trace is flushed, written and described
 mod shared_memory; // the memory of each producer
 mod triggers; // events that start, end or clone a session
@@ -25,8 +26,7 @@ pub use track_event::TrackEventConfig;
 pub use triggers::{Trigger, TriggerConfig};
 
 pub use tracezero_config::{
-    Compression, ConfigError, FillPolicy, LockdownMode, PrimaryTraceClock, TriggerMode,
-    WriteFlushMode,
+    Compression, ConfigError, FillPolicy, PrimaryTraceClock, TriggerMode, WriteFlushMode,
 };
 pub use tracezero_core::coordination::BufferExhaustedPolicy;
 
@@ -34,12 +34,13 @@ use tracezero_config::{LocalChoices, SessionConfig};
 use tracezero_core::protos::owned;
 use tracezero_service::Recording;
 
-/// Size of the buffer of [`TraceConfig::default`], in KiB.
-const DEFAULT_BUFFER_SIZE_KB: u32 = 32 * 1024;
-/// Limit to which that buffer grows, in KiB, while its session streams into a file that lags behind.
-const DEFAULT_BUFFER_LIMIT_KB: u32 = 256 * 1024;
+/// The size of the buffer of [`TraceConfig::default`], in KiB.
+const DEFAULT_BUFFER_SIZE_KIB: u32 = 32 * 1024;
+/// The size to which that buffer grows, in KiB, while its session streams into a file that lags
+/// behind.
+const DEFAULT_BUFFER_LIMIT_KIB: u32 = 256 * 1024;
 
-/// What a session records, and how.
+/// The configuration of a session: what it records, and how.
 ///
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
@@ -58,7 +59,7 @@ const DEFAULT_BUFFER_LIMIT_KB: u32 = 256 * 1024;
 /// );
 /// ```
 ///
-/// Two configurations are equal if sessions would do the same by them.
+/// Two configurations are equal if sessions would behave the same with them.
 #[derive(Clone, Debug)]
 pub struct TraceConfig {
     pub(crate) message: owned::TraceConfig,
@@ -66,11 +67,14 @@ pub struct TraceConfig {
 }
 
 impl Default for TraceConfig {
-    /// One ring for every data source of the process: of 32 MiB in memory; streamed into a file, of
-    /// as much as the file lags behind, up to 256 MiB.
+    /// Creates a configuration with one ring for every data source of the process. A session in
+    /// memory has a ring of 32 MiB. In a session that streams into a file, the ring grows while the
+    /// file lags behind, up to 256 MiB.
     fn default() -> Self {
         Self::new()
-            .add_buffer(BufferConfig::ring(DEFAULT_BUFFER_SIZE_KB).grow_to(DEFAULT_BUFFER_LIMIT_KB))
+            .add_buffer(
+                BufferConfig::ring(DEFAULT_BUFFER_SIZE_KIB).grow_to(DEFAULT_BUFFER_LIMIT_KIB),
+            )
             .record_all()
     }
 }
@@ -79,14 +83,14 @@ impl PartialEq for TraceConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self.session_config(), other.session_config()) {
             (Ok(one), Ok(other)) => one == other,
-            // Configurations that a service refuses are equal if they say the same.
+            // Configurations that the service rejects are equal if their fields are.
             _ => self.message == other.message && self.local == other.local,
         }
     }
 }
 
 impl TraceConfig {
-    /// A configuration without buffers and data sources.
+    /// Creates a configuration without buffers and data sources.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -95,27 +99,28 @@ impl TraceConfig {
         }
     }
 
-    /// Reads a configuration that is encoded as the message `perfetto.protos.TraceConfig`.
+    /// Decodes a configuration from the message `perfetto.protos.TraceConfig`.
     ///
-    /// It is not checked yet: [`check`](Self::check) does, and so does a session that starts.
+    /// The configuration is not checked yet. [`check`](Self::check) checks it, and so does starting
+    /// a session.
     ///
-    /// Every field is understood or refused, with these exceptions, which must have the form that the
-    /// schema gives them, and change nothing here:
+    /// Every field is either carried out or rejected. The following fields are exceptions: they
+    /// must have the type that the schema gives them, and have no effect here:
     ///
-    /// - `experimental_mode` of a buffer: each is a `TRACE_BUFFER_V2`;
+    /// - `experimental_mode` of a buffer: each buffer is a `TRACE_BUFFER_V2`;
     /// - `trace_all_machines`: there is one machine;
     /// - `trace_duration_ms`, `tracing_session_id`, `enable_extra_guardrails`, `stop_timeout_ms`,
     ///   `session_initiator` and `prefer_suspend_clock_for_duration` of a data source: the service
-    ///   puts the session's own values there;
+    ///   sets them to the session's own values;
     /// - `notify_traceur`, `allow_user_build_tracing` and `max_upload_per_day_bytes`: the service
     ///   of the reference implementation ignores them, too.
     ///
-    /// `trace_attributes`, `bugreport_score` and `bugreport_filename` are only carried along. Fields
-    /// of a data source from number 100 on are handed to it as they are.
+    /// `trace_attributes`, `bugreport_score` and `bugreport_filename` are only copied into the
+    /// trace. Fields of a data source from number 100 on are handed to the data source as they are.
     ///
     /// # Errors
     ///
-    /// If the bytes are no such message, or a field is unknown or asks for something that this
+    /// If the bytes are not a valid message, or a field is unknown or asks for something that this
     /// crate does not do.
     pub fn decode(bytes: &[u8]) -> Result<Self, ConfigError> {
         Ok(Self {
@@ -124,12 +129,13 @@ impl TraceConfig {
         })
     }
 
-    /// Reads a configuration in protobuf's text format, the one that the `perfetto` command takes.
+    /// Parses a configuration in protobuf's text format, which the `perfetto` command takes as
+    /// well.
     ///
-    /// Like a configuration that was [decoded](Self::decode), it is not checked yet, and what that
-    /// refuses is refused here. The configuration of a data source can hold a `track_event_config`
-    /// and a `legacy_config`; other source-specific messages need their schema to be read, which is
-    /// not part of this crate.
+    /// Fields are accepted and rejected as in [`decode`](Self::decode), and the configuration is
+    /// not checked yet either. The configuration of a data source can contain a
+    /// `track_event_config` and a `legacy_config`. Other source-specific messages are rejected:
+    /// this crate does not have their schema.
     ///
     /// ```
     /// use tracezero::TraceConfig;
@@ -153,8 +159,8 @@ impl TraceConfig {
     ///
     /// # Errors
     ///
-    /// If the text is not well-formed, or names what the schema or this crate does not have: with
-    /// line and column, the field and the value.
+    /// If the text is not well-formed, or names something that the schema or this crate does not
+    /// have. The error gives line and column, the field and the value.
     #[cfg(feature = "text-config")]
     pub fn from_text(text: &str) -> Result<Self, ConfigError> {
         Ok(Self {
@@ -163,10 +169,12 @@ impl TraceConfig {
         })
     }
 
-    /// The configuration as the message `perfetto.protos.TraceConfig`, encoded, as a trace carries it.
+    /// Encodes the configuration as the message `perfetto.protos.TraceConfig`, in the form that a
+    /// trace contains.
     ///
-    /// It lacks what the message has no fields for: [`record_all`](Self::record_all),
-    /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`] and [`DataSourceConfig::stall_limit`].
+    /// The message has no fields for [`record_all`](Self::record_all),
+    /// [`wait_limit`](Self::wait_limit), [`BufferConfig::grow_to`] and
+    /// [`DataSourceConfig::stall_limit`], so these are left out.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.message.encode_to_vec()
@@ -176,27 +184,28 @@ impl TraceConfig {
     ///
     /// # Errors
     ///
-    /// The first contradiction, with the index and value at fault.
+    /// Returns the first contradiction, with the index and value at fault.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.session_config()?.resolve().map(drop)
     }
 
-    /// Converts the configuration into what a service carries out.
+    /// Checks the configuration and converts it into the form that the service carries out.
     pub(crate) fn recording(self) -> Result<Recording, ConfigError> {
         Recording::new(self.message, &self.local)
     }
 
-    /// Converts the configuration into what sessions do, which is checked field by field alone.
+    /// Converts the configuration into a `SessionConfig`. Each field is checked on its own;
+    /// contradictions between fields are found by `SessionConfig::resolve`.
     pub(crate) fn session_config(&self) -> Result<SessionConfig, ConfigError> {
         SessionConfig::new(&self.message, &self.local)
     }
 
-    /// Adds a buffer; the first one has index 0.
+    /// Adds a buffer. The first buffer has index 0.
     #[must_use]
     pub fn add_buffer(mut self, buffer: BufferConfig) -> Self {
         let index = self.message.buffers.len();
-        if let Some(limit_kb) = buffer.limit_kb {
-            self.local.buffer_limits_kb.insert(index, limit_kb);
+        if let Some(limit_kib) = buffer.limit_kib {
+            self.local.buffer_limits_kb.insert(index, limit_kib);
         }
         self.message.buffers.push(buffer.message);
         self
@@ -213,39 +222,39 @@ impl TraceConfig {
         self
     }
 
-    /// Records every data source of the process, also those that are not listed: these go to the
-    /// first buffer.
+    /// Records every data source of the process. Data sources that the configuration does not list
+    /// write to the first buffer.
     #[must_use]
     pub fn record_all(mut self) -> Self {
         self.local.records_all = true;
         self
     }
 
-    /// Sets how long a writer waits, at most, when a buffer has no room because the file that it is
-    /// streamed into lags behind; 10 s by default. Then packets are dropped, and counted, until there
-    /// is room.
+    /// Sets how long a trace writer waits at most when a buffer is full because the file that it is
+    /// streamed into lags behind. After that, packets are dropped and counted until there is room.
+    /// The default is 10 s.
     #[must_use]
     pub fn wait_limit(mut self, limit: Duration) -> Self {
         self.local.wait_limit = limit;
         self
     }
 
-    /// Lets writers drop packets at once rather than wait for a file that lags behind.
+    /// Drops packets at once, instead of waiting for a file that lags behind.
     #[must_use]
     pub fn never_wait(self) -> Self {
         self.wait_limit(Duration::ZERO)
     }
 
-    /// Chooses which packets the service itself adds to the trace.
+    /// Sets which packets the service itself adds to the trace.
     #[must_use]
     pub fn builtin_data_sources(mut self, builtin: BuiltinDataSources) -> Self {
         self.message.builtin_data_sources = Some(builtin.message);
         self
     }
 
-    /// Makes every data source repeat what its packets depend on, such as interned names, with this period, in
-    /// milliseconds, rounded up; zero for never. Rings of this crate repeat it by themselves whenever they have come
-    /// further.
+    /// Sets how often every data source clears its incremental state, in milliseconds, rounded up.
+    /// After that, it writes interned names and the like again. Zero means never. A ring of this
+    /// crate needs no period: sequences clear their state by themselves as the ring moves on.
     #[must_use]
     pub fn incremental_state_clear_period(mut self, period: Duration) -> Self {
         let config = self
@@ -257,7 +266,8 @@ impl TraceConfig {
     }
 }
 
-/// Returns milliseconds, rounded up: a time below one is not none. More than 49 days are 49 days.
+/// Returns the duration in milliseconds, rounded up, so that a short time does not become 0, which
+/// means none. Durations above 49 days become 49 days.
 fn whole_ms(duration: Duration) -> u32 {
     let ms = duration.as_nanos().div_ceil(1_000_000);
     u32::try_from(ms).unwrap_or(u32::MAX)

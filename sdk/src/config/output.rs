@@ -1,4 +1,4 @@
-//! How the trace is flushed and written, and what describes it.
+//! The configuration of how the trace is flushed and written, and of the metadata in it.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{Compression, TraceConfig, WriteFlushMode, whole_ms};
 /// The value of an attribute of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceAttributeValue {
-    /// A number.
+    /// An integer.
     Long(i64),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
@@ -31,52 +31,55 @@ impl From<&str> for TraceAttributeValue {
 }
 
 impl TraceConfig {
-    /// Streams the trace into a file while the session goes on. Such a session cannot be read
-    /// otherwise.
+    /// Streams the trace into a file while the session runs. The trace of this session can be read
+    /// only from the file.
     #[must_use]
     pub fn write_into_file(mut self) -> Self {
         self.message.write_into_file = Some(true);
         self
     }
 
-    /// The file to stream into, which must not exist yet; an empty path is none. Goes with
-    /// [`write_into_file`](Self::write_into_file).
+    /// Sets the file to stream into, which must not exist yet. An empty path counts as none. It is
+    /// used together with [`write_into_file`](Self::write_into_file).
     #[must_use]
     pub fn output_path(mut self, path: impl Into<String>) -> Self {
         self.message.output_path = Some(path.into());
         self
     }
 
-    /// Chooses how often the file is written; zero for the default of 200 ms. Less than 100 ms count as 100 ms. A process
-    /// that is killed loses what came since. Counts in milliseconds, rounded up.
+    /// Sets how often the file is written, in milliseconds, rounded up. Zero stands for the default
+    /// of 200 ms; a value below 100 ms counts as 100 ms. A process that is killed loses what it
+    /// recorded since the last write.
     #[must_use]
     pub fn file_write_period(mut self, period: Duration) -> Self {
         self.message.file_write_period_ms = Some(whole_ms(period));
         self
     }
 
-    /// Ends the session before its file would reach this size; 0 for no limit.
+    /// Ends the session before its file would exceed this size. 0 stands for no limit.
     #[must_use]
     pub fn max_file_size_bytes(mut self, size_bytes: u64) -> Self {
         self.message.max_file_size_bytes = Some(size_bytes);
         self
     }
 
-    /// Asks data sources to flush with this period, in milliseconds, rounded up; zero for never.
+    /// Sets how often data sources are asked to flush, in milliseconds, rounded up. Zero means
+    /// never.
     #[must_use]
     pub fn flush_period(mut self, period: Duration) -> Self {
         self.message.flush_period_ms = Some(whole_ms(period));
         self
     }
 
-    /// Chooses how long data sources may take to flush, in milliseconds, rounded up; zero for the default of 5 s.
+    /// Sets how long data sources may take to flush, in milliseconds, rounded up. Zero stands for
+    /// the default of 5 s.
     #[must_use]
     pub fn flush_timeout(mut self, timeout: Duration) -> Self {
         self.message.flush_timeout_ms = Some(whole_ms(timeout));
         self
     }
 
-    /// Chooses whether data sources are flushed before the file is written.
+    /// Sets before which writes to the file data sources are flushed.
     #[must_use]
     pub fn write_flush_mode(mut self, mode: WriteFlushMode) -> Self {
         self.message.write_flush_mode = Some(schema::WriteFlushMode(mode as i32));
@@ -90,7 +93,7 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses how packets are compressed.
+    /// Sets how packets are compressed.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.message.compression_type = None;
@@ -111,7 +114,8 @@ impl TraceConfig {
         self
     }
 
-    /// Chooses the id of the trace by its most and least significant half; random if both are 0.
+    /// Sets the UUID of the trace, by its most and least significant half. If both are 0, it is
+    /// random.
     #[must_use]
     pub fn trace_uuid(mut self, msb: i64, lsb: i64) -> Self {
         self.message.trace_uuid_msb = Some(msb);
@@ -119,7 +123,7 @@ impl TraceConfig {
         self
     }
 
-    /// Adds a key with a value that the trace carries along.
+    /// Adds an attribute, a key with a value, that is only copied into the trace.
     #[must_use]
     pub fn add_trace_attribute(
         mut self,
@@ -136,22 +140,6 @@ impl TraceConfig {
             value: Some(value),
             ..Attribute::default()
         });
-        self
-    }
-
-    /// How good a trace is for a bug report, on Android. The trace carries it; nothing else
-    /// depends on it here.
-    #[must_use]
-    pub fn bugreport_score(mut self, score: i32) -> Self {
-        self.message.bugreport_score = Some(score);
-        self
-    }
-
-    /// The file name in a bug report, on Android: letters, digits, `-`, `_` and `.`. The trace
-    /// carries it; nothing else depends on it here.
-    #[must_use]
-    pub fn bugreport_filename(mut self, name: impl Into<String>) -> Self {
-        self.message.bugreport_filename = Some(name.into());
         self
     }
 }

@@ -16,7 +16,7 @@ fn target(data_source: DataSourceConfig) -> Result<usize, ConfigError> {
 }
 
 #[test]
-fn a_target_is_an_index_a_name_or_both_and_buffer_0_by_default() {
+fn target_is_an_index_a_name_or_both_and_buffer_0_by_default() {
     let x = || DataSourceConfig::new("x");
     assert_eq!(target(x()), Ok(0));
     assert_eq!(target(x().target_index(1)), Ok(1));
@@ -25,7 +25,7 @@ fn a_target_is_an_index_a_name_or_both_and_buffer_0_by_default() {
 }
 
 #[test]
-fn targets_that_do_not_exist_or_contradict_are_refused_with_their_values() {
+fn invalid_targets_are_rejected_with_their_values() {
     let x = || DataSourceConfig::new("x");
     let message = |data_source| target(data_source).unwrap_err().to_string();
     assert_eq!(
@@ -61,7 +61,7 @@ fn buffers_need_a_size_and_distinct_names() {
 }
 
 #[test]
-fn shared_memory_comes_in_whole_pages_of_a_legal_size() {
+fn shared_memory_consists_of_whole_pages_of_a_legal_size() {
     assert_eq!(two_buffers().shared_memory(256, 4).check(), Ok(()));
     for (size_kb, page_size_kb) in [(256, 3), (18, 16), (2, 4), (64 << 10, 4)] {
         let config = two_buffers().shared_memory(size_kb, page_size_kb);
@@ -83,7 +83,7 @@ fn recording_something_needs_a_buffer() {
 
 #[cfg(feature = "text-config")]
 #[test]
-fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
+fn decoding_restores_an_encoded_configuration() {
     for text in [
         include_str!("../../tests/configs/every_field.txtpb"),
         include_str!("../../tests/configs/every_notation.txtpb"),
@@ -96,7 +96,7 @@ fn what_a_trace_carries_is_read_back_as_the_same_configuration() {
 }
 
 #[test]
-fn waiting_is_limited_by_data_source_or_for_all() {
+fn wait_limit_is_set_per_data_source_or_for_all() {
     let limit = Duration::from_millis(7);
     let config = two_buffers()
         .wait_limit(Duration::from_secs(3))
@@ -109,7 +109,7 @@ fn waiting_is_limited_by_data_source_or_for_all() {
 }
 
 #[test]
-fn the_last_choice_of_shared_memory_counts() {
+fn last_choice_of_shared_memory_wins() {
     let config = two_buffers()
         .shared_memory_for("", 256, 4)
         .shared_memory(512, 4);
@@ -118,12 +118,12 @@ fn the_last_choice_of_shared_memory_counts() {
 }
 
 #[test]
-fn a_trace_carries_nothing_that_was_not_chosen() {
+fn empty_configuration_encodes_to_nothing() {
     assert_eq!(TraceConfig::new().encode(), b"");
 }
 
 #[test]
-fn fields_of_the_service_are_not_handed_to_a_data_source() {
+fn fields_of_the_service_are_rejected_in_source_specific() {
     let name = [0x0a, 1, b'x'];
     let config = two_buffers().add_data_source(DataSourceConfig::new("y").source_specific(&name));
     assert_eq!(

@@ -1,21 +1,26 @@
-//! Which track events to record.
+//! The choice of track events to record.
+
+use std::time::Duration;
 
 use protozero::OwnedMessage as _;
 use tracezero_core::protos::owned;
 
 use super::{ConfigError, DataSourceConfig};
 
-/// Which track events to record, and how: the configuration of the data source `track_event`.
+/// The choice of track events to record, and how: the configuration of the data source
+/// `track_event`.
 ///
-/// A pattern is the name of a category, or the beginning of names with a `*` behind it. Of the
-/// patterns that match a category whole names decide before beginnings, and `*` decides last; where
-/// that is equal, enabling ones do before disabling ones. What none matches is recorded.
+/// A pattern is the name of a category, or a prefix followed by `*`. If several patterns match a
+/// category, the most exact kind decides: whole names first, then prefixes, then `*` alone. Among
+/// patterns of the same kind, an enabling one wins over a disabling one. A category that no pattern
+/// matches is recorded.
 ///
-/// Patterns for tags decide about the categories that were [declared](crate::categories) with such
-/// tags, among equally exact ones after the patterns for categories, and disabling ones first. A
-/// configuration without any of them disables the tags `slow` and `debug`.
+/// Patterns for tags apply to categories that were [declared](crate::categories) with a matching
+/// tag. Among patterns of the same kind, those for categories decide before those for tags, and
+/// among those for tags a disabling one wins. A configuration without any pattern for tags disables
+/// the tags `slow` and `debug`.
 ///
-/// An event with several categories, such as `"io,network"`, is recorded if one of them is.
+/// An event with several categories, like `"io,network"`, is recorded if one of them is.
 ///
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, TrackEventConfig};
@@ -32,51 +37,51 @@ pub struct TrackEventConfig {
 }
 
 impl TrackEventConfig {
-    /// The configuration of a session that chooses nothing.
+    /// Creates a configuration without patterns.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Disables the categories that match a pattern.
+    /// Disables the categories whose names match the pattern.
     #[must_use]
     pub fn disable(mut self, pattern: impl Into<String>) -> Self {
         self.message.disabled_categories.push(pattern.into());
         self
     }
 
-    /// Enables the categories that match a pattern.
+    /// Enables the categories whose names match the pattern.
     #[must_use]
     pub fn enable(mut self, pattern: impl Into<String>) -> Self {
         self.message.enabled_categories.push(pattern.into());
         self
     }
 
-    /// Disables the categories with a tag that matches a pattern.
+    /// Disables the categories with a tag that matches the pattern.
     #[must_use]
     pub fn disable_tag(mut self, pattern: impl Into<String>) -> Self {
         self.message.disabled_tags.push(pattern.into());
         self
     }
 
-    /// Enables the categories with a tag that matches a pattern.
+    /// Enables the categories with a tag that matches the pattern.
     #[must_use]
     pub fn enable_tag(mut self, pattern: impl Into<String>) -> Self {
         self.message.enabled_tags.push(pattern.into());
         self
     }
 
-    /// Writes each time stamp whole, and not as the difference to the one before.
+    /// Writes each timestamp as an absolute value, not as the difference to the one before.
     #[must_use]
     pub fn disable_incremental_timestamps(mut self) -> Self {
         self.message.disable_incremental_timestamps = Some(true);
         self
     }
 
-    /// Chooses the unit of time stamps, in nanoseconds; 0 or 1 for one nanosecond.
+    /// Sets the unit of timestamps, in whole nanoseconds; one nanosecond by default, and for zero.
     #[must_use]
-    pub fn timestamp_unit_multiplier(mut self, unit_ns: u64) -> Self {
-        self.message.timestamp_unit_multiplier = Some(unit_ns);
+    pub fn timestamp_unit(mut self, unit: Duration) -> Self {
+        self.message.timestamp_unit_multiplier = Some(whole_ns(unit));
         self
     }
 
@@ -87,23 +92,25 @@ impl TrackEventConfig {
         self
     }
 
-    /// Leaves out names of events that are no literals: such events are all called `FILTERED`.
+    /// Leaves out names of events that are not literals. Events with a dynamic name are all called
+    /// `FILTERED`.
     #[must_use]
     pub fn filter_dynamic_event_names(mut self) -> Self {
         self.message.filter_dynamic_event_names = Some(true);
         self
     }
 
-    /// Adds the processor time of a thread to events on its track: read at most once in
-    /// `subsampling_ns` nanoseconds, or at each event for 0.
+    /// Adds the CPU time of the thread to events on its track, at most once in each `period`, or to
+    /// every event if `period` is zero.
     #[must_use]
-    pub fn enable_thread_time_sampling(mut self, subsampling_ns: u64) -> Self {
+    pub fn thread_time_sampling(mut self, period: Duration) -> Self {
         self.message.enable_thread_time_sampling = Some(true);
-        self.message.thread_time_subsampling_ns = Some(subsampling_ns);
+        self.message.thread_time_subsampling_ns = Some(whole_ns(period));
         self
     }
 
-    /// As a `DataSourceConfig`, encoded; an error if a whole configuration would be refused for this.
+    /// Encodes the choice as a `DataSourceConfig`. Returns an error if a whole configuration with
+    /// it would be rejected.
     pub(crate) fn to_checked_config(&self) -> Result<Vec<u8>, ConfigError> {
         let config = self.to_config();
         tracezero_config::check_source_specific(&config)?;
@@ -119,9 +126,14 @@ impl TrackEventConfig {
 }
 
 impl DataSourceConfig {
-    /// Chooses which track events to record. A second choice adds to the first.
+    /// Sets which track events to record. A second call adds to the first.
     #[must_use]
     pub fn track_event(self, config: &TrackEventConfig) -> Self {
         self.source_specific(&config.to_config().encode_to_vec())
     }
+}
+
+/// Returns the nanoseconds of a duration; 584 years if there are more.
+fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

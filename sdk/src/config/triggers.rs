@@ -1,4 +1,4 @@
-//! Events, named by their triggers, that start, end or clone a session.
+//! The configuration of triggers, which start, end or clone a session.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ pub struct TriggerConfig {
 }
 
 impl TriggerConfig {
-    /// A session that is ended after `trigger_timeout`, in milliseconds, rounded up, if there was no trigger.
+    /// Creates a configuration without triggers. A session without any trigger ends after
+    /// `trigger_timeout`, in milliseconds, rounded up.
     #[must_use]
     pub fn new(mode: TriggerMode, trigger_timeout: Duration) -> Self {
         Self {
@@ -26,14 +27,15 @@ impl TriggerConfig {
         }
     }
 
-    /// Adds a trigger; its name is unique.
+    /// Adds a trigger. Its name must be unique in the configuration.
     #[must_use]
     pub fn add_trigger(mut self, trigger: Trigger) -> Self {
         self.message.triggers.push(trigger.message);
         self
     }
 
-    /// Turns [`TriggerMode::Stop`] into [`TriggerMode::CloneSnapshot`] where the service can clone.
+    /// Replaces [`TriggerMode::Stop`] by [`TriggerMode::CloneSnapshot`] if the service supports
+    /// clones.
     #[must_use]
     pub fn use_clone_snapshot_if_available(mut self) -> Self {
         self.message.use_clone_snapshot_if_available = Some(true);
@@ -41,14 +43,14 @@ impl TriggerConfig {
     }
 }
 
-/// One trigger: producers activate it by its name.
+/// A trigger, which producers activate by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     message: owned::trigger_config::Trigger,
 }
 
 impl Trigger {
-    /// A trigger that any producer can activate, as often as it likes.
+    /// Creates a trigger that any producer can activate, as often as it likes.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -59,28 +61,30 @@ impl Trigger {
         }
     }
 
-    /// Only producers whose whole name matches this regular expression can activate it.
+    /// Limits the trigger to producers whose whole name matches this regular expression.
     #[must_use]
     pub fn producer_name_regex(mut self, regex: impl Into<String>) -> Self {
         self.message.producer_name_regex = Some(regex.into());
         self
     }
 
-    /// Ends or clones the session so long after the trigger, in milliseconds, rounded up.
+    /// Sets the time from the trigger until the session is ended or cloned, in milliseconds,
+    /// rounded up.
     #[must_use]
     pub fn stop_delay(mut self, delay: Duration) -> Self {
         self.message.stop_delay_ms = Some(whole_ms(delay));
         self
     }
 
-    /// Ignores the trigger once it was activated so often within 24 hours; 0 for no limit.
+    /// Ignores the trigger after it was activated `count` times within 24 hours. 0 stands for no
+    /// limit.
     #[must_use]
     pub fn max_per_24_h(mut self, count: u32) -> Self {
         self.message.max_per_24_h = Some(count);
         self
     }
 
-    /// Ignores the trigger with this probability, 0 to 1.
+    /// Ignores the trigger with this probability, from 0 to 1.
     #[must_use]
     pub fn skip_probability(mut self, probability: f64) -> Self {
         self.message.skip_probability = Some(probability);

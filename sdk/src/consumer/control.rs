@@ -1,11 +1,11 @@
-//! What can be done to a session while it goes on.
+//! Operations on a running session.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answer::answer;
+use super::oneshot::oneshot;
 use super::snapshot::{Snapshot, write_snapshot};
 use super::trigger_callback::TriggerCallback;
 use crate::config::{TraceConfig, TrackEventConfig};
@@ -17,9 +17,10 @@ use tracezero_core::ids::SessionId;
 use tracezero_service::{CentralBuffer, FlushOutcome, SessionState, TraceStats};
 use tracezero_track_event::TRACK_EVENT;
 
-/// A handle to a session of either kind, for as many threads as want one. It does not keep the
-/// session alive: once that has finished, nothing here has an effect, and neither has it in a forked
-/// child.
+/// A handle that controls a running session, either a [`Session`](crate::Session) or an
+/// [`InMemorySession`](crate::InMemorySession). It can be cloned and sent to other threads. It does
+/// not keep the session alive: its methods have no effect after the session has finished, or in a
+/// forked child.
 #[derive(Clone)]
 pub struct SessionControl {
     runtime: &'static Runtime,
@@ -27,7 +28,7 @@ pub struct SessionControl {
     on_trigger: Arc<TriggerCallback>,
 }
 
-/// How much a buffer has taken.
+/// The number of bytes written to a buffer, and the size of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BufferFill {
     pub(crate) written_bytes: u64,
@@ -47,22 +48,21 @@ impl SessionControl {
         }
     }
 
-    /// Starts a session whose configuration says
-    /// [`deferred_start`](TraceConfig::deferred_start).
+    /// Starts a session that was configured with [`deferred_start`](TraceConfig::deferred_start).
     pub fn start(&self) {
         if let Ok(runtime) = self.runtime.here() {
             runtime.service().start(self.id);
         }
     }
 
-    /// Stops recording. What was recorded waits for the session's `finish`.
+    /// Stops recording. The session's `finish` still returns what was recorded.
     pub fn stop(&self) {
         if let Ok(runtime) = self.runtime.here() {
             runtime.service().flush_and_disable(self.id);
         }
     }
 
-    /// Where the session is in its life.
+    /// Returns the state of the session.
     #[must_use]
     pub fn state(&self) -> SessionState {
         let here = self.runtime.here().ok();
@@ -70,39 +70,41 @@ impl SessionControl {
         state.map_or(SessionState::Ended, SessionState::from)
     }
 
-    /// Why the session ended, if nobody asked it to: another one was exclusive, or its file could
-    /// not be written.
+    /// Returns the reason why the session ended by itself: another session was exclusive, or the
+    /// file could not be written. Returns `None` if the application ended the session.
     #[must_use]
     pub fn end_reason(&self) -> Option<String> {
         self.runtime.here().ok()?.service().end_reason(self.id)
     }
 
-    /// Waits until the session is over, because its time is up, a trigger ended it, or somebody
-    /// stopped it; at most for `timeout`. Returns whether it is over.
-    #[must_use = "tells whether the time was enough"]
+    /// Waits until the session is over, at most for `timeout`, and returns whether it is. A session
+    /// is over when its duration has passed, a trigger ended it, or somebody stopped it.
+    #[must_use = "the result tells whether the session is over"]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.runtime.here().map_or(true, |runtime| {
             runtime.service().wait_until_disabled(self.id, timeout)
         })
     }
 
-    /// Has data sources hand over what they hold, and takes what threads have finished in their
-    /// chunks. Returns whether all data sources did within the flush timeout of the configuration.
-    #[must_use = "tells whether all data sources answered"]
+    /// Asks data sources to flush, and collects the finished packets of chunks that threads still
+    /// use. Returns whether all data sources answered within the flush timeout of the
+    /// configuration.
+    #[must_use = "the result tells whether all data sources answered"]
     pub fn flush(&self) -> bool {
         let Ok(runtime) = self.runtime.here() else {
             return false;
         };
-        let (answer, asked) = answer();
-        let done = move |outcome| answer.give(outcome);
+        let (sender, receiver) = oneshot();
+        let done = move |outcome| sender.send(outcome);
         runtime
             .service()
             .flush(self.id, 0, FlushFlags::explicit(), done);
-        // There is an answer to everybody, also if the session ends or is no more.
-        asked.wait() == Some(FlushOutcome::Succeeded)
+        // The service always answers, even if the session ends or no longer exists.
+        receiver.wait() == Some(FlushOutcome::Succeeded)
     }
 
-    /// Statistics as they are now; empty ones once the session has finished.
+    /// Returns the current statistics of the session. They are empty after the session has
+    /// finished.
     #[must_use]
     pub fn stats(&self) -> TraceStats {
         let here = self.runtime.here().ok();
@@ -110,29 +112,31 @@ impl SessionControl {
             .unwrap_or_default()
     }
 
-    /// Takes a snapshot: all that is in the buffers now, as a trace of its own. Recording goes on.
+    /// Takes a snapshot: a copy of everything in the buffers, as a trace of its own. Recording
+    /// continues.
     ///
     /// # Errors
     ///
-    /// If the session has finished, or there is no memory for a copy of its buffers. If it writes
-    /// into a file, which only [`snapshot_to`](Self::snapshot_to) can follow.
+    /// If the session has finished, or there is no memory for a copy of its buffers. If the session
+    /// streams into a file; use [`save_snapshot`](Self::save_snapshot) for that.
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         Snapshot::of(self.runtime.here()?, self.id, None)
     }
 
-    /// Writes a snapshot into the file at `path`, which is created, or replaced if it exists: all
-    /// that is in the file of the session, if it has one, and in its buffers. Recording goes on.
+    /// Writes a snapshot into the file at `path`, which is created, or replaced if it exists. The
+    /// snapshot holds everything in the session's buffers and, if the session streams into a file,
+    /// in that file. Recording continues.
     ///
     /// # Errors
     ///
     /// As [`snapshot`](Self::snapshot), and if one of the files cannot be read or written, or a
-    /// session writes into that at `path`.
-    pub fn snapshot_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+    /// session writes to the file at `path`.
+    pub fn save_snapshot(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         write_snapshot(self.runtime.here()?, self.id, path.as_ref())
     }
 
-    /// Has `save` called with a snapshot whenever a trigger asks for one, on a thread of its own.
-    /// The configuration names the triggers: see
+    /// Calls `save` with a snapshot whenever a trigger asks for one, on a thread of its own. The
+    /// configuration names the triggers: see
     /// [`TriggerMode::CloneSnapshot`](crate::TriggerMode::CloneSnapshot).
     pub fn on_trigger(&self, save: impl Fn(Result<Snapshot, Error>) + Send + Sync + 'static) {
         if self.runtime.here().is_ok() {
@@ -140,7 +144,8 @@ impl SessionControl {
         }
     }
 
-    /// Takes over the producer filters of `config`; whatever else differs has no effect.
+    /// Replaces the session's producer filters by those of `config`. All other fields of `config`
+    /// are ignored.
     ///
     /// # Errors
     ///
@@ -154,18 +159,18 @@ impl SessionControl {
         Ok(())
     }
 
-    /// Chooses other categories of track events, in place of those that the session records now.
-    /// When this returns, events of categories that were off are recorded, and events of those that
-    /// are off now are not, in all entries that the session has for `track_event`.
+    /// Changes which categories of track events the session records. The choice applies to all
+    /// entries for `track_event` in the session's configuration. When this returns, events of newly
+    /// enabled categories are recorded, and events of newly disabled ones are not.
     ///
-    /// A span belongs to the moment of its begin: one that began while its category was on also
-    /// ends in the trace, and one that began while it was off does not. So slices stay balanced.
-    /// [`begin!`](crate::begin) and [`end!`](crate::end) are two events, and each is recorded if its
-    /// category is on at its time.
+    /// A span follows the choice at its begin. A span that began while its category was on also
+    /// ends in the trace, and a span that began while it was off does not appear. So slices stay
+    /// balanced. [`begin!`](crate::begin) and [`end!`](crate::end) are separate events: each is
+    /// recorded if its category is on at that time.
     ///
-    /// Only the choice of categories and tags is taken over. How events are written, such as the
-    /// unit of their timestamps, stays as the session began; so does the configuration in the
-    /// trace.
+    /// Only the patterns for categories and tags are used. How events are written, such as the unit
+    /// of their timestamps, stays as it was at the session's start. The configuration in the trace
+    /// does not change either.
     ///
     /// ```
     /// use tracezero::{InMemorySession, TrackEventConfig, instant};
@@ -185,7 +190,7 @@ impl SessionControl {
     ///
     /// # Errors
     ///
-    /// If a pattern has a `*` that is not its end. Nothing changes then.
+    /// If a pattern has a `*` anywhere but at its end. Then nothing changes.
     pub fn choose_categories(&self, choice: &TrackEventConfig) -> Result<(), Error> {
         let config = choice.to_checked_config()?;
         let service = self.runtime.service();
@@ -193,25 +198,26 @@ impl SessionControl {
         Ok(())
     }
 
-    /// Reads what came since this was done last, as a trace of its own. Nothing of a session that
-    /// writes into a file, and in a forked child.
+    /// Reads the packets that were recorded since the last call, as a trace of its own. The trace
+    /// is empty for a session that streams into a file, and in a forked child.
     pub(crate) fn read_part(&self) -> Vec<u8> {
         let mut trace = Vec::new();
         let Ok(runtime) = self.runtime.here() else {
             return trace;
         };
-        // Who does not answer in time has less in it.
+        // Packets of a data source that does not answer in time may be missing.
         let _ = self.flush();
         let service = runtime.service();
         service.read_part(self.id, &mut trace);
         for buffer in service.buffers(self.id) {
-            // What comes next is to be read without what is read now, before long.
+            // Sequences soon clear their incremental state, so that the next part can be read
+            // without this one.
             buffer.progress.advance(RingProgress::QUARTER);
         }
         trace
     }
 
-    /// Bytes that each buffer has taken so far, and how many it holds.
+    /// Returns the bytes written to each buffer so far, and the size of each.
     pub(crate) fn buffer_fill(&self) -> Vec<BufferFill> {
         let fill = |buffer: &Arc<CentralBuffer>| {
             buffer.with(|buffer| BufferFill {

@@ -1,5 +1,5 @@
-//! Streams a session into its file: a thread of its own drains the buffers while writers go on. When
-//! the process ends, the files of sessions that are still open are finished first.
+//! Streams a session into its file: a thread of its own moves packets from the buffers to the file
+//! while writers continue. At the end of the process it finishes the files of open sessions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,40 +10,41 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::answer;
 use super::on_error;
+use super::oneshot::oneshot;
 use crate::error::Error;
 use crate::process_end::{self, Finisher};
 use crate::runtime::Runtime;
 use tracezero_core::ids::SessionId;
 use tracezero_core::own_thread;
-use tracezero_service::{State, Writing};
+use tracezero_service::{FileProgress, State};
 
-/// How long the application's function for errors is waited for when the process ends, if the files
-/// took up all other time.
-const TELLING_PATIENCE: Duration = Duration::from_millis(100);
+/// How long the end of the process waits at least for the application's error function, even if the
+/// files took up all other time.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Files of sessions that have not been finished by their owner.
+/// Files of sessions whose owners have not finished them.
 static FILES: Mutex<Vec<Arc<SessionFile>>> = Mutex::new(Vec::new());
 
-/// Notified when one more is closed.
-static ONE_IS_CLOSED: Condvar = Condvar::new();
+/// Notified whenever a file is closed.
+static FILE_CLOSED: Condvar = Condvar::new();
 
-/// Wakes the thread that writes. Writers call it, whenever they commit to a buffer that fills up, so
-/// it takes no lock.
+/// Wakes the thread that writes a file. Trace writers call it whenever they commit to a buffer that
+/// fills up, so it takes no lock.
 #[derive(Default)]
 pub(crate) struct Waker {
     is_wanted: AtomicBool,
-    /// Set once the process ends.
+    /// True once the process ends.
     is_process_ending: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Waker {
-    /// There is something to write.
+    /// Wakes the thread to write.
     pub(crate) fn wake(&self) {
-        // Release and acquire pair with the swap in `wait`: either that one sees this, or this one
-        // sees the thread. Whoever finds the flag set leaves the rest to who set it.
+        // Release and acquire pair with the swap in `wait`: either `wait` sees the flag, or this
+        // call sees the thread. A call that finds the flag set already leaves the unparking to the
+        // call that set it.
         if !self.is_wanted.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
         {
@@ -51,42 +52,43 @@ impl Waker {
         }
     }
 
-    /// The process ends: so does the session.
+    /// Asks the thread to end the session, because the process ends.
     fn end_session(&self) {
         // Relaxed: `wake` publishes it.
         self.is_process_ending.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Waits until there is something to write. Called by one thread only.
+    /// Waits until there is something to write. Only one thread calls this.
     fn wait(&self) {
         self.thread.get_or_init(thread::current);
-        // Acquire pairs with `wake`: what was committed before it is read after this.
+        // Acquire pairs with `wake`: commits made before `wake` are read after this.
         while !self.is_wanted.swap(false, Ordering::AcqRel) {
             thread::park();
         }
     }
 }
 
-/// The file of a session, from its begin until the session's owner has finished it.
+/// The file of a session, from its creation until the session's owner finishes it.
 struct SessionFile {
     path: PathBuf,
     waker: Arc<Waker>,
     is_closed: AtomicBool,
-    /// Why writing failed, until somebody was told.
-    untold: Mutex<Option<io::Error>>,
+    /// The error of writing, until it is reported.
+    unreported: Mutex<Option<io::Error>>,
 }
 
-/// The thread that writes a session into its file.
+/// A handle to the thread that writes a session into its file.
 pub(crate) struct FileWriter {
     file: Arc<SessionFile>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl FileWriter {
-    /// Starts the thread. It ends when the session has ended and all is written, or at an error.
+    /// Starts the thread. The thread ends when the session has ended and everything is written, or
+    /// at an error.
     ///
-    /// The first packets are in the file when this returns, if the session has started.
+    /// If the session has started, its first packets are in the file when this returns.
     pub(crate) fn start(
         runtime: &'static Runtime,
         session: SessionId,
@@ -98,48 +100,48 @@ impl FileWriter {
             path: path.to_owned(),
             waker,
             is_closed: AtomicBool::new(false),
-            untold: Mutex::default(),
+            unreported: Mutex::default(),
         });
         FILES.lock().push(Arc::clone(&file));
         let open = OpenFile(Arc::clone(&file));
-        let (begins, has_begun) = answer();
+        let (begins, has_begun) = oneshot();
         let write = move || {
             let begun = match runtime.service().state(session) {
-                // It waits for a trigger, or for `start`.
-                Some(State::Configured) => Ok(Writing::GoesOn),
+                // The session waits for a trigger, or for `start`.
+                Some(State::Configured) => Ok(FileProgress::Open),
                 _ => runtime.service().write_into_file(session),
             };
-            begins.give(());
+            begins.send(());
             open.write_all(runtime, session, begun)
         };
         let thread = own_thread::spawn("tracezero-file", write).map_err(|error| {
             file.forget();
             Error::Thread(error)
         })?;
-        // An error is told when the session finishes, like those that come later.
+        // Errors so far are reported when the session finishes, like later ones.
         let _ = has_begun.wait();
         Ok(Self { file, thread })
     }
 
-    /// Waits until all is written; the session has ended.
-    pub(crate) fn join(self) -> Written {
+    /// Waits until everything is written. The session must have ended.
+    pub(crate) fn join(self) -> WriteOutcome {
         let outcome = self.thread.join();
         self.file.forget();
-        Written {
+        WriteOutcome {
             outcome: match outcome {
                 Ok(outcome) => outcome,
                 Err(panic) => std::panic::resume_unwind(panic),
             },
-            is_told: self.file.untold.lock().is_none(),
+            is_reported: self.file.unreported.lock().is_none(),
         }
     }
 }
 
-/// How the writing of a file ended.
-pub(crate) struct Written {
+/// The outcome of writing a file.
+pub(crate) struct WriteOutcome {
     pub(crate) outcome: io::Result<()>,
-    /// Whether there is no error, or [`tell_failures`] has told of it.
-    pub(crate) is_told: bool,
+    /// True if there is no error, or [`report_failures`] has reported it.
+    pub(crate) is_reported: bool,
 }
 
 impl SessionFile {
@@ -148,39 +150,41 @@ impl SessionFile {
     }
 
     fn is_closed(&self) -> bool {
-        // Acquire pairs with the drop of `OpenFile`: the error was noted before.
+        // Acquire pairs with the release in the drop of `OpenFile`: the error was stored before.
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// The error that nobody was told of.
+    /// Takes the error that was not reported yet.
     fn take_failure(&self) -> Option<Error> {
-        let source = self.untold.lock().take()?;
+        let source = self.unreported.lock().take()?;
         Some(Error::of_io(&self.path, source))
     }
 }
 
-/// A file that is open as long as this lives.
+/// Keeps a file marked as open. Dropping it marks the file as closed.
 struct OpenFile(Arc<SessionFile>);
 
 impl OpenFile {
-    /// Writes until the session is over. `written` says how the first batch went.
+    /// Writes batches until the session is over. `written` is the result of the first batch.
     fn write_all(
         self,
         runtime: &'static Runtime,
         session: SessionId,
-        mut written: io::Result<Writing>,
+        mut written: io::Result<FileProgress>,
     ) -> io::Result<()> {
-        let SessionFile { waker, untold, .. } = &*self.0;
+        let SessionFile {
+            waker, unreported, ..
+        } = &*self.0;
         loop {
             match written {
-                Ok(Writing::GoesOn) => waker.wait(),
-                Ok(Writing::Closed) => return Ok(()),
+                Ok(FileProgress::Open) => waker.wait(),
+                Ok(FileProgress::Closed) => return Ok(()),
                 Err(error) => {
-                    *untold.lock() = Some(copy_of(&error));
+                    *unreported.lock() = Some(copy_of(&error));
                     return Err(error);
                 }
             }
-            // Relaxed: `wait` has seen what `wake` published.
+            // Relaxed: `wait` has synchronized with `wake`, which published the flag.
             if waker.is_process_ending.load(Ordering::Relaxed) {
                 runtime.service().end_with_process(session);
             }
@@ -191,11 +195,12 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        // Release pairs with `is_closed`.
+        // Release pairs with the acquire in `is_closed`.
         self.0.is_closed.store(true, Ordering::Release);
-        // Whoever has the lock looks before it waits.
+        // A thread that waits checks `is_closed` under the lock first. With the lock taken here,
+        // that thread either has not checked yet, or waits already and gets the notification.
         drop(FILES.lock());
-        ONE_IS_CLOSED.notify_all();
+        FILE_CLOSED.notify_all();
     }
 }
 
@@ -205,13 +210,13 @@ static FINISHER: Finisher = Finisher {
         let has_begun = begin_finishing(ending.deadline());
         Box::new(move |ending| has_begun && all_finished(ending.deadline()))
     },
-    tell: |ending| tell_failures(ending.deadline()),
+    report: |ending| report_failures(ending.deadline()),
 };
 
-/// Ends the sessions whose files are open. Returns whether that was possible until `deadline`.
+/// Ends the sessions whose files are open. Returns false if the lock was not free until `deadline`.
 ///
-/// The process ends: any thread may hold any lock. All that is waited for is waited for with a limit,
-/// and the work is done by the files' threads.
+/// At the end of the process any thread may hold any lock. So every wait has a limit, and the
+/// threads of the files do the work.
 fn begin_finishing(deadline: Instant) -> bool {
     let Some(files) = FILES.try_lock_until(deadline) else {
         return false;
@@ -220,22 +225,23 @@ fn begin_finishing(deadline: Instant) -> bool {
     true
 }
 
-/// Waits until all files are finished, at most until `deadline`. Returns whether they are.
+/// Waits until all files are finished, at most until `deadline`. Returns whether all of them are.
 fn all_finished(deadline: Instant) -> bool {
     let Some(mut files) = FILES.try_lock_until(deadline) else {
         return false;
     };
     while !files.iter().all(|file| file.is_closed()) {
-        if ONE_IS_CLOSED.wait_until(&mut files, deadline).timed_out() {
+        if FILE_CLOSED.wait_until(&mut files, deadline).timed_out() {
             return files.iter().all(|file| file.is_closed());
         }
     }
     true
 }
 
-/// Tells the application of files that could not be written, since the process ends before their
-/// sessions' owners learn of it. Waits for it at most until `deadline`.
-fn tell_failures(deadline: Instant) {
+/// Reports files that could not be written to the application, because the process ends before the
+/// owners of the sessions see the errors. Waits for the application at most until `deadline`, or
+/// for [`REPORT_TIMEOUT`] if that is later.
+fn report_failures(deadline: Instant) {
     let Some(files) = FILES.try_lock_until(deadline) else {
         return;
     };
@@ -247,19 +253,20 @@ fn tell_failures(deadline: Instant) {
     if failures.is_empty() {
         return;
     }
-    let (answer, asked) = answer();
+    let (sender, receiver) = oneshot();
     let work = move || {
         failures.iter().for_each(on_error::report);
-        answer.give(());
+        sender.send(());
     };
-    // The application's function, or a standard error that nobody reads, may take its time.
+    // A thread of its own: the application's function may be slow, and so may standard error that
+    // nobody reads.
     if own_thread::spawn("tracezero-errors", work).is_ok() {
         let patience = deadline.saturating_duration_since(Instant::now());
-        let _ = asked.wait_for(patience.max(TELLING_PATIENCE));
+        let _ = receiver.wait_for(patience.max(REPORT_TIMEOUT));
     }
 }
 
-/// The same error for somebody else.
+/// Copies an error, so that it can be both returned and reported.
 fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),

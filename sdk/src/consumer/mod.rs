@@ -1,13 +1,13 @@
-//! The consumer's side: what to record, the session that records it, and where the trace goes.
+//! The consumer: sessions, and where their traces go.
 
-mod session; // the handle that applications hold
-mod control; // what can be done while it goes on
-mod service_state; // what there is beside it
-mod snapshot; // what was in the buffers at one moment
-mod trigger_callback; // what to do about triggers
-mod file_writer; // the session into a file, by a thread of its own
-mod on_error; // errors that nobody asks for
-mod answer; // a value that one thread waits for
+mod session; // the handles that applications hold
+mod control; // operations on a running session
+mod service_state; // the data sources and sessions of the service
+mod snapshot; // copies of a session's buffers
+mod trigger_callback; // hands snapshots that triggers ask for to the application
+mod file_writer; // the thread that streams a session into its file
+mod on_error; // errors that no caller receives
+mod oneshot; // a channel for a single value
 
 pub(crate) use control::BufferFill;
 pub use control::SessionControl;

@@ -1,4 +1,4 @@
-//! Errors that nobody asks for.
+//! Reports errors that no caller receives.
 
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
@@ -12,31 +12,32 @@ type OnError = Arc<dyn Fn(&Error) + Send + Sync>;
 
 static ON_ERROR: Mutex<Option<OnError>> = Mutex::new(None);
 
-/// Sets the function that learns of errors which no caller receives, in place of a line on standard
-/// error. It replaces the function that was set before.
+/// Sets the function that is called with errors that no caller receives. It replaces the function
+/// set before. By default such an error is printed to standard error.
 ///
-/// These are the errors of sessions whose file could not be written, and that were dropped rather
-/// than [finished](crate::Session::finish), or were still there when the process exited or got
-/// `SIGINT` or `SIGTERM`. Each is told once. At the end of the process the function has little
-/// time, and runs on a thread of the SDK.
+/// Sessions whose file could not be written cause these errors, if they were dropped instead of
+/// [finished](crate::Session::finish), or still existed when the process exited or received
+/// `SIGINT` or `SIGTERM`. Each error is reported once. At the end of the process the function has
+/// little time and runs on a thread of the SDK.
 ///
 /// ```
 /// tracezero::on_error(|error| eprintln!("tracing: {error}"));
 /// ```
-pub fn on_error(tell: impl Fn(&Error) + Send + Sync + 'static) {
-    *ON_ERROR.lock() = Some(Arc::new(tell));
+pub fn on_error(handler: impl Fn(&Error) + Send + Sync + 'static) {
+    *ON_ERROR.lock() = Some(Arc::new(handler));
 }
 
-/// Tells of an error that no caller receives.
+/// Reports an error that no caller receives.
 pub(super) fn report(error: &Error) {
     let on_error = ON_ERROR.lock().clone();
     match on_error {
-        Some(tell) => {
-            // A panic there is the application's, and may come while it unwinds from another.
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| tell(error)));
+        Some(handler) => {
+            // The application's function may panic, perhaps while this thread unwinds from another
+            // panic.
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| handler(error)));
         }
         None => {
-            // Without a standard error there is nobody left to tell.
+            // If standard error cannot be written, nobody can be told.
             let _ = writeln!(io::stderr(), "tracezero: {error}");
         }
     }

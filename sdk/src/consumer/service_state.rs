@@ -1,10 +1,10 @@
-//! What there is in the service of this process.
+//! The state of the tracing service of this process.
 
 use crate::runtime::Runtime;
 use tracezero_service::ServiceState;
 
-/// The data sources and sessions of this process, as its tracing service knows them. Nobody is
-/// there before the first session.
+/// Returns the data sources and sessions of this process, as its tracing service knows them. Before
+/// the first session there are none.
 ///
 /// ```
 /// use tracezero::{SessionState, TraceConfig, service_state};

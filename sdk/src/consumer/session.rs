@@ -1,4 +1,4 @@
-//! The handles that an application holds while it records.
+//! The sessions that applications hold while they record.
 
 use std::fmt;
 use std::fs::TryLockError;
@@ -22,39 +22,42 @@ use tracezero_service::{
 };
 use tracezero_track_event::AlteredCounts;
 
-/// How often a file is written, unless the configuration says: a process that is killed loses what
-/// came since.
+/// How often a file is written by default. A process that is killed loses what it recorded since
+/// the last write.
 const FILE_WRITE_PERIOD_MS: u32 = 200;
 
-/// A recording that is streamed into a file while it goes on.
+/// A session that streams its trace into a file.
 ///
-/// It finishes when it is dropped, also by a panic; [`Session::finish`] tells how it went. The
-/// buffers are rings that a thread of its own drains. By default they grow while the file lags behind,
-/// up to 256 MiB; beyond that writers wait, up to 10 s, and only then is anything lost. The report tells
-/// how far it came. [`BufferConfig::grow_to`](crate::BufferConfig::grow_to),
-/// [`TraceConfig::wait_limit`] and [`TraceConfig::never_wait`] choose otherwise.
+/// The session finishes when it is dropped, also during a panic. [`Session::finish`] reports how it
+/// went. A thread of the session moves packets from the buffers, which are rings, into the file. If
+/// the file lags behind, the buffers grow, by default up to 256 MiB. Beyond that, writers wait for
+/// up to 10 s, and only then are packets lost. The report says how far the buffers grew and how
+/// long writers waited. [`BufferConfig::grow_to`](crate::BufferConfig::grow_to),
+/// [`TraceConfig::wait_limit`] and [`TraceConfig::never_wait`] change these limits.
 ///
 /// # How it ends
 ///
-/// The file is also finished when the process exits while the session is in a `static` or leaked, by
-/// [`std::process::exit`] or a return from `main`. `SIGINT` and `SIGTERM`, if they have their default
-/// action when the session starts, finish the file as well; then they end the process as they would
-/// without a session, and its parent sees that. A file on a disk that is stuck is waited for 2 s at
-/// most, and a second signal ends the process at once.
+/// The file is also finished when the process exits, by [`std::process::exit`] or a return from
+/// `main`, while the session is in a `static` or leaked. `SIGINT` and `SIGTERM` finish the file
+/// too, if they have their default action when the session starts. Then they end the process as
+/// they would without a session, and its parent sees that. The process waits at most 2 s for a file
+/// on a disk that is stuck. A second signal ends it at once.
 ///
-/// A signal that the application handles or ignores is left alone, and so are all after
-/// [`leave_signals_alone`](crate::leave_signals_alone). A handler of the application ends its sessions
-/// itself, or calls [`finish_recordings`](crate::finish_recordings).
+/// A signal that the application handles or ignores is left alone. After
+/// [`leave_signals_alone`](crate::leave_signals_alone), all signals are. A signal handler of the
+/// application must end the sessions itself, or call
+/// [`finish_recordings`](crate::finish_recordings).
 ///
-/// A process that aborts or is killed by `SIGKILL` loses what came in the last 200 ms, or in the last
-/// [period](TraceConfig::file_write_period); a power failure loses what is not on the disk yet.
-/// Such a trace has no end, and `tracezero check` says so.
+/// A process that aborts or is killed by `SIGKILL` loses what it recorded in the last 200 ms, or in
+/// the last [period](TraceConfig::file_write_period). A power failure loses what was not on the
+/// disk yet. The trace then has no end, and `tracezero check` says so.
 ///
-/// If the file cannot be written, as on a full disk, the session ends. `finish` returns the error with
-/// the report. If the session is dropped instead, or the process ends,
-/// [`on_error`](crate::on_error) learns of the error, and a line on standard error by default.
+/// If the file cannot be written, for instance because the disk is full, the session ends, and
+/// `finish` returns the error with the report. If the session is dropped instead, or the process
+/// ends, the error goes to [`on_error`](crate::on_error), which by default prints it to standard
+/// error.
 ///
-/// In a forked child it belongs to the parent: dropping it there does nothing.
+/// In a forked child the session belongs to the parent: dropping it there does nothing.
 ///
 /// ```
 /// use tracezero::{Session, instant, span};
@@ -75,39 +78,40 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 /// ```
 #[must_use = "a session ends when it is dropped"]
 pub struct Session {
-    place: Place,
-    /// `None` once it has finished.
+    core: SessionCore,
+    /// `None` after the session has finished.
     writer: Option<FileWriter>,
     path: PathBuf,
 }
 
 impl Session {
-    /// Records everything in this process into the file at `path`, which is created, or replaced
-    /// if it exists.
+    /// Records everything in this process into the file at `path`, which is created, or replaced if
+    /// it exists.
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, or there is no memory or place for another session. No file
-    /// is left behind. If another session, of whatever process, writes into that file:
-    /// [`Error::FileInUse`]; it is left alone.
+    /// If the file cannot be created, there is no memory for another session, or the limit on
+    /// sessions is reached. No file is left behind. If a session of any process writes to that
+    /// file: [`Error::FileInUse`]. That file is left as it is.
     pub fn record_to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         TraceConfig::default().record_to_file(path)
     }
 
-    /// What can be done to it while it goes on.
+    /// Returns the handle that controls the running session.
     #[must_use]
     pub fn control(&self) -> &SessionControl {
-        &self.place.control
+        &self.core.control
     }
 
     /// Stops recording, writes what is left and closes the file.
     ///
-    /// Threads need not have ended: what they wrote so far is collected.
+    /// Threads need not have ended: everything they have written so far is collected.
     ///
     /// # Errors
     ///
-    /// If writing to the file failed, now or before: [`Error::File`], with the report of what is in the
-    /// file and what is not. The file is a valid trace up to there. If this is a forked child.
+    /// If writing to the file failed, now or before: [`Error::File`]. The error contains the
+    /// report. The file is a valid trace of everything that was written before the failure. If this
+    /// is a forked child.
     ///
     /// ```
     /// use tracezero::{Session, instant};
@@ -125,24 +129,24 @@ impl Session {
             .map_or_else(|| Ok(Report::default()), |ended| ended.outcome)
     }
 
-    /// Ends the session, unless that was done before.
-    fn end(&mut self) -> Option<Ended> {
+    /// Ends the session. Returns `None` if it was ended before.
+    fn end(&mut self) -> Option<SessionEnd> {
         let writer = self.writer.take()?;
-        let Ok(runtime) = self.place.control.runtime().here() else {
-            // Its thread exists in the parent only.
+        let Ok(runtime) = self.core.control.runtime().here() else {
+            // The writing thread exists only in the parent.
             mem::forget(writer);
-            return Some(Ended {
+            return Some(SessionEnd {
                 outcome: Err(Error::ForkedChild),
-                is_told: true,
+                is_reported: true,
             });
         };
-        self.place.stop();
+        self.core.stop();
         let written = writer.join();
         let service = runtime.service();
-        let (bytes, file_end) = service.file_size(self.place.control.id());
-        let mut report = self.place.close(bytes, file_end);
+        let (bytes, file_end) = service.file_size(self.core.control.id());
+        let mut report = self.core.close(bytes, file_end);
         report.path = Some(self.path.clone());
-        Some(Ended {
+        Some(SessionEnd {
             outcome: match written.outcome {
                 Ok(()) => Ok(report),
                 Err(source) => Err(Error::File {
@@ -151,23 +155,23 @@ impl Session {
                     report: Some(Box::new(report)),
                 }),
             },
-            is_told: written.is_told,
+            is_reported: written.is_reported,
         })
     }
 }
 
-/// How a session ended.
-struct Ended {
+/// The outcome of a session.
+struct SessionEnd {
     outcome: Result<Report, Error>,
-    /// Whether the application knows of the error, if there is one.
-    is_told: bool,
+    /// True if the application knows of the error, or if there is none.
+    is_reported: bool,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(Ended {
+        if let Some(SessionEnd {
             outcome: Err(error),
-            is_told: false,
+            is_reported: false,
         }) = self.end()
         {
             on_error::report(&error);
@@ -183,7 +187,8 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A recording that stays in the buffers until it finishes: a ring keeps the newest packets.
+/// A session that keeps its packets in the buffers until it finishes. A ring keeps the newest
+/// packets.
 ///
 /// ```
 /// use tracezero::{InMemorySession, instant};
@@ -197,42 +202,42 @@ impl fmt::Debug for Session {
 /// ```
 #[must_use = "a session ends when it is dropped"]
 pub struct InMemorySession {
-    place: Place,
+    core: SessionCore,
     is_finished: bool,
 }
 
 impl InMemorySession {
-    /// Records everything in this process.
+    /// Records everything in this process into a ring in memory.
     ///
     /// # Errors
     ///
-    /// If there is no memory or place for another session.
+    /// If there is no memory for another session, or the limit on sessions is reached.
     pub fn start() -> Result<Self, Error> {
         TraceConfig::default().record_in_memory()
     }
 
-    /// What can be done to it while it goes on.
+    /// Returns the handle that controls the running session.
     #[must_use]
     pub fn control(&self) -> &SessionControl {
-        &self.place.control
+        &self.core.control
     }
 
-    /// Stops recording; returns the trace and its account.
+    /// Stops recording. Returns the trace and the report.
     ///
-    /// The trace is empty if the session waited for a trigger that did not come, or if this is a
-    /// forked child.
-    #[must_use = "the trace is returned"]
+    /// The trace is empty in a forked child, or if the session waited for a trigger that did not
+    /// come.
+    #[must_use = "the result contains the trace"]
     pub fn finish(mut self) -> (Vec<u8>, Report) {
         let mut trace = Vec::new();
-        let Ok(runtime) = self.place.control.runtime().here() else {
+        let Ok(runtime) = self.core.control.runtime().here() else {
             return (trace, Report::default());
         };
-        self.place.stop();
+        self.core.stop();
         let service = runtime.service();
-        let id = self.place.control.id();
+        let id = self.core.control.id();
         service.read(id, &mut trace);
         self.is_finished = true;
-        let report = self.place.close(trace.len() as u64, None);
+        let report = self.core.close(trace.len() as u64, None);
         (trace, report)
     }
 }
@@ -240,7 +245,7 @@ impl InMemorySession {
 impl Drop for InMemorySession {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.place.abandon();
+            self.core.abandon();
         }
     }
 }
@@ -252,19 +257,21 @@ impl fmt::Debug for InMemorySession {
 }
 
 impl TraceConfig {
-    /// Records into the file at `path`, which is created, or replaced if it exists.
+    /// Starts a session that records into the file at `path`, which is created, or replaced if it
+    /// exists.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself, the file cannot be created, or there is no memory
-    /// or place for another session. No file is left behind. A configuration at fault also leaves an
-    /// existing file alone. If another session writes into that file, as [`Session::record_to_file`] says.
+    /// If the configuration contradicts itself, the file cannot be created, there is no memory for
+    /// another session, or the limit on sessions is reached. No file is left behind. If the
+    /// configuration is invalid, an existing file is left as it is. If another session writes to
+    /// that file: [`Error::FileInUse`].
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
         self.record_into(path.as_ref(), TraceFile::create)
     }
 
-    /// Records into the file at the configuration's [`output_path`](TraceConfig::output_path),
-    /// which must not exist yet.
+    /// Starts a session that records into the file at the configuration's
+    /// [`output_path`](TraceConfig::output_path), which must not exist yet.
     ///
     /// # Errors
     ///
@@ -287,55 +294,57 @@ impl TraceConfig {
             *period_ms = FILE_WRITE_PERIOD_MS;
         }
         let waker = Arc::new(Waker::default());
-        let place = Place::start(self, Some(Arc::clone(&waker)))?;
-        let (runtime, id) = (place.control.runtime(), place.control.id());
-        // Last, so that an error before leaves an existing file alone.
+        let core = SessionCore::start(self, Some(Arc::clone(&waker)))?;
+        let (runtime, id) = (core.control.runtime(), core.control.id());
+        // The file is opened last, so that an earlier error leaves an existing file as it is.
         let writer = open(path)
             .map_err(|error| Error::of_file(path, error))
             .and_then(|file| {
                 runtime.service().attach_output(id, TraceOutput::new(file));
                 FileWriter::start(runtime, id, path, waker).inspect_err(|_| {
-                    // Nothing of the session is in it. That it cannot be removed changes nothing.
+                    // The file contains nothing yet. If it cannot be removed, there is nothing more
+                    // to do.
                     let _ = std::fs::remove_file(path);
                 })
             })
-            .inspect_err(|_| place.abandon())?;
+            .inspect_err(|_| core.abandon())?;
         Ok(Session {
-            place,
+            core,
             writer: Some(writer),
             path: path.to_owned(),
         })
     }
 
-    /// Records into the buffers of the configuration, to be read when the session finishes.
+    /// Starts a session that keeps its packets in the buffers of the configuration until it
+    /// finishes.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself, or there is no memory or place for another
-    /// session.
+    /// If the configuration contradicts itself, there is no memory for another session, or the
+    /// limit on sessions is reached.
     pub fn record_in_memory(self) -> Result<InMemorySession, Error> {
         Ok(InMemorySession {
-            place: Place::start(self, None)?,
+            core: SessionCore::start(self, None)?,
             is_finished: false,
         })
     }
 }
 
-/// A session's place in the service of this process.
-struct Place {
+/// The part that both kinds of sessions have: the running session, as the service knows it.
+struct SessionCore {
     control: SessionControl,
-    /// In the order of the configuration.
+    /// The session's buffers, in the order of the configuration.
     buffers: Vec<Arc<CentralBuffer>>,
-    /// Nested trace points that were dropped before the session began.
+    /// The number of nested trace points that were dropped before the session began.
     nested_before: u64,
-    /// Values that were altered before the session began.
+    /// The counts of values that were altered before the session began.
     altered_before: AlteredCounts,
 }
 
-/// A session's owner, as the service calls it.
+/// Receives the service's callbacks for a session.
 struct Owner {
     runtime: &'static Runtime,
-    /// Set once it is known.
+    /// The id of the session, set as soon as the service has assigned it.
     id: OnceLock<SessionId>,
     waker: Option<Arc<Waker>>,
     on_trigger: Arc<TriggerCallback>,
@@ -349,7 +358,7 @@ impl SessionOwner for Owner {
     }
 
     fn disabled(&self, _reason: Option<&str>) {
-        // The rest is due.
+        // The thread must write what is left.
         self.write_into_file();
     }
 
@@ -360,8 +369,8 @@ impl SessionOwner for Owner {
     }
 }
 
-impl Place {
-    /// Begins the session. `waker` wakes whoever writes it into a file.
+impl SessionCore {
+    /// Starts the session. `waker` wakes the thread that writes the session's file, if it has one.
     fn start(config: TraceConfig, waker: Option<Arc<Waker>>) -> Result<Self, Error> {
         let recording = Arc::new(config.recording()?);
         let runtime = Runtime::of_process(recording.shared_memory)?;
@@ -393,17 +402,17 @@ impl Place {
         })
     }
 
-    /// Ends the recording: what threads have finished is in the buffers.
+    /// Stops recording. After this, all packets that threads have finished are in the buffers.
     ///
-    /// Data sources flush first, and this waits until they have stopped, so what they wrote before is in the
-    /// trace. In Perfetto only sessions that end by themselves flush first.
+    /// Data sources flush before they stop, and this waits for both, so the trace contains what
+    /// they wrote before. In Perfetto only sessions that end by themselves flush first.
     fn stop(&self) {
         self.control.stop();
-        // Data sources that take their time have the stop timeout of the configuration.
+        // The stop timeout of the configuration limits how long data sources take.
         while !self.control.wait(Duration::from_secs(60)) {}
     }
 
-    /// Ends a session that nobody wants to read.
+    /// Ends a session without reading it.
     fn abandon(&self) {
         let Ok(runtime) = self.control.runtime().here() else {
             return;
@@ -414,16 +423,16 @@ impl Place {
         runtime.forget(&self.buffers);
     }
 
-    /// Ends a session that was read; returns its account. `file_end` says why its file ends before
-    /// the trace does.
+    /// Ends a session that was read, and returns its report. `file_end` says why the file ends
+    /// before the trace does, if so.
     fn close(&self, bytes: u64, file_end: Option<FileEnd>) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);
         let stats = self.control.stats();
         let mut sequences = stats.sequences;
         for account in &mut sequences {
-            // What is still there after the last read waits for the rest of its packet; a buffer
-            // that is full for good has refused that.
+            // Packets that are still buffered after the last read are incomplete. In a buffer that
+            // is full for good, the missing rest was discarded.
             if self.buffers[account.buffer].with(|buffer| buffer.is_full()) {
                 account.discarded += mem::take(&mut account.buffered);
             }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::answer::answer;
+use super::oneshot::oneshot;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use tracezero_core::ids::SessionId;
@@ -13,7 +13,7 @@ use tracezero_service::{
     CloneRequest, CloneSource, ReceivedTrigger, Refusal, SessionOwner, TraceFile, TraceOutput,
 };
 
-/// What was in the buffers of a session at one moment, as a trace of its own.
+/// A copy of a session's buffers at one moment, as a trace of its own.
 ///
 /// ```
 /// use tracezero::{InMemorySession, instant};
@@ -33,10 +33,10 @@ pub struct Snapshot {
     trigger: Option<String>,
 }
 
-/// A snapshot's owner: nothing happens to it any more.
-struct Nobody;
+/// Receives the service's callbacks for a snapshot: a snapshot needs none.
+struct SnapshotOwner;
 
-impl SessionOwner for Nobody {}
+impl SessionOwner for SnapshotOwner {}
 
 impl Snapshot {
     pub(super) fn of(
@@ -48,13 +48,14 @@ impl Snapshot {
     }
 
     /// Takes a snapshot of the session of this process that has this
-    /// [`unique_session_name`](crate::TraceConfig::unique_session_name), whoever holds it.
-    /// Recording goes on.
+    /// [`unique_session_name`](crate::TraceConfig::unique_session_name). The caller need not hold
+    /// that session. Recording continues.
     ///
     /// # Errors
     ///
-    /// If there is no such session, or no memory for a copy of its buffers; if it writes into a
-    /// file, which [`SessionControl::snapshot_to`](crate::SessionControl::snapshot_to) can follow.
+    /// If no session has this name, or there is no memory for a copy of its buffers. If the session
+    /// streams into a file; use
+    /// [`SessionControl::save_snapshot`](crate::SessionControl::save_snapshot) for that.
     ///
     /// ```
     /// use tracezero::{BufferConfig, Snapshot, TraceConfig, instant};
@@ -94,25 +95,25 @@ impl Snapshot {
         })
     }
 
-    /// The trace, as Perfetto's tools read it.
+    /// Returns the trace, in the format that Perfetto's tools read.
     #[must_use]
     pub fn trace(&self) -> &[u8] {
         &self.trace
     }
 
-    /// The trace, as Perfetto's tools read it.
+    /// Converts the snapshot into its trace, in the format that Perfetto's tools read.
     #[must_use]
     pub fn into_trace(self) -> Vec<u8> {
         self.trace
     }
 
-    /// Track events in it.
+    /// Returns the number of track events in the snapshot.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Name of the trigger that asked for it, if one did.
+    /// Returns the name of the trigger that asked for the snapshot, if one did.
     #[must_use]
     pub fn trigger(&self) -> Option<&str> {
         self.trigger.as_deref()
@@ -122,7 +123,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// If that fails, or a session writes into that file: [`Error::FileInUse`].
+    /// If writing fails, or a session writes to that file: [`Error::FileInUse`].
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let written = TraceFile::create(path)
@@ -145,7 +146,7 @@ pub(super) fn write_snapshot(
     let output = TraceOutput::new(file);
     let clone =
         clone_of(runtime, CloneSource::Id(session), None, Some(output)).inspect_err(|_| {
-            // An empty file is no trace. That it cannot be removed changes nothing.
+            // An empty file is not a trace. If it cannot be removed, there is nothing more to do.
             let _ = fs::remove_file(path);
         })?;
     let written = service.write_into_file(clone);
@@ -156,22 +157,22 @@ pub(super) fn write_snapshot(
     }
 }
 
-/// Clones a session, and waits until that is done.
+/// Clones a session, waits until the clone is complete, and returns the clone's id.
 fn clone_of(
     runtime: &'static Runtime,
     source: CloneSource,
     trigger: Option<ReceivedTrigger>,
     output: Option<TraceOutput>,
 ) -> Result<SessionId, Error> {
-    let (answer, asked) = answer();
+    let (sender, receiver) = oneshot();
     runtime.service().clone_session(CloneRequest {
         source,
         uid: rustix::process::getuid().as_raw(),
-        owner: Arc::new(Nobody),
+        owner: Arc::new(SnapshotOwner),
         output,
         trigger,
-        done: Box::new(move |outcome| answer.give(outcome)),
+        done: Box::new(move |outcome| sender.send(outcome)),
     });
-    let outcome = asked.wait().unwrap_or(Err(Refusal::SessionEnded.into()));
+    let outcome = receiver.wait().unwrap_or(Err(Refusal::SessionEnded.into()));
     outcome.map_err(Error::from)
 }

@@ -1,4 +1,4 @@
-//! Hands the application the snapshots that triggers ask for.
+//! Calls the application with the snapshots that triggers ask for.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tracezero_service::ReceivedTrigger;
 
 type Save = Arc<dyn Fn(Result<Snapshot, Error>) + Send + Sync>;
 
-/// The application's function, once it has given one.
+/// The application's function, if it has set one.
 #[derive(Default)]
 pub(super) struct TriggerCallback {
     save: Mutex<Option<Save>>,
@@ -24,8 +24,8 @@ impl TriggerCallback {
         *self.save.lock() = Some(save);
     }
 
-    /// A trigger was hit: takes the snapshot on a thread of its own, so that neither the service
-    /// nor whoever hit it waits for a file.
+    /// Takes a snapshot for a trigger. It does so on a thread of its own, so that neither the
+    /// service nor the thread that activated the trigger waits for a file.
     pub(super) fn call(
         &self,
         runtime: &'static Runtime,

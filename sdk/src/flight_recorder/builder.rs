@@ -1,4 +1,4 @@
-//! What a flight recorder is to do, and its start.
+//! The builder of a flight recorder, and its start.
 
 use std::fmt;
 use std::fs;
@@ -10,12 +10,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::FlightRecorder;
-use super::desk::Desk;
+use super::collector::{Collector, SAVES_WAITING_MAX};
 use super::error::FlightError;
 use super::files::{DEFAULT_PATTERN, FileNames, Folder};
 use super::history::History;
-use super::keeper::{Keeper, SAVES_WAITING_MAX};
-use super::running::{self, Running, TriggerWindow};
+use super::request_queue::RequestQueue;
+use super::running::{self, RunningRecorder, TriggerWindow};
 use super::saver::{OnSaved, Saver};
 #[cfg(feature = "signals")]
 use super::signals::{Signal, SignalThread};
@@ -27,16 +27,16 @@ use crate::process_end;
 use tracezero_core::own_thread;
 
 const DEFAULT_RING_KIB: u32 = 16 * 1024;
-const DEFAULT_LIMIT_FILES: usize = 16;
+const DEFAULT_MAX_FILES: usize = 16;
 const DEFAULT_MIN_INTERVAL: Duration = Duration::from_secs(10);
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(2);
-/// Nobody means to wait longer, and clocks can tell it.
-const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const DEFAULT_SAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest time that a caller can ask for. An `Instant` plus this time does not overflow.
+const SAVE_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often threads that record say anew what their events build on: snapshots can begin there.
+/// How often threads clear their incremental state. A snapshot can begin only at such a place.
 const START_ANEW_PERIOD_MS: u32 = 1_000;
 
-/// What a [`FlightRecorder`] is to do. All of it has a default.
+/// The settings of a [`FlightRecorder`]. Each has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,11 +44,11 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 ///
 /// # let folder = std::env::temp_dir().join(format!("tracezero-builder-{}", std::process::id()));
 /// let recorder = FlightRecorder::builder()
-///     .at_most_kib(4 * 1024)
+///     .ring_kib(4 * 1024)
 ///     .keep(Duration::from_secs(30))
 ///     .events(&TrackEventConfig::new().disable("noise"))
 ///     .directory(&folder)
-///     .limit_files(5)
+///     .max_files(5)
 ///     .min_interval(Duration::from_secs(60)) // a second one of a name before that makes no file
 ///     .snapshot_on_panic()
 ///     .add_trigger("slow_request")
@@ -57,7 +57,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 /// # std::fs::remove_dir_all(&folder).expect("removed");
 /// # Ok::<(), tracezero::FlightError>(())
 /// ```
-#[must_use = "nothing is recorded before its start"]
+#[must_use = "nothing is recorded until `start` is called"]
 pub struct FlightRecorderBuilder {
     ring_kib: Option<u32>,
     events: Option<TrackEventConfig>,
@@ -65,11 +65,11 @@ pub struct FlightRecorderBuilder {
     keep: Option<Duration>,
     directory: PathBuf,
     file_name: String,
-    limit_files: usize,
+    max_files: usize,
     min_interval: Duration,
     on_panic: bool,
     on_exit: bool,
-    patience: Duration,
+    save_timeout: Duration,
     triggers: Vec<TriggerWindow>,
     #[cfg(feature = "signals")]
     signals: Vec<Signal>,
@@ -85,11 +85,11 @@ impl FlightRecorderBuilder {
             keep: None,
             directory: PathBuf::from("."),
             file_name: DEFAULT_PATTERN.to_owned(),
-            limit_files: DEFAULT_LIMIT_FILES,
+            max_files: DEFAULT_MAX_FILES,
             min_interval: DEFAULT_MIN_INTERVAL,
             on_panic: false,
             on_exit: false,
-            patience: DEFAULT_PATIENCE,
+            save_timeout: DEFAULT_SAVE_TIMEOUT,
             triggers: Vec::new(),
             #[cfg(feature = "signals")]
             signals: Vec::new(),
@@ -97,118 +97,124 @@ impl FlightRecorderBuilder {
         }
     }
 
-    /// Size of the ring that is recorded into, in KiB; 16 MiB by default. It holds the newest
-    /// events, of however long a time.
+    /// Sets the size of the ring that is recorded into, in KiB; 16 MiB by default. The ring holds
+    /// the newest events, whatever time they cover.
     ///
-    /// What a snapshot has saved stays in memory for the next ones, until the ring was filled once
-    /// more: after one snapshot that is as much again, and at most three times as much while one
-    /// waits for what comes after its event, or many are taken. What waits for a slow disk comes on
-    /// top.
-    pub fn at_most_kib(mut self, ring_kib: u32) -> Self {
+    /// Packets that a snapshot has saved stay in memory for later snapshots until the ring was
+    /// filled once more. After one snapshot that is at most the size of the ring. It is at most
+    /// three times that size while a snapshot waits for events after its request, or if there are
+    /// many snapshots. Snapshots that wait for a slow disk need memory in addition.
+    pub fn ring_kib(mut self, ring_kib: u32) -> Self {
         self.ring_kib = Some(ring_kib);
         self
     }
 
-    /// Snapshots go back so far, and about a second further at most, unless one says
-    /// [`before`](crate::SnapshotRequest::before). That much is there only if the ring is large
-    /// enough for it. By default a snapshot holds all that is there.
+    /// Sets how far snapshots go back, unless [`before`](crate::SnapshotRequest::before) sets it
+    /// for one. A snapshot holds up to about a second more. It holds less if the ring is too small
+    /// for that time. By default a snapshot holds everything in memory.
     ///
-    /// Packets build on earlier ones, so each thread's begin where it said everything anew, which
-    /// it does once a second. Data sources of one's own are not cut.
+    /// The exact begin differs by thread, because packets depend on earlier ones: each thread's
+    /// part begins where the thread cleared its incremental state, which happens once a second.
+    /// Most custom data sources never do that, so their packets are not cut.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
         self
     }
 
-    /// Which track events to record; all but those tagged `slow` or `debug` by default.
+    /// Sets which track events to record. By default all are recorded, except for those tagged
+    /// `slow` or `debug`.
     pub fn events(mut self, events: &TrackEventConfig) -> Self {
         self.events = Some(events.clone());
         self
     }
 
-    /// What to record, in detail, in place of [`at_most_kib`](Self::at_most_kib) and
-    /// [`events`](Self::events). All buffers are to be rings.
+    /// Sets the whole configuration of the recording. It replaces [`ring_kib`](Self::ring_kib) and
+    /// [`events`](Self::events). All buffers must be rings.
     pub fn config(mut self, config: TraceConfig) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// The folder that snapshots are written to. It is made at the start, if need be; by default it
-    /// is the current one at that time.
+    /// Sets the directory that snapshots are written to. It is created at the start if necessary.
+    /// The default is the current directory at the start.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = path.into();
         self
     }
 
-    /// How files are called: `flight-{name}-{time}-{pid}-{number}.pftrace` by default. There
-    /// `{name}` is the name of the snapshot, `{time}` when it was written, in UTC, and `{number}`
-    /// counts the files of the process. The last three are needed: they tell files of recorders,
-    /// which are removed when there are too many, from all others.
+    /// Sets the pattern for names of files: `flight-{name}-{time}-{pid}-{number}.pftrace` by
+    /// default. `{name}` is the name of the snapshot, `{time}` the time at which it was written, in
+    /// UTC, and `{number}` counts the files of the process. The last three are required: they
+    /// distinguish files of recorders, which are removed when there are too many, from all other
+    /// files.
     pub fn file_name(mut self, pattern: impl Into<String>) -> Self {
         self.file_name = pattern.into();
         self
     }
 
-    /// So many files of the pattern may be in the folder, by whichever process, 16 by default. When
-    /// there is one more, the oldest is removed.
-    pub const fn limit_files(mut self, count: usize) -> Self {
-        self.limit_files = count;
+    /// Sets how many files with names of the pattern the directory may contain, whichever process
+    /// wrote them; 16 by default. If there is one more, the oldest is removed.
+    pub const fn max_files(mut self, count: usize) -> Self {
+        self.max_files = count;
         self
     }
 
-    /// Snapshots of the same name are at least so far apart, 10 s by default, whether they could be
-    /// written or not: others are refused as [`FlightError::TooSoon`], and counted. More than 64
-    /// names share one interval.
+    /// Sets the shortest time between two snapshots of the same name, whether they could be written
+    /// or not; 10 s by default. Requests before that fail with [`FlightError::TooSoon`] and are
+    /// counted. After 64 names, all further ones share one interval.
     pub const fn min_interval(mut self, interval: Duration) -> Self {
         self.min_interval = interval;
         self
     }
 
-    /// Takes a snapshot of the name `panic` when a thread panics, with an event that has message
-    /// and place. The thread waits until it is saved, for its [`patience`](Self::patience), and then
-    /// goes on as it would; so it is also there if panics abort the process, whatever the panic was in the middle of. A
-    /// panic that is caught counts as well.
+    /// Takes a snapshot with the name `panic` when a thread panics. It contains an event with the
+    /// panic's message and location. The thread waits until the snapshot is saved, at most for
+    /// [`save_timeout`](Self::save_timeout), and then continues as usual. So the file is there even
+    /// if panics abort the process, whatever the thread was doing. A panic that is caught counts as
+    /// well.
     ///
-    /// A hook is set in front of the one that the process has at the start of its first recorder
-    /// that does this.
+    /// The first recorder of the process with this setting installs a panic hook, which then calls
+    /// the hook that was installed before.
     pub const fn snapshot_on_panic(mut self) -> Self {
         self.on_panic = true;
         self
     }
 
-    /// Takes a snapshot of the name `signal USR2`, or as the signal is called, when the process
-    /// gets that signal; the process goes on. Once the recorder has ended, the signal does nothing:
-    /// what it would have done before is not restored.
+    /// Takes a snapshot with the name `signal USR2`, or that of the other signal, when the process
+    /// receives the signal. The process continues. After the recorder has ended, the signal does
+    /// nothing: its earlier action is not restored.
     #[cfg(feature = "signals")]
     pub fn snapshot_on_signal(mut self, signal: Signal) -> Self {
         self.signals.push(signal);
         self
     }
 
-    /// Takes a snapshot of the name `exit` at the end: when the recorder is stopped or dropped, or
-    /// when the process exits before, or gets `SIGINT` or `SIGTERM` as [`Session`](crate::Session) says
-    /// of its file. The exit waits for it, and for all snapshots that were asked
-    /// for, for its [`patience`](Self::patience). By default nothing is saved at the end but what was
-    /// asked for.
+    /// Takes a snapshot with the name `exit` at the end: when the recorder is stopped or dropped,
+    /// when the process exits before that, or when it receives `SIGINT` or `SIGTERM`, as described
+    /// for the file of a [`Session`](crate::Session). The exit waits for this and all requested
+    /// snapshots, at most for [`save_timeout`](Self::save_timeout). Without this setting, only
+    /// requested snapshots are saved at the end.
     pub const fn snapshot_on_exit(mut self) -> Self {
         self.on_exit = true;
         self
     }
 
-    /// How long a thread that panics and a process that exits wait at most for what is saved, 2 s by
-    /// default. After a signal it is never longer than that. A ring of 16 MiB takes some tenths of a second on a machine that is busy.
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets how long a thread that panics and a process that exits wait at most until snapshots are
+    /// saved; 2 s by default. After a signal they never wait longer than 2 s. Saving a ring of 16
+    /// MiB takes some tenths of a second on a busy machine.
+    pub const fn save_timeout(mut self, save_timeout: Duration) -> Self {
+        self.save_timeout = save_timeout;
         self
     }
 
-    /// Takes a snapshot when this process hits the trigger, by
-    /// [`activate_trigger`](crate::activate_trigger). Its name is that of the trigger.
+    /// Takes a snapshot when this process activates the trigger by
+    /// [`activate_trigger`](crate::activate_trigger). The snapshot has the name of the trigger.
     pub fn add_trigger(self, name: impl Into<String>) -> Self {
         self.on_trigger(name.into(), None, Duration::ZERO)
     }
 
-    /// As [`add_trigger`](Self::add_trigger), with what was recorded so long `before` and `after` it.
+    /// Adds a trigger like [`add_trigger`](Self::add_trigger). Its snapshots hold what was recorded
+    /// in the times `before` and `after` it.
     pub fn add_trigger_around(
         self,
         name: impl Into<String>,
@@ -227,8 +233,8 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Has `call` called with the name of each snapshot and its file, or why that could not be
-    /// written, on the thread that writes them.
+    /// Calls `call` after each snapshot, on the thread that writes them, with the snapshot's name,
+    /// and its file or the error.
     pub fn on_saved(
         mut self,
         call: impl Fn(&str, &Result<PathBuf, FlightError>) + Send + Sync + 'static,
@@ -241,48 +247,47 @@ impl FlightRecorderBuilder {
     ///
     /// # Errors
     ///
-    /// If the settings contradict themselves, the folder cannot be made, a signal cannot be waited
-    /// for, or there is no memory or place for another session. Nothing goes on then.
+    /// If the settings contradict each other, the directory cannot be created, a signal cannot be
+    /// watched, there is no memory for another session, or the limit on sessions is reached. Then
+    /// nothing is left running.
     ///
     /// # Panics
     ///
-    /// If [`snapshot_on_panic`](Self::snapshot_on_panic) is asked for by a thread that is panicking.
+    /// If [`snapshot_on_panic`](Self::snapshot_on_panic) is set and the calling thread is
+    /// panicking.
     pub fn start(mut self) -> Result<FlightRecorder, FlightError> {
         let config = self.trace_config()?;
-        if self.limit_files == 0 {
-            return Err(FlightError::invalid(
-                "limit_files",
-                "is 0: no snapshot could stay",
-            ));
+        if self.max_files == 0 {
+            return Err(FlightError::invalid("max_files", "is 0; give at least 1"));
         }
         let folder = Folder {
             names: FileNames::new(&self.file_name)?,
             path: self.made_directory()?,
-            limit: self.limit_files,
+            limit: self.max_files,
         };
         let session = config.record_in_memory()?;
-        let desk = Desk::new(self.min_interval);
+        let queue = RequestQueue::new(self.min_interval);
         let (saves, waiting) = mpsc::sync_channel(SAVES_WAITING_MAX);
-        let keeper = Keeper {
-            desk: Arc::clone(&desk),
+        let collector = Collector {
+            queue: Arc::clone(&queue),
             history: History::new(session.control().clone(), self.keep),
             windows: Vec::new(),
             saves,
         };
         let saver = Saver {
-            desk: Arc::clone(&desk),
+            queue: Arc::clone(&queue),
             folder,
             on_saved: self.on_saved.take(),
             saves: waiting,
         };
-        let running = Arc::new(Running {
-            desk,
+        let running = Arc::new(RunningRecorder {
+            queue,
             on_panic: self.on_panic,
             on_exit: self.on_exit,
-            patience: self.patience.min(PATIENCE_MAX),
+            save_timeout: self.save_timeout.min(SAVE_TIMEOUT_MAX),
             triggers: self.triggers,
         });
-        // From here on dropping it ends what has begun.
+        // From here on, dropping the recorder ends what has started.
         let mut recorder = FlightRecorder {
             running,
             session: Some(session),
@@ -291,11 +296,11 @@ impl FlightRecorderBuilder {
             signals: None,
         };
         let threads = &mut recorder.threads;
-        threads.push(start_thread("tracezero-keeper", move || keeper.run())?);
+        threads.push(start_thread("tracezero-collect", move || collector.run())?);
         threads.push(start_thread("tracezero-saver", move || saver.run())?);
         #[cfg(feature = "signals")]
         if !self.signals.is_empty() {
-            let signals = SignalThread::start(&self.signals, &recorder.running.desk)?;
+            let signals = SignalThread::start(&self.signals, &recorder.running.queue)?;
             recorder.signals = Some(signals);
         }
         process_end::watch(&running::FINISHER)
@@ -304,16 +309,16 @@ impl FlightRecorderBuilder {
         Ok(recorder)
     }
 
-    /// What is recorded.
+    /// Checks the settings and returns the configuration of the recording.
     fn trace_config(&mut self) -> Result<TraceConfig, FlightError> {
         if self.keep == Some(Duration::ZERO) {
-            return Err(FlightError::invalid("keep", "is 0: nothing could be saved"));
+            return Err(FlightError::invalid("keep", "is 0; give a longer time"));
         }
         let Some(config) = self.config.take() else {
             let ring_kib = self.ring_kib.unwrap_or(DEFAULT_RING_KIB);
             if ring_kib == 0 {
-                let reason = "is 0: nothing could be recorded";
-                return Err(FlightError::invalid("at_most_kib", reason));
+                let reason = "is 0; give at least 1";
+                return Err(FlightError::invalid("ring_kib", reason));
             }
             let events = self.events.take().unwrap_or_default();
             let config = TraceConfig::new()
@@ -325,13 +330,13 @@ impl FlightRecorderBuilder {
             )));
         };
         if self.ring_kib.is_some() || self.events.is_some() {
-            let reason = "stands beside at_most_kib or events: it says all that these say";
+            let reason = "is set together with ring_kib or events; set those in the config instead";
             return Err(FlightError::invalid("config", reason));
         }
         let asked = config.session_config().map_err(Error::from)?;
         for (index, buffer) in asked.buffers.iter().enumerate() {
             if buffer.fill_policy != FillPolicy::Ring {
-                let reason = "is no ring: it would not take what is newest";
+                let reason = "is not a ring; use BufferConfig::ring";
                 return Err(FlightError::invalid(format!("buffers[{index}]"), reason));
             }
         }
@@ -339,17 +344,17 @@ impl FlightRecorderBuilder {
             (
                 asked.triggers.is_some(),
                 "trigger_config",
-                "is not for recorders: use trigger",
+                "is not supported by flight recorders; use add_trigger",
             ),
             (
                 asked.write_into_file || asked.output_path.is_some(),
                 "write_into_file",
-                "is not for recorders: use directory",
+                "is not supported by flight recorders; use directory",
             ),
             (
                 asked.compression != Compression::None,
                 "compression",
-                "is not for recorders: compress the files",
+                "is not supported by flight recorders; compress the files",
             ),
         ];
         for (is_there, setting, reason) in refused {
@@ -364,7 +369,7 @@ impl FlightRecorderBuilder {
         })
     }
 
-    /// The folder, by a path that does not depend on the current one.
+    /// Creates the directory and returns its absolute path.
     fn made_directory(&self) -> Result<PathBuf, FlightError> {
         let directory_error = |source: io::Error| FlightError::Directory {
             path: self.directory.clone(),

@@ -1,18 +1,18 @@
-//! The parts of a recording as one trace that begins at a given time.
+//! Writes the parts of a recording as one trace that begins at a given time.
 //!
-//! Packets build on earlier ones of their sequence: they use its names, and count time from the
-//! packet before. So a sequence cannot begin anywhere, but only where it *starts anew*: there it
-//! says everything again. Each is cut at the last such place before the first event that is wanted, so
-//! that none is missing, and what is left reads as what is left in a ring does. One without an event
-//! that is wanted is left out. A sequence that never starts anew, as those of most custom data
-//! sources, stays whole.
+//! Packets depend on earlier ones of their sequence: they use its interned names, and count time
+//! from the packet before. So a sequence can begin only where it clears its incremental state and
+//! defines everything anew. Each sequence is cut at the last such place before its first wanted
+//! event, so no wanted event is missing, and the rest reads like the content of a ring. A sequence
+//! without a wanted event is left out. A sequence that never clears its state, like those of most
+//! custom data sources, stays whole.
 //!
-//! What builds on packets that are not there is left out as well: nobody could read it. These are
-//! the oldest packets of a ring that has lapped; the statistics in the trace count what was
-//! overwritten.
+//! Packets that depend on missing packets are left out as well, because readers could not decode
+//! them. These are the oldest packets of a ring that has wrapped around. The statistics in the
+//! trace count what was overwritten.
 //!
-//! So the trace can be read by itself, from its first event on. The tests in `sdk/tests/flight_recorder/`
-//! check every file.
+//! So the trace can be read by itself, from its first event on. The tests in
+//! `sdk/tests/flight_recorder/` check every file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -25,17 +25,17 @@ use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 use tracezero_service::SERVICE_SEQUENCE_ID;
 
-/// What was recorded since the part before was taken.
+/// The packets that were recorded after the previous part was taken.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// A trace.
+    /// The packets, as a trace.
     pub(super) trace: Vec<u8>,
-    /// On the trace clock.
+    /// The time when the part was taken, on the trace clock.
     pub(super) taken_at_ns: u64,
 }
 
-/// Writes parts that follow one another as one trace, with the service's own packets of the last
-/// one. Events before `from_ns` on the trace clock are left out as far as they can be.
+/// Writes consecutive parts as one trace. The service's own packets are those of the last part.
+/// Events before `from_ns` on the trace clock are left out as far as possible.
 pub(super) fn write_trace(
     parts: &[Arc<Part>],
     from_ns: Option<u64>,
@@ -45,7 +45,7 @@ pub(super) fn write_trace(
     let Some((last, earlier)) = parts.split_last() else {
         return Ok(());
     };
-    // The service says first how to read the trace, also what came before the last part.
+    // The service's first packets say how to read the trace, and hold for earlier parts, too.
     let mut rest = packets(&last.trace).peekable();
     while let Some(packet) = rest.next_if(Packet::is_of_service) {
         out.write_all(packet.framed)?;
@@ -61,11 +61,11 @@ pub(super) fn write_trace(
     Ok(())
 }
 
-/// One packet of a part.
+/// A packet of a part.
 struct Packet<'p> {
-    /// Where it begins in its part.
+    /// The offset in the part.
     offset: usize,
-    /// As it stands in the trace.
+    /// The packet with its tag and length.
     framed: &'p [u8],
     content: &'p [u8],
     sequence_id: u32,
@@ -81,7 +81,7 @@ impl Packet<'_> {
     }
 }
 
-/// The packets of a trace of our own.
+/// Returns the packets of a trace that this process wrote.
 fn packets(trace: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let mut fields = Decoder::new(trace).fields();
     std::iter::from_fn(move || {
@@ -100,35 +100,37 @@ fn packets(trace: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     })
 }
 
-/// Where each sequence begins, by its id.
+/// The place where each sequence begins, by sequence id.
 #[derive(Default)]
 struct Cuts {
     sequences: HashMap<u32, SequenceCut>,
-    /// Events before it may be left out; 0 if nothing is.
+    /// The time before which events may be left out; 0 if nothing is left out.
     from_ns: u64,
 }
 
 struct SequenceCut {
-    /// Where it last started anew: number of the part, and offset there. `None` before it did.
+    /// The place where the sequence last cleared its state before its first wanted event: the index
+    /// of the part, and the offset there. `None` if there is none.
     started_at: Option<(usize, usize)>,
-    /// Whether there was an event that is wanted: then it begins where it started before that one.
+    /// True if a wanted event was found. The sequence then begins at `started_at`.
     is_wanted: bool,
     clock: SequenceClock,
-    /// Whether what its packets build on was written.
+    /// True if the incremental state that its packets need was written.
     is_readable: bool,
-    /// What was said by packets that are left out, for the next one that is not.
-    owed: Said,
+    /// Facts from packets that were left out, to be added to the next packet that is written.
+    pending: SequenceFacts,
 }
 
-/// How the packets of a sequence tell time, unless they name another clock.
+/// The clock that the packets of a sequence use by default.
 struct SequenceClock {
-    /// `None` before it was said, and if it is not understood.
+    /// The id of the clock; `None` if it is unknown.
     id: Option<u32>,
     unit_ns: u64,
     is_incremental: bool,
-    /// What it showed when the sequence started.
+    /// The value of the clock at the sequence's start.
     start_units: u64,
-    /// The time on the trace clock when the sequence started or, if it is incremental, of the last packet.
+    /// The time on the trace clock at the sequence's start or, if the clock is incremental, of the
+    /// last packet.
     now_ns: u64,
 }
 
@@ -164,12 +166,12 @@ impl Cuts {
         };
     }
 
-    /// Writes the packet, unless it is left out.
+    /// Writes the packet, unless it is to be left out.
     fn write(&mut self, part: usize, packet: &Packet<'_>, out: &mut impl Write) -> io::Result<()> {
         let sequence = self.sequences.entry(packet.sequence_id).or_default();
         let decoder = packet.decoder();
-        let mut says = Said::by(&decoder);
-        // Only known if something is to be cut.
+        let mut says = SequenceFacts::by(&decoder);
+        // Always false if nothing is to be cut.
         let is_before = sequence
             .started_at
             .is_some_and(|started_at| !sequence.is_wanted || (part, packet.offset) < started_at);
@@ -179,37 +181,37 @@ impl Cuts {
         if starts_anew {
             sequence.is_readable = !is_before;
         } else if says.loss != 0 {
-            // Readers forget what it builds on.
+            // After a loss, readers drop the sequence's state.
             sequence.is_readable = false;
         }
         if is_before || (builds_on_others && !sequence.is_readable) {
             if is_before {
-                // What was lost up to there is as little missed.
+                // A loss before the sequence's begin does not matter.
                 says.loss = 0;
             }
-            sequence.owed.add(says);
+            sequence.pending.add(says);
             return Ok(());
         }
-        let owed = std::mem::take(&mut sequence.owed);
-        if owed == Said::default() {
+        let pending = std::mem::take(&mut sequence.pending);
+        if pending == SequenceFacts::default() {
             return out.write_all(packet.framed);
         }
-        let mut all = owed;
+        let mut all = pending;
         all.add(says);
         out.write_all(&all.with(packet.content))
     }
 }
 
-/// What packets say only once, and of what was before them.
+/// Facts that a sequence states only once, or about the packets before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct SequenceFacts {
     uid: Option<i32>,
     pid: Option<i32>,
-    /// Why packets before it are missing, as bits.
+    /// The causes why packets before are missing, as bits.
     loss: u32,
 }
 
-impl Said {
+impl SequenceFacts {
     fn by(packet: &TracePacketDecoder<'_>) -> Self {
         Self {
             uid: packet.trusted_uid().ok().flatten(),
@@ -224,7 +226,8 @@ impl Said {
         self.loss |= later.loss;
     }
 
-    /// A packet, framed, that says this; of fields that are there twice, the later one counts.
+    /// Returns the packet with these facts appended, framed. If a field occurs twice, readers use
+    /// the later one.
     fn with(self, content: &[u8]) -> Vec<u8> {
         let mut buffer = HeapBuffered::<Trace<'_>>::new();
         buffer.message().add_packet(|packet: &mut TracePacket<'_>| {
@@ -250,17 +253,17 @@ impl Default for SequenceCut {
             is_wanted: false,
             clock: SequenceClock::unknown(),
             is_readable: false,
-            owed: Said::default(),
+            pending: SequenceFacts::default(),
         }
     }
 }
 
-/// When something was.
+/// The time of a packet.
 enum Time {
     At(u64),
-    /// It has a time that cannot be told.
+    /// The packet's time cannot be converted.
     Unknown,
-    /// It has none.
+    /// The packet has no timestamp.
     None,
 }
 
@@ -275,7 +278,7 @@ impl SequenceClock {
         }
     }
 
-    /// What the packet says with which a sequence starts anew.
+    /// Reads the clock from the packet at which a sequence starts.
     fn of_start(packet: &TracePacketDecoder<'_>) -> Self {
         let default_id = || {
             packet
@@ -291,7 +294,7 @@ impl SequenceClock {
             id: Some(id),
             ..Self::unknown()
         };
-        // All know this one.
+        // Needs no definition.
         if id == BUILTIN_CLOCK_BOOTTIME {
             return clock;
         }
@@ -313,7 +316,7 @@ impl SequenceClock {
         clock
     }
 
-    /// When a packet was. Each has to be asked about, since distances add up.
+    /// Returns the time of a packet. Must be called for every packet, because time deltas add up.
     fn time_of(&mut self, packet: &TracePacketDecoder<'_>) -> Time {
         let Ok(Some(timestamp)) = packet.timestamp() else {
             return Time::None;

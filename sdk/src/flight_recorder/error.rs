@@ -1,4 +1,4 @@
-//! What can go wrong with a flight recorder.
+//! Errors of flight recorders.
 
 use std::fmt;
 use std::io;
@@ -8,67 +8,68 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Why a flight recorder could not start, or why a snapshot is not in a file.
+/// The reason why a flight recorder could not start, or a snapshot was not saved.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum FlightError {
-    /// What the builder was told contradicts itself, or makes no flight recorder; nothing was
-    /// started.
+    /// The settings of the builder contradict each other, or do not make a flight recorder. Nothing
+    /// was started.
     Invalid {
-        /// What is at fault, as the builder calls it.
+        /// The setting at fault, by the name of the builder's method.
         setting: String,
-        /// What is wrong with it, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
     /// The recording could not start, or could not be read.
     Session(Arc<Error>),
-    /// The folder for snapshots could not be made, or not be looked into.
+    /// The directory for snapshots could not be created or read.
     Directory {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The file of a snapshot could not be written. What there was of it is removed.
+    /// The file of a snapshot could not be written. The incomplete file was removed.
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A session or another recorder writes a trace into the file: name another one. What is in it
-    /// is left alone.
+    /// A session or another recorder is writing a trace into the file. Name another file. That file
+    /// was left as it is.
     FileInUse {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A thread could not be started.
     Thread(Arc<io::Error>),
-    /// The signal cannot be waited for.
+    /// The process cannot watch for the signal.
     Signal {
-        /// Its number.
+        /// The number of the signal.
         number: i32,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// There was a snapshot of this name a moment ago: see
+    /// There was a snapshot with this name a moment ago: see
     /// [`min_interval`](crate::FlightRecorderBuilder::min_interval).
     TooSoon {
-        /// The name.
+        /// The name of the snapshot.
         name: String,
-        /// How long ago.
+        /// The time since that snapshot.
         since: Duration,
     },
-    /// So many snapshots wait to be taken or written already. The disk is slow, or the callback is.
+    /// Too many snapshots already wait to be taken or written, because the disk or the callback is
+    /// slow.
     Busy {
-        /// How many may wait.
+        /// The number of snapshots that may wait.
         limit: usize,
     },
     /// The recorder has stopped.
     Stopped,
 }
 
-/// The text for people, since a `main` that returns this error prints it by `Debug`.
+/// Prints the text of `Display`, because a `main` that returns this error prints it by `Debug`.
 impl fmt::Debug for FlightError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -83,7 +84,7 @@ impl fmt::Display for FlightError {
             Self::Directory { path, source } => {
                 write!(
                     f,
-                    "the folder for snapshots {} cannot be made or read: {source}",
+                    "cannot create or read the snapshot directory {}: {source}",
                     path.display()
                 )
             }
@@ -92,7 +93,7 @@ impl fmt::Display for FlightError {
             }
             Self::FileInUse { path } => write!(
                 f,
-                "cannot write the snapshot {}: another session writes that file; name another one",
+                "cannot write the snapshot {}: another session is writing that file; name another one",
                 path.display()
             ),
             Self::Thread(source) => {
@@ -103,12 +104,12 @@ impl fmt::Display for FlightError {
             }
             Self::TooSoon { name, since } => write!(
                 f,
-                "there was a snapshot {name:?} {} ms ago: see min_interval",
+                "snapshot {name:?} refused: the last one was {} ms ago; see min_interval",
                 since.as_millis()
             ),
             Self::Busy { limit } => write!(
                 f,
-                "{limit} snapshots wait to be written already: the disk or the callback is slow"
+                "snapshot refused: {limit} others wait to be written; speed up the disk or the callback"
             ),
             Self::Stopped => f.write_str("the flight recorder has stopped"),
         }
@@ -139,7 +140,7 @@ impl From<Error> for FlightError {
 }
 
 impl FlightError {
-    /// Something is wrong with what the builder was told.
+    /// Creates the error for a wrong setting.
     pub(super) fn invalid(setting: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid {
             setting: setting.into(),

@@ -1,4 +1,4 @@
-//! The files of snapshots: their names, and how many of them there may be.
+//! The files of snapshots: their names, and the limit on their number.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -14,27 +14,27 @@ use regex_lite::Regex;
 use super::error::FlightError;
 use tracezero_service::TraceFile;
 
-/// How files are called, unless the builder is told.
+/// The default pattern for names of files.
 pub(super) const DEFAULT_PATTERN: &str = "flight-{name}-{time}-{pid}-{number}.pftrace";
 
-/// What is written goes by this name until it is complete.
+/// The suffix of a file's name until the file is complete.
 const PARTIAL_SUFFIX: &str = ".partial";
 
-/// Letters of a snapshot's name in the name of its file.
+/// The number of characters of a snapshot's name that the file's name contains at most.
 const NAME_MAX_LETTERS: usize = 64;
 
-/// The last number that a file of this process got. One count for all recorders, so that two of
-/// them in one folder do not meet.
+/// The last number that a file of this process got. All recorders share it, so that two of them in
+/// one directory never use the same name.
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A pattern for the names of files. What matches it was written by a recorder.
+/// A pattern for the names of files. A file whose name matches was written by a recorder.
 #[derive(Clone, Debug)]
 pub(super) struct FileNames {
     pattern: String,
     matching: Regex,
 }
 
-/// Places in a pattern, and what stands there.
+/// The placeholders of a pattern, and the regular expressions for their values.
 const PLACES: [(&str, &str); 4] = [
     ("{name}", "(?<name>[A-Za-z0-9_.]+)"),
     ("{time}", "(?<time>[0-9]{8}T[0-9]{6}Z)"),
@@ -47,13 +47,13 @@ impl FileNames {
         let invalid = |reason: String| Err(FlightError::invalid("file_name", reason));
         if pattern.contains('/') {
             return invalid(format!(
-                "{pattern:?} is a path: name its folder as directory"
+                "{pattern:?} contains '/'; set the directory with directory()"
             ));
         }
         for (place, _) in &PLACES[1..] {
             if pattern.matches(place).count() != 1 {
                 return invalid(format!(
-                    "{pattern:?} needs {place} once, to tell its files from others"
+                    "{pattern:?} does not contain {place} exactly once; add it, so that names differ"
                 ));
             }
         }
@@ -63,7 +63,8 @@ impl FileNames {
         }
         if matching.contains("\\{") || matching.contains("\\}") {
             return invalid(format!(
-                "{pattern:?} has a place that is none of {{name}}, {{time}}, {{pid}}, {{number}}"
+                "{pattern:?} has an unknown placeholder; the known ones are {{name}}, {{time}}, {{pid}}, \
+                 {{number}}"
             ));
         }
         let suffix = regex_lite::escape(PARTIAL_SUFFIX);
@@ -74,11 +75,11 @@ impl FileNames {
         })
     }
 
-    /// A name that no other file of this process has.
+    /// Returns a name that no other file of this process has.
     fn next(&self, snapshot: &str) -> String {
-        // Relaxed: each gets another one, whatever the order.
+        // Relaxed: the numbers only have to differ.
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-        // Last, so that a snapshot's name is not taken for a place.
+        // Last, so that text in the snapshot's name is not taken for a placeholder.
         self.pattern
             .replace("{time}", &utc_now())
             .replace("{pid}", &process::id().to_string())
@@ -86,24 +87,24 @@ impl FileNames {
             .replace("{name}", &letters_of(snapshot))
     }
 
-    /// By what the files of this pattern are older and newer than others; `None` for other files.
+    /// Returns the key by which files of this pattern are sorted by age, or `None` for other files.
     fn age_of(&self, file_name: &str) -> Option<(String, u64)> {
         let found = self.matching.captures(file_name)?;
         Some((found["time"].to_owned(), found["number"].parse().ok()?))
     }
 }
 
-/// Where snapshots go.
+/// The directory that snapshots are written to.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) names: FileNames,
-    /// Files that there may be.
+    /// The number of files that the directory may contain.
     pub(super) limit: usize,
 }
 
 impl Folder {
-    /// Writes a file. It has its name only when it is complete.
+    /// Writes a file, which gets its name only when it is complete.
     pub(super) fn write(
         &self,
         snapshot: &str,
@@ -112,8 +113,8 @@ impl Folder {
         write_whole(&self.path.join(self.names.next(snapshot)), write)
     }
 
-    /// Removes the oldest files, until there are no more than there may be. The `newest` one stays,
-    /// whatever the clocks of others said that wrote into this folder.
+    /// Removes the oldest files until the limit is met. The file `newest` stays, even if the clocks
+    /// of other writers to this directory were ahead.
     pub(super) fn remove_surplus(&self, newest: &Path) -> Result<(), FlightError> {
         let directory_error = |source| FlightError::Directory {
             path: self.path.clone(),
@@ -133,7 +134,7 @@ impl Folder {
         let surplus = (files.len() + 1).saturating_sub(self.limit);
         for (_, path) in files.drain(..surplus) {
             match fs::remove_file(&path) {
-                // Another process with the same folder was faster.
+                // Another process that uses this directory has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 outcome => outcome.map_err(|source| file_error(&path, source))?,
             }
@@ -142,8 +143,8 @@ impl Folder {
     }
 }
 
-/// Writes the file at `path`, which is created, or replaced if it exists. A pipe, a device or what
-/// a link leads to is written into.
+/// Writes the file at `path`, which is created, or replaced if it exists. A pipe, a device or the
+/// target of a link is written to instead of replaced.
 pub(super) fn write_to(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -155,7 +156,8 @@ pub(super) fn write_to(
             Ok(path.to_owned())
         }
         _ => {
-            // A session that writes into it would go on in a file without a name.
+            // Fails if a session writes to the file: replacing it would leave that session with a
+            // file without a name.
             let _replaced =
                 TraceFile::to_replace(path).map_err(|error| begin_error(path, error))?;
             write_whole(path, write)
@@ -163,7 +165,7 @@ pub(super) fn write_to(
     }
 }
 
-/// Writes a file. It has its name only when it is complete.
+/// Writes a file, which gets its name only when it is complete.
 fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -171,12 +173,13 @@ fn write_whole(
     let mut partial = path.as_os_str().to_owned();
     partial.push(PARTIAL_SUFFIX);
     let partial = PathBuf::from(partial);
-    // Nobody else's until it has its name, or is gone.
+    // The lock on the partial file keeps other writers away until it is renamed or removed.
     let file = TraceFile::create(&partial).map_err(|error| begin_error(path, error))?;
     match write_into(&file, write).and_then(|()| fs::rename(&partial, path)) {
         Ok(()) => Ok(path.to_owned()),
         Err(source) => {
-            // What is incomplete is of no use. That it cannot be removed changes nothing.
+            // An incomplete file is of no use. If it cannot be removed, there is nothing more to
+            // do.
             let _ = fs::remove_file(&partial);
             Err(file_error(path, source))
         }
@@ -192,7 +195,7 @@ fn write_into(
     out.flush()
 }
 
-/// Why a file could not be begun.
+/// Creates the error for a file that could not be created or locked.
 fn begin_error(path: &Path, error: TryLockError) -> FlightError {
     match error {
         TryLockError::WouldBlock => FlightError::FileInUse {
@@ -209,7 +212,7 @@ fn file_error(path: &Path, source: io::Error) -> FlightError {
     }
 }
 
-/// A snapshot's name as a part of a file's.
+/// Converts a snapshot's name into a part of a file's name.
 fn letters_of(name: &str) -> String {
     let fitting = |letter: char| match letter {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' => letter,
@@ -222,7 +225,7 @@ fn letters_of(name: &str) -> String {
     letters
 }
 
-/// The time of day in the whole world, such as `20260131T235959Z`.
+/// Returns the current time in UTC, such as `20260131T235959Z`.
 fn utc_now() -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     utc(since_1970.map_or(0, |time| time.as_secs()))
@@ -230,8 +233,8 @@ fn utc_now() -> String {
 
 fn utc(seconds: u64) -> String {
     let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March end with the leap day, so that months have the same lengths in each;
-    // 400 of them have the same number of days. Counted from March of the year 0.
+    // Count from March of the year 0. A year that begins in March ends with the leap day, so months
+    // have the same lengths in every year. 400 years always have the same number of days.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -254,8 +257,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates_of_the_calendar() {
-        // As `date -u -d @SECONDS` prints them.
+    fn seconds_are_converted_to_calendar_dates() {
+        // The dates are those that `date -u -d @SECONDS` prints.
         for (seconds, text) in [
             (0, "19700101T000000Z"),
             (951_782_399, "20000228T235959Z"),
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_match_their_pattern_and_others_do_not() {
+    fn only_names_of_recorders_match_the_pattern() {
         let names = FileNames::new(DEFAULT_PATTERN).unwrap();
         for snapshot in ["slow request", "", "../..", "a-b-c", "{time}", "änderung"] {
             let file = names.next(snapshot);
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_file_is_that_of_the_later_time_and_the_higher_number() {
+    fn later_time_then_higher_number_is_newer() {
         let names = FileNames::new(DEFAULT_PATTERN).unwrap();
         let age = |time: &str, number: u64| {
             let file = format!("flight-name-{time}-77-{number}.pftrace");
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_could_match_files_of_others_is_refused() {
+    fn pattern_that_could_match_other_files_is_rejected() {
         for (pattern, culprit) in [
             ("crash.pftrace", "{time}"),
             ("{time}-{number}", "{pid}"),

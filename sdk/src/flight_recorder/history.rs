@@ -1,4 +1,5 @@
-//! What was recorded: the parts that were taken out of the buffers, and what has come since.
+//! The history of a recording: the parts that were taken out of the buffers. Newer packets are
+//! still in the buffers.
 //!
 //! ```text
 //!    parts, as traces                              in the buffers
@@ -8,10 +9,10 @@
 //!                    a snapshot was taken at each line
 //! ```
 //!
-//! A snapshot reads what has come since the last one: that is another part, and the snapshot is a
-//! list of parts. So nothing is copied while writers wait, no event is in two parts, and what came
-//! before an event cannot be overwritten by what comes after it. Parts stay until as much has come
-//! as the buffers hold, for the snapshots that follow.
+//! A snapshot reads the packets recorded since the last one. They become another part, and the
+//! snapshot is a list of parts. So nothing is copied while writers wait, no event is in two parts,
+//! and events after a request cannot overwrite those before it. Parts are kept for later snapshots
+//! until as many bytes were recorded as the buffers hold.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use super::cut::Part;
 use crate::consumer::{BufferFill, SessionControl};
 use tracezero_core::clock;
 
-/// Parts together are at most so many times as large as the buffers, also if somebody waits for
-/// more.
+/// The limit on the size of all parts, as a multiple of the size of the buffers. It holds even if a
+/// request waits for more.
 const PARTS_MAX_RINGS: usize = 3;
 
-/// The recording so far.
+/// The parts of a recording.
 pub(super) struct History {
     control: SessionControl,
     parts: VecDeque<Arc<Part>>,
-    /// What the buffers had taken when the newest part was.
+    /// The fill of the buffers when the newest part was taken.
     fill_then: Vec<BufferFill>,
-    /// What is older is nobody's business.
+    /// How far back to keep parts; `None` keeps all.
     keep: Option<Duration>,
 }
 
@@ -45,7 +46,7 @@ impl History {
         }
     }
 
-    /// Takes what is in the buffers.
+    /// Takes the content of the buffers as a new part.
     pub(super) fn take(&mut self) {
         let trace = self.control.read_part();
         self.fill_then = self.control.buffer_fill();
@@ -55,14 +56,14 @@ impl History {
         }));
     }
 
-    /// What was taken, from the part on that has `from_ns` in it, or from the oldest on.
+    /// Returns the parts from the one that contains `from_ns` on, or all parts.
     pub(super) fn parts_from(&self, from_ns: Option<u64>) -> Vec<Arc<Part>> {
         let is_wanted = |part: &&Arc<Part>| part.taken_at_ns >= from_ns.unwrap_or(0);
         self.parts.iter().filter(is_wanted).cloned().collect()
     }
 
-    /// Where a snapshot begins that was asked for at this time and does not say how far back it
-    /// goes, on the trace clock.
+    /// Returns the time on the trace clock at which a snapshot begins that was requested at `at_ns`
+    /// and does not say how far back it goes.
     pub(super) fn kept_from_ns(&self, at_ns: u64) -> Option<u64> {
         self.keep.map(|keep| long_before(at_ns, keep))
     }
@@ -71,7 +72,8 @@ impl History {
         self.parts.is_empty()
     }
 
-    /// Forgets parts that nobody needs any more. Somebody waits for what came after `wanted_ns`.
+    /// Drops parts that no snapshot needs any more. `wanted_ns` is the begin of the earliest
+    /// snapshot that is still waiting for its end.
     pub(super) fn forget(&mut self, wanted_ns: Option<u64>) {
         if self.parts.is_empty() {
             return;
@@ -95,19 +97,20 @@ impl History {
         }
     }
 
-    /// Whether every buffer was filled since the newest part was taken.
+    /// Returns whether every buffer was filled completely since the newest part was taken.
     fn has_lapped(&self) -> bool {
         let now = self.control.buffer_fill();
         let mut pairs = self.fill_then.iter().zip(&now);
         pairs.all(|(then, now)| {
-            // A snapshot of the session has the buffer that counted; another one counts anew.
+            // If a snapshot of the session took the buffer, a new buffer has started to count from
+            // 0.
             let since = now.written_bytes.checked_sub(then.written_bytes);
             since.unwrap_or(now.written_bytes) >= now.size_bytes
         })
     }
 }
 
-/// The time so long before another one.
+/// Returns the time that is `before` earlier than `at_ns`.
 pub(super) fn long_before(at_ns: u64, before: Duration) -> u64 {
     at_ns.saturating_sub(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,46 +1,47 @@
-//! How often snapshots are taken: a storm of the same reason is to leave one file, not thousands.
+//! Limits how often snapshots are taken. If the same problem occurs thousands of times, it leaves
+//! one file.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::desk::{EXIT, PANIC};
+use super::request_queue::{EXIT, PANIC};
 use super::saving::SavingSnapshot;
 
-/// Names that have an interval of their own, besides those of panics and the end. More than these share
-/// one.
+/// The number of names with an interval of their own, besides those of panics and the end. All
+/// further names share one interval.
 const NAMES_MAX: usize = 64;
 
-/// What the names beyond the limit are filed under.
+/// The key that all names beyond the limit share.
 const OTHERS: &str = "";
 
-/// Knows when there was a snapshot of which name.
+/// The last snapshot of each name.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
-    last: HashMap<String, Admitted>,
+    last: HashMap<String, LastSnapshot>,
 }
 
-/// A snapshot that was let through.
+/// The last snapshot of a name.
 #[derive(Clone, Debug)]
-struct Admitted {
+struct LastSnapshot {
     at: Instant,
     saving: SavingSnapshot,
-    /// Whether it holds what there is from now on: it was not taken yet.
+    /// True if the snapshot was not taken yet, so that it will contain everything up to now.
     is_open: bool,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It goes ahead.
+    /// A snapshot is to be taken.
     Granted,
-    /// One that was asked for before will hold it.
+    /// An earlier request's snapshot, which was not taken yet, serves this request as well.
     Joined(SavingSnapshot),
-    /// That one was taken this long ago, which is too short.
+    /// The last snapshot was taken this long ago, which is too short.
     TooSoon(Duration, SavingSnapshot),
 }
 
 impl Limiter {
-    /// Asks for a snapshot of this name now.
+    /// Decides on a request for a snapshot with this name.
     pub(super) fn admit(
         &mut self,
         name: &str,
@@ -58,7 +59,7 @@ impl Limiter {
             }
         }
         let key = self.key(name).to_owned();
-        let admitted = Admitted {
+        let admitted = LastSnapshot {
             at: now,
             saving: saving.clone(),
             is_open: true,
@@ -67,7 +68,7 @@ impl Limiter {
         Admission::Granted
     }
 
-    /// The snapshot is about to be taken.
+    /// Notes that the snapshot is about to be taken.
     pub(super) fn close(&mut self, saving: &SavingSnapshot) {
         for admitted in self.last.values_mut() {
             admitted.is_open &= !admitted.saving.is_same(saving);
@@ -75,8 +76,8 @@ impl Limiter {
     }
 
     fn key<'n>(&self, name: &'n str) -> &'n str {
-        let is_last_word = [PANIC, EXIT].contains(&name);
-        if self.last.len() < NAMES_MAX || self.last.contains_key(name) || is_last_word {
+        let may_be_last = [PANIC, EXIT].contains(&name);
+        if self.last.len() < NAMES_MAX || self.last.contains_key(name) || may_be_last {
             return name;
         }
         OTHERS
@@ -90,7 +91,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(10);
 
     #[test]
-    fn a_name_is_joined_until_it_is_taken_and_too_soon_for_an_interval() {
+    fn request_joins_until_taken_then_is_too_soon() {
         let mut limiter = Limiter::default();
         let start = Instant::now();
         let ask = |limiter: &mut Limiter, name: &str, seconds| {
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(limiter.last.len(), NAMES_MAX + 1);
     }
     #[test]
-    fn panics_and_the_end_share_no_interval_with_names_beyond_the_limit() {
+    fn panic_and_exit_have_intervals_of_their_own() {
         let mut limiter = Limiter::default();
         let names = (0..1_000).map(|number| format!("n{number}"));
         for name in names.chain([PANIC.to_owned(), EXIT.to_owned()]) {

@@ -1,23 +1,23 @@
-//! Always recording, and a file only when something goes wrong.
+//! Flight recorders: they always record, and write a file only when something goes wrong.
 //!
-//! In Perfetto a configuration of triggers and clones makes a session a flight recorder. Here a type does
-//! this one thing. It limits how many files a storm of requests makes (`limiter.rs`). It takes parts out of
-//! the ring early enough that the times before and after an event can be longer than the ring lasts
-//! (`history.rs`).
+//! In Perfetto a session becomes a flight recorder by a configuration with triggers and clones.
+//! Here a type does only this. It limits how many files a storm of requests makes (`limiter.rs`).
+//! It takes parts out of the ring early enough that the times before and after an event can be
+//! longer than the ring covers (`history.rs`).
 
-mod builder; // what it is to do, and its start
-mod error; // what can go wrong
-mod request; // what is asked for
-mod saving; // what became of it
+mod builder; // settings, and the start
+mod error; // errors
+mod request; // a snapshot before it is saved
+mod saving; // a snapshot that is being saved
 // From a request to a file.
-mod desk; // where all ask
-mod limiter; // how often they may
-mod keeper; // the thread that takes what is due
-mod history; // what was taken
-mod saver; // the thread that writes it
-mod cut; // as one trace, from a given time on
-mod files; // names and number of the files
-// Who asks besides the application.
+mod request_queue; // the queue of requests
+mod limiter; // limits how often snapshots are taken
+mod collector; // the thread that takes parts out of the buffers
+mod history; // the parts that were taken
+mod saver; // the thread that writes files
+mod cut; // joins parts into one trace from a given time on
+mod files; // names and number of files
+// Other sources of requests.
 mod running; // panics, triggers, the exit
 #[cfg(feature = "signals")]
 mod signals; // signals
@@ -29,37 +29,38 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use builder::FlightRecorderBuilder;
-pub use desk::FlightStats;
 pub use error::FlightError;
 pub use request::SnapshotRequest;
+pub use request_queue::FlightStats;
 pub(crate) use running::trigger_hit;
 pub use saving::SavingSnapshot;
 #[cfg(feature = "signals")]
 pub use signals::Signal;
 
 use crate::consumer::{InMemorySession, SessionControl};
-use desk::Request;
-use running::Running;
+use request_queue::Request;
+use running::RunningRecorder;
 use tracezero_core::forked_child;
 
-/// Records into a ring all the time, and writes a file when something goes wrong: when the
-/// application asks for a [snapshot](Self::snapshot) or hits a
-/// [trigger](FlightRecorderBuilder::add_trigger), and if it is told to, when a thread
-/// [panics](FlightRecorderBuilder::snapshot_on_panic) or a signal comes. What led up to it is in the
-/// file, and if that is wanted, what came [after](Self::around). Recording goes on meanwhile.
+/// Records into a ring all the time, and writes a file when something goes wrong. That is when the
+/// application asks for a [snapshot](Self::snapshot) or activates a
+/// [trigger](FlightRecorderBuilder::add_trigger) and, if configured, when a thread
+/// [panics](FlightRecorderBuilder::snapshot_on_panic) or a signal arrives. The file contains what
+/// led up to the event and, if wanted, what came [after it](Self::around). Recording continues
+/// meanwhile.
 ///
-/// It takes up one of the 15 places for sessions, and two threads that sleep; what it records costs
-/// what it costs in any session.
+/// A flight recorder is one of the 15 sessions that a process can have, and has two threads that
+/// usually sleep. Recording costs as much as in any session.
 ///
-/// Each file is a trace that can be read by itself, and has its name only when it is complete. An
-/// instant of the category `flight_recorder` shows when the snapshot was asked for, and by which
-/// thread. Many requests do not make many files
-/// ([`min_interval`](FlightRecorderBuilder::min_interval)), and many files do not fill the disk
-/// ([`limit_files`](FlightRecorderBuilder::limit_files)). Slices that began before the file does have
-/// no begin there.
+/// Each file is a complete trace by itself, and gets its name only when it is complete. An instant
+/// of the category `flight_recorder` shows when the snapshot was requested, and by which thread.
+/// Many requests do not make many files ([`min_interval`](FlightRecorderBuilder::min_interval)),
+/// and many files do not fill the disk ([`max_files`](FlightRecorderBuilder::max_files)). Slices
+/// that began before the file does have no begin in it.
 ///
-/// No thread that records waits for a disk: one thread of the recorder takes what is there, another
-/// one writes it. If the disk is slow, four snapshots wait for it; more are refused and counted.
+/// No thread that records waits for a disk: one thread of the recorder reads the ring, another one
+/// writes files. If the disk is slow, up to four snapshots wait for it. Further ones fail and are
+/// counted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,23 +82,23 @@ use tracezero_core::forked_child;
 /// # Ok::<(), tracezero::FlightError>(())
 /// ```
 ///
-/// Dropping it ends the recording, when the snapshots that were asked for are saved: those that wait
-/// for what comes after their event do so no longer. In a forked child it belongs to the parent:
-/// there nothing is saved, and dropping it does nothing.
-#[must_use = "it records as long as it lives"]
+/// Dropping the recorder saves all requested snapshots and ends the recording. Snapshots that wait
+/// for the time after their request are saved at once. In a forked child the recorder belongs to
+/// the parent: nothing is saved there, and dropping it does nothing.
+#[must_use = "the recorder stops when it is dropped"]
 pub struct FlightRecorder {
-    running: Arc<Running>,
-    /// `None` once it has ended.
+    running: Arc<RunningRecorder>,
+    /// `None` after the recorder has ended.
     session: Option<InMemorySession>,
-    /// The keeper, then the saver.
+    /// The collector, then the saver.
     threads: Vec<JoinHandle<()>>,
     #[cfg(feature = "signals")]
     signals: Option<signals::SignalThread>,
 }
 
 impl FlightRecorder {
-    /// Records everything in this process into a ring of 16 MiB; snapshots go into the current
-    /// folder.
+    /// Records everything in this process into a ring of 16 MiB. Snapshots are written to the
+    /// current directory.
     ///
     /// # Errors
     ///
@@ -106,23 +107,25 @@ impl FlightRecorder {
         Self::builder().start()
     }
 
-    /// A recorder that is to be told what to do.
+    /// Returns a builder with default settings.
     pub fn builder() -> FlightRecorderBuilder {
         FlightRecorderBuilder::new()
     }
 
-    /// A snapshot of what is there now, to be [saved](SnapshotRequest::save_in_background). Its name
-    /// says why; it is in the name of the file, and counts for how often there may be one.
+    /// Creates a request for a snapshot of everything recorded so far, to be
+    /// [saved](SnapshotRequest::save_in_background). Its name states the reason. The name is part
+    /// of the file's name, and the time between two snapshots is limited per name.
     pub fn snapshot(&self, name: &str) -> SnapshotRequest<'_> {
-        SnapshotRequest::new(&self.running.desk, name)
+        SnapshotRequest::new(&self.running.queue, name)
     }
 
-    /// A snapshot of what was there so long before this moment, and of what comes so long after it.
-    /// While it waits, another one of its name is the same: their events are in one file.
+    /// Creates a request for a snapshot of the time `before` this moment, and of the time `after`
+    /// it. Until the snapshot is taken, further requests with the same name join it: one file has
+    /// the events of all.
     ///
-    /// What came before is put aside at once, and nothing that comes after overwrites it. If more
-    /// comes after than the ring holds, the newest of it is in the file, and the trace tells of the
-    /// loss.
+    /// The events before are put aside at once, so later ones cannot overwrite them. If more is
+    /// recorded afterwards than the ring holds, the file contains the newest of it, and the trace
+    /// shows the loss.
     ///
     /// ```
     /// use std::time::Duration;
@@ -144,29 +147,30 @@ impl FlightRecorder {
         self.snapshot(name).before(before).after(after)
     }
 
-    /// What it has done so far; nothing in a forked child.
+    /// Returns statistics of the recorder; they are empty in a forked child.
     #[must_use]
     pub fn stats(&self) -> FlightStats {
-        if forked_child::is_quiet() {
+        if forked_child::is_disabled() {
             return FlightStats::default();
         }
-        self.running.desk.stats()
+        self.running.queue.stats()
     }
 
-    /// What can be done to its recording while it goes on, such as choosing other categories. A
-    /// [`SessionControl::snapshot`] has only what came after the recorder's last one.
+    /// Returns the control of the recorder's session, for instance to change categories. A
+    /// [`SessionControl::snapshot`] contains only what was recorded after the recorder's last
+    /// snapshot.
     ///
     /// # Panics
     ///
-    /// Never: there is a recording until the recorder is gone.
+    /// Never: the session lives as long as the recorder.
     #[must_use]
     pub fn control(&self) -> &SessionControl {
         let session = self.session.as_ref();
         session.expect("it ends when it is dropped").control()
     }
 
-    /// Saves what was asked for, and ends. Returns what was done.
-    #[must_use = "failures are counted there"]
+    /// Saves all requested snapshots and ends the recorder. Returns its statistics.
+    #[must_use = "the statistics count snapshots that could not be saved"]
     pub fn stop(mut self) -> FlightStats {
         self.end();
         self.stats()
@@ -176,8 +180,8 @@ impl FlightRecorder {
         let Some(session) = self.session.take() else {
             return;
         };
-        if forked_child::is_quiet() {
-            // Its threads exist in the parent only.
+        if forked_child::is_disabled() {
+            // The recorder's threads exist only in the parent.
             mem::forget(mem::take(&mut self.threads));
             #[cfg(feature = "signals")]
             mem::forget(self.signals.take());
@@ -188,16 +192,17 @@ impl FlightRecorder {
         if let Some(signals) = self.signals.take() {
             signals.stop();
         }
-        let desk = &self.running.desk;
+        let queue = &self.running.queue;
         if self.running.on_exit {
-            // It is waited for below, with all others.
-            desk.ask(Request::at_exit());
+            // Joining the threads below waits for this request, too.
+            queue.submit(Request::at_exit());
         }
-        desk.stop();
+        queue.stop();
         for thread in self.threads.drain(..) {
-            // One that drops the recorder itself, in a callback, ends by itself.
+            // A thread of the recorder that drops the recorder, in a callback, cannot join itself.
+            // It ends by itself.
             if !running::is_own_thread() {
-                // Panics of the application's callback were caught.
+                // Panics in the application's callback were caught.
                 let _ = thread.join();
             }
         }

@@ -1,52 +1,54 @@
-//! A snapshot that is asked for.
+//! A request for a snapshot, before it is submitted.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::desk::{Desk, Request};
 use super::error::FlightError;
+use super::request_queue::{Request, RequestQueue};
 use super::saving::SavingSnapshot;
 use tracezero_track_event::Track;
 
-/// A snapshot of a [`FlightRecorder`](crate::FlightRecorder), before it is saved.
-#[must_use = "nothing is saved yet"]
+/// A request for a snapshot of a [`FlightRecorder`](crate::FlightRecorder), which is not saved yet.
+#[must_use = "nothing is saved until a method such as `save_in_background` is called"]
 pub struct SnapshotRequest<'r> {
-    desk: &'r Desk,
+    queue: &'r RequestQueue,
     request: Request,
 }
 
 impl<'r> SnapshotRequest<'r> {
-    pub(super) fn new(desk: &'r Desk, name: &str) -> Self {
+    pub(super) fn new(queue: &'r RequestQueue, name: &str) -> Self {
         Self {
-            desk,
+            queue,
             request: Request::new(name),
         }
     }
 
-    /// Goes back so far, and about a second further at most. That much is there only if the ring is
-    /// large enough for it.
+    /// Sets how far back the snapshot goes. It holds up to about a second more. It holds less if
+    /// the ring is too small for that time.
     pub fn before(mut self, before: Duration) -> Self {
         self.request.before = Some(before);
         self
     }
 
-    /// Waits so long, and holds what comes meanwhile as well.
+    /// Sets how long to wait before the snapshot is taken. It then contains what is recorded
+    /// meanwhile.
     pub fn after(mut self, after: Duration) -> Self {
         self.request.after = after;
         self
     }
 
-    /// Writes this file, which is created, or replaced if it exists, instead of one in the
-    /// recorder's folder. A pipe or a device is written into. Neither the interval between snapshots
-    /// nor the number of files counts for it. A file that a session writes into is left alone:
-    /// [`FlightError::FileInUse`](crate::FlightError::FileInUse).
-    pub fn to_file(mut self, path: impl AsRef<Path>) -> Self {
+    /// Sets the path of the file, which is created, or replaced if it exists. By default the file
+    /// is in the recorder's directory. A pipe or a device is written to. The interval between
+    /// snapshots and the limit on files do not apply. A file to which a session writes is left as
+    /// it is, and saving fails with [`FlightError::FileInUse`](crate::FlightError::FileInUse).
+    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.request.path = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Has the snapshot taken and written by the threads of the recorder. This one goes on at once.
+    /// Submits the request and returns at once. Threads of the recorder take the snapshot and write
+    /// it.
     #[expect(
         clippy::must_use_candidate,
         reason = "most want the file, and nothing else"
@@ -57,10 +59,10 @@ impl<'r> SnapshotRequest<'r> {
             track,
             ..self.request
         };
-        self.desk.ask(request).into()
+        self.queue.submit(request).into()
     }
 
-    /// Saves the snapshot, and waits for that.
+    /// Saves the snapshot and waits until the file is complete. Returns the path of the file.
     ///
     /// # Errors
     ///

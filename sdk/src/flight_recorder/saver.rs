@@ -5,27 +5,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use super::collector::SaveJob;
 use super::cut::write_trace;
-use super::desk::Desk;
 use super::error::FlightError;
 use super::files::{self, Folder};
-use super::keeper::Save;
+use super::request_queue::RequestQueue;
 
-/// Called with the name of a snapshot, and its file or why there is none.
+/// The application's function that is called with the name of a snapshot, and its file or the
+/// error.
 pub(super) type OnSaved = Box<dyn Fn(&str, &Result<PathBuf, FlightError>) + Send + Sync>;
 
 pub(super) struct Saver {
-    pub(super) desk: Arc<Desk>,
+    pub(super) queue: Arc<RequestQueue>,
     pub(super) folder: Folder,
     pub(super) on_saved: Option<OnSaved>,
-    pub(super) saves: Receiver<Save>,
+    pub(super) saves: Receiver<SaveJob>,
 }
 
 impl Saver {
-    /// Works until the keeper is gone, and all that it has left is written.
+    /// Writes snapshots until the collector has ended and its queue is empty.
     pub(super) fn run(self) {
         while let Ok(save) = self.saves.recv() {
-            let Save {
+            let SaveJob {
                 request,
                 parts,
                 from_ns,
@@ -36,17 +37,17 @@ impl Saver {
                     .folder
                     .write(&request.name, |out| write_trace(&parts, from_ns, out)),
             };
-            // The keeper may forget them.
+            // Now the collector can free them.
             drop(parts);
             if let Ok(newest) = &outcome
                 && request.path.is_none()
                 && let Err(error) = self.folder.remove_surplus(newest)
             {
-                self.desk.note_failure(error);
+                self.queue.note_failure(error);
             }
-            self.desk.finish(&request, outcome.clone());
+            self.queue.finish(&request, outcome.clone());
             if let Some(on_saved) = &self.on_saved {
-                // A panic there is the application's; later snapshots are saved all the same.
+                // The application's function may panic. Later snapshots are still saved.
                 let call = AssertUnwindSafe(|| on_saved(&request.name, &outcome));
                 let _ = panic::catch_unwind(call);
             }

@@ -1,4 +1,4 @@
-//! A snapshot on its way into a file, as whoever asked for it sees it.
+//! A handle to a snapshot that is being saved.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,15 +12,15 @@ use super::error::FlightError;
 use crate::error::Error;
 use tracezero_core::forked_child;
 
-/// A snapshot that is being saved, in the background. Whoever does not want to know drops it: that
-/// changes nothing, and [`FlightRecorder::stats`](crate::FlightRecorder::stats) counts failures.
+/// A handle to a snapshot that is being saved in the background. Dropping the handle changes
+/// nothing: [`FlightRecorder::stats`](crate::FlightRecorder::stats) still counts a failure.
 #[derive(Clone)]
 pub struct SavingSnapshot(Arc<Saving>);
 
 #[derive(Default)]
 struct Saving {
     outcome: Mutex<Option<Result<PathBuf, FlightError>>>,
-    is_over: Condvar,
+    is_finished: Condvar,
 }
 
 impl SavingSnapshot {
@@ -28,39 +28,40 @@ impl SavingSnapshot {
         Self(Arc::default())
     }
 
-    /// One that is over before it began.
+    /// Creates a handle to a snapshot that has failed already.
     pub(super) fn failed(error: FlightError) -> Self {
         let saving = Self::new();
         saving.finish(Err(error));
         saving
     }
 
-    /// The first outcome counts.
+    /// Sets the outcome, unless one is set already, and wakes all waiting threads.
     pub(super) fn finish(&self, outcome: Result<PathBuf, FlightError>) {
         self.0.outcome.lock().get_or_insert(outcome);
-        self.0.is_over.notify_all();
+        self.0.is_finished.notify_all();
     }
 
-    /// Whether two wait for the same file.
+    /// Returns whether both handles belong to the same file.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether the file is complete, or cannot be.
+    /// Returns true if the file is complete or saving has failed.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        !forked_child::is_quiet() && self.0.outcome.lock().is_some()
+    pub fn is_finished(&self) -> bool {
+        !forked_child::is_disabled() && self.0.outcome.lock().is_some()
     }
 
-    /// Waits until the file is complete; returns where it is.
+    /// Waits until the file is complete, and returns its path.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, if there was a snapshot of this name a moment ago, if too many wait
-    /// to be written, if the recorder has stopped. If this is a forked child.
+    /// If the file cannot be written, if there was a snapshot with this name a moment ago, if too
+    /// many snapshots wait to be written, or if the recorder has stopped. If this is a forked
+    /// child.
     pub fn wait(&self) -> Result<PathBuf, FlightError> {
-        if forked_child::is_quiet() {
+        if forked_child::is_disabled() {
             return Err(Error::ForkedChild.into());
         }
         let mut outcome = self.0.outcome.lock();
@@ -68,25 +69,26 @@ impl SavingSnapshot {
             if let Some(outcome) = &*outcome {
                 return outcome.clone();
             }
-            self.0.is_over.wait(&mut outcome);
+            self.0.is_finished.wait(&mut outcome);
         }
     }
 
-    /// Waits as [`wait`](Self::wait) does, at most for `timeout`; `None` if that is not enough.
+    /// Waits like [`wait`](Self::wait), but at most for `timeout`. Returns `None` if the snapshot
+    /// is not finished by then.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> Option<Result<PathBuf, FlightError>> {
         self.wait_until(Instant::now().checked_add(timeout)?)
     }
 
     pub(super) fn wait_until(&self, deadline: Instant) -> Option<Result<PathBuf, FlightError>> {
-        if forked_child::is_quiet() {
+        if forked_child::is_disabled() {
             return Some(Err(Error::ForkedChild.into()));
         }
         let mut outcome = self.0.outcome.try_lock_until(deadline)?;
         while outcome.is_none() {
             if self
                 .0
-                .is_over
+                .is_finished
                 .wait_until(&mut outcome, deadline)
                 .timed_out()
             {
@@ -97,18 +99,18 @@ impl SavingSnapshot {
     }
 }
 
-/// The duty to save a snapshot. Should it be dropped before that is done or has failed, nobody waits
-/// for it any more.
+/// A guard of the side that saves the snapshot. If it is dropped without an outcome, waiting
+/// threads get [`FlightError::Stopped`].
 #[derive(Debug)]
-pub(super) struct Pledge(SavingSnapshot);
+pub(super) struct SavingGuard(SavingSnapshot);
 
-impl Pledge {
+impl SavingGuard {
     pub(super) fn new() -> Self {
         Self(SavingSnapshot::new())
     }
 }
 
-impl Deref for Pledge {
+impl Deref for SavingGuard {
     type Target = SavingSnapshot;
 
     fn deref(&self) -> &SavingSnapshot {
@@ -116,7 +118,7 @@ impl Deref for Pledge {
     }
 }
 
-impl Drop for Pledge {
+impl Drop for SavingGuard {
     fn drop(&mut self) {
         self.0.finish(Err(FlightError::Stopped));
     }
@@ -125,7 +127,7 @@ impl Drop for Pledge {
 impl fmt::Debug for SavingSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SavingSnapshot")
-            .field("is_over", &self.is_over())
+            .field("is_finished", &self.is_finished())
             .finish_non_exhaustive()
     }
 }

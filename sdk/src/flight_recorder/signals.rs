@@ -1,4 +1,5 @@
-//! Signals that ask for a snapshot. The signal handler sets a flag and wakes a thread, which asks.
+//! Signals that request a snapshot. The signal handler sets a flag and wakes a thread, which
+//! submits the request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,15 +8,16 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
-use super::desk::{Desk, Request};
 use super::error::FlightError;
+use super::request_queue::{Request, RequestQueue};
 use super::running;
 use tracezero_core::own_thread;
 
-/// A signal that can ask for a snapshot. The process goes on, whatever the signal does otherwise; so
-/// those that are to end it (`SIGTERM`, `SIGINT`) are not among them. At their default action these save
-/// what [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit) says; an application that
-/// catches them takes a snapshot by itself before it exits.
+/// A signal that can request a snapshot. The process continues, whatever the signal's default
+/// action is. So `SIGTERM` and `SIGINT`, which are to end the process, are not in the list. If they
+/// have their default action, they save a snapshot as
+/// [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit) says. An application that
+/// handles them must request a snapshot itself before it exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
@@ -40,7 +42,7 @@ impl Signal {
     }
 }
 
-/// As `kill` names it.
+/// Prints the name that `kill` uses.
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -52,14 +54,14 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Waits for signals, until it is stopped.
+/// A thread that waits for signals until it is stopped.
 pub(super) struct SignalThread {
     handle: Handle,
     thread: JoinHandle<()>,
 }
 
 impl SignalThread {
-    pub(super) fn start(asked: &[Signal], desk: &Arc<Desk>) -> Result<Self, FlightError> {
+    pub(super) fn start(asked: &[Signal], queue: &Arc<RequestQueue>) -> Result<Self, FlightError> {
         let mut signals = Signals::new::<[i32; 0], i32>([]).map_err(thread_error)?;
         let handle = signals.handle();
         for signal in asked {
@@ -71,13 +73,13 @@ impl SignalThread {
                     source: Arc::new(source),
                 })?;
         }
-        let desk = Arc::clone(desk);
+        let queue = Arc::clone(queue);
         let asked = asked.to_vec();
         let run = move || {
             running::enter_own_thread();
             for number in signals.forever() {
                 for signal in asked.iter().filter(|it| it.number() == number) {
-                    desk.ask(Request::new(&format!("signal {signal}")));
+                    queue.submit(Request::new(&format!("signal {signal}")));
                 }
             }
         };
@@ -87,7 +89,7 @@ impl SignalThread {
 
     pub(super) fn stop(self) {
         self.handle.close();
-        // It does nothing that panics.
+        // The thread does nothing that could panic.
         let _ = self.thread.join();
     }
 }

@@ -1,10 +1,11 @@
-//! The end of the process: by `exit`, by a return from `main`, or by a signal.
+//! Finishes recordings at the end of the process: at `exit`, a return from `main`, or a signal.
 //!
-//! The thread that exits or gets the signal may hold any lock, and so may others. It takes no lock and only
-//! asks: a thread of this module finishes files and flight recorders, and waits for each with a limit.
-//! `tests/judge/tests/processes/signals.rs` has the tests.
+//! The thread that exits or receives the signal may hold any lock, and so may other threads. It
+//! takes no lock and only sends a request. A thread of this module then finishes files and flight
+//! recorders, and waits for each of them with a limit. The tests are in
+//! `tests/judge/tests/processes/signals.rs`.
 
-mod asking; // how the thread is asked, and how one waits for it
+mod requests; // requests to the thread that finishes recordings
 mod signals; // SIGINT and SIGTERM
 
 use std::panic::{self, AssertUnwindSafe};
@@ -19,47 +20,51 @@ use tracezero_core::forked_child;
 use tracezero_core::own_thread;
 use tracezero_core::process_hooks;
 
-/// How long files are waited for, and after a signal flight recorders as well. What is in a file by
-/// then is a trace.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end of the process waits for files and, after a signal, for flight recorders. What
+/// a file contains by then is a valid trace.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Finishes recordings of one kind when the process ends.
+/// Functions that finish recordings of one kind when the process ends.
 pub(crate) struct Finisher {
-    /// Begins to finish all of them.
+    /// Starts to finish all recordings of this kind.
     pub(crate) begin: fn(&Ending) -> WaitUntilFinished,
-    /// Tells the application what went wrong, in the time that is left.
-    pub(crate) tell: fn(&Ending),
+    /// Reports failures to the application, in the time that is left.
+    pub(crate) report: fn(&Ending),
 }
 
-/// Waits until the recordings are finished, for as long as the ending allows. Returns whether they are.
+/// Waits until the recordings are finished, as long as `Ending` allows. Returns whether they are.
 pub(crate) type WaitUntilFinished = Box<dyn FnOnce(&Ending) -> bool>;
 
 /// An end of the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
     started: Instant,
-    /// The process exits by itself, so snapshots may take the time that they were promised.
+    /// True if the process exits by itself. Snapshots then have their full `save_timeout`.
     is_exit: bool,
 }
 
 impl Ending {
-    /// Files are waited for until then.
+    /// Returns the time until which to wait for files.
     pub(crate) fn deadline(self) -> Instant {
-        self.started + PATIENCE
+        self.started + FINISH_TIMEOUT
     }
 
-    /// Something that was promised `patience` is waited for until then.
+    /// Returns the time until which to wait for a snapshot that may take `patience`.
     pub(crate) fn deadline_of(self, patience: Duration) -> Instant {
-        let limit = if self.is_exit { patience } else { PATIENCE };
+        let limit = if self.is_exit {
+            patience
+        } else {
+            FINISH_TIMEOUT
+        };
         self.started + patience.min(limit)
     }
 }
 
-/// The finishers of all kinds of recordings that there were so far.
+/// The finishers of all kinds of recordings that were started so far.
 static FINISHERS: Mutex<Vec<&Finisher>> = Mutex::new(Vec::new());
 
-/// Watches for the end of the process, from the first recording on. Called for each recording that
-/// the end of the process concerns, with the finisher of its kind.
+/// Registers a finisher to be called when the process ends. Every recording calls this with the
+/// finisher of its kind. The first call starts the thread.
 ///
 /// # Errors
 ///
@@ -68,7 +73,7 @@ pub(crate) fn watch(finisher: &'static Finisher) -> Result<(), io::Error> {
     let mut finishers = FINISHERS.lock();
     if finishers.is_empty() {
         own_thread::spawn("tracezero-end", serve)?;
-        asking::open();
+        requests::note_thread();
         process_hooks::at_exit(at_exit);
     }
     if !finishers.iter().any(|known| ptr::eq(*known, finisher)) {
@@ -79,17 +84,18 @@ pub(crate) fn watch(finisher: &'static Finisher) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// Finishes what the end of the process would finish: the files of all sessions that are written into
-/// one, and the snapshots that flight recorders were asked for, with those of
-/// [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit). Waits for that, for at most
-/// 2 s. Returns whether all of it came to its end in time; errors of files are told as [`on_error`](crate::on_error) says.
+/// Finishes everything that the end of the process would finish: the files of all sessions that
+/// stream into one, and snapshots of flight recorders. These are the snapshots that were requested,
+/// and those of [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit). Waits for at
+/// most 2 s. Returns whether everything was finished in time. Errors of files are reported to
+/// [`on_error`](crate::on_error).
 ///
-/// The sessions have ended then; their `finish` still returns the report.
+/// The sessions have ended when this returns. Their `finish` still returns the report.
 ///
-/// For applications that handle `SIGINT` or `SIGTERM` themselves and end without dropping their
-/// sessions. It may be called from anywhere, also from a signal handler: it takes no lock, allocates
-/// nothing, and leaves the work to a thread of the SDK. Without a session, and in a forked child, it
-/// does nothing.
+/// This is meant for applications that handle `SIGINT` or `SIGTERM` themselves, and end without
+/// dropping their sessions. It may be called from anywhere, even from a signal handler: it takes no
+/// lock, allocates nothing, and leaves the work to a thread of the SDK. Without a session, and in a
+/// forked child, it does nothing and returns true.
 ///
 /// ```
 /// use tracezero::{Session, finish_recordings, instant};
@@ -110,48 +116,48 @@ pub(crate) fn watch(finisher: &'static Finisher) -> Result<(), io::Error> {
     reason = "most end the process in either case"
 )]
 pub fn finish_recordings() -> bool {
-    if forked_child::is_quiet() {
+    if forked_child::is_disabled() {
         return true;
     }
-    asking::ask(Some(PATIENCE))
+    requests::request_and_wait(Some(FINISH_TIMEOUT))
 }
 
-/// Called when the process exits.
+/// Finishes recordings when the process exits.
 extern "C" fn at_exit() {
-    if !forked_child::is_quiet() {
-        asking::note_exit();
-        // Without a limit of its own: the thread has limits for all that it does.
-        asking::ask(None);
+    if !forked_child::is_disabled() {
+        requests::note_exit();
+        // No limit here: the thread limits everything that it waits for.
+        requests::request_and_wait(None);
     }
 }
 
-/// Serves those who ask, for as long as the process lives.
+/// Serves requests as long as the process lives.
 fn serve() {
     let mut served = 0;
     loop {
-        let asked = asking::wait_for_more_than(served);
-        // The application's callbacks do not keep the process from ending.
+        let requested = requests::wait_for_request(served);
+        // A panic in a callback of the application must not keep the process from ending.
         let finished = panic::catch_unwind(AssertUnwindSafe(finish_all));
-        asking::answer(asked, finished.unwrap_or(false));
+        requests::answer(requested, finished.unwrap_or(false));
         if let Some(signal) = signals::received() {
             signals::end_by(signal);
         }
-        served = asked;
+        served = requested;
     }
 }
 
-/// Finishes everything; returns whether that was possible within the limits.
+/// Finishes all recordings. Returns whether that was possible within the limits.
 fn finish_all() -> bool {
     let ending = Ending {
         started: Instant::now(),
-        is_exit: asking::is_exit() && signals::received().is_none(),
+        is_exit: requests::is_exit() && signals::received().is_none(),
     };
-    // A thread that adds a finisher may be the one that ends the process.
+    // The thread that holds the lock may be the one that waits for this.
     let Some(finishers) = FINISHERS.try_lock_until(ending.deadline()) else {
         return false;
     };
     let finishers = finishers.clone();
-    // Files and snapshots are written at the same time.
+    // Start all before waiting, so that files and snapshots are written at the same time.
     let begun: Vec<WaitUntilFinished> = finishers
         .iter()
         .map(|finisher| (finisher.begin)(&ending))
@@ -162,6 +168,6 @@ fn finish_all() -> bool {
     }
     finishers
         .iter()
-        .for_each(|finisher| (finisher.tell)(&ending));
+        .for_each(|finisher| (finisher.report)(&ending));
     all_finished
 }

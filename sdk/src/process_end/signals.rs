@@ -1,9 +1,9 @@
-//! SIGINT and SIGTERM: recordings are finished, then the process ends by that very signal, as its
-//! parent expects.
+//! SIGINT and SIGTERM: they finish recordings. Then the same signal ends the process, as its parent
+//! expects.
 //!
-//! The handler is installed only in place of the default action. It does no work: it notes the signal,
-//! asks the thread that finishes, and returns; the application goes on for these milliseconds. The
-//! thread then restores the default action and raises the signal again.
+//! The handler is installed only where the signal has its default action. It notes the signal,
+//! sends a request to the thread that finishes recordings, and returns. The application continues
+//! for these milliseconds. The thread then restores the default action and raises the signal again.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -12,33 +12,33 @@ use std::time::Duration;
 use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::asking;
+use super::requests;
 use tracezero_core::forked_child;
 use tracezero_core::process_hooks;
 
-/// Signals that end a process by default, and that people and supervisors send to end one.
+/// Signals that end a process by default, and that people and supervisors send for that.
 const SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// A signal that comes this soon after the first one is the same request, sent twice: `timeout` sends
-/// its signal to the process and to its group, and a terminal and a parent may both send one.
+/// A signal that arrives this soon after the first one counts as the same request. `timeout` sends
+/// its signal both to the process and to its group, and a terminal and a parent may each send one.
 const ECHO: Duration = Duration::from_millis(50);
 
 static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// The process that has the thread which finishes. A child that was made without the C library's
-/// `fork` has another id.
+/// The id of the process that has the thread. A child that was not made by the C library's `fork`
+/// is recognized by its different id.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// The signal that the process is to end by; 0 if none came.
+/// The signal that is to end the process; 0 if none has arrived.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// When it came, on the monotonic clock.
+/// The time at which that signal arrived, on the monotonic clock.
 static RECEIVED_AT_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Leaves `SIGINT` and `SIGTERM` to the application, from now on and in the whole process. Without
-/// this call, and if they have their default action, they finish recordings before they end the
-/// process: see [`Session`](crate::Session). A signal that the application handles or ignores is left
-/// alone in any case.
+/// Leaves `SIGINT` and `SIGTERM` alone from now on, in the whole process. Without this call,
+/// signals with their default action finish recordings before they end the process: see
+/// [`Session`](crate::Session). A signal that the application handles or ignores is left alone in
+/// any case.
 ///
 /// ```
 /// tracezero::leave_signals_alone();
@@ -48,16 +48,16 @@ static RECEIVED_AT_NS: AtomicU64 = AtomicU64::new(0);
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 pub fn leave_signals_alone() {
-    // Sequentially consistent, as the load in `install`: that one does not install a handler after
-    // this one has looked for it.
+    // Sequentially consistent, as the loads in `install`: either the second load sees this store,
+    // and `install` removes its handlers, or they were installed before `remove` looks for them.
     IS_LEFT_ALONE.store(true, Ordering::SeqCst);
     remove();
 }
 
-/// Installs the handler where the default action is.
+/// Installs the handler for signals that have their default action.
 pub(super) fn install() {
-    // Relaxed: the handler reads it in a process that was forked later, or on a signal that comes
-    // later, by way of the kernel.
+    // Relaxed: the kernel orders this store before the handler, which runs in a process that is
+    // forked later, or for a signal that arrives later.
     OWNER.store(own_pid(), Ordering::Relaxed);
     if IS_LEFT_ALONE.load(Ordering::SeqCst) {
         return;
@@ -78,9 +78,9 @@ fn remove() {
     }
 }
 
-/// The signal that the process is to end by.
+/// Returns the signal that is to end the process, if one has arrived.
 pub(super) fn received() -> Option<c_int> {
-    // Relaxed: `notify` published it to whoever waited, and it never changes.
+    // Relaxed: `request` published it to the waiting thread, and it never changes.
     Some(RECEIVED.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
@@ -95,24 +95,25 @@ pub(super) fn end_by(signal: c_int) -> ! {
 /// The signal handler.
 extern "C" fn on_signal(signal: c_int) {
     if !process_hooks::is_handled_by(signal, on_signal) {
-        // Called by a handler that was installed later: the application shuts down in its own way.
+        // A handler that was installed later called this one: the application shuts down in its own
+        // way.
         return;
     }
     // Relaxed: see `install`.
-    if forked_child::is_quiet() || OWNER.load(Ordering::Relaxed) != own_pid() {
-        // The thread and the recordings are the parent's.
+    if forked_child::is_disabled() || OWNER.load(Ordering::Relaxed) != own_pid() {
+        // The thread and the recordings belong to the parent.
         end_by(signal);
     }
-    // Relaxed: the count that `notify` raises publishes both.
+    // Relaxed: the counter that `request` increments publishes both values.
     let now_ns = monotonic_ns();
     match RECEIVED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {
             RECEIVED_AT_NS.store(now_ns, Ordering::Relaxed);
-            asking::notify();
+            requests::request();
         }
         Err(_) => {
             let at_ns = RECEIVED_AT_NS.load(Ordering::Relaxed);
-            // 0: another thread is just noting the first one.
+            // 0: another thread has received the first signal and is about to store the time.
             if at_ns != 0 && now_ns.saturating_sub(at_ns) > ECHO.as_nanos() as u64 {
                 end_by(signal);
             }

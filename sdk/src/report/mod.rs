@@ -1,61 +1,61 @@
-//! What became of everything that was traced.
+//! The report of a session: what was recorded, and what was lost.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-mod warning; // what was asked for and not there
+mod warning; // requests that had no effect
 
 pub use warning::Warning;
 pub(crate) use warning::warnings;
 
 use tracezero_service::{CentralBuffer, ReadCounts, SequenceAccount};
 
-/// The account of a finished session. Printed, it is one line:
-/// `4 events, 214 bytes, 0 lost: app.pftrace`. If something was lost, a line follows for each cause
-/// that a setting can help against; each [`Warning`] is a line as well. Printed with `{:#}`, more
-/// lines follow, one for each sequence that lost something.
+/// The report of a finished session. It is printed as one line: `4 events, 214 bytes, 0 lost:
+/// app.pftrace`. If packets were lost, a line follows for each cause that a setting can prevent.
+/// Each [`Warning`] adds a line. The format `{:#}` adds a line for each sequence that lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Track events in the trace: those that a reader finds.
+    /// The number of track events in the trace.
     pub events: u64,
-    /// Packets of data sources in the trace.
+    /// The number of packets of data sources in the trace.
     pub data_packets: u64,
-    /// Size of the whole trace.
+    /// The size of the whole trace.
     pub bytes: u64,
-    /// Packets that writers of this process began.
+    /// The number of packets that trace writers of this process began.
     pub packets_begun: u64,
-    /// Packets of theirs that are in the trace.
+    /// The number of these packets that are in the trace.
     pub packets_read: u64,
-    /// Packets of theirs that snapshots took out of the buffers.
+    /// The number of these packets that snapshots moved out of the buffers.
     pub packets_removed: u64,
-    /// Packets that are in no trace, by cause.
+    /// The number of packets that are in no trace, by cause.
     pub losses: Losses,
-    /// The same by sequence and buffer.
+    /// The counts of packets by sequence and buffer.
     pub sequences: Vec<SequenceAccount>,
     /// The memory of the buffers.
     pub memory: BufferMemory,
-    /// Where the trace was written to; `None` if it stayed in memory.
+    /// The path of the trace file; `None` if the trace stayed in memory.
     pub path: Option<PathBuf>,
-    /// What the session was asked for and there was nothing of. Printed, each is a line behind the
-    /// first one.
+    /// Likely mistakes in the configuration, and altered values. Each is printed as a line.
     pub warnings: Vec<Warning>,
 }
 
-/// How much memory the buffers of a session took, and how long writers waited for it.
+/// The memory that the buffers of a session took, and the time that trace writers waited for room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BufferMemory {
-    /// The most bytes that the buffers had, all together. Memory that was never written to takes no
-    /// room.
+    /// The largest size of all buffers together, in bytes. Memory that was never written to does
+    /// not count.
     pub peak_bytes: u64,
-    /// The bytes that they may have, all together.
+    /// The limit on the size of all buffers together, in bytes.
     pub limit_bytes: u64,
-    /// How long writers waited because the file lagged too far behind: the sum over all threads.
+    /// The time that trace writers waited because the file lagged too far behind, summed over all
+    /// threads.
     pub waited: Duration,
-    /// How often a writer had to drop packets because the file lagged too far behind.
+    /// The number of times that a trace writer had to drop packets because the file lagged too far
+    /// behind.
     pub refused: u64,
 }
 
@@ -74,40 +74,44 @@ impl BufferMemory {
     }
 }
 
-/// Packets that did not reach the trace, by cause.
+/// The numbers of packets that did not reach the trace, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {
-    /// Writers found no free chunk of shared memory.
+    /// Packets whose writer found no free chunk of shared memory.
     pub dropped: u64,
-    /// A ring ran full and overwrote them before they were read.
+    /// Packets that a full ring overwrote before they were read.
     pub overwritten: u64,
-    /// A discarding buffer was full.
+    /// Packets that a buffer with the fill policy `DISCARD` refused because it was full.
     pub discarded: u64,
-    /// They came when newer ones of their sequence had been read or overwritten already.
+    /// Packets that arrived after newer ones of their sequence had been read or overwritten.
     pub late: u64,
-    /// Begun in the buffer, then given up by their writer for lack of shared memory.
+    /// Packets whose beginning was in the buffer, and whose writer then found no free chunk for the
+    /// rest.
     pub aborted: u64,
-    /// Their middle or end is missing, or their bytes are damaged.
+    /// Packets whose middle or end is missing, or whose bytes are damaged.
     pub corrupted: u64,
-    /// Left out by the service: malformed, or with fields that only the service writes.
+    /// Packets that the service left out because they are malformed, or have fields that only the
+    /// service may write.
     pub invalid: u64,
-    /// The file was as large as it may be.
+    /// Packets that came after the file had reached its size limit.
     pub file_full: u64,
-    /// They are in the trace, but what they build on is lost: names, or the time before. Readers skip
-    /// them.
+    /// Packets in the trace that readers skip, because incremental state that they need was lost:
+    /// interned names, or the previous timestamp.
     pub undecodable: u64,
-    /// The file could not be written: the disk was full, for instance.
+    /// Packets that could not be written to the file, for instance because the disk was full.
     pub write_failed: u64,
-    /// Not finished when the session ended.
+    /// Packets that were not finished when the session ended.
     pub unfinished: u64,
-    /// Traced from within tracing itself, for instance by a `Drop` or an allocator while a packet
-    /// was open. These never became packets, so they are not part of `packets_begun`.
+    /// Events and packets that were dropped because the tracer was at work on the same thread, for
+    /// instance if a `Drop` or an allocator records while a packet is open. They never became
+    /// packets, so `packets_begun` does not count them.
     pub nested: u64,
 }
 
 impl Report {
-    /// The account of a session that was read. `nested` trace points were dropped meanwhile.
+    /// Creates the report of a session that was read. `nested` is the number of nested trace points
+    /// that were dropped meanwhile.
     pub(crate) fn new(
         counts: ReadCounts,
         bytes: u64,
@@ -133,7 +137,7 @@ impl Report {
 }
 
 impl Losses {
-    /// Adds up what sequences lost; `nested` packets never belonged to one.
+    /// Sums up the losses of all sequences. `nested` packets belong to no sequence.
     fn of(sequences: &[SequenceAccount], nested: u64) -> Self {
         let mut losses = Self {
             nested,
@@ -155,15 +159,15 @@ impl Losses {
         losses
     }
 
-    /// Packets lost, over all causes.
+    /// Returns the number of lost packets, over all causes.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.of_packets_begun() + self.nested
+        self.begun_packets() + self.nested
     }
 
-    /// Packets lost of those that were begun.
+    /// Returns the number of lost packets that were begun: all but `nested`.
     #[must_use]
-    pub const fn of_packets_begun(&self) -> u64 {
+    pub const fn begun_packets(&self) -> u64 {
         self.dropped
             + self.overwritten
             + self.discarded
@@ -214,7 +218,7 @@ impl fmt::Display for Losses {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Data sources trace packets, everything else traces events.
+        // Events are left out only if there are packets of data sources and no events.
         if self.events > 0 || self.data_packets == 0 {
             write!(f, "{}, ", Counted(self.events, "event"))?;
         }
@@ -250,7 +254,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Writes what to change against the losses that there were.
+    /// Writes how to avoid the losses that occurred.
     fn write_advice(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Losses {
             dropped,
@@ -290,7 +294,7 @@ impl Report {
     }
 }
 
-/// A number of things, by their name in the singular.
+/// A number and a noun in the singular, printed with the right plural.
 struct Counted(u64, &'static str);
 
 impl fmt::Display for Counted {
@@ -306,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_prints_as_one_line_with_the_causes_of_losses() {
+    fn report_prints_as_one_line_with_causes_of_losses() {
         let mut report = Report {
             events: 4,
             bytes: 214,

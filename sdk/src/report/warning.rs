@@ -1,4 +1,4 @@
-//! What a session was asked for that there was nothing of.
+//! Warnings about requests of a configuration that had no effect, and about altered values.
 
 use std::fmt;
 
@@ -8,12 +8,14 @@ use tracezero_track_event::{
     ARG_MAX_BYTES, AlteredCounts, CategoryFilter, ENABLED, EventConfig, OPEN_SPANS_MAX, TRACK_EVENT,
 };
 
-/// Names that a warning lists.
+/// The number of names that a warning lists at most.
 const NAMES_MAX: usize = 8;
 
-/// A likely mistake: a session was asked for something that did not exist until it finished.
+/// A likely mistake: the configuration asked for something that did not exist while the session
+/// ran, or values had to be altered.
 ///
-/// Printed, it says what to do. A [`Report`](crate::Report) prints each as a line of its own.
+/// The text of a warning says what to do. A [`Report`](crate::Report) prints each warning as a
+/// line.
 ///
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
@@ -32,40 +34,41 @@ const NAMES_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The program was built with `--cfg tracezero_off`: its trace points are not in it.
+    /// The program was built with `--cfg tracezero_off`, which removes all trace points.
     BuiltWithOff,
     /// The configuration lists no data source.
     NoDataSource,
-    /// Nobody has a data source of the configuration, or only producers that the entry leaves out.
+    /// No producer has a data source that the configuration names, or the entry's filters exclude
+    /// every producer that has it.
     UnknownDataSource {
         /// The name in the configuration.
         name: String,
-        /// Names of the data sources that there are.
+        /// The names of the data sources that exist.
         known: Vec<String>,
     },
     /// No category that the program reached or declared matches a pattern of the configuration.
     UnmatchedCategory {
         /// The pattern.
         pattern: String,
-        /// Names of the categories that there are.
+        /// The names of the categories that exist.
         known: Vec<String>,
     },
-    /// Arguments were larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES), in this process while the
-    /// session recorded. Their beginnings are in the trace.
+    /// Arguments were larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES). Only their beginnings
+    /// are in the trace. The count covers this process while the session recorded.
     CutArguments {
-        /// How many.
+        /// The number of them.
         count: u64,
     },
-    /// Values of counters were beyond `i64`, in this process while the session recorded, and no float
-    /// is equal to them. The nearest ones are in the trace.
+    /// Values of counters were outside the range of `i64`, and no float is equal to them. The
+    /// nearest floats are in the trace. The count covers this process while the session recorded.
     RoundedCounters {
-        /// How many.
+        /// The number of them.
         count: u64,
     },
-    /// Spans began inside of [`OPEN_SPANS_MAX`](crate::OPEN_SPANS_MAX) open ones, in this process while the
-    /// session recorded. They are not in the trace.
+    /// Spans began inside [`OPEN_SPANS_MAX`](crate::OPEN_SPANS_MAX) open spans of their thread, and
+    /// are not in the trace. The count covers this process while the session recorded.
     TooDeepSpans {
-        /// How many.
+        /// The number of them.
         count: u64,
     },
     /// No category that the program reached or declared has a tag that matches a pattern of the
@@ -73,13 +76,13 @@ pub enum Warning {
     UnmatchedTag {
         /// The pattern.
         pattern: String,
-        /// The tags that there are.
+        /// The tags that exist.
         known: Vec<String>,
     },
 }
 
-/// The warnings about a session that has recorded.
-/// `altered` values were recorded meanwhile.
+/// Returns the warnings about a session that has recorded. `altered` counts the values that were
+/// altered meanwhile.
 pub(crate) fn warnings(
     service: &Service,
     session: SessionId,
@@ -181,7 +184,7 @@ impl fmt::Display for Warning {
                 let known = Known(known);
                 write!(
                     f,
-                    "no producer has the data source `{name}`, so nothing of it was recorded; \
+                    "no producer has the data source `{name}`, so it recorded nothing; \
                      correct the name, or register the data source{known}"
                 )
             }
@@ -202,24 +205,24 @@ impl fmt::Display for Warning {
             }
             Self::CutArguments { count } => write!(
                 f,
-                "{count} arguments were larger than ARG_MAX_BYTES ({ARG_MAX_BYTES}) allows and are cut, \
-                 marked with `…`; record less of them, or several arguments"
+                "{count} arguments were longer than ARG_MAX_BYTES ({ARG_MAX_BYTES}) and are cut, \
+                 marked with `…`; record shorter values, or several arguments"
             ),
             Self::RoundedCounters { count } => write!(
                 f,
-                "{count} values of counters were beyond `i64` and are rounded to floats; count in a \
+                "{count} counter values did not fit into `i64` and are rounded to floats; count in a \
                  larger unit"
             ),
             Self::TooDeepSpans { count } => write!(
                 f,
-                "{count} spans began inside of {OPEN_SPANS_MAX} open ones and were not recorded; drop \
-                 their guards, or give each operation a track"
+                "{count} spans began inside {OPEN_SPANS_MAX} open ones and were not recorded; drop \
+                 guards earlier, or give each operation a track"
             ),
         }
     }
 }
 
-/// Names that there are.
+/// Prints a list of existing names.
 struct Known<'a>(&'a [String]);
 
 impl fmt::Display for Known<'_> {

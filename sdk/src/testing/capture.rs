@@ -1,4 +1,4 @@
-//! Captures: from their begin to their trace.
+//! Starts and finishes captures.
 
 use std::fmt;
 use std::thread::JoinHandle;
@@ -10,20 +10,22 @@ use crate::config::TraceConfig;
 use crate::error::Error;
 use tracezero_producer as producer;
 
-/// Captures what the calling thread traces from now on, until it is finished or dropped.
+/// Starts to capture what the calling thread records, until the capture is finished or dropped.
 ///
 /// # Panics
 ///
-/// If there is no memory for it, or this is a child that was forked off a process that traces.
+/// If there is no memory for the capture, or this is a child process that was forked from one with
+/// sessions.
 #[track_caller]
 pub fn capture() -> Capture {
     capture_with(TraceConfig::default())
 }
 
-/// The same with a configuration: for sizes of buffers, and for what data sources are told. The
-/// [default one](TraceConfig::default) is a ring of 32 MiB for every data source.
+/// Starts a capture with a configuration, which sets sizes of buffers and the configuration of data
+/// sources. The [default configuration](TraceConfig::default) is a ring of 32 MiB for every data
+/// source.
 ///
-/// Categories are not chosen by it: a capture has all of them.
+/// The configuration does not select categories: a capture records all of them.
 ///
 /// ```
 /// use tracezero::testing::capture_with;
@@ -38,8 +40,8 @@ pub fn capture() -> Capture {
 ///
 /// # Panics
 ///
-/// As [`capture`], and if the configuration contradicts itself, captures nothing, or asks for a file
-/// or triggers.
+/// As [`capture`]. If the configuration contradicts itself, captures nothing, or asks for a file or
+/// triggers.
 #[track_caller]
 pub fn capture_with(config: TraceConfig) -> Capture {
     match Capture::start(config) {
@@ -48,18 +50,19 @@ pub fn capture_with(config: TraceConfig) -> Capture {
     }
 }
 
-/// A recording of what one thread traces, and others that are attached to it.
+/// A recording of the thread that started it, and of threads that are attached to it.
 ///
-/// It belongs to the thread that began it. Others attach themselves by its [`CaptureHandle`], and may
-/// borrow it, as in a [`thread::scope`](std::thread::scope).
-#[must_use = "what is traced is captured until this is dropped"]
+/// A capture cannot be sent to another thread. Other threads attach themselves by its
+/// [`CaptureHandle`], or borrow the capture, as in a [`thread::scope`](std::thread::scope).
+#[must_use = "the capture ends when this is dropped; call `finish` for its trace"]
 pub struct Capture {
-    // Detached first: what the session's end drops must not trace into it.
+    // Dropped first, so that the thread is detached: values that are dropped at the session's end
+    // must not record into it.
     attached: producer::Attached,
     session: CaptureSession,
-    /// The thread that began it.
+    /// The id of the thread that started the capture.
     tid: i32,
-    /// [`producer::unattached_count`] when it began.
+    /// The value of [`producer::unattached_count`] at the start of the capture.
     unattached_before: u64,
 }
 
@@ -74,15 +77,16 @@ impl Capture {
         })
     }
 
-    /// Ends the recording; returns what was traced.
+    /// Ends the capture and returns what was recorded.
     ///
-    /// Threads that are attached need not have ended, nor do their guards: what they wrote so far is in
-    /// the trace, and what they write from now on is in none. In a forked child the trace is empty.
+    /// Attached threads need not have ended, nor need their guards: the trace contains what they
+    /// have written so far, and nothing that they write later. In a forked child the trace is
+    /// empty.
     ///
     /// # Panics
     ///
-    /// Never: a trace of this process can be read.
-    #[must_use = "the trace is returned"]
+    /// Never: a trace that this process wrote can be read.
+    #[must_use = "the result is the trace"]
     pub fn finish(self) -> Trace {
         let Self {
             attached,
@@ -100,7 +104,7 @@ impl Capture {
         }
     }
 
-    /// What other threads attach themselves by.
+    /// Returns a handle by which other threads attach themselves.
     #[must_use]
     pub fn handle(&self) -> CaptureHandle {
         CaptureHandle::of(self.session.realm())
@@ -111,7 +115,7 @@ impl Capture {
         self.handle().attach()
     }
 
-    /// Starts a thread that is attached; see [`CaptureHandle::spawn`].
+    /// Starts an attached thread; see [`CaptureHandle::spawn`].
     pub fn spawn<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,

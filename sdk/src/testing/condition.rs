@@ -1,4 +1,4 @@
-//! What can be asked of a span or an instant.
+//! Conditions for spans, polls and instants.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Condition {
                 }
             }
             Self::After(name) => {
-                // One that has not ended has no time after it.
+                // No time is after a span that has not ended.
                 let last = others(event, name)
                     .map(|it| it.end_ns().unwrap_or(u64::MAX))
                     .max();
@@ -63,7 +63,7 @@ impl Condition {
         }
     }
 
-    /// What an event is like that it does not hold for; `it` is what to call the event.
+    /// Describes why the condition does not hold for `event`. The text calls the event `it`.
     pub(super) fn objection(&self, it: &str, event: Event<'_>) -> String {
         if let Self::Before(name) | Self::After(name) = self
             && others(event, name).next().is_none()
@@ -79,7 +79,7 @@ impl Condition {
                     .map(|it| format!("{:?}", it.name()))
                     .collect();
                 if around.is_empty() {
-                    "is inside of nothing".to_owned()
+                    "is not inside any span".to_owned()
                 } else {
                     format!("is inside {}", around.join(" inside "))
                 }
@@ -98,18 +98,18 @@ impl Condition {
                 Some(duration) => format!("took {duration:?}"),
                 None => "has not ended".to_owned(),
             },
-            Self::Before(_) => "is not over by then".to_owned(),
-            Self::After(_) => "begins earlier".to_owned(),
-            Self::FlowsTo(_) => match event.flows().len() {
-                0 => "is part of no flow".to_owned(),
-                _ => "is part of flows that lead elsewhere".to_owned(),
+            Self::Before(name) => format!("does not end before {name:?}"),
+            Self::After(name) => format!("does not begin after {name:?}"),
+            Self::FlowsTo(name) => match event.flows().len() {
+                0 => "is not part of any flow".to_owned(),
+                _ => format!("is part of flows, but none leads to {name:?}"),
             },
         };
         format!("{it} {objection}")
     }
 }
 
-/// All events of a name but this one.
+/// Returns all spans and instants with this name, except for `event`.
 fn others<'t>(event: Event<'t>, name: &str) -> impl Iterator<Item = Event<'t>> {
     let all = [Kind::Span, Kind::Instant].map(|kind| event.trace.of_kind(kind));
     all.into_iter()
@@ -122,7 +122,7 @@ impl fmt::Display for Condition {
         match self {
             Self::Inside(name) => write!(f, "inside {name:?}"),
             Self::DirectlyInside(name) => write!(f, "directly inside {name:?}"),
-            Self::AtTop => f.write_str("inside of nothing"),
+            Self::AtTop => f.write_str("not inside any span"),
             Self::Arg(path, value) => write!(f, "with {path}={value}"),
             Self::HasArg(path) => write!(f, "with an argument {path:?}"),
             Self::Category(category) => write!(f, "of category {category:?}"),

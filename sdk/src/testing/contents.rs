@@ -1,17 +1,17 @@
-//! From the records of a trace to spans, instants and counters.
+//! Builds spans, instants and counters from the records of a trace.
 
 use super::event::{EventData, Kind};
-use super::lives::Lives;
+use super::future_spans::FutureSpans;
 use super::trace::{Contents, TrackData};
 use tracezero_reader::CounterValue;
 use tracezero_reader::{
     self, Event, EventKind, Level, ReadError, Record, Rule, TraceReader, TrackId, TrackKind, Value,
 };
 
-/// What messages call the thread that began the capture.
+/// The name of the thread that started the capture, in messages and outlines.
 const THIS_THREAD: &str = "this thread";
 
-/// An event as it was read.
+/// An event as the reader returns it.
 pub(super) struct RawEvent {
     pub(super) timestamp_ns: u64,
     track: TrackId,
@@ -54,7 +54,8 @@ impl Contents {
                             .push((payload.field, payload.bytes.to_owned()));
                     }
                 }
-                // Nothing is missing before the first packet of a sequence but its past.
+                // The mark of the first packet of a sequence: only packets before the trace's begin
+                // are missing.
                 Record::Loss(loss) if loss.is_at_start && loss.bits == 1 => {}
                 Record::Loss(loss) => {
                     let causes: Vec<&str> = loss.causes().collect();
@@ -74,12 +75,12 @@ impl Contents {
                 .tracks
                 .push(TrackData::new(name, &track.kind, this_thread));
         }
-        // Those of one time stay in the order in which they were written.
+        // A stable sort: events with the same timestamp stay in the order of the trace.
         raw_events.sort_by_key(|event| event.timestamp_ns);
         contents.put_together(raw_events);
-        contents.nest_lives(reader.tracks());
+        contents.nest_future_spans(reader.tracks());
         tracezero_reader::check(bytes, |finding| {
-            // Spans without one of their ends were found above, by name.
+            // Spans without a begin or an end were reported above, by name.
             if finding.level == Level::Error && finding.rule != Rule::Nesting {
                 contents.faults.push(finding.to_string());
             }
@@ -87,18 +88,18 @@ impl Contents {
         Ok(contents)
     }
 
-    /// `raw_events` are in the order of their times.
+    /// Builds events, nested in their parents. `raw_events` are sorted by timestamp.
     fn put_together(&mut self, raw_events: Vec<RawEvent>) {
-        // Spans that have not ended, by track.
+        // The spans that are open, by track.
         let mut open: Vec<Vec<usize>> = self.tracks.iter().map(|_| Vec::new()).collect();
-        let mut lives = Lives::default();
+        let mut future_spans = FutureSpans::default();
         for mut raw in raw_events {
             for (track, value) in raw.counters.drain(..) {
                 self.tracks[track.index()].count(raw.timestamp_ns, value);
             }
             let track = raw.track.index();
             let open_here = &mut open[track];
-            // What was written with its duration is over by its time.
+            // A slice that was written with its duration ends by itself.
             while let Some(&last) = open_here.last()
                 && self.events[last]
                     .end_ns
@@ -115,7 +116,7 @@ impl Contents {
                     match open_here.pop() {
                         Some(begun) => self.events[begun].end(raw),
                         None => self.faults.push(format!(
-                            "a span ends on {} that did not begin there",
+                            "a span ends on {}, but did not begin there",
                             self.tracks[track].label
                         )),
                     }
@@ -135,34 +136,42 @@ impl Contents {
             if kind == Kind::Span {
                 open_here.push(index);
             }
-            let is_life = |life: &usize| {
-                let life = &self.events[*life];
-                life.end_ns.is_none() && life.name == raw.name
+            let is_future_span = |future_span: &usize| {
+                let future_span = &self.events[*future_span];
+                future_span.end_ns.is_none() && future_span.name == raw.name
             };
-            let life = match self.tracks[track].is_thread && kind == Kind::Span {
-                true => lives.of_poll(&raw).find(is_life).or_else(|| {
-                    let is_unpolled = |life: &usize| self.events[*life].polls.is_empty();
-                    let mut lives = lives.of_first_poll(&raw);
-                    lives.find(|life| is_unpolled(life) && is_life(life))
+            let future_span = match self.tracks[track].is_thread && kind == Kind::Span {
+                true => future_spans.of_poll(&raw).find(is_future_span).or_else(|| {
+                    let is_unpolled =
+                        |future_span: &usize| self.events[*future_span].polls.is_empty();
+                    let mut future_spans = future_spans.of_first_poll(&raw);
+                    future_spans
+                        .find(|future_span| is_unpolled(future_span) && is_future_span(future_span))
                 }),
                 false => None,
             };
             if raw.kind == EventKind::SliceBegin && !self.tracks[track].is_thread {
-                lives.add(&raw, index);
+                future_spans.add(&raw, index);
             }
             let around = around.map(|around| self.without_poll(around));
-            let parent = life.or(around);
-            if let Some(life) = life.filter(|&life| self.events[life].polls.is_empty()) {
-                self.events[life].polled_in = around;
+            let parent = future_span.or(around);
+            if let Some(future_span) =
+                future_span.filter(|&future_span| self.events[future_span].polls.is_empty())
+            {
+                self.events[future_span].polled_in = around;
             }
-            let siblings = match (life, parent) {
-                (Some(life), _) => &mut self.events[life].polls,
+            let siblings = match (future_span, parent) {
+                (Some(future_span), _) => &mut self.events[future_span].polls,
                 (None, Some(parent)) => &mut self.events[parent].children,
                 (None, None) => &mut self.tracks[track].roots,
             };
             siblings.push(index);
             self.events.push(EventData {
-                kind: if life.is_some() { Kind::Poll } else { kind },
+                kind: if future_span.is_some() {
+                    Kind::Poll
+                } else {
+                    kind
+                },
                 name: raw.name,
                 categories: raw.categories,
                 args: raw.args,
@@ -186,7 +195,7 @@ impl Contents {
         }
     }
 
-    /// The event itself; for a poll, its life.
+    /// Returns the event itself or, for a poll, the future's span.
     fn without_poll(&self, index: usize) -> usize {
         let event = &self.events[index];
         match event.kind {
@@ -232,7 +241,7 @@ impl TrackData {
         }
     }
 
-    /// Whether it has this name, or is called so in messages and outlines.
+    /// Returns whether the track has this name, or is called so in messages and outlines.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.is_this_thread && name == THIS_THREAD
     }

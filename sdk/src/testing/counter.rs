@@ -3,17 +3,17 @@
 use super::failure;
 use super::trace::{Trace, TrackData};
 
-/// A counter of a trace, which has at least one value.
+/// A counter of a trace, with at least one value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// With their times, in order.
+    /// The values with their times, in the order of the times.
     values: Vec<(u64, f64)>,
 }
 
 impl Counter {
     #[track_caller]
     pub(super) fn find(trace: &Trace, name: &str) -> Self {
-        // Several of one name, of different threads for instance, are taken together.
+        // Several counters with the same name, for instance of different threads, are merged.
         let has_name = |track: &&TrackData| track.is_counter && track.name == name;
         let tracks = trace.contents.tracks.iter().filter(has_name);
         let mut values: Vec<(u64, f64)> = tracks.flat_map(|track| &track.values).copied().collect();
@@ -34,36 +34,36 @@ impl Counter {
         Self { values }
     }
 
-    /// Its values, in the order of their times.
+    /// Returns the values, in the order of their times.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.values.iter().map(|(_, value)| *value).collect()
     }
 
-    /// Its values with their times, in nanoseconds on the trace clock.
+    /// Returns the values with their times, in nanoseconds on the trace clock.
     pub fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
         self.values.iter().copied()
     }
 
-    /// The first value.
+    /// Returns the first value.
     #[must_use]
     pub fn first(&self) -> f64 {
         self.fold(|first, _| first)
     }
 
-    /// The last value.
+    /// Returns the last value.
     #[must_use]
     pub fn last(&self) -> f64 {
         self.fold(|_, last| last)
     }
 
-    /// The smallest value.
+    /// Returns the smallest value.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.fold(f64::min)
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.fold(f64::max)
@@ -71,7 +71,7 @@ impl Counter {
 
     fn fold(&self, choose: impl Fn(f64, f64) -> f64) -> f64 {
         let values = self.values.iter().map(|(_, value)| *value);
-        // There is at least one.
+        // A counter has at least one value.
         values.reduce(choose).unwrap_or(f64::NAN)
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a captured trace, one event at a time.
+//! The spans, polls and instants of a trace.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,33 +6,34 @@ use std::time::Duration;
 use super::trace::Trace;
 use tracezero_reader::Value;
 
-/// A span or an instant in a trace, with what is around it.
+/// A span, a poll or an instant in a trace, with its parent and children.
 #[derive(Clone, Copy)]
 pub struct Event<'t> {
     pub(super) trace: &'t Trace,
     pub(super) index: usize,
 }
 
-/// What is kept of an event.
+/// The data of an event.
 #[derive(Debug)]
 pub(super) struct EventData {
     pub(super) kind: Kind,
     pub(super) name: String,
     pub(super) categories: Vec<String>,
-    /// Those of its end come last.
+    /// The arguments. Those of a span's end come last.
     pub(super) args: Vec<(String, Value)>,
-    /// Position among the tracks.
+    /// The index of its track.
     pub(super) track: usize,
     pub(super) start_ns: u64,
     /// `None` for a span that has not ended.
     pub(super) end_ns: Option<u64>,
-    /// The span around it, as for [`Event::parent`]; for a poll its life.
+    /// The index of its parent, as for [`Event::parent`]. The parent of a poll is the future's
+    /// span.
     pub(super) parent: Option<usize>,
-    /// Without polls.
+    /// The indices of its children, without polls.
     pub(super) children: Vec<usize>,
-    /// If it is a life.
+    /// The indices of the polls, if this is the span of a future.
     pub(super) polls: Vec<usize>,
-    /// What was around the first of them on its thread.
+    /// The index of the span around the first poll on its thread.
     pub(super) polled_in: Option<usize>,
     pub(super) flows: Vec<u64>,
 }
@@ -40,7 +41,7 @@ pub(super) struct EventData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Span,
-    /// What a thread did for a span that is a future's.
+    /// A time in which a thread polled a future that has a span.
     Poll,
     Instant,
 }
@@ -60,43 +61,45 @@ impl<'t> Event<'t> {
         &self.trace.contents.events[self.index]
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'t str {
         &self.data().name
     }
 
-    /// Its categories.
+    /// Returns the categories.
     pub fn categories(self) -> impl Iterator<Item = &'t str> {
         self.data().categories.iter().map(String::as_str)
     }
 
-    /// Its arguments, in order.
+    /// Returns the arguments, in order.
     pub fn args(self) -> impl Iterator<Item = (&'t str, &'t Value)> {
         let args = self.data().args.iter();
         args.map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The argument at `path`: its name, and for what is in dictionaries and arrays names and positions
-    /// with a dot between them, as in `request.headers.0`.
+    /// Returns the argument at `path`. The path is the name of the argument. For a value inside
+    /// dictionaries or arrays, names and positions follow, separated by dots, as in
+    /// `request.headers.0`.
     #[must_use]
     pub fn arg(self, path: &str) -> Option<&'t Value> {
         tracezero_reader::find_value(&self.data().args, path)
     }
 
-    /// When it began or was, in nanoseconds on the trace clock.
+    /// Returns the time when the event began, in nanoseconds on the trace clock.
     #[must_use]
     pub fn start_ns(self) -> u64 {
         self.data().start_ns
     }
 
-    /// When it ended, likewise; `None` for a span that has not.
+    /// Returns the time when the event ended, in nanoseconds on the trace clock, or `None` for a
+    /// span that has not ended.
     #[must_use]
     pub fn end_ns(self) -> Option<u64> {
         self.data().end_ns
     }
 
-    /// How long it took: no time for instants; `None` for a span that has not ended.
+    /// Returns how long the event took: zero for instants, `None` for a span that has not ended.
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
         let data = self.data();
@@ -105,45 +108,48 @@ impl<'t> Event<'t> {
         ))
     }
 
-    /// The span around it on its track. For a poll, and what is directly inside of it, that is the span of
-    /// the future. For the span of a future it is the one around it on the tracks above its own, or else what
-    /// was around its first poll; as long as it ended in there.
+    /// Returns the span around the event.
+    ///
+    /// For most events this is the span around it on the same track. For a poll, and for events
+    /// directly inside a poll, it is the span of the future. For the span of a future, it is the
+    /// span around it on a parent track or, if there is none, the span around its first poll. A
+    /// span counts here only if the future's span also ends inside it.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         Some(self.at(self.data().parent?))
     }
 
-    /// The spans around it, from the inside out.
+    /// Returns the spans around the event, from the inside out.
     pub fn ancestors(self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), |event| event.parent())
     }
 
-    /// What is directly inside of it, in order, without polls.
+    /// Returns the events directly inside this one, in order, without polls.
     pub fn children(self) -> impl Iterator<Item = Self> {
         let children = self.data().children.iter();
         children.map(move |&index| self.at(index))
     }
 
-    /// The polls of a future, in order; none for other spans.
+    /// Returns the polls of a future, in order; none for other spans.
     pub fn polls(self) -> impl Iterator<Item = Self> {
         let polls = self.data().polls.iter();
         polls.map(move |&index| self.at(index))
     }
 
-    /// The name of its track: for most events, that of their thread.
+    /// Returns the name of the event's track. For most events that is the name of their thread.
     #[must_use]
     pub fn track(self) -> &'t str {
         &self.track_data().name
     }
 
-    /// The name of its thread; `None` if it is on a track of another kind.
+    /// Returns the name of the event's thread, or `None` if it is on a track of another kind.
     #[must_use]
     pub fn thread(self) -> Option<&'t str> {
         let track = self.track_data();
         track.is_thread.then_some(&track.name)
     }
 
-    /// Numbers of the flows that go through it.
+    /// Returns the ids of the flows that go through the event.
     #[must_use]
     pub fn flows(self) -> &'t [u64] {
         &self.data().flows
@@ -161,7 +167,7 @@ impl<'t> Event<'t> {
     }
 }
 
-/// As one line: its name, its arguments and how long it took.
+/// Prints one line: the name, the arguments and the duration.
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let data = self.data();

@@ -1,4 +1,4 @@
-//! What a failed assertion shows of the trace.
+//! Builds the messages of failed assertions.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,16 +7,16 @@ use std::mem;
 use super::event::{Event, Kind};
 use super::trace::Trace;
 
-/// Lines of the trace that a message shows.
+/// The number of lines of the trace that a message shows at most.
 const LINES_MAX: usize = 60;
-/// Events that a message goes into.
+/// The number of events that a message explains at most.
 pub(super) const EVENTS_MAX: usize = 5;
-/// Entries of a list that a message shows.
+/// The number of entries of a list that a message shows at most.
 const ENTRIES_MAX: usize = 20;
-/// Characters of one line.
+/// The length of a line at most, in characters.
 const LINE_MAX: usize = 200;
 
-/// A heading and what is under it.
+/// Formats a heading with a list of entries.
 pub(super) fn list(heading: &str, entries: &[String]) -> String {
     let mut out = format!("{heading}:");
     for entry in entries.iter().take(ENTRIES_MAX) {
@@ -27,8 +27,8 @@ pub(super) fn list(heading: &str, entries: &[String]) -> String {
     out
 }
 
-/// What may be meant by a name that nothing of this kind has, as the end of a sentence. Empty if there is
-/// nothing like it.
+/// Suggests what may have been meant by a name that no event of this kind has, as the end of a
+/// sentence. Returns an empty string if nothing is similar.
 pub(super) fn similar_name(trace: &Trace, kind: Kind, name: &str) -> String {
     let others = match kind {
         Kind::Span => [Kind::Instant, Kind::Poll],
@@ -38,39 +38,39 @@ pub(super) fn similar_name(trace: &Trace, kind: Kind, name: &str) -> String {
     for other in others {
         if trace.names_of(other).contains(name) {
             let article = if other == Kind::Instant { "an" } else { "a" };
-            return format!("; there is {article} {other} of this name");
+            return format!("; there is {article} {other} with this name");
         }
     }
     if let Some(similar) = closest(name, trace.names_of(kind)) {
-        return format!("; is it {similar:?}?");
+        return format!("; did you mean {similar:?}?");
     }
     others
         .into_iter()
         .find_map(|other| {
             let similar = closest(name, trace.names_of(other))?;
-            Some(format!("; is it the {other} {similar:?}?"))
+            Some(format!("; did you mean the {other} {similar:?}?"))
         })
         .unwrap_or_default()
 }
 
-/// The one of `names` that may be meant, likewise.
+/// Suggests the closest of `names`, as the end of a sentence.
 pub(super) fn is_it<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     match closest(name, names) {
-        Some(similar) => format!("; is it {similar:?}?"),
+        Some(similar) => format!("; did you mean {similar:?}?"),
         None => String::new(),
     }
 }
 
-/// Why something may be missing in a capture.
+/// Returns a hint why events may be missing in a capture, or an empty string.
 pub(super) fn attach_hint(trace: &Trace) -> &'static str {
     if trace.has_unattached {
-        "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`"
+        "\nthreads not attached to a capture recorded events meanwhile; see `CaptureHandle`"
     } else {
         ""
     }
 }
 
-/// The one of `names` that `name` may be a misspelling of.
+/// Returns the closest of `names`, if `name` may be a misspelling of it.
 pub(super) fn closest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let is_part = |other: &str| {
         name.len() >= 3 && other.contains(name) || other.len() >= 3 && name.contains(other)
@@ -86,11 +86,12 @@ pub(super) fn closest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) 
         .map(|(_, closest)| closest)
 }
 
-/// How many characters have to be changed, put in or taken out, or exchanged with the next one (optimal
-/// string alignment).
+/// Returns the number of changes from `left` to `right`. A change replaces, inserts or removes a
+/// character, or swaps two neighbours (optimal string alignment).
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
-    // Distances from the beginnings of `right`, by length: those of all of `left` so far, and before.
+    // `row[n]` is the distance between the part of `left` that was read so far and the first n
+    // characters of `right`. `earlier` is the row before.
     let mut row: Vec<usize> = (0..=right.len()).collect();
     let mut earlier: Option<(char, Vec<usize>)> = None;
     for (index, from) in left.chars().enumerate() {
@@ -111,8 +112,8 @@ fn distance(left: &str, right: &str) -> usize {
     row[right.len()]
 }
 
-/// The trace as a tree, with `marked` events marked. If it is long, only these, what they are inside of,
-/// and what is inside of them.
+/// Formats the trace as a tree, with the `marked` events marked. A long trace is reduced to the
+/// marked events, their ancestors and their children.
 pub(super) fn tree(trace: &Trace, marked: &[Event<'_>]) -> String {
     let marked: BTreeSet<usize> = marked.iter().map(|event| event.index).collect();
     let events = &trace.contents.events;
@@ -124,7 +125,7 @@ pub(super) fn tree(trace: &Trace, marked: &[Event<'_>]) -> String {
     for &index in &marked {
         let event = trace.event(index);
         shown.insert(index);
-        // What is around something that is shown is shown.
+        // The ancestors of an event that is shown are shown already, so the loop ends there.
         let mut ancestors = event.ancestors().map(|around| around.index);
         while ancestors.next().is_some_and(|around| shown.insert(around)) {}
         shown.extend(event.children().map(|inside| inside.index));
@@ -169,13 +170,13 @@ struct Printer<'t> {
     shown: BTreeSet<usize>,
     out: String,
     lines: usize,
-    /// Events that have no line.
+    /// The number of events that were left out.
     left_out: usize,
 }
 
 impl Printer<'_> {
     fn trees(&mut self, roots: &[usize]) {
-        // In the order of their lines, the next one last. A trace may nest deeper than a stack.
+        // A stack with the next event on top. Recursion would not do: a trace may nest too deeply.
         let mut next: Vec<(usize, usize)> = roots.iter().rev().map(|&index| (index, 1)).collect();
         while let Some((index, depth)) = next.pop() {
             let event = self.trace.event(index);
@@ -197,7 +198,7 @@ impl Printer<'_> {
                 self.left_out += 1;
             }
             let mut inside: Vec<usize> = event.children().map(|child| child.index).collect();
-            // Others are left out, as in outlines.
+            // Polls that are not marked are left out, as in outlines.
             let polls = event.polls().map(|poll| poll.index);
             inside.extend(polls.filter(|poll| self.marked.contains(poll)));
             inside.sort_unstable();
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_close_is_found() {
+    fn closest_name_is_found() {
         let names = ["disk_read", "disk_write", "x"];
         assert_eq!(closest("disk_raed", names), Some("disk_read"));
         assert_eq!(closest("disk", names), Some("disk_read"));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_ends_with_how_many_are_left() {
+    fn long_list_ends_with_the_number_left_out() {
         let entries: Vec<String> = (0..22).map(|number| number.to_string()).collect();
         let text = list("numbers", &entries);
         assert!(text.starts_with("numbers:\n    0\n    1\n"), "{text}");

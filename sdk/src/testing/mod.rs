@@ -1,7 +1,7 @@
-//! Tests on what code traces.
+//! Tests on the events that code records.
 //!
-//! [`capture`] records what the thread of a test traces, and [`Capture::finish`] returns it as a [`Trace`]
-//! that can be asked:
+//! [`capture`] records what the thread of a test does, and [`Capture::finish`] returns the result
+//! as a [`Trace`], which has methods for queries and assertions:
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,9 +26,9 @@
 //!     read("k", &mut cache);
 //!     let trace = capture.finish();
 //!
-//!     trace.span("disk_read").once().inside("read").took_less_than(Duration::from_secs(5));
-//!     trace.span("read").times(2).arg("key", "k");
-//!     trace.instant("hit").once().after("disk_read");
+//!     trace.span("disk_read").once().assert_inside("read").assert_took_less_than(Duration::from_secs(5));
+//!     trace.span("read").times(2).assert_arg("key", "k");
+//!     trace.instant("hit").once().assert_after("disk_read");
 //!     assert_eq!(trace.counter("entries").values(), [1.0]);
 //!     trace.assert_no_loss().assert_well_formed();
 //!
@@ -44,21 +44,22 @@
 //! # the_second_read_hits_the_cache();
 //! ```
 //!
-//! Switch the feature `testing` on where tests are built: under `[dev-dependencies]`. It makes the
-//! macros a few instructions slower while they record, and no slower while they do not. What code under
-//! test needs is there without it: [`CaptureHandle`], at the root of the crate.
+//! Enable the feature `testing` only for tests, under `[dev-dependencies]`. It makes the macros a
+//! few instructions slower while a session records, and no slower otherwise. Code under test does
+//! not need the feature: it uses [`CaptureHandle`] from the root of the crate.
 //!
-//! # Who is captured
+//! # Which threads are captured
 //!
-//! The thread that calls [`capture`], and threads that are attached; nobody else. Each capture has memory, a
-//! service and a session of its own. So tests can run in parallel, any number of them, and see nothing of
-//! each other; and they take none of the places for sessions. A [`Session`](crate::Session) records the
-//! whole process, what is captured included.
+//! A capture records the thread that calls [`capture`], and threads that are attached to it; no
+//! others. Each capture has memory, a service and a session of its own. So any number of tests can
+//! run in parallel without seeing each other's events, and captures do not count towards the limit
+//! on sessions. A [`Session`](crate::Session) records the whole process, including captured
+//! threads.
 //!
-//! Another thread is attached by a [`CaptureHandle`], as long as the guard lives that
-//! [`CaptureHandle::attach`] returns. [`Capture::spawn`] and [`CaptureHandle::spawn_scoped`] start threads that
-//! are attached; [`CaptureHandle::wrap`] and [`CaptureHandle::wrap_future`] are for work and tasks that a pool
-//! takes over:
+//! To attach another thread, call [`CaptureHandle::attach`] there. The thread stays attached until
+//! the returned guard is dropped. [`Capture::spawn`] and [`CaptureHandle::spawn_scoped`] start
+//! attached threads. [`CaptureHandle::wrap`] and [`CaptureHandle::wrap_future`] wrap closures and
+//! futures that run in a pool:
 //!
 //! ```
 //! # use tracezero::{instant, testing::capture};
@@ -72,9 +73,9 @@
 //! trace.instant("not captured").never();
 //! ```
 //!
-//! Code that starts threads by itself attaches them to the capture of whoever calls it,
-//! [`CaptureHandle::current`]. It names it as `tracezero::CaptureHandle`, which is there without the feature
-//! `testing` as well, and then is nothing and costs nothing:
+//! Code that starts threads itself attaches them to the capture of its caller, which
+//! [`CaptureHandle::current`] returns. It uses `tracezero::CaptureHandle`, which also exists
+//! without the feature `testing`, and then does nothing and costs nothing:
 //!
 //! ```
 //! use std::thread;
@@ -102,28 +103,32 @@
 //! # pages_are_read_on_threads_of_their_own();
 //! ```
 //!
-//! A capture inside of a capture takes over until it ends. A span ends in the capture that it began in,
-//! wherever its guard is dropped; so does that of a future, while its polls are captured where they run.
+//! A capture that starts inside another capture replaces it until it ends. A span ends in the
+//! capture in which it began, wherever its guard is dropped. The same holds for the span of a
+//! future, while each poll is captured where it runs.
 //!
-//! When a capture ends, by [`Capture::finish`], by a drop or by a panic of the test, it waits for no thread:
-//! what they wrote so far is in the trace, and what they write from then on is in none.
+//! A capture ends by [`Capture::finish`], by a drop, or by a panic of the test. It waits for no
+//! thread: the trace contains what attached threads have written so far, and nothing that they
+//! write later.
 //!
 //! # What is captured
 //!
-//! Events of all categories; packets of each data source that a captured thread reaches. Such a
-//! [`DataSource`](crate::DataSource) has an instance of its own in each capture, and what its callbacks trace
-//! goes there alone. It starts when the first captured thread reaches a trace point of it or calls
+//! A capture records events of all categories, and packets of each data source that a captured
+//! thread reaches. A [`DataSource`](crate::DataSource) has an instance of its own in each capture,
+//! and what its callbacks record goes only there. The instance starts when the first captured
+//! thread reaches a trace point of the data source or calls
 //! [`DataSource::register`](crate::DataSource::register).
 //!
-//! While anybody captures, [`enabled!`](crate::enabled!) and arguments of events are evaluated on all
-//! threads.
+//! While any capture runs, [`enabled!`](crate::enabled!) returns true and arguments of events are
+//! evaluated, on all threads.
 //!
 //! # Futures
 //!
-//! A future with a span is one span, however often and on whatever threads it is polled: whether it has it by
-//! [`TraceFuture`](crate::TraceFuture), by the attribute [`trace`](macro@crate::trace), or by `Instrument` of
-//! the `tracing` crate. What happens in its polls is inside of it, and so are the futures that it awaits.
-//! [`Trace::polls`] asks for the polls themselves.
+//! A future with a span has one span, however often and on whatever threads it is polled. This
+//! holds for spans by [`TraceFuture`](crate::TraceFuture), by the attribute
+//! [`trace`](macro@crate::trace), and by `Instrument` of the `tracing` crate. Events recorded
+//! during its polls are inside the span, and so are the futures that it awaits. [`Trace::polls`]
+//! finds the polls themselves.
 //!
 //! ```
 //! use std::pin::pin;
@@ -165,10 +170,10 @@
 //!     block_on(sync_all().traced(async_span!("app", "sync_all"))); // of a runtime, or your own
 //!     let trace = capture.finish();
 //!
-//!     trace.span("fetch").times(2).directly_inside("sync_all");
-//!     trace.instant("received").times(2).inside("fetch");
+//!     trace.span("fetch").times(2).assert_directly_inside("sync_all");
+//!     trace.instant("received").times(2).assert_inside("fetch");
 //!     trace.polls("fetch").arg("url", "/a").never(); // the span has the arguments
-//!     trace.polls("sync_all").times(3).on_thread("this thread");
+//!     trace.polls("sync_all").times(3).assert_on_thread("this thread");
 //!
 //!     let expected = r#"track "sync_all"
 //!   sync_all
@@ -182,7 +187,7 @@
 //! # all_is_fetched_in_order();
 //! ```
 //!
-//! Threads of a runtime are attached when they start, if whoever builds it says so: with tokio
+//! A test that builds the runtime can attach the runtime's threads when they start. With tokio:
 //!
 //! ```
 //! # struct Builder;
@@ -198,14 +203,14 @@
 //!     .build();
 //! ```
 //!
-//! Where tests share a runtime, or the code under test has one for all its callers, tasks are wrapped. This
-//! may stand in a library, too:
+//! If tests share a runtime, or the code under test has one for all its callers, wrap each task
+//! instead. A library can do this, too:
 //!
 //! ```
 //! # mod runtime { pub fn spawn<F: Future>(_: F) {} }
 //! use tracezero::CaptureHandle;
 //!
-//! /// Spawns a task that is captured if whoever spawns it is.
+//! /// Spawns a task, which is captured if the caller is.
 //! fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 //!     match CaptureHandle::current() {
 //!         Some(handle) => runtime::spawn(handle.wrap_future(task)),
@@ -215,13 +220,14 @@
 //! # spawn(async {});
 //! ```
 //!
-//! A poll is known by its structure, in any trace: a slice on a thread with the flow that began with a slice
-//! of the same name on another kind of track, as long as that one is open.
+//! Polls are recognized in any trace, by their structure. A poll is a slice on a thread, in a flow
+//! that began at a slice of the same name on another kind of track, while that slice is open.
 //!
-//! # What a failed test says
+//! # The message of a failed test
 //!
-//! What was expected, what is there instead, and the trace as a tree, with the spans in question marked; and,
-//! where something is missing, whether threads traced meanwhile that are attached to no capture:
+//! The message says what was expected and what was found instead, and shows the trace as a tree
+//! with the spans in question marked. If something is missing, it also says whether threads
+//! recorded meanwhile that are attached to no capture:
 //!
 //! ```text
 //! expected span "disk_read" inside "write", but it is inside "read"
@@ -233,18 +239,18 @@
 //!       * hit
 //! ```
 
-// How a trace is captured.
+// Capturing.
 mod recording; // the session of a capture
-mod capture; // captures, from begin to trace
-// What can be asked of it.
+mod capture; // starts and finishes captures
+// Queries and assertions.
 mod trace; // a trace in memory
-mod contents; // what is in it, put together from its records
-mod lives; // the spans of futures, and their polls
-mod event; // a span or an instant
+mod contents; // its spans, instants and counters
+mod future_spans; // spans of futures, and their polls
+mod event; // a span, a poll or an instant
 mod counter; // a counter
-mod query; // questions about the spans or instants of a name
-mod condition; // what can be asked of one
-mod failure; // what a failed assertion shows
+mod query; // queries for spans, polls or instants by name
+mod condition; // conditions for events
+mod failure; // messages of failed assertions
 
 pub use capture::{Capture, capture, capture_with};
 pub use counter::Counter;

@@ -1,4 +1,4 @@
-//! Questions about the spans or instants of a name.
+//! Queries for spans, polls or instants by name.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use super::failure;
 use super::trace::Trace;
 use tracezero_reader::Value;
 
-/// The spans, polls or instants of a name that meet conditions: what [`Trace::span`], [`Trace::polls`]
-/// and [`Trace::instant`] give.
+/// A query for the spans, polls or instants with a name that meet conditions. [`Trace::span`],
+/// [`Trace::polls`] and [`Trace::instant`] create it.
 ///
-/// Conditions narrow it down, then a count is asserted:
+/// Methods with conditions narrow the query down. Then a method such as [`once`](Self::once)
+/// asserts the count:
 ///
 /// ```
 /// # use tracezero::{span, testing::capture};
@@ -23,9 +24,9 @@ use tracezero_reader::Value;
 /// trace.span("disk_read").arg("block", 8).never();
 /// ```
 ///
-/// What a count returns is [`Found`], whose conditions are assertions.
+/// These methods return [`Found`], on which conditions are assertions.
 #[derive(Clone)]
-#[must_use = "it asserts nothing without a count, such as `once`"]
+#[must_use = "a query asserts nothing without a count, such as `once`"]
 pub struct Query<'t> {
     trace: &'t Trace,
     kind: Kind,
@@ -33,8 +34,8 @@ pub struct Query<'t> {
     conditions: Vec<Condition>,
 }
 
-/// Spans, polls or instants that were found. Each condition from here on is an assertion, which all of them
-/// must meet.
+/// The events that a [`Query`] found. Each condition on them is an assertion, which all events must
+/// meet.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -45,9 +46,9 @@ pub struct Query<'t> {
 /// trace
 ///     .span("cache_hit")
 ///     .once()
-///     .inside("read")
-///     .arg("key", "k")
-///     .took_less_than(Duration::from_secs(5));
+///     .assert_inside("read")
+///     .assert_arg("key", "k")
+///     .assert_took_less_than(Duration::from_secs(5));
 /// ```
 #[derive(Clone)]
 pub struct Found<'t> {
@@ -55,30 +56,26 @@ pub struct Found<'t> {
     events: Vec<Event<'t>>,
 }
 
-/// The same conditions for both. Each takes what it adds to the name, and hands on a [`Condition`].
+/// Defines each condition as a method of [`Query`], which filters, and as one of [`Found`], which asserts.
 macro_rules! conditions {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) => $condition:expr;)*) => {
-        /// Conditions: only what meets them is asked for.
+    ($($(#[doc = $doc:literal])* $filter:ident, $assert:ident($($arg:ident: $type:ty),*) => $condition:expr;)*) => {
+        /// Conditions, which narrow down the events that the query finds.
         impl Query<'_> {
-            $($(#[$doc])*
-            pub fn $name(self $(, $arg: $type)*) -> Self {
+            $(#[doc = concat!("Keeps the events that meet this condition:" $(, $doc)*)]
+            pub fn $filter(self $(, $arg: $type)*) -> Self {
                 self.with($condition)
             })*
         }
 
-        /// Assertions: the test fails if one of those found does not meet the condition.
-        ///
-        /// # Panics
-        ///
-        /// Each, if that is so.
+        /// Assertions, which every event that was found must meet.
         impl Found<'_> {
-            $($(#[$doc])*
+            $(#[doc = concat!("Asserts for every event that was found:" $(, $doc)*)]
             ///
             /// # Panics
             ///
-            /// If one of those found does not meet the condition.
+            /// If an event does not meet the condition.
             #[track_caller]
-            pub fn $name(self $(, $arg: $type)*) -> Self {
+            pub fn $assert(self $(, $arg: $type)*) -> Self {
                 self.check($condition)
             })*
         }
@@ -86,35 +83,36 @@ macro_rules! conditions {
 }
 
 conditions! {
-    /// It is inside a span of this name, directly or not; see [`Event::parent`].
-    inside(name: &str) => Condition::Inside(name.to_owned());
-    /// The span that it is directly inside of has this name.
-    directly_inside(name: &str) => Condition::DirectlyInside(name.to_owned());
-    /// It is inside of no span.
-    at_top() => Condition::AtTop;
-    /// It has this argument: a path, as for [`Event::arg`], and its value. Numbers are compared
-    /// whatever their type.
-    arg(path: &str, value: impl Into<Value>) => Condition::Arg(path.to_owned(), value.into());
-    /// It has an argument at this path, whatever its value.
-    has_arg(path: &str) => Condition::HasArg(path.to_owned());
-    /// It is of this category, among others maybe.
-    category(category: &str) => Condition::Category(category.to_owned());
-    /// It is on the track of a thread of this name. The one that captures is "this thread" as well.
-    on_thread(name: &str) => Condition::OnThread(name.to_owned());
-    /// It is on a track of this name, of whatever kind.
-    on_track(name: &str) => Condition::OnTrack(name.to_owned());
-    /// It has ended, and took less time than this.
-    took_less_than(limit: Duration) => Condition::TookLessThan(limit);
-    /// It has ended, and took as much time as this, or more.
-    took_at_least(limit: Duration) => Condition::TookAtLeast(limit);
-    /// It has ended.
-    has_ended() => Condition::HasEnded;
-    /// It was over when the first span or instant of this name began.
-    before(name: &str) => Condition::Before(name.to_owned());
-    /// It began when all spans and instants of this name were over.
-    after(name: &str) => Condition::After(name.to_owned());
-    /// A flow leads from it to a later span or instant of this name.
-    flows_to(name: &str) => Condition::FlowsTo(name.to_owned());
+    /// it is inside a span with this name, directly or not; see [`Event::parent`].
+    inside, assert_inside(name: &str) => Condition::Inside(name.to_owned());
+    /// the span directly around it has this name.
+    directly_inside, assert_directly_inside(name: &str) => Condition::DirectlyInside(name.to_owned());
+    /// it is not inside any span.
+    at_top, assert_at_top() => Condition::AtTop;
+    /// it has this argument with this value. The path is that of [`Event::arg`]; numbers are equal if
+    /// their values are, whatever their types.
+    arg, assert_arg(path: &str, value: impl Into<Value>) => Condition::Arg(path.to_owned(), value.into());
+    /// it has an argument at this path, with any value.
+    has_arg, assert_has_arg(path: &str) => Condition::HasArg(path.to_owned());
+    /// it has this category, and maybe more.
+    category, assert_category(category: &str) => Condition::Category(category.to_owned());
+    /// it is on the track of a thread with this name. The thread that captures is also called
+    /// "this thread".
+    on_thread, assert_on_thread(name: &str) => Condition::OnThread(name.to_owned());
+    /// it is on a track with this name, of any kind.
+    on_track, assert_on_track(name: &str) => Condition::OnTrack(name.to_owned());
+    /// it has ended, and took less time than `limit`.
+    took_less_than, assert_took_less_than(limit: Duration) => Condition::TookLessThan(limit);
+    /// it has ended, and took `limit` or longer.
+    took_at_least, assert_took_at_least(limit: Duration) => Condition::TookAtLeast(limit);
+    /// it has ended.
+    has_ended, assert_has_ended() => Condition::HasEnded;
+    /// it ended before the first span or instant with this name began.
+    before, assert_before(name: &str) => Condition::Before(name.to_owned());
+    /// it began after all spans and instants with this name had ended.
+    after, assert_after(name: &str) => Condition::After(name.to_owned());
+    /// a flow leads from it to a later span or instant with this name.
+    flows_to, assert_flows_to(name: &str) => Condition::FlowsTo(name.to_owned());
 }
 
 impl<'t> Query<'t> {
@@ -127,7 +125,7 @@ impl<'t> Query<'t> {
         }
     }
 
-    /// Asserts that there is exactly one.
+    /// Asserts that exactly one event meets the conditions.
     ///
     /// # Panics
     ///
@@ -138,7 +136,7 @@ impl<'t> Query<'t> {
         self.times(1)
     }
 
-    /// Asserts that there are exactly so many.
+    /// Asserts that exactly `count` events meet the conditions.
     ///
     /// # Panics
     ///
@@ -149,7 +147,7 @@ impl<'t> Query<'t> {
         self.count_is(|found| found == count, &format!("exactly {count}"), count)
     }
 
-    /// Asserts that there are so many, or more.
+    /// Asserts that `count` or more events meet the conditions.
     ///
     /// # Panics
     ///
@@ -160,7 +158,7 @@ impl<'t> Query<'t> {
         self.count_is(|found| found >= count, &format!("at least {count}"), count)
     }
 
-    /// Asserts that there is none.
+    /// Asserts that no event meets the conditions.
     ///
     /// # Panics
     ///
@@ -170,7 +168,8 @@ impl<'t> Query<'t> {
         self.count_is(|found| found == 0, "no", 1);
     }
 
-    /// Those that meet the conditions, by the times when they began, without an assertion.
+    /// Returns the events that meet the conditions, in the order of their begins, and asserts
+    /// nothing.
     #[must_use]
     pub fn all(&self) -> Vec<Event<'t>> {
         let meets = |event: &Event<'t>| self.conditions.iter().all(|it| it.holds(*event));
@@ -182,7 +181,7 @@ impl<'t> Query<'t> {
         self
     }
 
-    /// Those of the name.
+    /// Returns the events with the name, whatever the conditions.
     fn candidates(&self) -> impl Iterator<Item = Event<'t>> {
         let events = self.trace.of_kind(self.kind);
         events.filter(|event| event.name() == self.name)
@@ -196,7 +195,7 @@ impl<'t> Query<'t> {
             let plural = if count == 1 { "" } else { "s" };
             let kind = self.kind;
             let mut message = format!("expected {words} {kind}{plural} {self}, found {found}");
-            // With conditions, whatever has the name may be what was meant.
+            // If no event meets the conditions, one that only has the name may be meant.
             let marked: Vec<Event<'t>> = match events.is_empty() {
                 true => self.candidates().collect(),
                 false => events,
@@ -205,7 +204,7 @@ impl<'t> Query<'t> {
                 let similar = failure::similar_name(self.trace, self.kind, &self.name);
                 message.push_str(&similar);
             } else if !is_right(marked.len()) && self.conditions.is_empty() {
-                // The count says it.
+                // The count says enough.
             } else {
                 self.write_objections(&marked, &mut message);
             }
@@ -220,7 +219,7 @@ impl<'t> Query<'t> {
         }
     }
 
-    /// Why events of the name are not among those found.
+    /// Writes why events with the name are not among those found.
     fn write_objections(&self, candidates: &[Event<'t>], message: &mut String) {
         for event in candidates.iter().take(failure::EVENTS_MAX) {
             let failed = self.conditions.iter().find(|it| !it.holds(*event));
@@ -233,12 +232,12 @@ impl<'t> Query<'t> {
 }
 
 impl<'t> Found<'t> {
-    /// Those that were found, by the times when they began.
+    /// Returns the events that were found, in the order of their begins.
     pub fn iter(&self) -> impl Iterator<Item = Event<'t>> {
         self.events.iter().copied()
     }
 
-    /// The only one.
+    /// Returns the only event.
     ///
     /// # Panics
     ///
@@ -276,7 +275,7 @@ impl<'t> Found<'t> {
     }
 }
 
-/// The name and the conditions.
+/// Prints the name and the conditions.
 impl fmt::Display for Query<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.name)?;

@@ -1,4 +1,4 @@
-//! What a capture records with: a service, a producer and a session that nobody else has.
+//! The session of a capture, with a service and a producer of its own.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use tracezero_producer::{self as producer, Realm};
 use tracezero_service::{SessionOwner, SessionRequest};
 use tracezero_track_event::{TRACK_EVENT, connect_libraries};
 
-/// Shared memory of a capture. It has chunks for 2,848 threads at once; pages that are never used cost
-/// nothing.
+/// The size of a capture's shared memory. It has chunks for 2,848 threads at once. Pages that are
+/// never used cost nothing.
 const SIZE_BYTES: usize = 1 << 20;
 const PAGE_SIZE_BYTES: usize = 4096;
 
-/// How long to wait at a time for data sources that stop.
+/// How long to wait at most before looking again whether data sources have stopped.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// The session of a capture, in a realm of its own. Ends when it is dropped.
+/// The session of a capture, in a realm of its own. Dropping it ends the session.
 pub(super) struct CaptureSession {
     connected: ConnectedRuntime,
     id: SessionId,
 }
 
 impl CaptureSession {
-    /// Has everything recorded that threads do which are attached to its realm.
+    /// Starts to record the threads that are attached to the session's realm.
     pub(super) fn start(config: TraceConfig) -> Result<Self, Error> {
         check(&config.session_config()?)?;
         let recording = Arc::new(config.recording()?);
-        // Outside of the tracer: inside, no call site makes itself known.
+        // Must precede `forked_child::enter`: a thread inside the tracer registers no call sites.
         connect_libraries();
         let inside = forked_child::enter().ok_or(Error::ForkedChild)?;
         let geometry = Geometry::new(SIZE_BYTES, PAGE_SIZE_BYTES).map_err(Error::SharedMemory)?;
         let realm = Realm::of_new_capture();
         let (runtime, control) =
             Runtime::new(realm, Some(geometry)).map_err(Error::SharedMemory)?;
-        // A child that is forked from now on has copies of its locks.
-        inside.for_good();
+        // A child that is forked after this has copies of the runtime's locks.
+        inside.make_permanent();
         producer::connect(realm, &control, runtime.arbiter(), TRACK_EVENT.state());
         let runtime = Arc::new(runtime);
         let connected = ConnectedRuntime { realm, runtime };
@@ -62,7 +62,7 @@ impl CaptureSession {
         self.connected.realm
     }
 
-    /// Stops recording; returns the trace and its account. Both are empty in a forked child.
+    /// Stops recording. Returns the trace and the report. Both are empty in a forked child.
     pub(super) fn finish(self) -> (Vec<u8>, Report) {
         let mut trace = Vec::new();
         let Ok(runtime) = self.connected.runtime.here() else {
@@ -70,7 +70,8 @@ impl CaptureSession {
         };
         let service = runtime.service();
         service.flush_and_disable(self.id);
-        // There is no thread for its timers, which end the patience with data sources.
+        // A capture has no timer thread, so this thread runs the timers, which limit how long data
+        // sources may take to stop.
         loop {
             let deadline_ns = service.run_due_timers();
             let wait = deadline_ns.map_or(WAIT, |deadline_ns| {
@@ -83,7 +84,7 @@ impl CaptureSession {
         service.read(self.id, &mut trace);
         let counts = service.read_counts(self.id);
         let stats = service.stats(self.id).unwrap_or_default();
-        // Nested trace points are counted for the process, and say nothing about this capture.
+        // The count of nested trace points covers the whole process, so it is left out.
         let report = Report::new(
             counts,
             trace.len() as u64,
@@ -95,12 +96,12 @@ impl CaptureSession {
     }
 }
 
-/// Refuses what would capture nothing, or does something else than capture.
+/// Rejects a configuration that captures nothing, or asks for more than a capture.
 fn check(config: &SessionConfig) -> Result<(), ConfigError> {
     if config.data_sources.is_empty() && !config.records_all {
         return Err(ConfigError::Invalid {
             field: "data_sources".to_owned(),
-            reason: "is empty, so nothing is captured: add data sources, or `record_all`"
+            reason: "is empty, so nothing is captured; add data sources, or `record_all`"
                 .to_owned(),
         });
     }
@@ -108,12 +109,12 @@ fn check(config: &SessionConfig) -> Result<(), ConfigError> {
         (
             config.triggers.is_some(),
             "trigger_config",
-            "triggers reach sessions of the process, and no capture",
+            "leave it out (triggers do not reach captures)",
         ),
         (
             config.write_into_file,
             "write_into_file",
-            "`Capture::finish` returns the trace",
+            "leave it out (`Capture::finish` returns the trace)",
         ),
     ];
     match refused.into_iter().find(|(is_there, ..)| *is_there) {
@@ -135,7 +136,7 @@ impl Drop for CaptureSession {
     }
 }
 
-/// Has the data sources of the process take part in a realm, as long as it lives.
+/// Connects the data sources of the process to a realm, until it is dropped.
 struct ConnectedRuntime {
     realm: Realm,
     runtime: Arc<Runtime>,
@@ -145,13 +146,13 @@ impl Drop for ConnectedRuntime {
     fn drop(&mut self) {
         match forked_child::enter() {
             Some(_inside) => producer::disconnect(self.realm),
-            // It is the parent's, who may have locked what it consists of.
+            // The runtime belongs to the parent, which may have held its locks at the fork.
             None => mem::forget(Arc::clone(&self.runtime)),
         }
     }
 }
 
-/// Whoever captures asks for everything, and waits for no call.
+/// Receives the service's callbacks for the session: a capture needs none.
 struct Owner;
 
 impl SessionOwner for Owner {}

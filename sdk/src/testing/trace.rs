@@ -1,4 +1,4 @@
-//! A trace in memory, with everything that can be asked of it.
+//! A trace in memory, with its queries and assertions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,60 +11,62 @@ use super::query::Query;
 use crate::report::Report;
 use tracezero_reader::{Outline, ReadError, TraceReader};
 
-/// A trace that is whole in memory: what a [`Capture`](super::Capture) returns, or any other.
+/// A complete trace in memory. A [`Capture`](super::Capture) returns one, and [`Trace::read`]
+/// creates one from any trace.
 pub struct Trace {
     pub(super) bytes: Vec<u8>,
-    /// For captures.
+    /// The report of a capture; `None` for other traces.
     pub(super) report: Option<Report>,
-    /// The thread that began the capture.
+    /// The id of the thread that started the capture.
     pub(super) this_thread: Option<i32>,
-    /// Whether threads traced meanwhile that were attached to no capture.
+    /// True if threads that were attached to no capture recorded meanwhile.
     pub(super) has_unattached: bool,
     pub(super) contents: Contents,
 }
 
-/// What is in a trace, put together.
+/// The contents of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// By the times when they began.
+    /// The events, in the order of their begins.
     pub(super) events: Vec<EventData>,
     pub(super) tracks: Vec<TrackData>,
-    /// Packets with other data: the field, and what is in it.
+    /// The packets of other data sources: the field number of `TracePacket`, and the field's
+    /// content.
     pub(super) packets: Vec<(u32, Vec<u8>)>,
-    /// What was lost, as a text each.
+    /// A message for each loss.
     pub(super) losses: Vec<String>,
-    /// What is wrong, likewise.
+    /// A message for each thing that is wrong.
     pub(super) faults: Vec<String>,
 }
 
-/// What is kept of a track.
+/// The data of a track.
 #[derive(Debug)]
 pub(super) struct TrackData {
     pub(super) name: String,
-    /// What it is called in messages.
+    /// The name in messages.
     pub(super) label: String,
     pub(super) is_thread: bool,
-    /// That which began the capture.
+    /// True if this is the thread that started the capture.
     pub(super) is_this_thread: bool,
     pub(super) is_counter: bool,
-    /// The events that are inside of no other, but for polls.
+    /// The indices of the events that have no parent, in order.
     pub(super) roots: Vec<usize>,
-    /// The values of a counter, with their times.
+    /// The values, with their times, if this is a counter.
     pub(super) values: Vec<(u64, f64)>,
 }
 
 impl Trace {
-    /// Reads a trace.
+    /// Reads a trace from bytes.
     ///
     /// # Errors
     ///
-    /// If the bytes are no trace, or compressed in a way that this build cannot unpack. What is damaged
-    /// in a trace is left out, and found by [`Trace::assert_well_formed`].
+    /// If the bytes are not a trace, or are compressed in a way that this build cannot unpack.
+    /// Damaged packets are left out. [`Trace::assert_well_formed`] finds them.
     pub fn read(bytes: impl Into<Vec<u8>>) -> Result<Self, ReadError> {
         Self::of(bytes.into(), None, None)
     }
 
-    /// Reads the file at `path`.
+    /// Reads a trace from the file at `path`.
     ///
     /// # Errors
     ///
@@ -93,55 +95,57 @@ impl Trace {
         })
     }
 
-    /// The trace itself, as files have it.
+    /// Returns the bytes of the trace, in the format of trace files.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The account of a capture; `None` for a trace that was read.
+    /// Returns the report of a capture, or `None` for a trace that was read.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// All spans, by the times when they began. Polls of futures are none.
+    /// Returns all spans, in the order of their begins. Polls of futures are not included.
     pub fn spans(&self) -> impl Iterator<Item = Event<'_>> {
         self.of_kind(Kind::Span)
     }
 
-    /// All instants, in the order of their times.
+    /// Returns all instants, in the order of their times.
     pub fn instants(&self) -> impl Iterator<Item = Event<'_>> {
         self.of_kind(Kind::Instant)
     }
 
-    /// Asks for the spans of this name. That of a future is one, however often it was polled.
+    /// Starts a query for the spans with this name. A future has one span, however often it is
+    /// polled.
     pub fn span(&self, name: &str) -> Query<'_> {
         Query::new(self, Kind::Span, name)
     }
 
-    /// Asks for the polls of futures whose spans have this name: what threads did for them.
+    /// Starts a query for the polls of futures whose spans have this name.
     pub fn polls(&self, name: &str) -> Query<'_> {
         Query::new(self, Kind::Poll, name)
     }
 
-    /// Asks for the instants of this name.
+    /// Starts a query for the instants with this name.
     pub fn instant(&self, name: &str) -> Query<'_> {
         Query::new(self, Kind::Instant, name)
     }
 
-    /// The counter of this name.
+    /// Returns the counter with this name. Several counters with the name, for instance of
+    /// different threads, are merged.
     ///
     /// # Panics
     ///
-    /// If it has no value in this trace.
+    /// If the counter has no value in this trace.
     #[must_use]
     #[track_caller]
     pub fn counter(&self, name: &str) -> Counter {
         Counter::find(self, name)
     }
 
-    /// Names of the counters that have values, in order.
+    /// Returns the names of the counters that have values, sorted.
     #[must_use]
     pub fn counter_names(&self) -> Vec<&str> {
         let tracks = self.contents.tracks.iter();
@@ -154,10 +158,11 @@ impl Trace {
         names
     }
 
-    /// What packets have in the field of this number of `TracePacket`, in the order of the trace: for
-    /// data sources with a schema of their own, what a generated decoder reads.
+    /// Returns the content of the field with this number of `TracePacket`, for all packets that
+    /// have the field, in the order of the trace. For data sources with a schema of their own:
+    /// generated decoders read the content.
     #[must_use]
-    pub fn packets_of(&self, field: u32) -> Vec<&[u8]> {
+    pub fn packets_with(&self, field: u32) -> Vec<&[u8]> {
         let packets = self.contents.packets.iter();
         packets
             .filter(|(number, _)| *number == field)
@@ -165,11 +170,12 @@ impl Trace {
             .collect()
     }
 
-    /// What happened, without what differs between two runs: for snapshot tests.
+    /// Returns the events as a tree, without anything that differs from run to run. It is meant for
+    /// snapshot tests.
     ///
     /// # Panics
     ///
-    /// Never: the trace has been read before.
+    /// Never: the trace was read before.
     #[must_use]
     pub fn outline(&self) -> String {
         let mut reader = TraceReader::new(self.bytes.as_slice());
@@ -178,11 +184,11 @@ impl Trace {
             .to_string()
     }
 
-    /// Asserts that nothing that was traced is missing.
+    /// Asserts that nothing that was recorded is missing.
     ///
     /// # Panics
     ///
-    /// If something is.
+    /// If something is missing.
     #[track_caller]
     #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn assert_no_loss(&self) -> &Self {
@@ -196,13 +202,13 @@ impl Trace {
         assert!(
             all.is_empty(),
             "{}",
-            failure::list("something was lost", &all)
+            failure::list("packets were lost", &all)
         );
         self
     }
 
-    /// Asserts that readers understand all of the trace: every span that began has ended, every name and
-    /// track is defined, nothing is damaged.
+    /// Asserts that readers understand the whole trace: every span that began has ended, every name
+    /// and track is defined, nothing is damaged.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Events as instants.
+//! Records events of `tracing` as instants.
 
 use tracing_core::Event;
 
@@ -27,7 +27,7 @@ pub(super) fn record_event(event: &Event<'_>) {
     with_scratch(|scratch| {
         scratch.take(event_site, slots, |values| event.record(values));
         if !scratch.has_values {
-            // It was all about counters.
+            // All fields were counters.
             return;
         }
         scratch.add_level(site);
@@ -37,7 +37,7 @@ pub(super) fn record_event(event: &Event<'_>) {
     });
 }
 
-/// What to record an event by, and what to call it.
+/// Returns the call site and the placement of an event, which determine its name.
 #[inline]
 fn name_of<'a>(site: &'static Site, message: &'a str) -> (&'static CallSite, Placement<'a>) {
     if message.is_empty() {

@@ -1,4 +1,4 @@
-//! Values of fields as arguments, names and counters.
+//! Converts field values to arguments, names and counters.
 
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
@@ -9,27 +9,27 @@ use super::site::{FieldKind, Site};
 use crate::CounterValue;
 use tracezero_track_event::{ArgValue, EncodedArgs, Placement, display};
 
-/// What a thread encodes values in.
+/// Reusable memory in which a thread encodes values.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) encoded: EncodedArgs,
-    /// The same in one piece.
+    /// The encoded arguments in one piece.
     pub(super) args: Vec<u8>,
-    /// A name that is not a literal; empty if there is none.
+    /// A dynamic name; empty if there is none.
     pub(super) name: String,
-    /// Whether there was a value that is no counter.
+    /// True if there was a value that is not a counter.
     pub(super) has_values: bool,
 }
 
 thread_local! {
-    /// `None` while it is in use: values may be recorded while another one is formatted.
+    /// `None` while the memory is in use: formatting a value may record another event.
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Calls `work` with memory that is empty, and that was used before if possible.
+/// Calls `work` with empty memory, which is reused if possible.
 #[inline]
 pub(super) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
-    // Without the thread's own at its end.
+    // When the thread-locals are destroyed, new memory is used.
     let mut scratch = SCRATCH
         .try_with(Cell::take)
         .ok()
@@ -45,7 +45,8 @@ pub(super) fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
 }
 
 impl Scratch {
-    /// Takes over the values that `record` hands out, of a span or event of this call site.
+    /// Encodes the values that `record` passes to the visitor, for a span or an event of this call
+    /// site.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -73,11 +74,11 @@ impl Scratch {
     }
 }
 
-/// Takes values over, one at a time.
+/// A visitor that encodes values one at a time.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     site: &'static Site,
-    /// Sessions that counters are for.
+    /// The sessions that counters are recorded for.
     slots: u32,
     scratch: &'a mut Scratch,
 }
@@ -92,7 +93,7 @@ impl Values<'_> {
             .add(&self.site.call_site, position, value);
     }
 
-    /// A number: an argument, unless the field is a counter.
+    /// Adds a number: as an argument, or as a counter if the field is one.
     #[inline]
     fn add_number(&mut self, field: &Field, value: impl ArgValue + Into<CounterValue>) {
         match self.kind(field) {
@@ -111,12 +112,12 @@ impl Values<'_> {
         kind.unwrap_or(&FieldKind::Argument)
     }
 
-    /// Something that is only text.
+    /// Adds a value that is only text.
     fn add_text(&mut self, field: &Field, text: fmt::Arguments<'_>) {
         match self.kind(field) {
             FieldKind::Message => {
                 self.scratch.has_values = true;
-                // If formatting fails, what came until then is the name.
+                // If formatting fails, the name is the text so far.
                 let _ = self.scratch.name.write_fmt(text);
             }
             FieldKind::LogOrigin => {}
@@ -166,7 +167,7 @@ impl Visit for Values<'_> {
     }
 }
 
-/// The chosen ones among a span's fields, as they stand in its name: `{name=first, part=2}`.
+/// A visitor that writes the chosen fields of a span into its name: `{name=first, part=2}`.
 pub(super) struct NameFields<'a> {
     chosen: &'a [String],
     out: &'a mut String,
@@ -182,7 +183,7 @@ impl<'a> NameFields<'a> {
         }
     }
 
-    /// Ends the name. Returns whether any of the fields had a value.
+    /// Completes the name. Returns whether any chosen field had a value.
     pub(super) fn finish(self) -> bool {
         if self.has_any {
             self.out.push('}');
@@ -200,7 +201,7 @@ impl Visit for NameFields<'_> {
         if self.chosen.iter().any(|name| name == field.name()) {
             let before = if self.has_any { ", " } else { "{" };
             self.has_any = true;
-            // If formatting fails, what came until then is part of the name.
+            // If formatting fails, the text so far becomes part of the name.
             let _ = write!(self.out, "{before}{}={value:?}", field.name());
         }
     }

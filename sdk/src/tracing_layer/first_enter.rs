@@ -1,39 +1,39 @@
-//! When a span was entered first, told without a lock.
+//! The first enter of a span, stored without a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use tracezero_track_event::{Begun, EventTime};
+use tracezero_track_event::{BeginSessions, EventTime};
 
-/// Nobody has entered the span.
+/// No thread has entered the span.
 const NEVER: u8 = 0;
-/// Somebody is just entering it.
-const NOW: u8 = 1;
-/// It is known who entered it first, and when.
+/// A thread has claimed the first enter, and is about to store it.
+const CLAIMED: u8 = 1;
+/// The first enter is stored.
 const KNOWN: u8 = 2;
 
-/// The first enter of a span. Any thread may be the first one; what else is done to it needs the lock
-/// of the span.
+/// The first enter of a span. Any thread may be the first one. Everything else about a span needs
+/// the span's lock.
 #[derive(Debug, Default)]
 pub(super) struct FirstEnter {
     phase: AtomicU8,
-    /// On the trace clock.
+    /// The time on the trace clock.
     timestamp_ns: AtomicU64,
-    /// The sessions that have seen it, as [`Begun::to_words`] says.
+    /// The sessions that have seen the enter, encoded by [`BeginSessions::to_words`].
     seen_by: [AtomicU64; 2],
 }
 
-/// A moment at which a span was entered.
+/// An enter of a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Enter {
-    /// On the trace clock.
+    /// The time on the trace clock.
     pub(super) timestamp_ns: u64,
-    /// The sessions that have seen it.
-    pub(super) seen_by: Begun,
+    /// The sessions that have seen the enter.
+    pub(super) seen_by: BeginSessions,
 }
 
 impl Enter {
     #[inline]
-    pub(super) fn now(time: EventTime, seen_by: Begun) -> Self {
+    pub(super) fn now(time: EventTime, seen_by: BeginSessions) -> Self {
         Self {
             timestamp_ns: time.timestamp_ns(),
             seen_by,
@@ -42,21 +42,21 @@ impl Enter {
 }
 
 impl FirstEnter {
-    /// The next span has not been entered.
+    /// Resets the state for the next span of the slot.
     #[inline]
     pub(super) fn forget(&self) {
-        // Relaxed: whoever opens the span publishes it.
+        // Relaxed: the thread that adds the span publishes it.
         self.phase.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Whether the span was entered, or is just being entered.
+    /// Returns whether a thread has entered the span or is entering it.
     #[inline]
-    pub(super) fn is_over(&self) -> bool {
-        // Relaxed: who enters it at the same time enters it later.
+    pub(super) fn is_claimed(&self) -> bool {
+        // Relaxed: an enter at the same time counts as later.
         self.phase.load(Ordering::Relaxed) != NEVER
     }
 
-    /// The first enter; `None` as well while another thread is about to tell.
+    /// Returns the first enter. Returns `None` also while another thread is about to store it.
     #[inline]
     pub(super) fn get(&self) -> Option<Enter> {
         // Acquire pairs with the release in `set`.
@@ -66,17 +66,17 @@ impl FirstEnter {
         let words = self.seen_by.each_ref();
         Some(Enter {
             timestamp_ns: self.timestamp_ns.load(Ordering::Relaxed),
-            seen_by: Begun::from_words(words.map(|word| word.load(Ordering::Relaxed)))?,
+            seen_by: BeginSessions::from_words(words.map(|word| word.load(Ordering::Relaxed)))?,
         })
     }
 
-    /// A thread enters the span. Returns whether it is the first one.
+    /// Stores an enter if it is the first one. Returns whether it is.
     #[inline]
     pub(super) fn claim(&self, enter: Enter) -> bool {
-        // Relaxed: only that one thread succeeds counts.
+        // Relaxed: it only matters that exactly one thread succeeds.
         let is_first = self
             .phase
-            .compare_exchange(NEVER, NOW, Ordering::Relaxed, Ordering::Relaxed)
+            .compare_exchange(NEVER, CLAIMED, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
         if is_first {
             self.set(enter);
@@ -84,8 +84,8 @@ impl FirstEnter {
         is_first
     }
 
-    /// Takes this enter for the first one. For who has claimed it, or has the span locked and finds it
-    /// known.
+    /// Stores this enter as the first one. Callers have claimed it, or hold the span's lock and
+    /// have found that it is `KNOWN`.
     #[inline]
     pub(super) fn set(&self, enter: Enter) {
         let timestamp_ns = enter.timestamp_ns;
@@ -108,11 +108,11 @@ mod tests {
     fn enter(number: u64) -> Enter {
         Enter {
             timestamp_ns: number,
-            seen_by: Begun::from_words([number, number]).unwrap(),
+            seen_by: BeginSessions::from_words([number, number]).unwrap(),
         }
     }
 
-    /// The number of an enter all of whose parts are of one.
+    /// Returns the number of an enter, and checks that all of its parts have that number.
     fn number(enter: Enter) -> u64 {
         let number = enter.timestamp_ns;
         assert_eq!(enter.seen_by.to_words(), [number, number]);
@@ -120,18 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_threads_that_enter_at_once_is_the_first_and_is_seen_whole_or_not_at_all() {
+    fn concurrent_enters_have_one_winner_that_is_read_whole() {
         const THREADS: u64 = 4;
         let first = FirstEnter::default();
         for _ in 0..200 {
             first.forget();
-            assert!(first.get().is_none() && !first.is_over());
+            assert!(first.get().is_none() && !first.is_claimed());
             let barrier = Barrier::new(THREADS as usize);
             let (first, barrier) = (&first, &barrier);
             let mine = move |it| {
                 barrier.wait();
                 let is_first = first.claim(enter(it));
-                assert!(first.is_over());
+                assert!(first.is_claimed());
                 (is_first.then_some(it), first.get().map(number))
             };
             let seen = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What `tracing` calls, and what becomes of a span.
+//! The layer: its callbacks for `tracing`, and what they record for a span.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,16 +7,16 @@ use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::entered::{self, Entered};
+use super::async_slice::begin_async_slice;
+use super::entered_spans::{self, EnteredSpan};
 use super::event::record_event;
 use super::fields::{NameFields, Scratch, with_scratch};
 use super::first_enter::Enter;
-use super::life::begin_life;
 use super::site::{Pattern, Site, site_of};
 use super::spans::{Slot, SpanState, Spans};
 use tracezero_core::clock;
 use tracezero_core::forked_child;
-use tracezero_track_event::{Begun, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
+use tracezero_track_event::{BeginSessions, Encoded, EventTime, Flow, SlicePosition, TRACK_EVENT};
 
 /// A layer that records the spans and events of [`tracing`](https://docs.rs/tracing) while sessions run.
 ///
@@ -34,12 +34,13 @@ use tracezero_track_event::{Begun, Encoded, EventTime, Flow, SlicePosition, TRAC
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 ///
-/// The [guide](crate::guide#spans-of-the-tracing-crate) tells what becomes of what.
+/// The [guide](crate::guide#spans-of-the-tracing-crate) describes how spans and events appear in a
+/// trace.
 #[must_use]
 pub fn layer() -> TracingLayer {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     TracingLayer {
-        // Relaxed: only that each number is given once counts.
+        // Relaxed: the numbers only have to differ.
         number: NEXT.fetch_add(1, Ordering::Relaxed),
         spans: Spans::new(),
         async_spans: AsyncSpans::Both,
@@ -47,45 +48,45 @@ pub fn layer() -> TracingLayer {
     }
 }
 
-/// A layer of `tracing-subscriber`, made by [`layer`].
+/// A layer of `tracing-subscriber` that records spans and events. Created by [`layer`].
 #[derive(Debug)]
 pub struct TracingLayer {
-    /// Tells its spans from those of other layers.
+    /// The number of the layer, which distinguishes its spans from those of other layers.
     number: u32,
     pub(super) spans: Spans,
     async_spans: AsyncSpans,
     name_fields: Vec<String>,
 }
 
-/// How spans are drawn that are entered more than once, as those of futures are.
+/// The way in which spans appear that are entered more than once, like those of futures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsyncSpans {
-    /// As one slice on a track of its own, from the first enter to the close, and as one on a thread
-    /// each time that it is entered; a flow joins them.
+    /// One slice on a track of its own, from the first enter to the close, and a slice on a thread
+    /// for each enter. A flow joins them.
     #[default]
     Both,
-    /// As a slice on a thread each time that it is entered, and nothing else.
+    /// Only a slice on a thread for each enter.
     OnThreads,
 }
 
 impl TracingLayer {
-    /// Chooses how spans are drawn that are entered more than once.
+    /// Sets how spans appear that are entered more than once.
     #[must_use]
     pub fn async_spans(mut self, async_spans: AsyncSpans) -> Self {
         self.async_spans = async_spans;
         self
     }
 
-    /// Fields whose values are part of the names of spans: `system{name=movement}`. Names are what
-    /// viewers group by and queries ask for.
+    /// Sets the fields whose values become part of the names of spans: `system{name=movement}`.
+    /// Viewers group by names, and queries search for them.
     #[must_use]
     pub fn name_fields<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.name_fields = fields.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A span was created.
+    /// Handles the creation of a span.
     #[inline(never)]
     fn create(&self, attributes: &Attributes<'_>, id: &Id) {
         let Some(site) = site_of(attributes.metadata()) else {
@@ -125,26 +126,26 @@ impl TracingLayer {
     where
         S: Subscriber + for<'l> LookupSpan<'l>,
     {
-        entered::enter(|| self.enter(id, context));
+        entered_spans::enter(|| self.enter(id, context));
     }
 
-    /// A thread enters a span.
+    /// Records that the thread enters a span.
     #[inline]
-    fn enter<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<Entered>
+    fn enter<S>(&self, id: &Id, context: &Context<'_, S>) -> Option<EnteredSpan>
     where
         S: Subscriber + for<'l> LookupSpan<'l>,
     {
         let number = id.into_u64();
         let (slot_index, slot) = match self.spans.find(number) {
             Some(found) => found,
-            // It was created while nobody recorded it.
+            // The span was created while no session recorded it.
             None => self
                 .spans
                 .add_late(number, site_of(context.metadata(id)?)?)?,
         };
         let site = slot.site()?;
-        let begun = Begun::in_slots(site.call_site.active_slots())?;
-        let entered = |slice| Entered {
+        let begun = BeginSessions::in_slots(site.call_site.active_slots())?;
+        let entered = |slice| EnteredSpan {
             layer: self.number,
             id: number,
             site,
@@ -152,9 +153,9 @@ impl TracingLayer {
             slot: slot_index,
             args_len: 0,
         };
-        // What a capture shows depends on nothing that was traced before it.
+        // A capture must not depend on anything recorded before it.
         let is_captured = begun.is_captured();
-        let is_plain = slot.is_untold()
+        let is_plain = slot.is_state_unused()
             && (self.async_spans == AsyncSpans::OnThreads
                 || (!is_captured && site.pattern() == Pattern::Unknown));
         if is_plain {
@@ -174,49 +175,51 @@ impl TracingLayer {
             if !is_first || (!is_captured && pattern == Pattern::Asynchronous) {
                 let parent = || self.parent_track(begun, id, context);
                 let slots = begun.slots();
-                begin_life(slot, &mut span, site, slots, time, parent);
+                begin_async_slice(slot, &mut span, site, slots, time, parent);
             }
         }
         let slice = begin_poll(&mut span, site, begun, time, is_first)?;
-        Some(Entered {
+        Some(EnteredSpan {
             args_len: span.args.len(),
             ..entered(slice)
         })
     }
 
-    /// A thread leaves a span.
+    /// Records that the thread leaves a span.
     #[inline(never)]
     fn exit(&self, id: &Id) {
-        let end = |left: &Entered, time| {
+        let end = |left: &EnteredSpan, time| {
             let late = self.spans.at(left.slot, left.id);
             let late = late.filter(|slot| {
-                // In a forked child, another thread of the parent may have had it locked.
-                slot.args_len() > left.args_len && !forked_child::is_quiet()
+                // In a forked child the lock may be held by a thread that exists only in the
+                // parent.
+                slot.args_len() > left.args_len && !forked_child::is_disabled()
             });
             match late {
                 Some(slot) => left.end(time, slot.lock().args_after(left.args_len)),
                 None => left.end(time, &[]),
             }
         };
-        entered::exit(self.number, id.into_u64(), end);
+        entered_spans::exit(self.number, id.into_u64(), end);
     }
 
-    /// A span has ended.
+    /// Records the end of a span.
     #[inline(never)]
     fn close(&self, id: &Id) {
         self.spans.remove(id.into_u64(), |site, span| {
-            if let Some(life) = &span.life
-                && let Some(begun) = life.begun
+            if let Some(async_slice) = &span.async_slice
+                && let Some(begun) = async_slice.begun
             {
                 let time = EventTime::Now(clock::event_now_ns());
-                let end = Encoded::new(span.args_after(life.args_len), &[]).ending(span.flow);
+                let end =
+                    Encoded::new(span.args_after(async_slice.args_len), &[]).ending(span.flow);
                 let call_site = &site.call_site;
-                call_site.end_encoded(begun, time, &life.track, end);
+                call_site.end_encoded(begun, time, &async_slice.track, end);
             }
         });
     }
 
-    /// Values came later than the span.
+    /// Adds values that are recorded after the span's creation.
     fn record(&self, id: &Id, values: &Record<'_>) {
         let Some((_, slot)) = self.spans.find(id.into_u64()) else {
             return;
@@ -228,7 +231,7 @@ impl TracingLayer {
         });
     }
 
-    /// A span follows from another one.
+    /// Records that a span follows from another one.
     fn follow(&self, id: &Id, follows: &Id) {
         let Some((_, slot)) = self.spans.find(follows.into_u64()) else {
             return;
@@ -238,8 +241,9 @@ impl TracingLayer {
             if let Some(site) = slot.site() {
                 site.note(Pattern::Followed);
             }
-            if slot.first_enter.is_over() && cause.flow.is_none() {
-                // Its slice is not part of a flow. Those of the next ones are.
+            if slot.first_enter.is_claimed() && cause.flow.is_none() {
+                // The recorded slice of the other span has no flow. Slices of later spans of its
+                // call site will have one.
                 return;
             }
             *cause.flow.get_or_insert_with(Flow::new)
@@ -250,10 +254,10 @@ impl TracingLayer {
     }
 }
 
-/// Takes note of an enter: whether it is the first one. Each capture has its own first one, if a span
-/// was entered before it began. The slot must be locked.
+/// Stores an enter if it is the first one, and returns whether it is. If a span was entered before
+/// a capture began, the capture has a first enter of its own. The slot must be locked.
 #[inline]
-fn note_enter(slot: &Slot, site: &'static Site, time: EventTime, begun: Begun) -> bool {
+fn note_enter(slot: &Slot, site: &'static Site, time: EventTime, begun: BeginSessions) -> bool {
     let enter = Enter::now(time, begun);
     if slot.first_enter.claim(enter) {
         return true;
@@ -267,18 +271,18 @@ fn note_enter(slot: &Slot, site: &'static Site, time: EventTime, begun: Begun) -
     false
 }
 
-/// Begins the slice on a thread.
+/// Begins the slice of an enter on the thread.
 #[inline]
 fn begin_poll(
     span: &mut SpanState,
     site: &'static Site,
-    begun: Begun,
+    begun: BeginSessions,
     time: EventTime,
     is_first: bool,
 ) -> Option<SlicePosition> {
     let (call_site, placement) = site.named(&span.name);
-    let args = match &span.life {
-        // The first slice and that of the life have them.
+    let args = match &span.async_slice {
+        // The first slice, and the slice on the span's own track, have the arguments already.
         Some(_) if !is_first => &[][..],
         _ => &span.args,
     };
@@ -293,15 +297,15 @@ fn begin_poll(
     slice
 }
 
-/// Whether any session records track events.
+/// Returns whether any session records track events.
 #[inline(always)]
 fn is_recorded() -> bool {
     TRACK_EVENT.active_slots() != 0
 }
 
-// All spans and events are enabled, whether a session runs or not: a layer that says no says it for
-// all others. While nobody records, these calls find that out and return. What follows is not inlined,
-// so that they need no stack frame for it.
+// All spans and events are enabled, even while no session runs: if one layer disables a span, it is
+// disabled for all layers. While no session records, these methods only check that and return. The
+// code behind the check is not inlined, so that they need no stack frame for it.
 impl<S> tracing_subscriber::Layer<S> for TracingLayer
 where
     S: Subscriber + for<'l> LookupSpan<'l>,
@@ -337,7 +341,7 @@ where
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        if entered::is_in_any() {
+        if entered_spans::is_in_any() {
             self.exit(id);
         }
     }

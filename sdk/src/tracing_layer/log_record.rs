@@ -1,5 +1,5 @@
-//! Records of `log`, which `tracing-log` makes events of: all of a level have one call site, and
-//! their places as fields.
+//! Records of the `log` crate, which `tracing-log` turns into events. All records of a level have
+//! the same `tracing` callsite; their source locations are fields.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,28 +10,28 @@ use std::sync::{LazyLock, OnceLock};
 use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Level};
 
-use super::levels::Levels;
+use super::growing_table::GrowingTable;
 use super::site::Site;
 
-/// The number of places that get call sites of their own; further places share one.
+/// The number of source locations that get call sites of their own. All further ones share one.
 const SITES_MAX: usize = 16 * 1024;
-/// Slots of a bucket.
+/// The number of call sites in a bucket.
 const BUCKET_SITES: usize = 4;
 
-/// Call sites by a hash of their place.
-static PLACES: Levels<[OnceLock<&'static Site>; BUCKET_SITES]> = Levels::new();
+/// Call sites by a hash of their source location.
+static PLACES: GrowingTable<[OnceLock<&'static Site>; BUCKET_SITES]> = GrowingTable::new();
 static SITE_COUNT: AtomicUsize = AtomicUsize::new(0);
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 thread_local! {
-    /// What a thread writes places into.
+    /// Reusable memory for a thread's source locations.
     static PLACE: Cell<Place> = const { Cell::new(Place::new()) };
 }
 
-/// The call site of a record; `None` if there are too many.
+/// Returns the call site of a record, or `None` if there are too many.
 #[inline(never)] // Other events need none of it.
 pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
-    // Without the thread's own at its end.
+    // When the thread-locals are destroyed, new memory is used.
     let mut place = PLACE.try_with(Cell::take).unwrap_or_default();
     place.clear();
     event.record(&mut place);
@@ -40,7 +40,7 @@ pub(super) fn site_of(event: &Event<'_>) -> Option<&'static Site> {
     site
 }
 
-/// Where a record comes from.
+/// The source location of a record.
 #[derive(Debug, Default)]
 struct Place {
     target: String,
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Memory is kept.
+    /// Clears the fields and keeps their memory.
     fn clear(&mut self) {
         self.target.clear();
         self.file.clear();
@@ -79,7 +79,8 @@ impl Place {
         if SITE_COUNT.load(Ordering::Relaxed) >= SITES_MAX {
             return None;
         }
-        // Threads that add the same one try the same places in the same order, and so meet.
+        // Threads that add the same call site at once try the same buckets in the same order, so
+        // they share one entry.
         PLACES.all_buckets(hash).find_map(|(_, bucket)| {
             let mut sites = bucket.iter().map(|site| {
                 *site.get_or_init(|| {

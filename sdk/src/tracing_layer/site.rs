@@ -1,81 +1,84 @@
-//! Call sites of `tracing`, with what is kept for each: the numbers of its names, whether sessions
-//! record it, and what its spans were like so far.
+//! Call sites of `tracing`, with the data kept for each: interned names, which sessions record it,
+//! and how its spans have behaved so far.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracing_core::{Level, Metadata};
 
-use super::levels::{BucketIndex, Levels};
+use super::growing_table::{BucketIndex, GrowingTable};
 use crate::CounterTrack;
 use tracezero_track_event::{CallSite, Origin, Placement};
 
-/// Fields whose names begin with this are counters.
+/// The prefix of names of fields that are counters.
 const COUNTER_PREFIX: &str = "counter.";
-/// What events are called by `tracing` itself, with their place.
+/// The prefix of the names that `tracing` itself gives to events; the source location follows.
 const DEFAULT_EVENT_NAME_PREFIX: &str = "event ";
-/// What the crate `tracing-log` calls the call sites of all records.
+/// The name and the target that the crate `tracing-log` gives to the callsites of all records.
 const LOG_NAME: &str = "log event";
 const LOG_TARGET: &str = "log";
 
-/// A call site. There is one for each callsite of `tracing`, and for each place of `log` records.
+/// A call site: one for each callsite of `tracing`, and one for each source location of `log`
+/// records.
 #[derive(Debug)]
 pub(super) struct Site {
-    /// Address of the metadata, which is static; 0 for a place of `log` records.
+    /// The address of the metadata, which is static; 0 for `log` records.
     address: usize,
-    /// Its place in the table; that of no site for a place of `log` records.
+    /// The index in the table; `SiteIndex::NONE` for `log` records.
     pub(super) index: SiteIndex,
     pub(super) call_site: CallSite,
-    /// The same for names that are no literals.
+    /// The call site for dynamic names.
     unnamed: CallSite,
     pub(super) fields: Box<[FieldKind]>,
-    /// Position of the level among the arguments; `None` for spans, which do not tell it.
+    /// The position of the level among the arguments, and the level; `None` for spans, whose level
+    /// is not recorded.
     pub(super) level: Option<(usize, &'static str)>,
     pub(super) is_log: bool,
-    /// What the first of its events said. Most always say the same.
+    /// The call site named after the message of the first event. Most call sites always have the
+    /// same message.
     first_message: OnceLock<CallSite>,
-    /// A [`Pattern`]. It only grows.
+    /// A [`Pattern`] as a number, which only grows.
     pattern: AtomicU8,
 }
 
-/// What the spans of a call site were like so far.
+/// How the spans of a call site have behaved so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
-    /// They were entered once, if there were any.
+    /// Each span was entered at most once.
     Unknown,
-    /// Other spans followed from one.
+    /// Another span followed from one of them.
     Followed,
-    /// One was entered more than once.
+    /// One of them was entered more than once.
     Asynchronous,
 }
 
-/// What becomes of a field.
+/// The way in which a field is recorded.
 #[derive(Debug)]
 pub(super) enum FieldKind {
     Argument,
-    /// The name of the event.
+    /// The field becomes the name of the event.
     Message,
     Counter(CounterTrack),
-    /// Says where a `log` record comes from.
+    /// The field is part of the source location of a `log` record.
     LogOrigin,
 }
 
-/// Names the place of a call site, in one word.
+/// The index of a call site in the table, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SiteIndex(pub(super) u32);
 
-/// Call sites that share a bucket.
+/// The call sites of a bucket.
 type Bucket = [OnceLock<Site>; BUCKET_SITES];
 
 const BUCKET_SITES: usize = 4;
 
-static SITES: Levels<Bucket> = Levels::new();
+static SITES: GrowingTable<Bucket> = GrowingTable::new();
 
-/// The call site of this metadata; `None` if there are far too many.
+/// Returns the call site of this metadata, or `None` if the table is full.
 #[inline]
 pub(super) fn site_of(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
     let address = std::ptr::from_ref(metadata).addr();
-    // The lowest bits of all addresses are the same.
+    // The lowest bits of all addresses are equal.
     let known = SITES.buckets(address as u64 >> 3).find_map(|(_, bucket)| {
         let mut sites = bucket.iter().map_while(OnceLock::get);
         sites.find(|site| site.address == address)
@@ -85,7 +88,8 @@ pub(super) fn site_of(metadata: &'static Metadata<'static>) -> Option<&'static S
 
 #[cold]
 fn add_site(metadata: &'static Metadata<'static>, address: usize) -> Option<&'static Site> {
-    // Threads that add the same one try the same places in the same order, and so meet.
+    // Threads that add the same call site at once try the same buckets in the same order, so they
+    // share one entry.
     SITES
         .all_buckets(address as u64 >> 3)
         .find_map(|(bucket_index, bucket)| {
@@ -96,7 +100,7 @@ fn add_site(metadata: &'static Metadata<'static>, address: usize) -> Option<&'st
         })
 }
 
-/// The call site at a place.
+/// Returns the call site with this index.
 #[inline]
 pub(super) fn site_at(index: SiteIndex) -> Option<&'static Site> {
     let (bucket, at) = index.parts();
@@ -104,7 +108,7 @@ pub(super) fn site_at(index: SiteIndex) -> Option<&'static Site> {
 }
 
 impl SiteIndex {
-    /// Of no call site.
+    /// The index of a call site that is not in the table.
     const NONE: Self = Self(u32::MAX);
 
     fn new(bucket: BucketIndex, at: usize) -> Self {
@@ -131,7 +135,9 @@ impl Site {
         };
         let names: Vec<_> = metadata.fields().iter().map(|field| field.name()).collect();
         let fields: Box<[FieldKind]> = names.iter().map(|name| kind(name)).collect();
-        // A place is no name: it is in the source location. `error`, for one, is what `instrument` makes.
+        // A nameless event is named after its first field instead of the default name, which only
+        // repeats the source location. For example, `instrument` makes events with the field
+        // `error`.
         let is_nameless = is_event && !is_log && !has_own_name && !names.contains(&"message");
         let first_argument = || {
             let is_argument = |kind: &FieldKind| matches!(kind, FieldKind::Argument);
@@ -160,7 +166,7 @@ impl Site {
         }
     }
 
-    /// The place of `log` records of a level.
+    /// Creates the call site for `log` records of a level at a source location.
     pub(super) fn of_log_records(target: String, file: String, line: u32, level: Level) -> Self {
         let origin = Origin {
             file: file.leak(),
@@ -182,7 +188,7 @@ impl Site {
         if level.is_some() {
             names.push("level");
         }
-        // There is one for each place in the program.
+        // The leak is bounded: there is one for each source location in the program.
         let (names, origin) = (names.leak(), Box::leak(Box::new(origin)));
         let call_site = CallSite::new(target, name, names).at(origin);
         Self {
@@ -198,7 +204,8 @@ impl Site {
         }
     }
 
-    /// What to record events with this name by, that of the call site if it is empty.
+    /// Returns the call site and the placement for a name, or those of the call site's own name if
+    /// it is empty.
     #[inline]
     pub(super) fn named<'a>(&'static self, name: &'a str) -> (&'static CallSite, Placement<'a>) {
         if name.is_empty() {
@@ -208,8 +215,8 @@ impl Site {
         }
     }
 
-    /// The call site for an event that says `message`, if that is what the first one said: it has
-    /// the message as its name.
+    /// Returns the call site that has `message` as its name, if that was the message of the first
+    /// event.
     #[inline]
     pub(super) fn with_message(&'static self, message: &str) -> Option<&'static CallSite> {
         let first = self.first_message.get_or_init(|| {
@@ -230,10 +237,10 @@ impl Site {
         (first.name() == message).then_some(first)
     }
 
-    /// What the spans were like so far.
+    /// Returns how the spans have behaved so far.
     #[inline]
     pub(super) fn pattern(&self) -> Pattern {
-        // Relaxed, as in `note`: a guess, ordered with nothing.
+        // Relaxed, as in `note`: the pattern is a guess, and orders nothing.
         match self.pattern.load(Ordering::Relaxed) {
             0 => Pattern::Unknown,
             1 => Pattern::Followed,
@@ -241,7 +248,7 @@ impl Site {
         }
     }
 
-    /// A span was like this.
+    /// Notes how a span has behaved.
     #[inline]
     pub(super) fn note(&self, pattern: Pattern) {
         if self.pattern() < pattern {
@@ -250,7 +257,7 @@ impl Site {
     }
 }
 
-/// Tags by which sessions choose events of a level.
+/// Returns the tags by which sessions select events of a level.
 fn level_tags(level: Level) -> &'static [&'static str] {
     match level {
         Level::TRACE => &["TRACE"],

@@ -1,107 +1,109 @@
-//! The spans that are open, by their ids: what the begin of a slice needs later than their creation.
+//! The open spans by id, with the data that slices need after the span's creation.
 //!
-//! A slot is used again by other spans and keeps its memory, so a new span allocates nothing. Ids of
-//! open spans differ, but are anything: whoever gives them out may hash or pack them.
+//! Slots are reused and keep their memory, so a new span allocates nothing. Ids of open spans are
+//! unique but otherwise arbitrary: the subscriber may hash or pack them.
 //!
-//! Most spans are entered once, by one thread, and nothing is said of them after their creation. One
-//! without fields leaves the state of its slot alone then: what it needs are a few atomics.
+//! Most spans are entered once, by one thread, and get no values after their creation. A span
+//! without fields then does not touch the locked state of its slot: a few atomics are enough.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::first_enter::FirstEnter;
-use super::levels::{BucketIndex, Levels};
+use super::growing_table::{BucketIndex, GrowingTable};
 use super::site::{Site, SiteIndex, site_at};
 use tracezero_core::forked_child;
-use tracezero_track_event::{Begun, Flow, Track, note_cut_arg};
+use tracezero_track_event::{BeginSessions, Flow, Track, note_cut_arg};
 
-/// Slots that share a bucket.
+/// The number of slots of a bucket.
 const BUCKET_SLOTS: usize = 4;
-/// Values that are recorded later than this are left out: a span may go on for ever.
+/// The size of a span's arguments at most. Values beyond it are left out, since a span may never
+/// end.
 const ARGS_MAX_BYTES: usize = 64 * 1024;
-/// In place of an id, while a slot is made that of a span that was created before. A span that has
-/// this very id would find that slot meanwhile: where ids are hashes, one in 2^64 has.
+/// The id of a slot while a span is added that was created before recording began. Meanwhile a span
+/// with this very id would find the slot. If ids are hashes, one span in 2^64 has it.
 const TAKEN: u64 = u64::MAX;
-/// Spans that one span can follow from.
+/// The number of spans that one span can follow from.
 const CAUSES_MAX: usize = 8;
 
 /// The open spans of a layer.
 #[derive(Debug)]
 pub(super) struct Spans {
-    levels: Levels<Bucket>,
-    /// Held while spans are added that were created before.
+    table: GrowingTable<Bucket>,
+    /// Held while spans are added that were created before recording began.
     late: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// 0 where no span is, [`TAKEN`] where one is about to be that was created before.
+    /// The ids of the spans: 0 for a free slot, [`TAKEN`] for a slot that `add_late` is filling.
     ids: [AtomicU64; BUCKET_SLOTS],
     slots: [Slot; BUCKET_SLOTS],
 }
 
-/// A place for an open span.
+/// A slot for an open span.
 ///
-/// What whoever adds a span stores here is relaxed: its id publishes it.
+/// The thread that adds a span stores here with relaxed ordering: the span's id publishes it.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// A [`SiteIndex`].
+    /// The [`SiteIndex`] of the call site.
     site: AtomicU32,
-    /// Bytes of arguments there are. They only get more.
+    /// The size of the arguments in bytes, which only grows.
     args_len: AtomicU32,
-    /// Whether there is something to do when the span ends.
+    /// True if there is something to record when the span ends.
     has_end: AtomicBool,
-    /// Whether `state` is what a span before has left: nobody has said anything of this one.
-    is_untold: AtomicBool,
+    /// True if `state` still holds the data of an earlier span, because this one has none yet.
+    is_state_unused: AtomicBool,
     pub(super) first_enter: FirstEnter,
     state: Mutex<SpanState>,
 }
 
-/// Where a slot is.
+/// The position of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotIndex {
     bucket: BucketIndex,
     slot: u8,
 }
 
-/// What was said of an open span.
+/// The data of an open span.
 #[derive(Debug, Default)]
 pub(super) struct SpanState {
-    /// Empty unless it has one of its own.
+    /// A dynamic name; empty if the span has the name of its call site.
     pub(super) name: String,
-    /// Encoded.
+    /// The encoded arguments.
     pub(super) args: Vec<u8>,
-    /// Joins the slices of the span, but for the first one if nobody knew then that there would be more.
+    /// The flow that joins the slices of the span. The first slice may lack it, if it was not known
+    /// then that there would be more.
     pub(super) flow: Option<Flow>,
-    /// Flows of spans that this one follows from, until it is entered.
+    /// The flows of spans that this one follows from, until it is entered.
     pub(super) causes: Vec<Flow>,
-    pub(super) life: Option<Life>,
+    pub(super) async_slice: Option<AsyncSlice>,
 }
 
-/// The slice from the first enter to the end.
+/// The slice of an asynchronous span, from the first enter to the close.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct AsyncSlice {
     pub(super) track: Track,
-    pub(super) begun: Option<Begun>,
-    /// Arguments that its begin had.
+    pub(super) begun: Option<BeginSessions>,
+    /// The size of the arguments that the slice's begin had, in bytes.
     pub(super) args_len: usize,
 }
 
 impl Spans {
     pub(super) const fn new() -> Self {
         Self {
-            levels: Levels::new(),
+            table: GrowingTable::new(),
             late: Mutex::new(()),
         }
     }
 
-    /// The slot of an open span.
+    /// Returns the slot of an open span.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<(SlotIndex, &Slot)> {
-        self.levels.buckets(id).find_map(|(bucket_index, bucket)| {
+        self.table.buckets(id).find_map(|(bucket_index, bucket)| {
             let ids = bucket.ids.iter();
-            // Acquire pairs with the release in `add`: the slot is that of the span.
+            // Acquire pairs with the release in `add_late`: the slot holds the data of this span.
             let slot = ids
                 .map(|other| other.load(Ordering::Acquire))
                 .position(|other| other == id)?;
@@ -113,20 +115,20 @@ impl Spans {
         })
     }
 
-    /// The slot of a span, if the span is still there.
+    /// Returns the slot of a span, if it is still open.
     #[inline]
     pub(super) fn at(&self, index: SlotIndex, id: u64) -> Option<&Slot> {
-        let bucket = self.levels.at(index.bucket)?;
+        let bucket = self.table.at(index.bucket)?;
         let slot = usize::from(index.slot);
-        // Relaxed: only who has the span open comes here.
+        // Relaxed: only a thread that holds the span open calls this.
         let is_there = bucket.ids.get(slot)?.load(Ordering::Relaxed) == id;
         is_there.then(|| bucket.slots.get(slot)).flatten()
     }
 
-    /// Adds a span that was just created, of which nothing is said. Without room it is left out.
+    /// Adds a span that was just created, without data. Returns `None` if there is no room.
     ///
-    /// Its id may show before the rest of its slot: nobody else has the span yet, and whoever hands it
-    /// on publishes all of it.
+    /// Other threads may see its id before the rest of its slot. That is harmless: no other thread
+    /// has the span yet, and the thread that hands it on publishes all of it.
     #[inline]
     pub(super) fn add(&self, id: u64, site: &'static Site) -> Option<&Slot> {
         let (_, slot) = self.take(id, id)?;
@@ -134,27 +136,28 @@ impl Spans {
         Some(slot)
     }
 
-    /// Adds a span that was created before, unless another thread does.
+    /// Adds a span that was created before recording began, unless another thread does.
     #[cold]
     pub(super) fn add_late(&self, id: u64, site: &'static Site) -> Option<(SlotIndex, &Slot)> {
         let _late = self.late.lock();
         if self.find(id).is_none() {
             let (place, slot) = self.take(id, TAKEN)?;
             slot.begin(site);
-            // Release pairs with the acquire in `find`: other threads have the span already.
+            // Release pairs with the acquire in `find`: other threads may have the span already.
             place.store(id, Ordering::Release);
         }
         self.find(id)
     }
 
-    /// A free slot for a span, which shows `taken` from now on.
+    /// Takes a free slot for a span and stores `taken` as its id.
     #[inline(always)]
     fn take(&self, id: u64, taken: u64) -> Option<(&AtomicU64, &Slot)> {
-        self.levels.all_buckets(id).find_map(|(_, bucket)| {
+        self.table.all_buckets(id).find_map(|(_, bucket)| {
             let mut places = bucket.ids.iter().zip(&bucket.slots);
             places.find(|(place, _)| {
-                // The load alone is faster where a span is. Acquire pairs with the release in
-                // `remove`: what follows comes after all that the span before did.
+                // The load alone is faster for a slot in use. Acquire pairs with the release in
+                // `remove`: this thread's accesses come after all those of the slot's previous
+                // span.
                 place.load(Ordering::Relaxed) == 0
                     && place
                         .compare_exchange(0, taken, Ordering::Acquire, Ordering::Relaxed)
@@ -163,44 +166,45 @@ impl Spans {
         })
     }
 
-    /// Returns whether there never was a span.
+    /// Returns whether no span was ever added.
     #[inline]
     pub(super) fn is_unused(&self) -> bool {
-        self.levels.is_unused()
+        self.table.is_unused()
     }
 
-    /// Removes a span that has ended. `end` is called with what is known of it, if
-    /// [`Slot::needs_end`] was.
+    /// Removes a span that has ended. If [`Slot::needs_end`] was called, `end` is called with the
+    /// span's data.
     #[inline]
     pub(super) fn remove(&self, id: u64, end: impl FnOnce(&'static Site, &SpanState)) {
         let Some((index, slot)) = self.find(id) else {
             return;
         };
-        // Relaxed: nobody has the span open any more; the last one to close it saw what others did.
-        // In a forked child, another thread of the parent may have had it locked.
+        // Relaxed: no thread has the span open any more, and the thread that closed it last has
+        // synchronized with the others. In a forked child the lock may be held by a thread that
+        // exists only in the parent.
         if slot.has_end.load(Ordering::Relaxed)
-            && !forked_child::is_quiet()
+            && !forked_child::is_disabled()
             && let Some(site) = slot.site()
         {
             end(site, &slot.lock());
         }
-        let bucket = self.levels.at(index.bucket);
+        let bucket = self.table.at(index.bucket);
         if let Some(place) = bucket.and_then(|bucket| bucket.ids.get(usize::from(index.slot))) {
-            // Release pairs with the acquire in `add`.
+            // Release pairs with the acquire in `take`.
             place.store(0, Ordering::Release);
         }
     }
 }
 
 impl Slot {
-    /// A span is here from now on.
+    /// Prepares the slot for a new span.
     #[inline]
     fn begin(&self, site: &'static Site) {
         // Relaxed: see `Slot`.
         self.site.store(site.index.0, Ordering::Relaxed);
         self.args_len.store(0, Ordering::Relaxed);
         self.has_end.store(false, Ordering::Relaxed);
-        self.is_untold.store(true, Ordering::Relaxed);
+        self.is_state_unused.store(true, Ordering::Relaxed);
         self.first_enter.forget();
     }
 
@@ -210,27 +214,27 @@ impl Slot {
         site_at(SiteIndex(self.site.load(Ordering::Relaxed)))
     }
 
-    /// Whether nothing was said of the span but its call site. Something may be at any time, by
-    /// another thread.
+    /// Returns whether the span has no data but its call site. Another thread may add data at any
+    /// time.
     #[inline]
-    pub(super) fn is_untold(&self) -> bool {
-        // Relaxed: what is said at the same time as the span is entered was said later.
-        self.is_untold.load(Ordering::Relaxed)
+    pub(super) fn is_state_unused(&self) -> bool {
+        // Relaxed: data that is added at the same time as the span is entered counts as later.
+        self.is_state_unused.load(Ordering::Relaxed)
     }
 
-    /// What was said of the span, to be added to.
+    /// Locks the span's data.
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, SpanState> {
         let mut state = self.state.lock();
         // Relaxed: the lock orders it.
-        if self.is_untold.load(Ordering::Relaxed) {
+        if self.is_state_unused.load(Ordering::Relaxed) {
             state.clear();
-            self.is_untold.store(false, Ordering::Relaxed);
+            self.is_state_unused.store(false, Ordering::Relaxed);
         }
         state
     }
 
-    /// Says what was known of the span when it was created.
+    /// Stores the arguments and the name that the span has at its creation.
     #[inline]
     pub(super) fn describe(&self, args: &[u8], name: &str) {
         let mut state = self.lock();
@@ -239,17 +243,17 @@ impl Slot {
         self.set_args_len(&state);
     }
 
-    /// There is something to do when the span ends.
+    /// Notes that there is something to record when the span ends.
     #[inline]
     pub(super) fn needs_end(&self) {
         // Relaxed: as in `Spans::remove`.
         self.has_end.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes of arguments there are by now.
+    /// Returns the current size of the arguments in bytes.
     #[inline]
     pub(super) fn args_len(&self) -> usize {
-        // Relaxed: whoever sees more of them locks the state.
+        // Relaxed: a thread that sees a larger size locks the state.
         self.args_len.load(Ordering::Relaxed) as usize
     }
 
@@ -273,14 +277,14 @@ impl Slot {
 }
 
 impl SpanState {
-    /// The span follows from the one with this flow.
+    /// Notes that this span follows from the span with this flow.
     pub(super) fn add_cause(&mut self, flow: Flow) {
         if self.causes.len() < CAUSES_MAX {
             self.causes.push(flow);
         }
     }
 
-    /// Arguments that were recorded after the first `len` bytes.
+    /// Returns the arguments behind the first `len` bytes.
     pub(super) fn args_after(&self, len: usize) -> &[u8] {
         self.args.get(len..).unwrap_or_default()
     }
@@ -291,6 +295,6 @@ impl SpanState {
         self.args.clear();
         self.flow = None;
         self.causes.clear();
-        self.life = None;
+        self.async_slice = None;
     }
 }

@@ -1,4 +1,4 @@
-//! Threads and tasks that take part in a capture.
+//! Threads and tasks that are attached to a capture.
 
 use std::pin::Pin;
 use std::sync::mpsc;
@@ -56,7 +56,7 @@ fn threads_are_started_attached() {
 }
 
 #[test]
-fn work_for_a_pool_is_captured_by_whoever_sent_it() {
+fn work_sent_to_a_pool_belongs_to_the_senders_capture() {
     let (send, receive) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
     let pool = thread::spawn(move || receive.into_iter().for_each(|work| work()));
     thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn work_for_a_pool_is_captured_by_whoever_sent_it() {
                 assert_eq!(told.iter().count(), 20);
                 let trace = capture.finish();
                 trace.assert_no_loss().assert_well_formed();
-                trace.span("job").times(20).arg("number", number);
+                trace.span("job").times(20).assert_arg("number", number);
             });
         }
     });
@@ -86,7 +86,7 @@ fn work_for_a_pool_is_captured_by_whoever_sent_it() {
 }
 
 #[test]
-fn a_thread_that_comes_back_goes_on_where_it_was() {
+fn reattached_thread_continues_its_sequence() {
     let capture = capture();
     let handle = capture.handle();
     thread::spawn(move || {
@@ -109,14 +109,14 @@ fn a_thread_that_comes_back_goes_on_where_it_was() {
     .unwrap();
     let trace = capture.finish();
     trace.assert_no_loss().assert_well_formed();
-    trace.span("whole").once().has_ended();
+    trace.span("whole").once().assert_has_ended();
     trace.instant("step").inside("whole").times(2);
     trace.instant("not captured").never();
-    // One sequence of packets: the names were defined once.
+    // One sequence: the names were defined only once.
     assert_eq!(trace.report().unwrap().sequences.len(), 1);
 }
 
-/// Is ready when it is polled for the third time, and traces when it goes.
+/// A future that is ready at its third poll, and traces when it is dropped.
 struct Task {
     polls: u32,
     track: Track,
@@ -187,12 +187,12 @@ fn a_span_of_a_future_ends_in_the_capture_that_it_began_in() {
     assert!(future.as_mut().poll(context).is_ready());
     let trace = outer.finish();
     inner_trace.assert_no_loss().assert_well_formed();
-    inner_trace.span("whole").once().has_ended();
+    inner_trace.span("whole").once().assert_has_ended();
     trace.assert_no_loss().assert_well_formed();
-    trace.span("whole").once().has_ended();
-    trace.polls("whole").times(2).has_ended();
+    trace.span("whole").once().assert_has_ended();
+    trace.polls("whole").times(2).assert_has_ended();
 
-    // One that is over makes room.
+    // Ends one capture, so that a later one takes its slot.
     let first = self::capture();
     let later = std::future::poll_fn(|_| Poll::<()>::Pending);
     let mut future = Box::pin(later.traced(async_span!("task", "goes on")));
@@ -203,8 +203,8 @@ fn a_span_of_a_future_ends_in_the_capture_that_it_began_in() {
     drop(future);
     let trace = second.finish();
     trace.assert_no_loss().assert_well_formed();
-    trace.span("goes on").once().has_ended();
-    trace.polls("goes on").once().has_ended();
+    trace.span("goes on").once().assert_has_ended();
+    trace.polls("goes on").once().assert_has_ended();
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_span_of_a_future_is_captured_with_its_polls() {
         .span("whole")
         .arg("number", 1)
         .once()
-        .has_ended()
+        .assert_has_ended()
         .single();
     assert_eq!(whole.thread(), None);
     trace.polls("whole").times(3);

@@ -1,4 +1,4 @@
-//! Data sources in captures: their packets, and their callbacks.
+//! The packets and callbacks of data sources in captures.
 
 use std::panic;
 use std::sync::Mutex;
@@ -28,10 +28,10 @@ fn beat(text: &str) {
     });
 }
 
-/// What the packets of data sources say.
+/// Returns the texts in the packets of data sources.
 fn texts(trace: &Trace) -> Vec<String> {
     trace.assert_no_loss().assert_well_formed();
-    let packets = trace.packets_of(TracePacket::FOR_TESTING_FIELD_NUMBER);
+    let packets = trace.packets_with(TracePacket::FOR_TESTING_FIELD_NUMBER);
     let text = |packet| {
         TestEventDecoder::new(packet)
             .str()
@@ -63,7 +63,7 @@ fn packets_of_a_data_source_are_captured() {
     });
 }
 
-/// Notes its callbacks, with the capture that they came in.
+/// A data source that notes its callbacks, and the capture of each.
 struct Probe;
 
 static CALLS: Mutex<Vec<(Option<CaptureHandle>, &str)>> = Mutex::new(Vec::new());
@@ -113,7 +113,7 @@ impl DataSource for Probe {
 }
 
 #[test]
-fn each_capture_has_the_callbacks_of_data_sources_that_it_reaches() {
+fn data_source_callbacks_belong_to_the_capture_that_is_attached() {
     let early = capture();
     let handle = early.handle();
     thread::spawn(|| {
@@ -129,7 +129,7 @@ fn each_capture_has_the_callbacks_of_data_sources_that_it_reaches() {
     assert_eq!(Probe::calls_in(handle), [""; 0]);
     Probe::say("reached");
     assert_eq!(Probe::calls_in(handle), ["setup", "start"]);
-    // Those of a session are in no capture, even if this thread makes them.
+    // Callbacks of a session belong to no capture, even if this thread makes them.
     drop(InMemorySession::start().unwrap());
     Probe::say("again");
     assert_eq!(
@@ -139,7 +139,7 @@ fn each_capture_has_the_callbacks_of_data_sources_that_it_reaches() {
     assert_eq!(Probe::calls_in(handle), ["setup", "start", "stop"]);
 }
 
-/// Never says that it has stopped.
+/// A data source that never reports that it has stopped.
 struct Stubborn;
 
 static STOPPING: Mutex<Vec<Stopping>> = Mutex::new(Vec::new());
@@ -164,7 +164,7 @@ impl DataSource for Stubborn {
 static KEPT: Mutex<Option<CaptureHandle>> = Mutex::new(None);
 
 #[test]
-fn a_data_source_that_answers_late_does_not_keep_a_dropped_capture() {
+fn late_answer_does_not_keep_dropped_capture_alive() {
     let capture = capture();
     Stubborn::register();
     *KEPT.lock().unwrap() = Some(capture.handle());
@@ -183,7 +183,7 @@ fn a_data_source_that_answers_late_does_not_keep_a_dropped_capture() {
     assert_eq!(texts(&next.finish()).pop().unwrap(), "next");
 }
 
-/// Says in each packet what its configuration says.
+/// A data source that writes a text of its configuration into each packet.
 struct Configured {
     text: String,
 }

@@ -1,4 +1,4 @@
-//! How captures end, and what becomes of threads that go on.
+//! How captures end, and threads that continue after the end.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,15 +10,17 @@ use tracezero::testing::{CaptureHandle, capture};
 use tracezero::{instant, span};
 
 #[test]
-fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
+fn threads_may_keep_writing_after_capture_ends() {
     const WRITERS: usize = 4;
-    /// So many of each writer are in the trace at least, and so many more are not.
+    /// The number of spans of each writer that are in the trace at least, and that are recorded
+    /// after it.
     const SPANS: u64 = 1_000;
-    /// Writers are slow from then on, so that the ring holds all, however late it ends.
+    /// The number of spans after which writers slow down, so that the ring holds all spans even if
+    /// the capture ends late.
     const FAST_SPANS: u64 = 10_000;
     let stop = Arc::new(AtomicBool::new(false));
     let written: Arc<[AtomicU64; WRITERS]> = Arc::default();
-    // Relaxed, here and in the writers: nothing is handed over by it.
+    // Relaxed, here and in the writers: the counts order no other memory.
     let counts = || (*written).each_ref().map(|it| it.load(Ordering::Relaxed));
     let wait_for_more_than = |before: [u64; WRITERS]| {
         while !counts()
@@ -41,7 +43,7 @@ fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
                         thread::sleep(Duration::from_micros(100));
                     }
                 }
-                // The capture is over, and the guard still there.
+                // The capture is over, but the guard still exists.
                 CaptureHandle::current()
             })
         })
@@ -50,12 +52,12 @@ fn threads_may_write_when_the_capture_ends_and_go_on_in_no_trace() {
     let trace = capture.finish();
     instant!("test", "after");
     wait_for_more_than(counts());
-    // Relaxed: as above.
+    // Relaxed: a flag that orders no other memory.
     stop.store(true, Ordering::Relaxed);
     for writer in writers {
         assert_eq!(writer.join().unwrap(), None);
     }
-    // A thread may be in the middle of a packet when the capture ends.
+    // A thread may have an unfinished packet when the capture ends.
     let losses = trace.report().unwrap().losses;
     assert_eq!(losses.total(), losses.unfinished, "{losses}");
     trace.span("write").at_least(WRITERS * SPANS as usize);
@@ -70,7 +72,7 @@ fn a_capture_that_is_dropped_is_over() {
     assert_eq!(CaptureHandle::current(), None);
     let _attached = handle.attach();
     instant!("test", "nowhere");
-    // A new one is not confused by it.
+    // The dropped capture does not affect a new one.
     let capture = capture();
     instant!("test", "here");
     let trace = capture.finish();
@@ -94,7 +96,7 @@ fn a_test_that_panics_ends_its_capture_and_spans() {
     let trace = outer.finish();
     trace.assert_no_loss().assert_well_formed();
     trace.span("of the inner one").never();
-    trace.span("of the outer one").once().has_ended();
+    trace.span("of the outer one").once().assert_has_ended();
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn a_thread_that_has_ended_is_in_the_trace() {
 }
 
 #[test]
-fn what_a_thread_wrote_so_far_is_in_the_trace_though_it_sits_in_a_span() {
+fn trace_has_events_of_thread_inside_open_span() {
     let capture = capture();
     let (tell, told) = mpsc::channel();
     let (let_go, wait) = mpsc::channel::<()>();
@@ -126,5 +128,5 @@ fn what_a_thread_wrote_so_far_is_in_the_trace_though_it_sits_in_a_span() {
     sits.join().unwrap();
     trace.assert_no_loss();
     assert_eq!(trace.span("sits").once().single().duration(), None);
-    trace.instant("waits").once().inside("sits");
+    trace.instant("waits").once().assert_inside("sits");
 }

@@ -1,4 +1,4 @@
-//! What a failed assertion says.
+//! The messages of failed assertions.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
@@ -24,13 +24,14 @@ fn reads() -> Trace {
     capture.finish()
 }
 
-/// What a test says that fails in `assertion`.
+/// Returns the message of the failure of `assertion`.
 #[track_caller]
 fn message_of<R>(assertion: impl FnOnce() -> R) -> String {
     let result = panic::catch_unwind(AssertUnwindSafe(assertion));
     let payload = result.err().expect("the assertion fails");
     let message = payload.downcast::<String>().expect("a message");
-    // Other tests run meanwhile. `sdk/tests/capture_hint.rs` has a process of its own.
+    // Removes a hint about threads of other tests, which run meanwhile. `sdk/tests/capture_hint.rs`
+    // tests it in a process of its own.
     message.replace(
         "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`",
         "",
@@ -119,7 +120,7 @@ fn a_condition_that_one_of_several_does_not_meet_marks_that_one() {
     let trace = reads();
     let marked = TREE.replace("    read key=\"b\"", ">   read key=\"b\"");
     assert_eq!(
-        message_of(|| trace.span("read").times(2).arg("key", "a")),
+        message_of(|| trace.span("read").times(2).assert_arg("key", "a")),
         format!("expected span \"read\" with key=\"a\", but it has key=\"b\"\n{marked}")
     );
 }
@@ -134,57 +135,59 @@ fn every_condition_says_what_is_there_instead() {
     let disk_read = || trace.span("disk_read").times(2);
     let job = || trace.span("job").once();
     assert_eq!(
-        objection(message_of(|| disk_read().inside("write"))),
+        objection(message_of(|| disk_read().assert_inside("write"))),
         r#""disk_read" inside "write", but it is inside "read""#
     );
     assert_eq!(
-        objection(message_of(|| job().directly_inside("read"))),
+        objection(message_of(|| job().assert_directly_inside("read"))),
         r#""job" directly inside "read", but it is inside of nothing"#
     );
     assert_eq!(
-        objection(message_of(|| disk_read().at_top())),
+        objection(message_of(|| disk_read().assert_at_top())),
         r#""disk_read" inside of nothing, but it is inside "read""#
     );
     assert_eq!(
-        objection(message_of(|| job().has_arg("key"))),
+        objection(message_of(|| job().assert_has_arg("key"))),
         r#""job" with an argument "key", but it has no argument "key""#
     );
     assert_eq!(
-        objection(message_of(|| job().category("cpu"))),
+        objection(message_of(|| job().assert_category("cpu"))),
         r#""job" of category "cpu", but it has the category "io""#
     );
     assert_eq!(
-        objection(message_of(|| job().on_thread("main"))),
+        objection(message_of(|| job().assert_on_thread("main"))),
         r#""job" on thread "main", but it is on track "jobs""#
     );
     assert_eq!(
-        objection(message_of(|| disk_read().on_track("jobs"))),
+        objection(message_of(|| disk_read().assert_on_track("jobs"))),
         r#""disk_read" on track "jobs", but it is on this thread"#
     );
     assert_eq!(
         objection(message_of(
-            || job().took_less_than(Duration::from_millis(10))
+            || job().assert_took_less_than(Duration::from_millis(10))
         )),
         r#""job" that took less than 10ms, but it took 10ms"#
     );
     assert_eq!(
-        objection(message_of(|| job().took_at_least(Duration::from_secs(1)))),
+        objection(message_of(
+            || job().assert_took_at_least(Duration::from_secs(1))
+        )),
         r#""job" that took at least 1s, but it took 10ms"#
     );
     assert_eq!(
-        objection(message_of(|| job().before("read"))),
+        objection(message_of(|| job().assert_before("read"))),
         r#""job" before "read", but it is not over by then"#
     );
     assert_eq!(
-        objection(message_of(|| disk_read().after("read"))),
+        objection(message_of(|| disk_read().assert_after("read"))),
         r#""disk_read" after "read", but it begins earlier"#
     );
     assert_eq!(
-        objection(message_of(|| job().after("raed"))),
+        objection(message_of(|| job().assert_after("raed"))),
         r#""job" after "raed", but there is no "raed"; is it "read"?"#
     );
     assert_eq!(
-        objection(message_of(|| job().flows_to("read"))),
+        objection(message_of(|| job().assert_flows_to("read"))),
         r#""job" that flows to "read", but it is part of no flow"#
     );
 }
@@ -252,7 +255,7 @@ fn a_trace_that_is_damaged_is_not_well_formed() {
     let (heading, fault) = message.split_once('\n').unwrap();
     assert_eq!(heading, "the trace is not well formed:");
     assert!(fault.contains("offset"), "{message}");
-    // What comes before can be asked.
+    // Events before the damage can be queried.
     cut.span("disk_read").times(2);
 }
 
@@ -290,11 +293,11 @@ fn a_misspelled_name_is_recognized_wherever_it_stands() {
         "; there is a span of this name",
     );
     ends_with(
-        message_of(|| trace.span("job").once().after("raed")),
+        message_of(|| trace.span("job").once().assert_after("raed")),
         "there is no \"raed\"; is it \"read\"?",
     );
     ends_with(
-        message_of(|| trace.span("disk_read").times(2).inside("raed")),
+        message_of(|| trace.span("disk_read").times(2).assert_inside("raed")),
         "but it is inside \"read\"",
     );
 }
@@ -336,12 +339,15 @@ fn polls_are_shown_where_they_are_asked_for() {
 }
 
 #[test]
-fn this_thread_may_be_asked_for_as_messages_call_it() {
+fn this_thread_has_the_name_that_messages_use() {
     let trace = reads();
     trace
         .span("disk_read")
         .times(2)
-        .on_thread("this thread")
-        .on_track("this thread");
-    assert!(message_of(|| trace.span("job").once().on_thread("this thread")).contains("on track"));
+        .assert_on_thread("this thread")
+        .assert_on_track("this thread");
+    assert!(
+        message_of(|| trace.span("job").once().assert_on_thread("this thread"))
+            .contains("on track")
+    );
 }

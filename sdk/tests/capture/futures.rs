@@ -11,7 +11,7 @@ fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls it until it is done.
+/// Polls a future until it is ready.
 fn complete<R>(future: impl Future<Output = R>) -> R {
     let mut future = pin!(future);
     loop {
@@ -21,7 +21,7 @@ fn complete<R>(future: impl Future<Output = R>) -> R {
     }
 }
 
-/// The same with the polls by turns on this thread and on others.
+/// Polls a future until it is ready, by turns on this thread and on other threads.
 fn complete_on_many<R: Send>(future: impl Future<Output = R> + Send) -> R {
     let handle = CaptureHandle::current().unwrap();
     let mut future = pin!(future);
@@ -35,7 +35,7 @@ fn complete_on_many<R: Send>(future: impl Future<Output = R> + Send) -> R {
     }
 }
 
-/// Is done the second time that it is polled.
+/// Is pending at its first poll, and ready at its second.
 async fn pause() {
     let mut is_first = true;
     future::poll_fn(|_| match mem::take(&mut is_first) {
@@ -78,14 +78,17 @@ fn a_future_is_one_span_and_has_its_polls_besides() {
         .span("add")
         .arg("a", 3)
         .once()
-        .arg("b", 3)
-        .arg("result", 6);
-    trace.polls("add_later").times(4).on_thread("this thread");
+        .assert_arg("b", 3)
+        .assert_arg("result", 6);
+    trace
+        .polls("add_later")
+        .times(4)
+        .assert_on_thread("this thread");
     let polls = trace
         .polls("add")
         .times(4)
-        .inside("add")
-        .inside("add_later");
+        .assert_inside("add")
+        .assert_inside("add_later");
     assert!(polls.iter().all(|poll| poll.args().count() == 0));
     assert_eq!(trace.spans().filter(|it| it.name() == "add").count(), 2);
     let life = trace.span("add").arg("a", 1).once().single();
@@ -97,22 +100,22 @@ fn a_future_is_one_span_and_has_its_polls_besides() {
 }
 
 #[test]
-fn what_happens_in_a_poll_is_inside_of_the_future() {
+fn events_in_a_poll_are_inside_the_future() {
     let trace = captured(|| assert_eq!(complete_on_many(add_later()), 6));
     trace
         .span("carry")
         .times(2)
-        .directly_inside("add")
-        .inside("add_later");
+        .assert_directly_inside("add")
+        .assert_inside("add_later");
     trace
         .instant("added")
         .times(2)
-        .directly_inside("carry")
-        .inside("add_later");
+        .assert_directly_inside("carry")
+        .assert_inside("add_later");
     trace
         .instant("in between")
         .once()
-        .directly_inside("add_later");
+        .assert_directly_inside("add_later");
     let around = trace.instant("added").times(2).iter().next().unwrap();
     let names: Vec<_> = around.ancestors().map(Event::name).collect();
     assert_eq!(names, ["carry", "add", "add_later"]);
@@ -121,19 +124,19 @@ fn what_happens_in_a_poll_is_inside_of_the_future() {
 #[test]
 fn a_future_is_inside_of_those_whose_tracks_are_above_its_own() {
     let trace = captured(|| assert_eq!(complete(add_later()), 6));
-    trace.span("add_later").once().at_top();
+    trace.span("add_later").once().assert_at_top();
     trace
         .span("add")
         .on_track("add")
         .times(2)
-        .directly_inside("add_later");
+        .assert_directly_inside("add_later");
     let life = trace.span("add_later").once().single();
     let inside: Vec<_> = life.children().map(Event::name).collect();
     assert_eq!(inside, ["add", "in between", "add"]);
 }
 
 #[test]
-fn a_future_that_outlives_the_one_that_started_it_is_inside_of_nothing() {
+fn future_that_outlives_its_parent_is_at_top() {
     let trace = captured(|| {
         let mut task = None;
         let parent = async {
@@ -144,11 +147,11 @@ fn a_future_that_outlives_the_one_that_started_it_is_inside_of_nothing() {
         complete(parent.traced(async_span!("test", "parent")));
         complete(task.unwrap());
     });
-    trace.span("child").once().at_top();
+    trace.span("child").once().assert_at_top();
 }
 
 #[test]
-fn a_slice_on_a_thread_is_a_poll_only_of_a_span_of_its_name_that_goes_on() {
+fn slice_is_a_poll_only_of_an_open_span_of_its_name() {
     let trace = captured(|| {
         let flow = tracezero::Flow::new();
         let track = tracezero::Track::new("jobs");
@@ -159,9 +162,9 @@ fn a_slice_on_a_thread_is_a_poll_only_of_a_span_of_its_name_that_goes_on() {
         drop(job);
         drop(span!("test", "job", flow: &flow));
     });
-    trace.polls("job").once().on_thread("this thread");
+    trace.polls("job").once().assert_on_thread("this thread");
     trace.span("job").times(3);
-    trace.span("step").once().at_top();
+    trace.span("step").once().assert_at_top();
     trace.polls("step").never();
 }
 
@@ -174,13 +177,13 @@ fn an_open_future_has_its_polls_and_what_is_inside() {
     }
     let trace = capture.finish();
     drop(task);
-    trace.span("add").times(2).inside("add_later");
+    trace.span("add").times(2).assert_inside("add_later");
     trace.polls("add_later").times(3);
     assert_eq!(trace.span("add_later").has_ended().all().len(), 0);
 }
 
 #[test]
-fn a_future_that_is_on_no_track_of_another_is_inside_of_what_it_was_polled_in_first() {
+fn future_without_parent_track_is_inside_its_first_poll() {
     let mut later = Box::pin(add_later());
     let trace = captured(|| {
         let made_before = add(1, 2);
@@ -192,13 +195,13 @@ fn a_future_that_is_on_no_track_of_another_is_inside_of_what_it_was_polled_in_fi
         }
         assert_eq!(complete(later.as_mut()), 6);
     });
-    trace.span("outer").once().directly_inside("main");
+    trace.span("outer").once().assert_directly_inside("main");
     trace
         .span("add")
         .arg("a", 1)
         .directly_inside("outer")
         .once();
     trace.instant("added").inside("main").once();
-    // It went on after that.
-    trace.span("add_later").once().at_top();
+    // It continued after that poll.
+    trace.span("add_later").once().assert_at_top();
 }

@@ -12,7 +12,7 @@ use tracing::{Instrument as _, info_span, subscriber};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
 
-/// Has spans of this thread go through `layer` meanwhile.
+/// Runs `work` with `layer` as the layer of this thread.
 fn with<R>(layer: TracingLayer, work: impl FnOnce() -> R) -> R {
     subscriber::with_default(registry().with(layer), work)
 }
@@ -48,7 +48,10 @@ fn a_span_that_is_split_goes_on_by_its_name() {
         drop(inside);
         capture.finish()
     });
-    trace.span("run{system=physics}").times(2).has_ended();
+    trace
+        .span("run{system=physics}")
+        .times(2)
+        .assert_has_ended();
     assert_eq!(names(&trace).len(), 3);
 }
 
@@ -65,7 +68,7 @@ fn a_future_goes_on_in_the_capture_that_it_began_in() {
             }
         });
         let outer = capture();
-        // Known to be asynchronous from its second poll on.
+        // The layer knows from the second poll on that the span is asynchronous.
         let mut future = Box::pin(third_time.instrument(info_span!("whole")));
         let context = &mut Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(context).is_pending());
@@ -91,12 +94,12 @@ fn spans_may_nest_deeper_than_the_stack() {
         with(layer(), || {
             let capture = capture();
             let around: Vec<_> = (0..DEPTH).map(|_| info_span!("around").entered()).collect();
-            // Asynchronous: those around it may be as well.
+            // This span is asynchronous, so the spans around it might be, too.
             let inside = info_span!("inside");
             inside.in_scope(|| ());
             inside.in_scope(|| ());
             drop(inside);
-            // From the inside out.
+            // Drops the innermost span first.
             around.into_iter().rev().for_each(drop);
             capture.finish()
         })
@@ -108,7 +111,7 @@ fn spans_may_nest_deeper_than_the_stack() {
     assert_eq!(lives.iter().filter(|it| it.thread().is_none()).count(), 1);
 }
 
-/// Polls it until it is done.
+/// Polls a future until it is ready.
 fn complete<R>(future: impl Future<Output = R>) -> R {
     let mut future = pin!(future);
     let context = &mut Context::from_waker(Waker::noop());
@@ -119,7 +122,7 @@ fn complete<R>(future: impl Future<Output = R>) -> R {
     }
 }
 
-/// Is done the second time that it is polled.
+/// Is pending at its first poll, and ready at its second.
 async fn pause() {
     let mut is_first = true;
     future::poll_fn(|_| match mem::take(&mut is_first) {
@@ -129,7 +132,7 @@ async fn pause() {
     .await;
 }
 
-/// All that can be told of what is captured, but for its times and the numbers of its flows.
+/// Returns all that is known of the captured events, except times and flow ids.
 fn told(trace: &Trace) -> Vec<String> {
     let events = trace.spans();
     events
@@ -142,7 +145,7 @@ fn told(trace: &Trace) -> Vec<String> {
 }
 
 #[test]
-fn what_is_captured_depends_on_nothing_that_was_traced_before() {
+fn capture_is_independent_of_earlier_events() {
     let run = || {
         let entered_now_and_then = |number: u32, times| {
             let span = info_span!("span", number);
@@ -159,7 +162,7 @@ fn what_is_captured_depends_on_nothing_that_was_traced_before() {
     with(layer(), || {
         let first = run();
         assert_eq!(told(&first), told(&run()));
-        // Also beside a session, and while other tests capture.
+        // Also during a session, and while other tests capture.
         let session = InMemorySession::start().unwrap();
         assert_eq!(told(&first), told(&run()));
         drop(session);
@@ -170,14 +173,14 @@ fn what_is_captured_depends_on_nothing_that_was_traced_before() {
 }
 
 #[test]
-fn the_first_slice_on_a_thread_has_the_arguments_and_further_ones_have_none() {
+fn only_the_first_slice_on_a_thread_has_arguments() {
     for _ in 0..2 {
         let trace = with(layer(), || {
             let capture = capture();
             complete(pause().instrument(info_span!("fetch", url = "/a")));
             capture.finish()
         });
-        trace.span("fetch").once().arg("url", "/a");
+        trace.span("fetch").once().assert_arg("url", "/a");
         let polls = trace.polls("fetch").times(3);
         let with_args: Vec<bool> = polls.iter().map(|it| it.arg("url").is_some()).collect();
         assert_eq!(with_args, [true, false, false]);
@@ -196,6 +199,6 @@ fn a_span_that_was_entered_before_the_capture_is_new_to_it() {
         drop(session);
         capture.finish()
     });
-    trace.span("early").once().arg("number", 1);
+    trace.span("early").once().assert_arg("number", 1);
     assert_eq!(names(&trace), ["early"]);
 }

@@ -1,14 +1,15 @@
-//! Tests on captured traces: who is captured, what can be asked of a trace, and what a failed test says.
+//! Tests of captures: which threads are captured, queries on the trace, and messages of failed
+//! assertions.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod parallel; // captures at once, and sessions beside them
-mod attaching; // threads and tasks that take part
-mod nesting; // captures inside of captures, spans across their borders
-mod ending; // ends, panics and threads that go on
-mod custom_data_source; // packets with a schema of one's own, and callbacks
-mod queries; // what can be asked
+mod parallel; // parallel captures, and sessions beside them
+mod attaching; // attached threads and tasks
+mod nesting; // nested captures, and spans that cross their ends
+mod ending; // the end of captures, panics, threads that continue
+mod custom_data_source; // packets and callbacks of data sources
+mod queries; // queries on a trace
 mod futures; // spans of futures, and their polls
 mod layer; // spans of the `tracing` crate
-mod failures; // messages
-mod outline; // snapshots
+mod failures; // messages of failed assertions
+mod outline; // outlines, for snapshot tests

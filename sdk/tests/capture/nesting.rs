@@ -1,4 +1,4 @@
-//! Captures inside of captures, and spans across their borders.
+//! Nested captures, and spans that begin in one capture and end in another.
 
 use std::thread;
 
@@ -102,7 +102,7 @@ fn a_span_of_no_capture_ends_in_none() {
     .unwrap();
     let trace = capture.finish();
     assert_eq!(names(&trace), ["captured", "inside"]);
-    trace.instant("inside").once().inside("captured");
+    trace.instant("inside").once().assert_inside("captured");
 }
 
 #[test]

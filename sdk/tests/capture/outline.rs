@@ -21,7 +21,7 @@ fn outline_of(work: impl FnOnce()) -> String {
     let trace = capture.finish();
     trace.assert_no_loss();
     let outline = trace.outline();
-    // However it was read.
+    // The outline is equal if the trace is read from bytes.
     assert_eq!(
         Trace::read(trace.bytes())
             .unwrap()
@@ -113,12 +113,12 @@ thread "worker" x3
                 }
             });
         });
-        // Threads without a name inherit that of the process or of their parent.
+        // A thread without a name may get the name of its process or of its parent.
         assert_eq!(without_inherited_name(&outline), expected);
     }
 }
 
-/// The system may give a thread without a name that of whoever started it.
+/// Replaces names that the system gave to threads without a name.
 fn without_inherited_name(outline: &str) -> String {
     let line = |line: &str| {
         let is_known = ["thread \"odd\"", "thread \"worker\""]
@@ -160,7 +160,7 @@ fn a_trace_without_events_has_an_empty_outline() {
     assert_eq!(outline_of(|| ()), "");
 }
 
-/// Is done the second time that it is polled.
+/// Is pending at its first poll, and ready at its second.
 async fn pause() {
     let mut is_first = true;
     future::poll_fn(|_| match mem::take(&mut is_first) {
@@ -186,7 +186,7 @@ async fn fetch_all() {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Polls tasks until they are done, each time the `turn`-th of those that are left, on a thread of its own
+/// Polls tasks until all are ready. Each time it polls the `turn`-th of the rest, on a new thread
 /// or on this one.
 fn run(mut tasks: Vec<Task>, mut turn: usize) {
     let handle = CaptureHandle::current().unwrap();
@@ -210,7 +210,7 @@ fn run(mut tasks: Vec<Task>, mut turn: usize) {
 }
 
 #[test]
-fn an_outline_of_futures_does_not_depend_on_the_threads_that_poll_them() {
+fn outline_of_futures_is_independent_of_polling_threads() {
     let expected = r#"this thread
   * started
 track "fetch_all" x3
@@ -234,7 +234,7 @@ track "fetch_all" x3
 }
 
 #[test]
-fn tasks_that_a_future_starts_come_last_in_it_whichever_was_faster() {
+fn spawned_tasks_come_last_in_their_future() {
     let expected = r#"track "parent"
   parent
     * started
@@ -253,7 +253,7 @@ fn tasks_that_a_future_starts_come_last_in_it_whichever_was_faster() {
             let tasks: RefCell<Vec<Task>> = RefCell::default();
             let mut parent = Box::pin(
                 async {
-                    // They have their places where they are made.
+                    // A task's place in the outline is where it is created.
                     tasks.borrow_mut().extend(["/b", "/a", "/b"].map(|url| {
                         let task = async move {
                             drop(span!("test", "parse"));
@@ -281,7 +281,7 @@ fn tasks_that_a_future_starts_come_last_in_it_whichever_was_faster() {
 }
 
 #[test]
-fn what_is_open_at_the_end_stands_where_it_is() {
+fn outline_keeps_open_spans_in_place() {
     let capture = capture();
     let mut task: Task = Box::pin(fetch_all());
     let context = &mut Context::from_waker(Waker::noop());
@@ -302,7 +302,7 @@ fn what_is_open_at_the_end_stands_where_it_is() {
 }
 
 #[test]
-fn a_task_that_outlives_the_one_that_started_it_has_a_track_of_its_own() {
+fn task_that_outlives_its_parent_has_its_own_track() {
     let outline = outline_of(|| {
         let task: RefCell<Option<Task>> = RefCell::default();
         let parent = async {
@@ -328,7 +328,7 @@ fn a_task_that_outlives_the_one_that_started_it_has_a_track_of_its_own() {
 }
 
 #[test]
-fn a_slice_that_shares_a_flow_is_a_poll_only_while_a_span_of_its_name_is_open() {
+fn slice_with_flow_is_a_poll_only_while_its_span_is_open() {
     let outline = outline_of(|| {
         let (flow, track) = (tracezero::Flow::new(), Track::new("jobs"));
         let job = span!("test", "job", track: &track, flow: &flow);
@@ -349,7 +349,7 @@ track "jobs"
 }
 
 #[test]
-fn what_a_thread_does_in_a_poll_after_the_future_is_on_the_thread() {
+fn events_in_a_poll_after_the_future_are_on_the_thread() {
     let outline = outline_of(|| {
         let (flow, track) = (tracezero::Flow::new(), Track::new("jobs"));
         let job = span!("test", "job", track: &track, flow: &flow);
@@ -360,7 +360,8 @@ fn what_a_thread_does_in_a_poll_after_the_future_is_on_the_thread() {
     assert_eq!(outline, "this thread\n  * late\ntrack \"jobs\"\n  job\n");
 }
 
-/// A task that is over after those that it spawned, each of which spawns another one but the last.
+/// Creates a task that ends after the tasks that it spawned. Each of them spawns another one,
+/// except the last.
 fn chain(length: u32, spawned: &Arc<Mutex<Vec<Task>>>) -> Task {
     let spawned = Arc::clone(spawned);
     let task = async move {
@@ -376,7 +377,7 @@ fn chain(length: u32, spawned: &Arc<Mutex<Vec<Task>>>) -> Task {
 }
 
 #[test]
-fn a_future_with_which_another_one_would_be_too_deep_is_counted_in_that_one() {
+fn too_deep_future_is_counted_in_its_parent() {
     let outline = outline_of(|| {
         let spawned = Arc::default();
         let mut tasks = vec![chain(20, &spawned)];
@@ -389,7 +390,7 @@ fn a_future_with_which_another_one_would_be_too_deep_is_counted_in_that_one() {
         }
     });
     let lines = |text: &str| outline.lines().filter(|line| line.trim() == text).count();
-    // The last one is 501 deep, and 512 are shown.
+    // The last task is at depth 501, and the outline shows 512.
     assert_eq!(
         (lines("task"), lines(".. task x1")),
         (21 - 12, 1),
@@ -399,7 +400,7 @@ fn a_future_with_which_another_one_would_be_too_deep_is_counted_in_that_one() {
 }
 
 #[test]
-fn a_future_that_is_on_no_track_of_another_is_where_it_was_polled_first() {
+fn future_without_parent_track_is_where_it_was_first_polled() {
     let outline = outline_of(|| {
         let made_before: Task = Box::pin(fetch("/b"));
         let outer = async {

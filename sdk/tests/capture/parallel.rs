@@ -1,4 +1,4 @@
-//! Captures that go on at the same time.
+//! Captures that run in parallel.
 
 use std::sync::Barrier;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use tracezero::testing::{Trace, capture};
 use tracezero::{InMemorySession, counter, instant, span};
 
-/// What one of many captures at once traces.
+/// Records the events of one of many parallel captures.
 fn work(number: u64, rounds: u64) {
     for round in 0..rounds {
         let _span = span!("work", "outer", number = number, round = round);
@@ -17,7 +17,7 @@ fn work(number: u64, rounds: u64) {
     }
 }
 
-/// Whether `trace` is what [`work`] traces, and nothing else.
+/// Asserts that `trace` has the events of [`work`], and no others.
 fn assert_is_work(trace: &Trace, number: u64, rounds: u64) {
     trace.assert_no_loss().assert_well_formed();
     let count = rounds as usize;
@@ -44,7 +44,7 @@ fn capture_work(number: u64, rounds: u64) {
     assert_is_work(&capture.finish(), number, rounds);
 }
 
-/// As many tests as that, which the harness runs at once.
+/// Declares tests that the harness runs in parallel.
 macro_rules! tests_at_once {
     ($($number:literal $name:ident)*) => {
         $(#[test]
@@ -79,7 +79,7 @@ fn threads_that_capture_at_once_see_their_own_events_alone() {
             let all_capture = &all_capture;
             scope.spawn(move || {
                 let capture = capture();
-                // More than there are places for sessions.
+                // More captures than slots for sessions.
                 all_capture.wait();
                 work(1000 + number, 50);
                 all_capture.wait();
@@ -96,14 +96,14 @@ fn a_session_records_what_is_captured_too() {
         for number in 2000..2008 {
             scope.spawn(move || {
                 capture_work(number, 20);
-                // What nobody captures.
+                // These events belong to no capture.
                 work(number, 20);
             });
         }
     });
     let (trace, report) = session.finish();
-    // Threads of other tests may be in the middle of a packet.
-    let lost = report.losses.of_packets_begun() - report.losses.unfinished;
+    // Threads of other tests may have an unfinished packet.
+    let lost = report.losses.begun_packets() - report.losses.unfinished;
     assert_eq!(lost, 0, "{report}");
     let trace = Trace::read(trace).unwrap();
     for number in 2000..2008_u64 {
@@ -111,7 +111,7 @@ fn a_session_records_what_is_captured_too() {
             .span("outer")
             .arg("number", number)
             .times(40)
-            .has_ended();
+            .assert_has_ended();
         trace
             .instant("done")
             .inside("outer")
@@ -139,7 +139,7 @@ fn sessions_and_captures_start_and_end_while_others_go_on() {
                     .span("outer")
                     .arg("number", number)
                     .times(3)
-                    .has_ended();
+                    .assert_has_ended();
             }
         });
     });

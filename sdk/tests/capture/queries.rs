@@ -1,4 +1,4 @@
-//! What can be asked of a trace.
+//! Queries on a trace.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ fn ms(count: u64) -> u64 {
     count * 1_000_000
 }
 
-/// Spans at given times: `read` from 1 to 9 ms with two `disk_read`s, the second inside of `retry`;
-/// `write` from 10 to 12 ms; `job`s on a track.
+/// Records spans at given times: `read` from 1 to 9 ms with two `disk_read`s, the second inside of
+/// `retry`; `write` from 10 to 12 ms; `job`s on a track.
 fn reads() -> Trace {
     let capture = capture();
     let flow = Flow::new();
@@ -42,19 +42,19 @@ fn spans_are_narrowed_down_and_counted() {
     trace
         .span("disk_read")
         .times(2)
-        .inside("read")
-        .category("io")
-        .has_ended();
+        .assert_inside("read")
+        .assert_category("io")
+        .assert_has_ended();
     trace
         .span("disk_read")
         .inside("retry")
         .once()
-        .arg("block", 8);
+        .assert_arg("block", 8);
     trace
         .span("disk_read")
         .directly_inside("read")
         .once()
-        .arg("block", 7);
+        .assert_arg("block", 7);
     trace.span("disk_read").arg("block", 9).never();
     trace.span("disk_read").at_least(1);
     trace
@@ -62,16 +62,19 @@ fn spans_are_narrowed_down_and_counted() {
         .category("cache")
         .category("io")
         .once()
-        .at_top();
+        .assert_at_top();
     trace.span("disk_raed").never();
-    trace.instant("failed").once().directly_inside("retry");
+    trace
+        .instant("failed")
+        .once()
+        .assert_directly_inside("retry");
     trace.span("job").on_track("jobs").once();
     trace.span("job").on_thread("jobs").never();
     let this_thread = std::thread::current();
     trace
         .span("read")
         .once()
-        .on_thread(this_thread.name().unwrap());
+        .assert_on_thread(this_thread.name().unwrap());
 }
 
 #[test]
@@ -80,13 +83,13 @@ fn arguments_are_compared_by_path() {
     trace
         .span("read")
         .once()
-        .arg("key", "k")
-        .arg("sizes.1", 2)
-        .has_arg("sizes");
+        .assert_arg("key", "k")
+        .assert_arg("sizes.1", 2)
+        .assert_has_arg("sizes");
     let failed = trace.instant("failed").once();
     let failed = failed
-        .arg("request.path", "/a")
-        .arg("request.code", -5_i8)
+        .assert_arg("request.path", "/a")
+        .assert_arg("request.code", -5_i8)
         .single();
     assert_eq!(failed.arg("request.code"), Some(&Value::Int(-5)));
     assert_eq!(failed.arg("request.other"), None);
@@ -101,26 +104,30 @@ fn times_are_compared() {
         .span("disk_read")
         .took_at_least(second)
         .once()
-        .arg("block", 8);
+        .assert_arg("block", 8);
     trace
         .span("disk_read")
         .took_less_than(second)
         .once()
-        .arg("block", 7);
+        .assert_arg("block", 7);
     trace
         .span("read")
         .once()
-        .took_at_least(Duration::from_millis(8))
-        .before("write");
-    trace.span("write").once().after("read").after("failed");
+        .assert_took_at_least(Duration::from_millis(8))
+        .assert_before("write");
+    trace
+        .span("write")
+        .once()
+        .assert_after("read")
+        .assert_after("failed");
     trace.span("read").before("disk_read").never();
     trace.span("read").after("nothing").never();
-    trace.span("read").once().flows_to("write");
+    trace.span("read").once().assert_flows_to("write");
     trace.span("write").flows_to("read").never();
 }
 
 #[test]
-fn what_is_around_an_event_can_be_walked() {
+fn enclosing_spans_can_be_walked() {
     let trace = reads();
     let read = trace.span("read").once().single();
     let names: Vec<&str> = read.children().map(Event::name).collect();
@@ -177,7 +184,7 @@ fn any_trace_can_be_asked() {
 }
 
 #[test]
-fn spans_that_several_threads_write_to_a_track_are_in_the_order_of_their_times() {
+fn spans_of_a_shared_track_are_ordered_by_time() {
     let capture = capture();
     let track = Track::new("shared");
     let mut threads = Vec::new();
@@ -193,7 +200,10 @@ fn spans_that_several_threads_write_to_a_track_are_in_the_order_of_their_times()
     }
     let trace = capture.finish();
     trace.assert_no_loss().assert_well_formed();
-    trace.span("inner").times(20).directly_inside("outer");
+    trace
+        .span("inner")
+        .times(20)
+        .assert_directly_inside("outer");
     let numbers: Vec<_> = trace
         .spans()
         .filter_map(|span| span.arg("number"))

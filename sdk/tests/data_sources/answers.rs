@@ -1,4 +1,4 @@
-//! Callbacks that are done later.
+//! Callbacks that keep their answer (`Starting`, `Flushing`, `Stopping`) and give it later.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::probe::{
     Callback, Probe, alone, give_answers, keep_answers_of, notes, numbers, recording,
 };
 
-/// For what is answered in any case, but not by a thread that is in a hurry.
+/// A timeout for answers that always come, however slow the thread is.
 const LONG_MS: u32 = 60_000;
 
 #[test]
@@ -23,7 +23,7 @@ fn an_instance_is_traced_until_it_says_that_it_has_stopped() -> Result<(), Error
     assert_eq!(session.control().state(), SessionState::Stopping);
     assert!(Probe::is_enabled());
     Probe::write(1);
-    // From another thread, as long as this one holds a chunk.
+    // On another thread, while this one holds a chunk.
     thread::spawn(give_answers).join().unwrap();
     assert_eq!(session.control().state(), SessionState::Ended);
     assert!(!Probe::is_enabled());
@@ -50,7 +50,7 @@ fn a_session_that_finishes_waits_for_an_instance_that_stops() -> Result<(), Erro
 }
 
 #[test]
-fn a_session_ends_without_an_instance_that_does_not_stop_in_time() -> Result<(), Error> {
+fn session_ends_without_instance_that_stops_too_late() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Stop);
     let config = recording("a").data_source_stop_timeout(Duration::from_millis(50));
@@ -109,7 +109,7 @@ fn a_flush_waits_for_the_instances_that_flush() -> Result<(), Error> {
 fn a_flush_that_takes_too_long_fails_and_the_next_one_succeeds() -> Result<(), Error> {
     let _alone = alone();
     keep_answers_of(Callback::Flush);
-    // Long enough for the second one, wherever its threads are kept from running.
+    // Long enough for the second flush, even if its threads are delayed.
     let config = recording("a").flush_timeout(Duration::from_secs(1));
     let session = config.record_in_memory()?;
     assert!(!session.control().flush());

@@ -1,4 +1,4 @@
-//! Which callbacks come, and when.
+//! Which callbacks are called, and when.
 
 use std::sync::Mutex;
 use std::thread;
@@ -94,7 +94,7 @@ fn a_session_that_lists_a_data_source_twice_has_two_instances() -> Result<(), Er
 }
 
 #[test]
-fn what_callbacks_trace_is_recorded_from_the_start_to_the_stop() -> Result<(), Error> {
+fn packets_of_callbacks_are_recorded_from_start_to_stop() -> Result<(), Error> {
     let _alone = alone();
     act_in(Callback::Setup, |_| Probe::write(1));
     act_in(Callback::Start, |_| Probe::write(2));
@@ -106,7 +106,7 @@ fn what_callbacks_trace_is_recorded_from_the_start_to_the_stop() -> Result<(), E
 }
 
 #[test]
-fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Result<(), Error> {
+fn service_clears_incremental_state_at_configured_period() -> Result<(), Error> {
     let _alone = alone();
     let config = recording("a").incremental_state_clear_period(Duration::from_millis(20));
     let session = config.record_in_memory()?;
@@ -116,8 +116,7 @@ fn the_service_asks_to_clear_incremental_state_as_often_as_configured() -> Resul
 }
 
 #[test]
-fn a_data_source_that_no_trace_point_reaches_is_started_once_it_is_registered() -> Result<(), Error>
-{
+fn registered_data_source_starts_without_any_trace_point() -> Result<(), Error> {
     struct Quiet;
     impl DataSource for Quiet {
         const NAME: &'static str = "com.example.quiet";
@@ -148,7 +147,7 @@ fn a_data_source_that_no_trace_point_reaches_is_started_once_it_is_registered() 
 }
 
 #[test]
-fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Result<(), Error> {
+fn first_trace_point_records_in_a_running_session() -> Result<(), Error> {
     struct Late;
     data_source!(Late, "com.example.late");
     let _alone = alone();
@@ -170,7 +169,7 @@ fn the_first_trace_point_of_a_data_source_records_in_a_session_that_runs() -> Re
     let in_time = in_time.into_iter().filter(|it| *it).count();
     let numbers = numbers(&session.finish().0);
     assert!(numbers.iter().all(|number| *number == 5));
-    // All of them, unless one was kept from running while the others waited for it.
+    // All threads, unless one was delayed while the others waited for it.
     assert!((in_time.max(1)..=4).contains(&numbers.len()), "{numbers:?}");
     Ok(())
 }
@@ -204,7 +203,7 @@ fn data_sources_of_the_same_name_are_all_recorded() -> Result<(), Error> {
 }
 
 #[test]
-fn a_callback_may_wait_for_the_first_trace_points_of_another_thread() -> Result<(), Error> {
+fn callback_may_wait_for_another_threads_first_trace_point() -> Result<(), Error> {
     struct Helper;
     data_source!(Helper, "com.example.helper");
     let _alone = alone();
@@ -224,7 +223,7 @@ fn a_callback_may_wait_for_the_first_trace_points_of_another_thread() -> Result<
 }
 
 #[test]
-fn a_first_trace_point_does_not_wait_for_a_callback_that_waits_for_its_lock() -> Result<(), Error> {
+fn first_trace_point_does_not_deadlock_with_callback() -> Result<(), Error> {
     static LOCK: Mutex<()> = Mutex::new(());
     struct Locked;
     data_source!(Locked, "com.example.locked");

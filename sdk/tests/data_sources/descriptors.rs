@@ -1,4 +1,4 @@
-//! The schema of a data source in the traces that it is recorded into.
+//! The schema of a data source, in the traces that contain its packets.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NAME: &str = "com.example.described";
 struct Described;
 data_source!(Described, NAME, SCHEMA);
 
-/// Has the same schema.
+/// Another data source with the same schema.
 struct Sibling;
 data_source!(Sibling, "com.example.sibling", SCHEMA);
 
@@ -32,7 +32,7 @@ fn write() {
     });
 }
 
-/// The names of files in the schemas that a trace carries; `-` for each packet of a data source.
+/// Returns the file names of the schemas in a trace, and `-` for each packet of a data source.
 fn outline(trace: &[u8]) -> Vec<String> {
     let name = |packet: TracePacketDecoder<'_>| {
         if packet.for_testing().unwrap().is_some() {
@@ -93,7 +93,7 @@ fn a_snapshot_carries_the_schema_and_so_does_the_session() -> Result<(), Error> 
 }
 
 #[test]
-fn a_file_that_grows_gets_a_schema_once_and_when_its_data_source_comes() -> Result<(), Error> {
+fn growing_file_gets_schema_once_when_data_source_registers() -> Result<(), Error> {
     struct Late;
     data_source!(
         Late,
@@ -110,7 +110,7 @@ fn a_file_that_grows_gets_a_schema_once_and_when_its_data_source_comes() -> Resu
     let has_grown_to = |names: &[&str]| {
         wait_until(|| {
             let trace = std::fs::read(&path).unwrap();
-            // Its last packet may just be written.
+            // Its last packet may be incomplete, since the file is being written.
             is_whole(&trace) && outline(&trace) == names
         });
     };

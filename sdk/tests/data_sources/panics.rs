@@ -1,4 +1,4 @@
-//! Callbacks that panic: the session goes on, and ends.
+//! Callbacks that panic. The session goes on, and ends.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn an_instance_that_panics_when_it_starts_records() -> Result<(), Error> {
 }
 
 #[test]
-fn an_instance_that_panics_when_it_flushes_has_flushed() -> Result<(), Error> {
+fn instance_that_panics_in_flush_counts_as_flushed() -> Result<(), Error> {
     let _alone = alone();
     act_in(Callback::Flush, |_| panic!("in on_flush, as planned"));
     let session = recording("a").record_in_memory()?;
@@ -54,14 +54,14 @@ fn an_instance_that_panics_when_it_clears_its_state_goes_on() -> Result<(), Erro
 }
 
 #[test]
-fn an_instance_that_panics_when_it_stops_has_stopped() -> Result<(), Error> {
+fn instance_that_panics_in_stop_counts_as_stopped() -> Result<(), Error> {
     let _alone = alone();
     act_in(Callback::Stop, |_| panic!("in on_stop, as planned"));
     let session = recording("a").record_in_memory()?;
     Probe::write(1);
     assert_eq!(numbers(&session.finish().0), [1]);
     assert!(!Probe::is_enabled());
-    // The service is as good as before.
+    // The service works as before.
     let session = InMemorySession::start()?;
     Probe::write(2);
     assert_eq!(numbers(&session.finish().0), [2]);

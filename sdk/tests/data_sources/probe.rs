@@ -1,4 +1,4 @@
-//! A data source that notes its callbacks, and does in each what a test says.
+//! A data source that notes its callbacks, and in each does what a test has chosen.
 
 use std::any::Any;
 use std::mem;
@@ -12,7 +12,7 @@ use tracezero::{
     BufferConfig, DataSource, DataSourceConfig, Flushing, Setup, Starting, Stopping, TraceConfig,
 };
 
-/// An instance, called as its configuration says.
+/// An instance of the data source, whose label its configuration sets.
 pub struct Probe {
     pub label: String,
 }
@@ -29,9 +29,9 @@ pub enum Callback {
 #[derive(Default)]
 struct Plan {
     notes: Vec<String>,
-    /// What is done in which callback.
+    /// The functions to call in callbacks.
     acts: Vec<(Callback, Act)>,
-    /// Whose answers are kept.
+    /// The callbacks whose answers are kept.
     kept: Vec<Callback>,
     answers: Vec<Box<dyn Any + Send>>,
 }
@@ -39,11 +39,11 @@ struct Plan {
 type Act = fn(&str);
 
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
-/// How long at most whoever reaches a data source first waits for other threads that start it. What it
-/// traces after that may be in no session yet.
+/// The longest time that the first trace point of a data source waits for another thread that
+/// starts it. Packets after that may miss some sessions.
 pub const START_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sessions are of the whole process, and so is the plan.
+/// Waits for other tests, since sessions and the plan belong to the whole process. Resets the plan.
 pub fn alone() -> MutexGuard<'static, ()> {
     let guard = support::alone();
     *plan() = Some(Plan::default());
@@ -51,12 +51,12 @@ pub fn alone() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// Has `act` called in each `callback`, with the label of the instance.
+/// Makes each `callback` call `act` with the label of the instance.
 pub fn act_in(callback: Callback, act: Act) {
     with_plan(|plan| plan.acts.push((callback, act)));
 }
 
-/// Has the answer of `callback` kept until [`give_answers`].
+/// Makes `callback` keep its answer until [`give_answers`].
 pub fn keep_answers_of(callback: Callback) {
     with_plan(|plan| plan.kept.push(callback));
 }
@@ -72,7 +72,7 @@ pub fn note(text: impl Into<String>) {
     with_plan(|plan| plan.notes.push(text.into()));
 }
 
-/// The callbacks so far, and other notes.
+/// Returns the callbacks so far, and other notes.
 pub fn notes() -> Vec<String> {
     with_plan(|plan| plan.notes.clone())
 }
@@ -160,7 +160,7 @@ impl Drop for Probe {
     }
 }
 
-/// A session that records the probe alone, with an instance called `label`.
+/// Returns a configuration that records only the probe, with an instance called `label`.
 pub fn recording(label: &str) -> TraceConfig {
     let mut config = HeapBuffered::<ConfigMessage<'_>>::new();
     config.message().set_legacy_config(label);
@@ -169,7 +169,7 @@ pub fn recording(label: &str) -> TraceConfig {
         .add_data_source(DataSourceConfig::new(Probe::NAME).source_specific(&config.to_vec()))
 }
 
-/// Whether other tools can read it. Its session may still go on.
+/// Asserts that the checker finds no error in a trace. Its session may still be running.
 pub fn assert_well_formed(trace: &[u8]) {
     let found = check(trace, |finding| {
         let is_right = finding.level == Level::Note || finding.rule == Rule::Recording;
@@ -178,7 +178,7 @@ pub fn assert_well_formed(trace: &[u8]) {
     found.unwrap();
 }
 
-/// The numbers that [`Probe::write`] has written into a trace.
+/// Returns the numbers in a trace that [`Probe::write`] has written.
 pub fn numbers(trace: &[u8]) -> Vec<u64> {
     assert_well_formed(trace);
     support::numbers(trace)

@@ -1,4 +1,4 @@
-//! What instances, threads and sequences keep.
+//! The states of instances, threads and sequences.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -46,7 +46,7 @@ fn each_thread_has_a_state_for_each_instance() -> Result<(), Error> {
 }
 
 #[test]
-fn a_state_that_panics_when_it_is_dropped_harms_no_later_session() -> Result<(), Error> {
+fn state_that_panics_in_drop_harms_no_later_session() -> Result<(), Error> {
     #[derive(Default)]
     struct Rude;
     impl Drop for Rude {
@@ -80,7 +80,7 @@ fn a_state_that_panics_when_it_is_dropped_harms_no_later_session() -> Result<(),
     let session = config().record_in_memory()?;
     let mut traced = 0;
     Source::trace(|_| traced += 1);
-    // Nor does it end the process when a thread ends before its session.
+    // Nor does the panic abort the process, if a thread ends before its session.
     thread::spawn(|| {
         Source::trace(|cx| {
             cx.thread_state();
@@ -93,7 +93,7 @@ fn a_state_that_panics_when_it_is_dropped_harms_no_later_session() -> Result<(),
     Ok(())
 }
 
-/// Writes a number, and the number of numbers that the sequence has defined before.
+/// Writes a number, and the count of numbers that the sequence had defined before.
 fn write(number: u64) {
     Probe::trace(|cx| {
         cx.incremental_packet(|packet, defined| {
@@ -106,7 +106,8 @@ fn write(number: u64) {
     });
 }
 
-/// Sequence, flags, number and count of what was defined before, of each packet.
+/// Returns, for each packet: its sequence, its flags, its number, and the count of numbers defined
+/// before.
 fn written(trace: &[u8]) -> Vec<(u32, u32, u64, u32)> {
     assert_well_formed(trace);
     let packets = TraceDecoder::new(trace).packet();
@@ -148,7 +149,7 @@ fn packets_build_on_those_before_them_on_their_sequence() -> Result<(), Error> {
 }
 
 #[test]
-fn a_state_that_was_looked_at_first_is_still_announced_by_a_packet() -> Result<(), Error> {
+fn state_that_was_read_first_is_still_announced_by_a_packet() -> Result<(), Error> {
     let _alone = alone();
     let session = recording("a").record_in_memory()?;
     Probe::trace(|cx| cx.incremental_state().push(42));
@@ -162,13 +163,14 @@ fn a_state_that_was_looked_at_first_is_still_announced_by_a_packet() -> Result<(
 }
 
 #[test]
-fn the_state_of_a_sequence_is_made_anew_when_the_service_asks_for_it() -> Result<(), Error> {
+fn incremental_state_is_new_after_service_clears_it() -> Result<(), Error> {
     let _alone = alone();
     let config = recording("a").incremental_state_clear_period(Duration::from_millis(20));
     let session = config.record_in_memory()?;
     (0..2).for_each(write);
     act_in(Callback::Clear, |_| note("cleared"));
-    // The state is cleared before the callback is called: for the first, maybe before these packets.
+    // The service clears the state before it calls the callback. The first clear may come before
+    // these packets, so wait for a second one.
     wait_until(|| notes().iter().filter(|it| *it == "cleared").count() > 1);
     write(2);
     let trace = session.finish().0;
@@ -180,8 +182,7 @@ fn the_state_of_a_sequence_is_made_anew_when_the_service_asks_for_it() -> Result
 }
 
 #[test]
-fn what_is_left_of_a_ring_that_has_lapped_is_readable_but_for_the_oldest_quarter()
--> Result<(), Error> {
+fn lapped_ring_is_readable_except_oldest_quarter() -> Result<(), Error> {
     const PACKETS: u64 = 20_000;
     let _alone = alone();
     let config = TraceConfig::new()
@@ -227,7 +228,7 @@ fn a_context_tells_what_became_of_its_packets() -> Result<(), Error> {
 }
 
 #[test]
-fn what_was_flushed_is_in_the_buffer_before_anybody_looks_for_it() -> Result<(), Error> {
+fn flushed_packets_are_in_the_buffer_when_flush_returns() -> Result<(), Error> {
     let _alone = alone();
     let session = recording("a").record_in_memory()?;
     Probe::write(1);

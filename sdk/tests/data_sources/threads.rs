@@ -13,16 +13,16 @@ use super::probe::{START_PATIENCE, alone, numbers};
 
 const SESSIONS_PER_THREAD: u64 = 250;
 const THREADS: u64 = 4;
-/// Between two packets of a thread, so that sessions come and go quickly, too.
+/// The pause between two packets of a thread, so that sessions can start and stop quickly.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Instances that were set up, and stopped.
+/// The numbers of instances that were set up, started, stopped and dropped.
 static SET_UP: AtomicU64 = AtomicU64::new(0);
 static STARTED: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers its packets, without a gap.
+/// A data source that numbers its packets without a gap.
 struct Busy {
     next: Mutex<u64>,
 }
@@ -34,7 +34,7 @@ impl DataSource for Busy {
     tracezero::data_source_state!(Busy);
 
     fn on_setup(_: &Setup<'_>) -> Self {
-        // Relaxed, here and below: counts, read after all threads have ended.
+        // Relaxed, here and below: the counts are read after all threads have ended.
         SET_UP.fetch_add(1, Ordering::Relaxed);
         Self {
             next: Mutex::new(0),
@@ -81,7 +81,7 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
     let traced = thread::scope(|scope| {
         let tracers = [(); THREADS as usize].map(|()| {
             scope.spawn(|| {
-                // Relaxed: they end soon after it is set.
+                // Relaxed: the threads may notice the flag a little later.
                 while !is_over.load(Ordering::Relaxed) {
                     write_next();
                     thread::sleep(PAUSE);
@@ -98,7 +98,7 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
         });
         let traced = sessions.map(thread::ScopedJoinHandle::join);
         is_over.store(true, Ordering::Relaxed);
-        // A scope alone does not wait until what threads keep is dropped.
+        // Joins the threads: a scope does not wait until their thread-locals are dropped.
         tracers
             .into_iter()
             .for_each(|tracer| tracer.join().unwrap());
@@ -108,7 +108,7 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
     assert!(traced > 0, "nothing was traced");
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let sessions = SESSIONS_PER_THREAD * THREADS;
-    // Threads that have ended keep none.
+    // No ended thread keeps an instance.
     assert_eq!(
         [&SET_UP, &STARTED, &STOPPED, &DROPPED].map(count),
         [sessions; 4]
@@ -116,10 +116,10 @@ fn a_thousand_sessions_start_and_stop_while_threads_trace() -> Result<(), Error>
     Ok(())
 }
 
-/// Is reached for the first time while two sessions want it.
+/// A data source whose first trace point is reached while two sessions record it.
 struct Raced;
 
-/// The first start, and the thread that traces during it.
+/// Where the first start and the thread that traces during it meet.
 static FIRST_START: Barrier = Barrier::new(2);
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -134,10 +134,11 @@ impl DataSource for Raced {
     }
 
     fn on_start(&self, starting: Starting) {
-        // Relaxed: one thread starts all.
+        // Relaxed: one thread calls all starts.
         if !HAS_STARTED.swap(true, Ordering::Relaxed) {
             FIRST_START.wait();
-            // Time enough to trace; a thread that waits for all starts waits for this one, too.
+            // Leaves the other thread time to trace. If it waits for all starts, it waits for this
+            // one, too.
             thread::sleep(Duration::from_millis(20));
         }
         drop(starting);
@@ -155,8 +156,7 @@ fn write(number: u64) {
 }
 
 #[test]
-fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_sessions()
--> Result<(), Error> {
+fn packets_during_start_on_another_thread_reach_all_sessions() -> Result<(), Error> {
     let _alone = alone();
     let config = || {
         TraceConfig::new()
@@ -177,7 +177,7 @@ fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_session
     for session in sessions {
         let mut numbers = numbers(&session.finish().0);
         numbers.sort_unstable();
-        // Unless the start was kept from running.
+        // Unless the start was delayed.
         if waited < START_PATIENCE || numbers.len() > 1 {
             assert_eq!(numbers, [1, 2]);
         } else {
@@ -187,9 +187,9 @@ fn what_a_thread_traces_while_another_starts_the_data_source_reaches_all_session
     Ok(())
 }
 
-/// Returns how many packets it has recorded.
+/// Records one session. Returns the number of its packets.
 fn record_one_session() -> Result<u64, Error> {
-    // Room for what the others write while this thread is kept from running.
+    // Enough room for the other threads' packets while this thread is delayed.
     let config = TraceConfig::new()
         .add_buffer(BufferConfig::ring(8 * 1024))
         .add_data_source(DataSourceConfig::new(Busy::NAME));
@@ -200,7 +200,7 @@ fn record_one_session() -> Result<u64, Error> {
     let mut numbers = numbers(&trace);
     numbers.sort_unstable();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-    // At the end of the session, each thread may have been writing one more.
+    // At the end of the session, each thread may be writing one more packet.
     let missing = numbers[numbers.len() - 1] - numbers.len() as u64;
     assert!(missing < 2 * THREADS, "{numbers:?}");
     Ok(numbers.len() as u64)

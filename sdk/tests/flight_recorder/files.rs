@@ -1,4 +1,4 @@
-//! Where snapshots go, and how many there may be.
+//! The files of snapshots: their place, their names and their number.
 
 use std::fs;
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use tracezero::FlightError;
 use crate::trace::{Folder, Trace, record};
 
 #[test]
-fn a_file_says_in_its_name_what_it_is_and_is_complete() {
+fn file_name_names_the_snapshot_and_file_is_complete() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let path = recorder.snapshot("../slow request!").save().unwrap();
@@ -27,13 +27,13 @@ fn the_oldest_files_make_room_and_those_of_others_stay() {
     for name in others {
         fs::write(folder.file(name), "mine").unwrap();
     }
-    // Of processes before this one.
+    // Files of earlier processes.
     for name in ["a-20200101T000000Z-7-1", "b-20210101T000000Z-8-1"] {
         fs::write(folder.file(format!("flight-{name}.pftrace")), "").unwrap();
     }
     let left_behind = "flight-a-20200101T000000Z-7-2.pftrace.partial";
     fs::write(folder.file(left_behind), "").unwrap();
-    let recorder = folder.recorder().limit_files(3).start().unwrap();
+    let recorder = folder.recorder().max_files(3).start().unwrap();
     let mut saved = Vec::new();
     for number in 0..10 {
         saved.push(recorder.snapshot(&format!("n{number}")).save().unwrap());
@@ -47,14 +47,14 @@ fn the_oldest_files_make_room_and_those_of_others_stay() {
 }
 
 #[test]
-fn what_was_just_saved_stays_though_the_others_seem_newer() {
+fn newest_file_stays_even_if_others_seem_newer() {
     let folder = Folder::alone();
-    // Of a clock that was ahead.
+    // Files with a time in the future, from a clock that was wrong.
     for number in 0..3 {
         let name = format!("flight-a-29990101T000000Z-7-{number}.pftrace");
         fs::write(folder.file(name), "").unwrap();
     }
-    let recorder = folder.recorder().limit_files(3).start().unwrap();
+    let recorder = folder.recorder().max_files(3).start().unwrap();
     for _ in 0..3 {
         let path = recorder.snapshot("now").save().unwrap();
         assert!(path.exists());
@@ -65,12 +65,12 @@ fn what_was_just_saved_stays_though_the_others_seem_newer() {
 #[test]
 fn a_snapshot_can_have_a_file_of_its_own() {
     let folder = Folder::alone();
-    let recorder = folder.recorder().limit_files(1).start().unwrap();
+    let recorder = folder.recorder().max_files(1).start().unwrap();
     recorder.snapshot("usual").save().unwrap();
     let path = folder.file("own.pftrace");
     record(1);
     for _ in 0..3 {
-        let saved = recorder.snapshot("own").to_file(&path).save().unwrap();
+        let saved = recorder.snapshot("own").path(&path).save().unwrap();
         assert_eq!(saved, path);
     }
     assert_eq!(Trace::of(&path).numbers(), [1]);
@@ -78,14 +78,14 @@ fn a_snapshot_can_have_a_file_of_its_own() {
 }
 
 #[test]
-fn a_file_of_its_own_that_cannot_be_completed_stays_as_it_was() {
+fn failed_save_keeps_the_old_file() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let path = folder.file("own.pftrace");
     fs::write(&path, "before").unwrap();
-    // Nothing can be written in its way.
+    // The folder blocks the path of the temporary file.
     fs::create_dir(folder.file("own.pftrace.partial")).unwrap();
-    let outcome = recorder.snapshot("own").to_file(&path).save();
+    let outcome = recorder.snapshot("own").path(&path).save();
     let Err(FlightError::File { path: culprit, .. }) = outcome else {
         panic!("{outcome:?}");
     };
@@ -94,7 +94,7 @@ fn a_file_of_its_own_that_cannot_be_completed_stays_as_it_was() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_counted() {
+fn write_error_reaches_waiter_callback_and_stats() {
     let folder = Folder::alone();
     let (tell, told) = mpsc::channel();
     let recorder = folder
@@ -106,7 +106,7 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
         .start()
         .unwrap();
     let path = folder.file("missing").join("file.pftrace");
-    let outcome = recorder.snapshot("lost").to_file(&path).save();
+    let outcome = recorder.snapshot("lost").path(&path).save();
     let Err(FlightError::File { path: culprit, .. }) = outcome else {
         panic!("{outcome:?}");
     };
@@ -119,7 +119,7 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
         "{text}"
     );
 
-    // And the folder is gone, and comes back.
+    // Without the folder saving fails; when it is back, saving works again.
     fs::remove_dir_all(folder.path()).unwrap();
     assert!(recorder.snapshot("lost").save().is_err());
     fs::create_dir_all(folder.path()).unwrap();
@@ -132,7 +132,7 @@ fn a_file_that_cannot_be_written_is_told_to_who_waits_and_to_the_callback_and_co
 }
 
 #[test]
-fn an_exit_snapshot_is_saved_when_the_recorder_ends_if_it_was_asked_for() {
+fn exit_snapshot_is_saved_when_recorder_stops() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(1);

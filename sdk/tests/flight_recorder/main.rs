@@ -1,11 +1,11 @@
-//! Flight recorders: what is in their files, how many there are, and who waits for whom.
+//! Flight recorders: the content and number of their files, and who waits for them.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod files; // where snapshots go, and how many there may be
+mod files; // the files of snapshots
 mod panics; // threads that panic
-mod processes; // processes that abort, exit and get signals
-mod snapshots; // what is in a file
-mod storms; // many requests, and disks that hang
-mod trace; // what the tests look for in a trace
-mod wrong; // what is refused at the start
+mod processes; // processes that abort, exit or get signals
+mod snapshots; // the content of a file
+mod storms; // many requests, and blocked disks
+mod trace; // helpers: recorders, and the content of a trace
+mod wrong; // errors at the start

@@ -1,4 +1,4 @@
-//! Threads that panic, and go on as they would.
+//! Snapshots of threads that panic. The panic then continues as usual.
 
 use std::fmt;
 use std::panic;
@@ -12,7 +12,7 @@ use tracezero::instant;
 use crate::trace::{Folder, record};
 
 #[test]
-fn a_panic_is_saved_with_its_message_and_its_place_before_it_unwinds() {
+fn panic_is_saved_with_message_and_place_before_unwinding() {
     let folder = Folder::alone();
     let recorder = folder.recorder().snapshot_on_panic().start().unwrap();
     record(1);
@@ -27,7 +27,7 @@ fn a_panic_is_saved_with_its_message_and_its_place_before_it_unwinds() {
     assert!(place.is_some(), "{:?}", trace.texts);
     assert_eq!(recorder.stop().saved, 1);
 
-    // Nobody records any more.
+    // No recorder is running any more.
     assert!(panic::catch_unwind(|| panic!("later")).is_err());
     assert_eq!(folder.entries().len(), 1);
 }
@@ -76,7 +76,7 @@ fn panics_of_many_threads_at_once_are_saved_once() {
             scope.spawn(|| {
                 all.wait();
                 let outcome = panic::catch_unwind(|| panic!("one of many"));
-                // Whoever was not the first has waited for the file as well.
+                // The threads that panicked later have waited for the file, too.
                 assert!(!folder.entries().is_empty());
                 outcome.unwrap_err();
             })
@@ -91,7 +91,7 @@ fn panics_of_many_threads_at_once_are_saved_once() {
 }
 
 #[test]
-fn a_panic_waits_for_a_slow_disk_where_other_snapshots_are_refused() {
+fn panic_waits_for_slow_disk_where_others_are_refused() {
     let folder = Folder::alone();
     let recorder = folder
         .recorder()
@@ -119,14 +119,14 @@ fn a_panic_waits_no_longer_than_its_patience() {
     let recorder = folder
         .recorder()
         .snapshot_on_panic()
-        .patience(Duration::from_millis(20))
+        .save_timeout(Duration::from_millis(20))
         .on_saved(move |_, _| {
             let _ = wait.lock().unwrap().recv();
         })
         .start()
         .unwrap();
     recorder.snapshot("first").save().unwrap();
-    // The saver hangs in the callback.
+    // The thread that saves is blocked in the callback.
     assert!(panic::catch_unwind(|| panic!("now")).is_err());
     assert_eq!(folder.entries().len(), 1);
     drop(go_on);

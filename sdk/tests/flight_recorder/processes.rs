@@ -1,4 +1,5 @@
-//! Processes that abort, exit and get signals: this executable anew, alone in its main thread.
+//! Processes that abort, exit or get signals. Each is this executable again, which runs one test on
+//! its main thread.
 
 use std::env;
 use std::fmt;
@@ -14,20 +15,20 @@ use rustix::process::{Signal as ProcessSignal, getpid, kill_process};
 use support::wait_until;
 use tracezero::{FlightError, FlightRecorder, FlightRecorderBuilder, Signal, instant};
 
-use crate::trace::{Folder, PATIENCE, record};
+use crate::trace::{Folder, SAVE_TIMEOUT, record};
 
-/// Names the folder that a process of its own saves into.
+/// The environment variable with the folder into which a process saves.
 const FOLDER: &str = "TRACEZERO_TEST_FOLDER";
 
-/// A recorder that nobody drops.
+/// A recorder that is never dropped.
 static RECORDER: OnceLock<FlightRecorder> = OnceLock::new();
 
-/// Runs the test `role` of this executable, as a process of its own.
+/// Runs the ignored test `role` of this executable in a process of its own.
 fn run(role: &str, folder: &Folder) -> ExitStatus {
     run_by(Command::new(env::current_exe().unwrap()), role, folder)
 }
 
-/// The same by a `program` that takes the rest of the command as arguments.
+/// Does the same as [`run`], by a `program` that gets the rest of the command as arguments.
 fn run_by(mut program: Command, role: &str, folder: &Folder) -> ExitStatus {
     let role = format!("processes::{role}");
     program
@@ -43,15 +44,15 @@ fn run_by(mut program: Command, role: &str, folder: &Folder) -> ExitStatus {
         .unwrap()
 }
 
-/// A recorder of this process, if it is one that `run` has started.
+/// Returns the builder of this process's recorder, if `run` has started the process.
 fn recorder_of_process() -> Option<FlightRecorderBuilder> {
     let folder = PathBuf::from(env::var_os(FOLDER)?);
-    let builder = FlightRecorder::builder().at_most_kib(256);
-    Some(builder.patience(PATIENCE).directory(folder))
+    let builder = FlightRecorder::builder().ring_kib(256);
+    Some(builder.save_timeout(SAVE_TIMEOUT).directory(folder))
 }
 
 #[test]
-fn a_process_that_a_panic_aborts_leaves_what_led_up_to_it() {
+fn abort_by_panic_saves_what_led_up_to_it() {
     let folder = Folder::alone();
     let status = run("aborts", &folder);
     assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
@@ -64,7 +65,7 @@ fn a_process_that_a_panic_aborts_leaves_what_led_up_to_it() {
 #[test]
 #[ignore = "a process of its own, which another test starts"]
 fn aborts() {
-    /// It cannot unwind, so that a panic in it aborts the process.
+    /// Cannot unwind, so a panic in it aborts the process.
     extern "C" fn panics() {
         panic!("this is the end");
     }
@@ -83,12 +84,12 @@ fn aborts() {
 }
 
 #[test]
-fn so_does_one_that_aborts_in_the_middle_of_an_event() {
+fn abort_inside_an_event_saves_what_led_up_to_it() {
     let folder = Folder::alone();
     let started = Instant::now();
     let status = run("aborts_in_event", &folder);
     assert_eq!(status.signal(), Some(ProcessSignal::ABORT.as_raw()));
-    assert!(started.elapsed() < PATIENCE);
+    assert!(started.elapsed() < SAVE_TIMEOUT);
     assert_eq!(folder.only_trace().numbers(), [1]);
 }
 
@@ -158,7 +159,7 @@ fn an_exit_saves_the_windows_that_are_open() {
     let folder = Folder::alone();
     let started = Instant::now();
     assert!(run("exits_in_window", &folder).success());
-    assert!(started.elapsed() < PATIENCE);
+    assert!(started.elapsed() < SAVE_TIMEOUT);
     assert_eq!(folder.only_trace().numbers(), [1, 2]);
 }
 
@@ -181,7 +182,7 @@ fn a_disk_that_is_full_loses_the_snapshot_and_no_other_file() {
     let folder = Folder::alone();
     let own = folder.file("own.pftrace");
     fs::write(&own, "before").unwrap();
-    // No file may grow beyond a few KiB, as on a disk that is full.
+    // Limits the size of files to a few KiB, which has the effect of a full disk.
     let mut shell = Command::new("sh");
     shell
         .args(["-c", r#"trap "" XFSZ; ulimit -f 8; exec "$0" "$@""#])
@@ -203,7 +204,7 @@ fn fills_the_disk() {
     let own = PathBuf::from(env::var_os(FOLDER).unwrap()).join("own.pftrace");
     for request in [
         recorder.snapshot("full"),
-        recorder.snapshot("own").to_file(&own),
+        recorder.snapshot("own").path(&own),
     ] {
         let outcome = request.save();
         assert!(
@@ -241,7 +242,7 @@ fn gets_signals() {
         kill_process(getpid(), signal).unwrap();
         wait_until(|| recorder.stats().saved >= count);
     }
-    // Not once more, within the interval.
+    // A second signal within the interval saves nothing.
     kill_process(getpid(), ProcessSignal::USR2).unwrap();
     wait_until(|| recorder.stats().too_soon > 0);
     assert_eq!(recorder.stop().saved, 2);

@@ -1,4 +1,4 @@
-//! What is in the file of a snapshot.
+//! The content of a snapshot's file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::trace::{Folder, Trace, record, within};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Far more than a ring of 256 KiB holds.
+/// A number of events far beyond what a ring of 256 KiB holds.
 const LAPS: u64 = 50_000;
 
 #[test]
-fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
+fn snapshot_of_lapped_ring_has_newest_events() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     (0..LAPS).for_each(record);
@@ -31,7 +31,7 @@ fn a_snapshot_has_the_newest_events_also_of_a_ring_that_has_lapped() {
 }
 
 #[test]
-fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
+fn next_snapshot_repeats_events_of_the_last_one() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     for round in 0..10 {
@@ -44,7 +44,7 @@ fn what_one_snapshot_has_taken_is_in_the_next_one_too() {
 }
 
 #[test]
-fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work() {
+fn recorder_goes_on_after_destructive_snapshot_of_session() {
     let folder = Folder::alone();
     let ring = BufferConfig::ring(256).transfer_on_clone();
     let config = TraceConfig::new().add_buffer(ring).record_all();
@@ -65,7 +65,7 @@ fn a_snapshot_of_the_session_that_takes_its_buffer_leaves_the_recorder_at_work()
 }
 
 #[test]
-fn what_is_replaced_in_the_ring_is_not_kept_beside_it() {
+fn overwritten_events_are_not_in_later_snapshots() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     record(0);
@@ -79,24 +79,24 @@ fn what_is_replaced_in_the_ring_is_not_kept_beside_it() {
 }
 
 #[test]
-fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_taken() {
+fn snapshots_during_recording_lose_and_repeat_nothing() {
     const THREADS: u64 = 4;
     const EVENTS: u64 = 20_000;
     let folder = Folder::alone();
-    // Room for all.
-    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
-    let is_over = AtomicBool::new(false);
+    // Large enough for all events.
+    let recorder = folder.recorder().ring_kib(16 * 1024).start().unwrap();
+    let is_finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let snapshots = scope.spawn(|| {
-            // Relaxed: it is only to end some time.
-            while !is_over.load(Ordering::Relaxed) {
+            // Relaxed: the thread may notice the flag a little later.
+            while !is_finished.load(Ordering::Relaxed) {
                 recorder.snapshot("meanwhile").save().unwrap();
             }
         });
         let work = |first| move || (first..first + EVENTS).for_each(record);
         let threads = Vec::from_iter((0..THREADS).map(|it| scope.spawn(work(it * EVENTS))));
         threads.into_iter().for_each(|it| it.join().unwrap());
-        is_over.store(true, Ordering::Relaxed);
+        is_finished.store(true, Ordering::Relaxed);
         snapshots.join().unwrap();
     });
     let trace = Trace::of(&recorder.snapshot("last").save().unwrap());
@@ -105,19 +105,19 @@ fn nothing_is_missing_and_nothing_twice_while_threads_record_and_snapshots_are_t
     assert_eq!(numbers.len() as u64, THREADS * EVENTS);
     let different = BTreeSet::from_iter(numbers);
     assert_eq!(different.len() as u64, THREADS * EVENTS);
-    // Each event is in one part.
+    // No event is in two parts.
     let losses = &recorder.control().stats().sequences;
     let lost: u64 = losses.iter().map(|it| it.overwritten + it.dropped).sum();
     assert_eq!(lost, 0);
 }
 
 #[test]
-fn parts_that_ended_in_the_middle_of_chunks_take_nothing_from_the_last_one() {
+fn parts_that_end_inside_chunks_take_nothing_from_the_last() {
     const SNAPSHOTS: u64 = 100;
     const EVENTS: u64 = 20_000;
     let folder = Folder::alone();
-    // Room for all, and for the snapshots.
-    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
+    // Large enough for all events, and for the snapshots.
+    let recorder = folder.recorder().ring_kib(16 * 1024).start().unwrap();
     for number in 0..SNAPSHOTS {
         record(number);
         recorder.snapshot("meanwhile").save().unwrap();
@@ -132,13 +132,13 @@ fn a_snapshot_ends_however_fast_threads_record() {
     const RING_BYTES: u64 = 256 * 1024;
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
-    let is_over = AtomicBool::new(false);
+    let is_finished = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..3 {
-            // Relaxed: it is only to end some time.
+            // Relaxed: the thread may notice the flag a little later.
             scope.spawn(|| {
                 for number in 0.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         break;
                     }
                     record(number);
@@ -147,7 +147,7 @@ fn a_snapshot_ends_however_fast_threads_record() {
         }
         let save = |_| recorder.snapshot("fast").save();
         let saved = Vec::from_iter((0..20).map(save));
-        is_over.store(true, Ordering::Relaxed);
+        is_finished.store(true, Ordering::Relaxed);
         for path in saved.into_iter().skip(4) {
             let bytes = fs::metadata(path.unwrap()).unwrap().len();
             assert!(bytes < 5 * RING_BYTES, "{bytes}");
@@ -156,12 +156,13 @@ fn a_snapshot_ends_however_fast_threads_record() {
 }
 
 #[test]
-fn a_window_has_what_came_before_the_event_and_after_it_also_if_the_ring_laps_meanwhile() {
+fn window_around_event_survives_a_lapping_ring() {
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     (0..1_000).for_each(record);
     let window = recorder.around("slow", HOUR, HOUR).save_in_background();
-    // What came before is put aside when the request is served, which is before the next one is.
+    // The earlier events are saved when the window's request is served, which is before the next
+    // request is.
     recorder.snapshot("served").save().unwrap();
     (1_000..LAPS).for_each(record);
     drop(recorder);
@@ -204,7 +205,7 @@ fn a_snapshot_inside_of_a_window_has_what_came_before_both() {
     let window = recorder.around("window", HOUR, HOUR).save_in_background();
     record(2);
     let inside = Trace::of(&recorder.snapshot("inside").save().unwrap());
-    assert!(!window.is_over());
+    assert!(!window.is_finished());
     record(3);
     assert_eq!(inside.numbers(), [1, 2]);
     drop(recorder);
@@ -223,14 +224,14 @@ fn a_recorder_that_ends_saves_its_windows_at_once() {
     assert_eq!(Trace::of(&saving.wait().unwrap()).numbers(), [1, 2]);
 }
 
-/// Of the time that the next tests look at.
+/// The time span that the next tests keep.
 const HALF: Duration = Duration::from_millis(1_500);
 
 #[test]
-fn what_is_older_than_asked_is_left_out_to_the_second() {
+fn events_older_than_asked_are_left_out_to_the_second() {
     let folder = Folder::alone();
     let recorder = folder.recorder().keep(HALF).start().unwrap();
-    // A thread that does not go on, and one that does.
+    // One thread that ends, and one that continues.
     thread::spawn(|| record(1)).join().unwrap();
     record(2);
     thread::sleep(2 * HALF);
@@ -248,7 +249,7 @@ fn what_is_older_than_asked_is_left_out_to_the_second() {
     assert_eq!(kept.unreadable, 0);
     let longer = recorder.snapshot("longer").before(HOUR);
     let longer = Trace::of(&longer.save().unwrap());
-    // It is only what a snapshot has that says nothing else.
+    // The default of a snapshot is a part of the ring; the ring has everything.
     assert_eq!(longer.numbers(), Vec::from_iter(1..=last));
 }
 

@@ -1,4 +1,4 @@
-//! Many requests at once, and disks that hang.
+//! Many requests at once, and disks that block.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use crate::trace::{Folder, Trace, record};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn a_storm_of_one_reason_leaves_one_file() {
+fn many_requests_of_one_name_write_one_file() {
     let folder = Folder::alone();
     let recorder = folder
         .recorder()
@@ -35,7 +35,7 @@ fn a_storm_of_one_reason_leaves_one_file() {
 }
 
 #[test]
-fn what_comes_while_a_window_waits_is_in_its_file() {
+fn requests_during_a_window_share_its_file() {
     let folder = Folder::alone();
     let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
     let ask = || recorder.around("slow", HOUR, HOUR).save_in_background();
@@ -50,15 +50,15 @@ fn what_comes_while_a_window_waits_is_in_its_file() {
 }
 
 #[test]
-fn what_comes_before_a_request_is_in_its_file_also_if_it_is_that_of_another_one() {
+fn shared_file_has_the_events_before_each_request() {
     const EVENTS: u64 = 200;
     let folder = Folder::alone();
-    let recorder = folder.recorder().limit_files(1_000_000).start().unwrap();
-    let is_over = AtomicBool::new(false);
+    let recorder = folder.recorder().max_files(1_000_000).start().unwrap();
+    let is_finished = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Relaxed: it is only to end some time.
-            while !is_over.load(Ordering::Relaxed) {
+            // Relaxed: the thread may notice the flag a little later.
+            while !is_finished.load(Ordering::Relaxed) {
                 recorder.snapshot("same").save().unwrap();
             }
         });
@@ -68,13 +68,13 @@ fn what_comes_before_a_request_is_in_its_file_also_if_it_is_that_of_another_one(
             !Trace::of(&path).numbers().contains(&number)
         });
         let missing = Vec::from_iter(missing);
-        is_over.store(true, Ordering::Relaxed);
+        is_finished.store(true, Ordering::Relaxed);
         assert_eq!(missing, [0; 0]);
     });
 }
 
 #[test]
-fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_does_not() {
+fn min_interval_applies_to_each_snapshot_name() {
     let folder = Folder::alone();
     let recorder = folder.recorder().min_interval(HOUR).start().unwrap();
     recorder.snapshot("a").save().unwrap();
@@ -93,7 +93,7 @@ fn another_snapshot_of_a_name_waits_for_the_interval_and_one_of_another_name_doe
     recorder.snapshot("a").save().unwrap();
 }
 
-/// A file that blocks whoever writes it: a pipe that nobody reads.
+/// Saves into a pipe that is not read, which blocks the thread that writes.
 #[test]
 fn writers_and_requests_go_on_while_the_disk_hangs() {
     const EVENTS: u64 = 40_000;
@@ -101,19 +101,16 @@ fn writers_and_requests_go_on_while_the_disk_hangs() {
     let pipe = folder.file("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
-    // Room for all.
-    let recorder = folder.recorder().at_most_kib(16 * 1024).start().unwrap();
-    let hanging = recorder
-        .snapshot("hangs")
-        .to_file(&pipe)
-        .save_in_background();
-    // All of it comes while the first snapshot hangs: nobody reads before this is over.
+    // Large enough for all events.
+    let recorder = folder.recorder().ring_kib(16 * 1024).start().unwrap();
+    let hanging = recorder.snapshot("hangs").path(&pipe).save_in_background();
+    // All of this happens while the first snapshot is blocked: the pipe is read only afterwards.
     (0..EVENTS).for_each(record);
     let later = recorder.snapshot("later").save_in_background();
     assert!(hanging.wait_for(Duration::from_millis(50)).is_none());
-    assert!(!later.is_over());
+    assert!(!later.is_finished());
 
-    // What was begun is in the buffers, or was read from them.
+    // All packets that were begun are in the buffers, or were read from them.
     let sequences = recorder.control().stats().sequences;
     let sum = |count: fn(&tracezero::SequenceAccount) -> u64| -> u64 {
         sequences.iter().map(count).sum()
@@ -124,7 +121,8 @@ fn writers_and_requests_go_on_while_the_disk_hangs() {
         sum(|it| it.buffered + it.in_flight + it.read)
     );
 
-    // More than can wait, one of which is there: the others are refused, and nobody waits.
+    // Makes more requests than can wait, where one already waits. The rest is rejected, and no
+    // thread waits.
     let ask = |number: u64| {
         recorder
             .snapshot(&format!("n{number}"))
@@ -167,7 +165,7 @@ fn a_callback_that_hangs_stops_nobody_else() {
 #[test]
 fn windows_beyond_the_limit_are_refused() {
     let folder = Folder::alone();
-    let recorder = folder.recorder().limit_files(100).start().unwrap();
+    let recorder = folder.recorder().max_files(100).start().unwrap();
     let ask = |number: u32| {
         let name = format!("window {number}");
         recorder.around(&name, HOUR, HOUR).save_in_background()
@@ -177,24 +175,24 @@ fn windows_beyond_the_limit_are_refused() {
         panic!("not refused");
     };
     assert_eq!(limit, 16);
-    assert!(open.iter().all(|it| !it.is_over()));
-    // All of them end at once, and none is refused then.
+    assert!(open.iter().all(|it| !it.is_finished()));
+    // All windows end at once, and none is rejected then.
     let stats = recorder.stop();
     assert_eq!((stats.saved, stats.failed), (16, 1));
     assert!(open.iter().all(|it| it.wait().is_ok()));
 }
 
 #[test]
-fn what_a_long_window_holds_on_to_is_bounded() {
+fn memory_of_a_long_window_is_bounded() {
     const ROUNDS: u64 = 10;
-    const EVENTS: u64 = 10_000; // far more than the ring holds
+    const EVENTS: u64 = 10_000; // far beyond what the ring holds
     let folder = Folder::alone();
     let recorder = folder.recorder().start().unwrap();
     let window = recorder.around("window", HOUR, HOUR).save_in_background();
     let own = folder.file("own.pftrace");
     for round in 0..ROUNDS {
         (round * EVENTS..(round + 1) * EVENTS).for_each(record);
-        recorder.snapshot("meanwhile").to_file(&own).save().unwrap();
+        recorder.snapshot("meanwhile").path(&own).save().unwrap();
     }
     assert_eq!(recorder.stop().failed, 0);
     let path = window.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Recorders of tests, and what is in their files.
+//! Recorders for tests, and the content of their files.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,10 +13,10 @@ use tracezero::protos::trace_packet::{Data, SequenceFlags};
 use tracezero::reader::{Finding, Level, check};
 use tracezero::{FlightRecorder, FlightRecorderBuilder, instant};
 
-/// Longer than anything takes that does not hang.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// A timeout that is reached only if saving hangs.
+pub const SAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A folder that is empty at first, while no other test of the process records.
+/// An empty folder, and the lock that keeps other tests of the process from recording.
 pub struct Folder {
     folder: support::Folder,
     _alone: MutexGuard<'static, ()>,
@@ -30,17 +30,17 @@ impl Folder {
         }
     }
 
-    /// A recorder with a ring of 256 KiB, which takes snapshots as often as it is asked, however slow
+    /// Returns a recorder with a ring of 256 KiB. It takes every requested snapshot, however slow
     /// the machine is.
     pub fn recorder(&self) -> FlightRecorderBuilder {
         FlightRecorder::builder()
-            .at_most_kib(256)
+            .ring_kib(256)
             .min_interval(Duration::ZERO)
-            .patience(PATIENCE)
+            .save_timeout(SAVE_TIMEOUT)
             .directory(self.path())
     }
 
-    /// The trace that is there, alone.
+    /// Reads the only trace in the folder.
     pub fn only_trace(&self) -> Trace {
         let files = self.entries();
         assert_eq!(files.len(), 1, "{files:?}");
@@ -48,8 +48,8 @@ impl Folder {
     }
 }
 
-/// Does `work` anew until it took less than `limit`: where a thread was kept from running meanwhile, it
-/// says nothing.
+/// Repeats `work` until it took less than `limit`: if a thread was delayed, the result means
+/// nothing.
 pub fn within<R>(limit: Duration, mut work: impl FnMut() -> R) -> R {
     loop {
         let started = Instant::now();
@@ -68,27 +68,27 @@ impl Deref for Folder {
     }
 }
 
-/// A numbered event. Its name needs nothing that an earlier packet defines.
+/// Records a numbered event. Its name is written into the packet, so it needs no incremental state.
 pub fn record(number: u64) {
     instant!("test", format!("event {number}"));
 }
 
-/// Names of the events of a trace whose names were made at run time, in the order of the file.
+/// The names of the events whose names were made at run time, in the order of the file.
 pub struct Trace {
     pub names: Vec<String>,
-    /// Packets that need what an earlier packet of their sequence defines, where nothing started
-    /// the sequence.
+    /// The number of packets that need incremental state, on sequences that were not cleared
+    /// before.
     pub unreadable: usize,
-    /// Packets that say that some before them are missing.
+    /// The number of packets that report a loss before them.
     pub losses: usize,
     pub configs: usize,
     pub stats: usize,
-    /// Texts of arguments.
+    /// The texts of arguments.
     pub texts: Vec<String>,
 }
 
 impl Trace {
-    /// Reads a file, which is to be a whole trace.
+    /// Reads a file. Panics if it is not a complete trace.
     pub fn of(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let mut errors = Vec::new();
@@ -147,7 +147,7 @@ impl Trace {
         trace
     }
 
-    /// Numbers of the events that `record` has made, in the order of the file.
+    /// Returns the numbers of the events that `record` made, in the order of the file.
     pub fn numbers(&self) -> Vec<u64> {
         let numbers = self.names.iter().filter_map(|it| it.strip_prefix("event "));
         numbers.map(|number| number.parse().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! What is refused at the start: nothing goes on then.
+//! Recorders that cannot start. They leave no session behind.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn ring() -> TraceConfig {
         .record_all()
 }
 
-/// Starts it and expects an error with this text in it.
+/// Asserts that starting fails with an error that contains `text`.
 fn refused(builder: FlightRecorderBuilder, text: &str) {
     let error = builder.start().unwrap_err().to_string();
     assert!(error.contains(text), "{error}");
@@ -33,17 +33,14 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
             .directory(folder.path())
             .config(config)
     };
-    refused(recorder().limit_files(0), "limit_files is 0");
+    refused(recorder().max_files(0), "max_files is 0");
     refused(recorder().keep(Duration::ZERO), "keep is 0");
     refused(
         recorder().file_name("crash.pftrace"),
         "file_name \"crash.pftrace\"",
     );
-    refused(recorder().at_most_kib(0), "at_most_kib is 0");
-    refused(
-        recorder().config(ring()),
-        "config stands beside at_most_kib",
-    );
+    refused(recorder().ring_kib(0), "ring_kib is 0");
+    refused(recorder().config(ring()), "config stands beside ring_kib");
     let discarding = ring().add_buffer(BufferConfig::discard(64));
     refused(with_config(discarding), "buffers[1] is no ring");
     let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))

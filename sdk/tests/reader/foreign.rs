@@ -1,4 +1,4 @@
-//! Events in forms that the SDK does not write, and other producers do.
+//! Events of other producers, in forms that the SDK does not write.
 
 use protozero::HeapBuffered;
 use tracezero::CounterValue;
@@ -12,7 +12,7 @@ const NEEDS_STATE: u32 = 2;
 const MONOTONIC: u32 = 3;
 const BOOTTIME: u32 = 6;
 
-/// Writes a trace of packets of sequence 5, the first of which clears its state.
+/// Writes a trace of packets on sequence 5; the first one clears its incremental state.
 fn trace(writes: &[&dyn Fn(&mut TracePacket<'_>)]) -> Vec<u8> {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
@@ -28,7 +28,7 @@ fn trace(writes: &[&dyn Fn(&mut TracePacket<'_>)]) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// Kind, name, category and time of each event.
+/// Returns kind, name, category and time of each event.
 fn events(trace: &[u8]) -> Vec<(EventKind, String, String, u64)> {
     let mut reader = TraceReader::new(trace);
     let mut events = Vec::new();
@@ -47,7 +47,8 @@ fn events(trace: &[u8]) -> Vec<(EventKind, String, String, u64)> {
     events
 }
 
-/// An event of an older kind: fields of `LegacyEvent`, which the schema of the SDK does not have.
+/// Writes an event in the old form, with fields of `LegacyEvent`, which the SDK's schema does not
+/// have.
 fn legacy(packet: &mut TracePacket<'_>, time: u64, phase: char, duration_us: Option<u64>) {
     packet.set_timestamp(time);
     packet.track_event(|event| {
@@ -129,7 +130,7 @@ fn other_events_of_older_producers_are_skipped_with_their_kind() {
 }
 
 #[test]
-fn times_of_other_clocks_are_converted_by_the_last_snapshot_before_them() {
+fn other_clocks_are_converted_by_the_last_snapshot_before() {
     let snapshot = |packet: &mut TracePacket<'_>, boottime: u64, monotonic: u64| {
         packet.clock_snapshot(|snapshot| {
             for (id, time) in [(BOOTTIME, boottime), (MONOTONIC, monotonic)] {
@@ -200,7 +201,7 @@ fn counters_of_differences_in_larger_units_are_added_up() {
         &|packet| value(packet, 5),
         &|packet| value(packet, -2),
         &|packet| {
-            // The sum starts anew.
+            // The clear resets the sum.
             packet.set_sequence_flags(CLEARED);
             value(packet, 7);
         },
@@ -212,7 +213,7 @@ fn counters_of_differences_in_larger_units_are_added_up() {
 
 #[test]
 fn millions_of_sequences_take_no_more_memory_than_some() {
-    // 64 MiB hold the states of about 130,000 of them.
+    // The states of about 130,000 sequences take 64 MiB, the reader's limit.
     let sequences = 250_000_u32;
     let mut buffer = HeapBuffered::<TracePacket<'_>>::new();
     let mut packet = buffer.message();
@@ -232,7 +233,7 @@ fn millions_of_sequences_take_no_more_memory_than_some() {
     let packet = buffer.to_vec();
     let mut bytes = Vec::new();
     for id in 2..sequences + 2 {
-        // The sequence's id, in four bytes of a varint, whatever it is.
+        // The id of the sequence, always as a varint of four bytes.
         let id = protozero::redundant_varint(id);
         bytes.extend([0x0a, u8::try_from(packet.len() + 5).expect("short"), 0x50]);
         bytes.extend(id);
@@ -251,7 +252,7 @@ fn millions_of_sequences_take_no_more_memory_than_some() {
 }
 
 #[test]
-fn definitions_that_take_too_much_memory_are_forgotten_until_the_sequence_starts_anew() {
+fn too_large_definitions_are_dropped_until_the_next_clear() {
     let mut buffer = HeapBuffered::<Trace<'_>>::new();
     let mut trace = buffer.message();
     let event = |packet: &mut TracePacket<'_>, flags| {
@@ -276,7 +277,7 @@ fn definitions_that_take_too_much_memory_are_forgotten_until_the_sequence_starts
         event(packet, CLEARED);
     });
     trace.add_packet(|packet| event(packet, NEEDS_STATE));
-    // 64 MiB hold three million of them.
+    // 64 MiB, the reader's limit, hold three million definitions.
     for million in 1..=4 {
         trace.add_packet(|packet| {
             packet.set_trusted_packet_sequence_id(5);
@@ -310,7 +311,7 @@ fn definitions_that_take_too_much_memory_are_forgotten_until_the_sequence_starts
 
 #[test]
 fn bundles_of_kernel_events_are_packets_like_others() {
-    // A bundle of CPU 3 with an event and a time stamp, none of which the SDK's schema knows.
+    // A bundle of CPU 3 with an event and a timestamp, fields that the SDK's schema does not have.
     let bundle = [0x0a, 6, 0x08, 3, 0x12, 2, 0x08, 9];
     let write = |packet: &mut TracePacket<'_>| packet.as_message_mut().append_raw(&bundle);
     let mut trace = trace(&[&write, &write, &write]);
@@ -323,7 +324,7 @@ fn bundles_of_kernel_events_are_packets_like_others() {
         assert_eq!((payload.field, payload.bytes), (1, &bundle[2..]));
     }
     let frame_bytes = trace.len() / 3;
-    // Damage is left behind at such a packet, too.
+    // The reader continues after damage at this kind of packet, too.
     trace[frame_bytes] = 0xff;
     let mut reader = TraceReader::new(&trace[..]);
     assert!(matches!(reader.next(), Ok(Some(Record::Packet(_)))));
@@ -335,7 +336,7 @@ fn bundles_of_kernel_events_are_packets_like_others() {
 }
 
 #[test]
-fn a_first_packet_of_any_length_is_not_taken_for_a_file_of_another_kind() {
+fn first_packet_of_any_length_is_not_taken_for_other_format() {
     for len in 1..200_usize {
         let name = "n".repeat(len);
         let trace = trace(&[&|packet| {
@@ -351,7 +352,7 @@ fn a_first_packet_of_any_length_is_not_taken_for_a_file_of_another_kind() {
 }
 
 #[test]
-fn times_beyond_the_end_of_time_are_out_of_range_whatever_their_unit() {
+fn times_that_overflow_are_out_of_range_in_every_unit() {
     let trace = trace(&[
         &|packet| {
             packet.clock_snapshot(|snapshot| {

@@ -1,4 +1,6 @@
-//! Events that macros recorded, read back.
+//! Events that the SDK's macros recorded, read back.
+
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use support::alone;
@@ -18,13 +20,13 @@ fn record(config: TraceConfig, work: impl FnOnce()) -> Vec<u8> {
     session.finish().0
 }
 
-/// Events in a form of their own.
+/// Returns a configuration with these options of events.
 fn with(config: &TrackEventConfig) -> TraceConfig {
     let data_source = DataSourceConfig::new("track_event").track_event(config);
     TraceConfig::default().add_data_source(data_source)
 }
 
-/// An event in words: kind, name, categories and arguments.
+/// Returns each event as text: kind, name, categories and arguments.
 fn events(trace: &[u8]) -> Vec<String> {
     let mut reader = TraceReader::new(trace);
     let mut events = Vec::new();
@@ -153,7 +155,7 @@ fn times_are_those_of_the_trace_clock_in_all_units() {
     let configs = [
         TrackEventConfig::new(),
         TrackEventConfig::new().disable_incremental_timestamps(),
-        TrackEventConfig::new().timestamp_unit_multiplier(1000),
+        TrackEventConfig::new().timestamp_unit(Duration::from_micros(1)),
     ];
     for config in configs {
         let begin_ns = tracezero::clock::now_ns();
@@ -175,7 +177,7 @@ fn times_are_those_of_the_trace_clock_in_all_units() {
         assert_eq!(times.pop(), Some(123_456_789));
         assert_eq!(times.len(), 5);
         assert!(times.is_sorted());
-        // Units of a microsecond are rounded.
+        // Timestamps in microseconds are rounded.
         assert!(
             times[0] + 1000 >= begin_ns && times[4] <= end_ns,
             "{begin_ns} {times:?} {end_ns}"
@@ -184,7 +186,7 @@ fn times_are_those_of_the_trace_clock_in_all_units() {
     }
 }
 
-/// How long this thread has run: less than time went by where others ran meanwhile.
+/// Returns the processor time of this thread. It advances only while the thread runs.
 fn thread_time_ns() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
@@ -192,7 +194,7 @@ fn thread_time_ns() -> i64 {
 
 #[test]
 fn counters_of_threads_come_along_with_events_and_are_added_up() {
-    let config = TrackEventConfig::new().enable_thread_time_sampling(0);
+    let config = TrackEventConfig::new().thread_time_sampling(Duration::ZERO);
     let trace = record(with(&config), || {
         for _ in 0..3 {
             let busy_until_ns = thread_time_ns() + 300_000;
@@ -216,7 +218,7 @@ fn counters_of_threads_come_along_with_events_and_are_added_up() {
 }
 
 #[test]
-fn flows_join_events_of_several_threads_and_their_slices_pair_up() {
+fn flows_join_threads_and_slices_pair_up() {
     let trace = record(TraceConfig::default(), || {
         let flow = Flow::new();
         let request = span!("http", "request", track: &Track::unique("request"), flow: &flow);
@@ -253,7 +255,7 @@ fn flows_join_events_of_several_threads_and_their_slices_pair_up() {
 }
 
 #[test]
-fn what_was_lost_is_told_where_it_was_lost() {
+fn losses_are_reported_in_their_place() {
     let config = TraceConfig::new()
         .add_buffer(BufferConfig::ring(64))
         .record_all();
@@ -324,7 +326,7 @@ fn compressed_packets_are_the_same_as_others() {
         assert_eq!(events.len(), 1000);
         assert_eq!(events[999], "Instant here [app] number=999");
 
-        // Where compressed bytes begin: not all others have a checksum.
+        // Finds where the compressed bytes begin: not all other bytes have a checksum.
         let begins: [&[u8]; 2] = [&[0x78], &[0x28, 0xb5, 0x2f, 0xfd]];
         let begin =
             (0..trace.len()).find(|at| begins.iter().any(|begin| trace[*at..].starts_with(begin)));
@@ -341,8 +343,8 @@ fn compressed_packets_are_the_same_as_others() {
 
 #[cfg(not(feature = "deflate"))]
 #[test]
-fn compressed_packets_without_the_feature_are_an_error_that_names_it() {
-    // A packet with a field of compressed packets.
+fn compressed_packets_without_feature_are_a_named_error() {
+    // A packet with the field for compressed packets.
     let trace = [0x0a, 5, 0x92, 0x03, 2, 0x78, 0x9c];
     let error = TraceReader::new(&trace[..])
         .next()

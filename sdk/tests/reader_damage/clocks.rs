@@ -1,4 +1,4 @@
-//! Times and their clocks.
+//! Findings about timestamps and clocks.
 
 use tracezero::reader::Rule;
 
@@ -9,7 +9,7 @@ use crate::verdict::assert_error;
 const BOOTTIME: u64 = 6;
 
 #[test]
-fn a_clock_of_the_sequence_that_is_not_defined() {
+fn undefined_sequence_clock_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let start = trace.start(packet);
@@ -19,7 +19,7 @@ fn a_clock_of_the_sequence_that_is_not_defined() {
 }
 
 #[test]
-fn a_clock_of_the_sequence_that_is_tied_to_nothing() {
+fn sequence_clock_without_known_reference_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let start = trace.start(packet);
@@ -27,14 +27,14 @@ fn a_clock_of_the_sequence_that_is_tied_to_nothing() {
         // The first clock is BOOTTIME.
         snapshot.0.remove(0);
     });
-    // No time is missing for want of it.
+    // Uses another clock, so that no event lacks a time.
     trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(BOOTTIME));
     let words = "clock 64 is tied to no clock that is known";
     assert_error(&trace, start, Rule::Clock, words);
 }
 
 #[test]
-fn a_clock_that_nobody_knows() {
+fn unknown_clock_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(40));
@@ -43,7 +43,7 @@ fn a_clock_that_nobody_knows() {
 }
 
 #[test]
-fn an_event_without_a_time() {
+fn event_without_time_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].remove(field::TIMESTAMP);
@@ -52,7 +52,7 @@ fn an_event_without_a_time() {
 }
 
 #[test]
-fn a_time_after_the_end_of_time() {
+fn overflowing_time_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].set(field::TIMESTAMP, Content::Varint(u64::MAX));

@@ -1,12 +1,12 @@
-//! Messages as lists of fields, which can be changed at will.
+//! Messages as lists of fields that tests can edit.
 
 use protozero::{Decoder, Value};
 
-/// A message. Those inside of it are bytes until they are looked into.
+/// A message. Nested messages stay encoded until they are needed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message(pub Vec<(u32, Content)>);
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Varint(u64),
@@ -80,7 +80,7 @@ impl Message {
         fields.collect()
     }
 
-    /// Gives a field a value, in place of those it has.
+    /// Sets a field, replacing all its values.
     pub fn set(&mut self, number: u32, content: Content) {
         self.remove(number);
         self.0.push((number, content));
@@ -90,7 +90,7 @@ impl Message {
         self.0.retain(|(known, _)| *known != number);
     }
 
-    /// Changes the messages in a field.
+    /// Edits the nested messages in a field.
     pub fn edit(&mut self, number: u32, mut change: impl FnMut(&mut Message)) {
         for (known, content) in &mut self.0 {
             if let Content::Bytes(bytes) = content

@@ -1,4 +1,4 @@
-//! Events: their types, slices, flows, and the schema of what they carry.
+//! Findings about events: types, slices, flows, arguments and their schema.
 
 use tracezero::reader::{Level, Rule};
 
@@ -9,7 +9,7 @@ use crate::verdict::{assert_error, assert_finding};
 const BOOTTIME: u64 = 6;
 
 #[test]
-fn an_event_without_a_type() {
+fn event_without_type_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].edit(field::TRACK_EVENT, |event| event.remove(event::TYPE));
@@ -35,7 +35,7 @@ fn an_end_without_a_begin() {
 }
 
 #[test]
-fn a_slice_without_an_end() {
+fn slice_without_end_is_a_note() {
     let mut trace = Trace::good();
     let packet = trace.event("answer");
     let end = trace.event_of_type(packet, event::SLICE_END);
@@ -51,7 +51,7 @@ fn a_slice_without_an_end() {
 }
 
 #[test]
-fn time_that_runs_backwards_on_a_thread() {
+fn backward_time_on_a_thread_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("parse");
     trace.packets[packet].set(field::TIMESTAMP, Content::Varint(1));
@@ -64,7 +64,7 @@ fn time_that_runs_backwards_on_a_thread() {
 }
 
 #[test]
-fn a_slice_that_ends_before_it_begins() {
+fn slice_that_ends_before_its_begin_is_found() {
     let mut trace = Trace::good();
     let begin = trace.event("answer");
     let packet = trace.event_of_type(begin, event::SLICE_END);
@@ -84,7 +84,7 @@ fn a_slice_that_ends_before_it_begins() {
 }
 
 #[test]
-fn a_flow_with_one_end() {
+fn flow_with_one_event_is_a_note() {
     let mut trace = Trace::good();
     let packet = trace.event("send");
     let event = trace.packets[packet].message(field::TRACK_EVENT);
@@ -104,7 +104,7 @@ fn a_flow_with_one_end() {
 }
 
 #[test]
-fn an_argument_of_the_wrong_wire_type() {
+fn argument_of_wrong_wire_type_is_found() {
     const DEBUG_ANNOTATIONS: u32 = 4;
     const STRING_VALUE: u32 = 6;
 
@@ -120,7 +120,7 @@ fn an_argument_of_the_wrong_wire_type() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_read() {
+fn malformed_schema_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let file = Message(vec![(2, Content::Bytes(b"package".to_vec()))]);

@@ -1,4 +1,4 @@
-//! Bytes that are no packets.
+//! Findings about bytes that are not packets.
 
 use tracezero::reader::{Finding, Level, ReadError, Rule, check};
 
@@ -21,7 +21,7 @@ fn assert_damage(bytes: &[u8], packet: usize, offset: usize, words: &str) {
 }
 
 #[test]
-fn a_trace_that_ends_inside_a_packet() {
+fn trace_that_ends_inside_a_packet_is_damaged() {
     let trace = Trace::good();
     let mut bytes = trace.encode();
     let last = trace.packets.len() - 1;
@@ -31,7 +31,7 @@ fn a_trace_that_ends_inside_a_packet() {
     let words = format!(
         "the trace ends inside a packet, 2 bytes are missing; {left_out} bytes are left out"
     );
-    // The packet that is cut says that the recording has ended.
+    // The packet that is cut off is the one that reports the end of the recording.
     let found = findings(&bytes);
     let errors: Vec<_> = found
         .iter()
@@ -47,7 +47,7 @@ fn a_trace_that_ends_inside_a_packet() {
 }
 
 #[test]
-fn bytes_between_packets_that_are_none() {
+fn bytes_between_packets_are_damage() {
     let trace = Trace::good();
     let packet = trace.event("ready");
     let offset = trace.offset(packet);
@@ -58,7 +58,7 @@ fn bytes_between_packets_that_are_none() {
 }
 
 #[test]
-fn a_tag_that_is_not_that_of_a_packet() {
+fn wrong_packet_tag_is_damage() {
     let trace = Trace::good();
     let packet = trace.event("ready");
     let offset = trace.offset(packet);
@@ -70,7 +70,7 @@ fn a_tag_that_is_not_that_of_a_packet() {
 }
 
 #[test]
-fn a_length_that_takes_in_the_next_packets() {
+fn length_that_spans_next_packets_is_damage() {
     let trace = Trace::good();
     let packet = trace.event("ready");
     let offset = trace.offset(packet);
@@ -88,7 +88,7 @@ fn a_length_that_takes_in_the_next_packets() {
 }
 
 #[test]
-fn a_length_that_no_packet_has() {
+fn impossible_packet_length_is_damage() {
     let trace = Trace::good();
     let packet = trace.event("ready");
     let offset = trace.offset(packet);
@@ -102,7 +102,7 @@ fn a_length_that_no_packet_has() {
 }
 
 #[test]
-fn a_packet_whose_fields_cannot_be_told_apart() {
+fn packet_with_malformed_fields_is_found() {
     let trace = Trace::good();
     let packet = trace.event("ready");
     let offset = trace.offset(packet);
@@ -123,7 +123,7 @@ fn a_packet_whose_fields_cannot_be_told_apart() {
 }
 
 #[test]
-fn files_of_other_kinds_are_called_what_they_are() {
+fn files_of_other_formats_are_named() {
     let cases: [(&[u8], &str); 6] = [
         (b"{\"traceEvents\": []}", "a JSON trace"),
         (b"  [{\"ph\": \"B\"}]", "a JSON trace"),

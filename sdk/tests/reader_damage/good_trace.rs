@@ -1,4 +1,4 @@
-//! The trace that is broken: threads, slices, arguments, tracks, counters and a flow.
+//! The good trace that tests break: threads, slices, arguments, tracks, counters and a flow.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use tracezero::{Flow, InMemorySession, Track, counter, instant, span};
 
 use crate::edit::{Content, Message, put_varint};
 
-/// Fields of a packet.
+/// Field numbers of a packet.
 pub mod field {
     pub const CLOCK_SNAPSHOT: u32 = 6;
     pub const TIMESTAMP: u32 = 8;
@@ -24,7 +24,7 @@ pub mod field {
     pub const FIRST_PACKET: u32 = 87;
 }
 
-/// Fields of a track event.
+/// Field numbers of a track event.
 pub mod event {
     pub const TYPE: u32 = 9;
     pub const TRACK_UUID: u32 = 11;
@@ -35,13 +35,13 @@ pub mod event {
     pub const COUNTER: u64 = 4;
 }
 
-/// Tables of interned data.
+/// Field numbers of interned data.
 pub mod table {
     pub const EVENT_NAMES: u32 = 2;
     pub const ARG_NAMES: u32 = 3;
 }
 
-/// Packets that can be changed.
+/// A trace as a list of packets that tests can edit.
 #[derive(Clone, Debug)]
 pub struct Trace {
     pub packets: Vec<Message>,
@@ -53,7 +53,7 @@ fn record() -> Vec<u8> {
     let session = InMemorySession::start().expect("a session");
     let flow = Flow::new();
     let lane = Track::new("lane");
-    // Each thread ends after the next: one that comes later would go on with its sequence.
+    // Threads overlap: a thread that started after another one ended would continue its sequence.
     on_thread("worker", || {
         {
             let _read = span!("io", "read", path = "Cargo.toml");
@@ -82,7 +82,7 @@ fn on_thread(name: &str, work: impl FnOnce() + Send) {
 }
 
 impl Trace {
-    /// A trace that nothing is wrong with.
+    /// Returns a trace without any mistake.
     pub fn good() -> Self {
         GOOD.clone()
     }
@@ -107,7 +107,7 @@ impl Trace {
         bytes
     }
 
-    /// Where a packet begins.
+    /// Returns the offset of a packet in the file.
     pub fn offset(&self, packet: usize) -> usize {
         let before = Self {
             packets: self.packets[..packet].to_vec(),
@@ -115,7 +115,7 @@ impl Trace {
         before.encode().len()
     }
 
-    /// The packet of the event with a name that occurs once.
+    /// Returns the packet of the event with this name, which occurs once.
     pub fn event(&self, name: &str) -> usize {
         self.position(|packet| {
             let interned = packet.message(field::INTERNED_DATA);
@@ -129,13 +129,13 @@ impl Trace {
         })
     }
 
-    /// The first packet on the sequence of another.
+    /// Returns the first packet on the same sequence as `packet`.
     pub fn start(&self, packet: usize) -> usize {
         let sequence_id = self.sequence_id(packet);
         self.position(|packet| packet.number(field::SEQUENCE_ID) == sequence_id)
     }
 
-    /// The packet of the first event of a type, on the sequence of another packet.
+    /// Returns the packet of the first event of this type, on the same sequence as `packet`.
     pub fn event_of_type(&self, packet: usize, event_type: u64) -> usize {
         let sequence_id = self.sequence_id(packet);
         self.position(|packet| {
@@ -145,7 +145,7 @@ impl Trace {
         })
     }
 
-    /// The packet that describes a track.
+    /// Returns the packet with the descriptor of a track.
     pub fn descriptor(&self, uuid: u64) -> usize {
         self.position(|packet| {
             let descriptor = packet.message(field::TRACK_DESCRIPTOR);
@@ -153,7 +153,7 @@ impl Trace {
         })
     }
 
-    /// The track that an event names.
+    /// Returns the track of an event.
     pub fn track(&self, packet: usize) -> u64 {
         let event = self.packets[packet].message(field::TRACK_EVENT);
         let track = event.and_then(|event| event.number(event::TRACK_UUID));
@@ -170,7 +170,7 @@ impl Trace {
     }
 }
 
-/// Appends a packet as it stands in a file.
+/// Appends a packet with its tag and length.
 pub fn put_frame(out: &mut Vec<u8>, packet: &[u8]) {
     out.push(0x0a);
     put_varint(out, packet.len() as u64);

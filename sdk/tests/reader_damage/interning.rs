@@ -1,4 +1,4 @@
-//! Ids and what they stand for.
+//! Findings about interned ids.
 
 use tracezero::reader::{Level, Rule};
 
@@ -13,7 +13,7 @@ fn iid_of_name(trace: &Trace, packet: usize) -> u64 {
 }
 
 #[test]
-fn a_name_that_is_not_defined() {
+fn undefined_name_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let iid = iid_of_name(&trace, packet);
@@ -25,7 +25,7 @@ fn a_name_that_is_not_defined() {
 }
 
 #[test]
-fn an_argument_whose_name_is_not_defined() {
+fn undefined_argument_name_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("read");
     let interned = trace.packets[packet].message(field::INTERNED_DATA);
@@ -39,7 +39,7 @@ fn an_argument_whose_name_is_not_defined() {
 }
 
 #[test]
-fn an_id_that_is_zero() {
+fn interned_id_zero_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let iid = iid_of_name(&trace, packet);
@@ -60,7 +60,7 @@ fn an_id_that_is_zero() {
 }
 
 #[test]
-fn an_id_with_two_meanings() {
+fn interned_id_with_two_meanings_is_found() {
     let mut trace = Trace::good();
     let iid = iid_of_name(&trace, trace.event("read"));
     let packet = trace.event("send");
@@ -78,7 +78,7 @@ fn an_id_with_two_meanings() {
 }
 
 #[test]
-fn a_name_that_is_no_text() {
+fn name_that_is_not_utf8_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].edit(field::INTERNED_DATA, |interned| {

@@ -1,4 +1,4 @@
-//! Sequences: who wrote a packet, and what it depends on.
+//! Findings about sequences: who wrote a packet, and which earlier packets it depends on.
 
 use tracezero::reader::{Level, Rule};
 
@@ -7,7 +7,7 @@ use crate::good_trace::{Trace, field};
 use crate::verdict::{assert_error, assert_finding};
 
 #[test]
-fn an_event_of_no_sequence() {
+fn event_without_sequence_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].remove(field::SEQUENCE_ID);
@@ -16,7 +16,7 @@ fn an_event_of_no_sequence() {
 }
 
 #[test]
-fn a_second_first_packet() {
+fn second_first_packet_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let before =
@@ -28,7 +28,7 @@ fn a_second_first_packet() {
 }
 
 #[test]
-fn a_writer_that_gets_the_id_of_another_is_a_second_first_packet_that_clears_the_state() {
+fn reused_writer_id_gives_a_second_first_packet_that_clears() {
     let mut trace = Trace::good();
     let first = trace.start(trace.event("ready"));
     let mut again = trace.packets[first].clone();
@@ -45,7 +45,7 @@ fn a_writer_that_gets_the_id_of_another_is_a_second_first_packet_that_clears_the
 }
 
 #[test]
-fn a_sequence_whose_state_is_never_cleared() {
+fn sequence_without_clear_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let start = trace.start(packet);
@@ -55,7 +55,7 @@ fn a_sequence_whose_state_is_never_cleared() {
 }
 
 #[test]
-fn an_event_that_does_not_say_what_it_depends_on() {
+fn event_without_needs_state_flag_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("parse");
     trace.packets[packet].remove(field::SEQUENCE_FLAGS);
@@ -64,7 +64,7 @@ fn an_event_that_does_not_say_what_it_depends_on() {
 }
 
 #[test]
-fn a_loss_of_an_unknown_cause() {
+fn loss_of_unknown_cause_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     let bits = Content::Varint(1 | 1 << 20);
@@ -74,7 +74,7 @@ fn a_loss_of_an_unknown_cause() {
 }
 
 #[test]
-fn a_loss_explains_that_what_follows_cannot_be_read() {
+fn unreadable_events_after_a_loss_are_notes() {
     let mut trace = Trace::good();
     let packet = trace.event("answer");
     trace.packets[packet].set(field::PREVIOUS_PACKET_DROPPED, Content::Varint(65));
@@ -88,13 +88,14 @@ fn a_loss_explains_that_what_follows_cannot_be_read() {
         found[0].text,
         "packets before this one are missing: OVERWRITE"
     );
-    // Begin and end of the slice, said once, and the flow that has one event left.
+    // One note for the begin and the end of the slice, and one for the flow, which has one event
+    // left.
     let rules: Vec<_> = found[1..].iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, [Rule::IncrementalState, Rule::Flow]);
 }
 
 #[test]
-fn a_sequence_without_its_beginning() {
+fn sequence_without_beginning_is_a_note() {
     let mut trace = Trace::good();
     let start = trace.start(trace.event("ready"));
     trace.packets[start].remove(field::FIRST_PACKET);
@@ -103,7 +104,7 @@ fn a_sequence_without_its_beginning() {
 }
 
 #[test]
-fn a_field_of_the_wrong_wire_type() {
+fn field_of_wrong_wire_type_is_found() {
     let mut trace = Trace::good();
     let start = trace.start(trace.event("ready"));
     trace.packets[start].set(field::TRUSTED_PID, Content::Fixed32(1));

@@ -1,4 +1,4 @@
-//! Tracks: what they are, and what is on them.
+//! Findings about tracks and their descriptors.
 
 use tracezero::reader::{Level, Rule};
 
@@ -9,7 +9,7 @@ use crate::verdict::{assert_error, findings};
 const PARENT_UUID: u32 = 5;
 
 #[test]
-fn a_track_that_is_not_described() {
+fn track_without_descriptor_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     trace.packets.remove(trace.descriptor(lane));
@@ -18,7 +18,7 @@ fn a_track_that_is_not_described() {
 }
 
 #[test]
-fn a_track_under_one_that_is_not_described() {
+fn track_with_undescribed_parent_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     let packet = trace.descriptor(lane);
@@ -30,7 +30,7 @@ fn a_track_under_one_that_is_not_described() {
 }
 
 #[test]
-fn a_track_above_itself() {
+fn track_that_is_its_own_parent_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     let packet = trace.descriptor(lane);
@@ -42,11 +42,11 @@ fn a_track_above_itself() {
 }
 
 #[test]
-fn a_track_under_more_tracks_than_are_looked_at() {
+fn too_deeply_nested_track_is_a_note() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     let packet = trace.descriptor(lane);
-    // From the topmost down; that one is where the track itself was.
+    // Inserts the parents, the topmost first, at the position of the track's descriptor.
     for number in (0..64).rev() {
         let mut above = trace.packets[packet + 63 - number].clone();
         above.edit(field::TRACK_DESCRIPTOR, |descriptor| {
@@ -69,7 +69,7 @@ fn a_track_under_more_tracks_than_are_looked_at() {
 }
 
 #[test]
-fn a_descriptor_that_does_not_say_of_what() {
+fn descriptor_without_uuid_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     let packet = trace.descriptor(lane);
@@ -91,11 +91,11 @@ fn a_descriptor_that_does_not_say_of_what() {
 }
 
 #[test]
-fn a_value_on_a_track_that_is_no_counter() {
+fn counter_value_on_other_track_is_found() {
     let mut trace = Trace::good();
     let lane = trace.track(trace.event("passed"));
     let packet = trace.event_of_type(trace.event("send"), event::COUNTER);
-    // The second of two.
+    // The second of two values.
     let packet = packet + 1;
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.set(event::TRACK_UUID, Content::Varint(lane));
@@ -105,7 +105,7 @@ fn a_value_on_a_track_that_is_no_counter() {
 }
 
 #[test]
-fn an_instant_on_the_track_of_a_counter() {
+fn instant_on_counter_track_is_found() {
     let mut trace = Trace::good();
     let counter = trace.track(trace.event_of_type(trace.event("send"), event::COUNTER));
     let packet = trace.event("passed");

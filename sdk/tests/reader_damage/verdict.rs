@@ -1,10 +1,10 @@
-//! What the checker says of a trace.
+//! Assertions on the checker's findings about a trace.
 
 use tracezero::reader::{Finding, Level, Rule, check};
 
 use crate::good_trace::Trace;
 
-/// Everything that is found in the bytes of a trace.
+/// Returns all findings about the bytes of a trace.
 pub fn findings(bytes: &[u8]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let summary = check(bytes, |finding| findings.push(finding.clone())).expect("it can be read");
@@ -12,17 +12,18 @@ pub fn findings(bytes: &[u8]) -> Vec<Finding> {
     findings
 }
 
-/// The checker finds one error in a trace: by this rule, in this packet, with these words.
+/// Asserts that the checker finds exactly one error in a trace: by this rule, in this packet, with
+/// this text.
 #[track_caller]
 pub fn assert_error(trace: &Trace, packet: usize, rule: Rule, words: &str) {
     assert_finding(trace, packet, Level::Error, rule, words);
 }
 
-/// The checker has one thing to say about a trace, at this level.
+/// Asserts that the checker has exactly one finding about a trace, at this level.
 #[track_caller]
 pub fn assert_finding(trace: &Trace, packet: usize, level: Level, rule: Rule, words: &str) {
     let mut found = findings(&trace.encode());
-    // Notes say what follows from an error.
+    // Ignores notes, which follow from the error.
     found.retain(|finding| finding.level >= level);
     let [finding] = &found[..] else {
         panic!("one finding in packet {packet} is expected: {found:#?}")
@@ -47,6 +48,6 @@ pub fn assert_finding(trace: &Trace, packet: usize, level: Level, rule: Rule, wo
 }
 
 #[test]
-fn nothing_is_wrong_with_the_trace_before_it_is_broken() {
+fn checker_finds_nothing_in_the_good_trace() {
     assert_eq!(findings(&Trace::good().encode()), []);
 }

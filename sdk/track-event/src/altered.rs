@@ -1,4 +1,5 @@
-//! How much is in traces in another form than it was given, or not at all, in this process.
+//! Counts of values that this process wrote to traces in a shortened or rounded form, or not at
+//! all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,22 +8,22 @@ use tracezero_core::counter_value::rounded_count;
 static CUT_ARGS: AtomicU64 = AtomicU64::new(0);
 static TOO_DEEP_SPANS: AtomicU64 = AtomicU64::new(0);
 
-/// What was altered so far.
+/// The number of values that were altered so far, of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlteredCounts {
-    /// Arguments of which only the beginning was written.
+    /// Arguments that were cut because they were too long.
     pub cut_args: u64,
-    /// Values of counters beyond `i64` that no float is equal to.
+    /// Counter values beyond `i64` that were rounded to the nearest float.
     pub rounded_counters: u64,
-    /// Spans that began inside of too many others, and are not there.
+    /// Spans that were left out because too many others were open around them.
     pub too_deep_spans: u64,
 }
 
 impl AlteredCounts {
-    /// Counts what was altered since the process started.
+    /// Returns the counts since the process started.
     #[must_use]
     pub fn now() -> Self {
-        // Relaxed: counts, ordered with nothing.
+        // Relaxed: these are counts only, and order no other memory.
         Self {
             cut_args: CUT_ARGS.load(Ordering::Relaxed),
             rounded_counters: rounded_count(),
@@ -30,7 +31,7 @@ impl AlteredCounts {
         }
     }
 
-    /// Returns what was altered after `earlier`.
+    /// Returns what was altered after `earlier` was taken.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {

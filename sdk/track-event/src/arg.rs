@@ -17,15 +17,17 @@ use tracezero_core::protos::{DebugAnnotation, TrackEvent};
 
 const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
 
-/// A value that an event can carry.
+/// A value that an argument of an event can have.
 ///
-/// One that is larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES) is cut.
+/// It is implemented for numbers, booleans, characters, strings, paths, raw pointers, durations (as
+/// nanoseconds), options, and for slices and maps of all these. A type that implements only
+/// [`fmt::Display`] or [`fmt::Debug`] can be written as text, with [`display`] and [`debug`]; in
+/// the macros, with `%` and `?` before the value.
 ///
-/// There are implementations for numbers, booleans, characters, strings, paths, raw pointers,
-/// durations (in nanoseconds), options, and for slices and maps of all these. What is only [`fmt::Display`] or [`fmt::Debug`] is
-/// written as text by [`display`] and [`debug`]; in the macros, by `%` and `?` before the value.
+/// Values longer than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES) are cut.
 ///
-/// Derive it for a type of your own, or implement it by delegating to one of these or to [`dict`]:
+/// Derive the trait for your own type, or implement it by calling the implementation of another
+/// type or of [`dict`]:
 ///
 /// ```
 /// use tracezero::protos::DebugAnnotation;
@@ -49,8 +51,8 @@ const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
 /// instant!("ui", "resized", to = size, screen_kelvin = Celsius(31.0));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a `{Self}` is no value of an argument",
-    label = "an argument here is a `{Self}`",
+    message = "`{Self}` cannot be the value of an argument",
+    label = "an argument here has the type `{Self}`",
     note = "write `name = ?value` for its `Debug` text, or `name = %value` for its `Display` text",
     note = "or write `#[derive(tracezero::ArgValue)]` on the type; a field of such a type may have `#[arg_value(debug)]`"
 )]
@@ -58,8 +60,8 @@ pub trait ArgValue {
     /// Sets the value of the annotation.
     fn write(&self, annotation: &mut DebugAnnotation<'_>);
 
-    /// The value, if one field of the annotation holds it. Events with such arguments alone are put
-    /// together without a message.
+    /// Returns the value if it fits into one scalar field of the annotation. Events that have only
+    /// such arguments are encoded without a nested message writer.
     #[doc(hidden)]
     #[inline(always)]
     fn scalar(&self) -> Option<Scalar<'_>> {
@@ -83,7 +85,8 @@ pub(super) fn write_arg(
     }
 }
 
-/// Not inlined: it would stand at every call site with a scalar, and most are short.
+/// Not inlined: most scalars are short, and this code would be repeated at every call site with
+/// one.
 #[cold]
 #[inline(never)]
 fn write_long_scalar(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {
@@ -116,7 +119,8 @@ macro_rules! scalar_arg {
     };
 }
 
-/// Nanoseconds, up to 584 years. Put the unit into the name: `wait_ns = duration`.
+/// Written as nanoseconds, up to 584 years. Put the unit into the argument's name: `wait_ns =
+/// duration`.
 impl ArgValue for Duration {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -183,14 +187,14 @@ macro_rules! arg_by_display {
     };
 }
 
-// No field is wide enough.
+// Written as text: no integer field is wide enough.
 arg_by_display!(i128 u128 => |value| value);
 arg_by_display!(fmt::Arguments<'_> => |value| value);
-// What is not Unicode is replaced.
+// Bytes that are not Unicode are replaced.
 arg_by_display!(Path PathBuf => |value| &value.display());
 arg_by_display!(OsStr OsString => |value| &value.display());
 
-/// An address.
+/// Written as an address.
 impl<T> ArgValue for *const T {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -198,7 +202,7 @@ impl<T> ArgValue for *const T {
     }
 }
 
-/// An address.
+/// Written as an address.
 impl<T> ArgValue for *mut T {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -224,7 +228,7 @@ macro_rules! arg_by_reference {
 
 arg_by_reference!(&T &mut T Box<T> Rc<T> Arc<T>);
 
-/// The value, or a name without one.
+/// Writes the value, or an argument without a value for `None`.
 impl<T: ArgValue> ArgValue for Option<T> {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -234,7 +238,7 @@ impl<T: ArgValue> ArgValue for Option<T> {
     }
 }
 
-/// An array.
+/// Written as an array.
 impl<T: ArgValue> ArgValue for [T] {
     #[inline]
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
@@ -245,10 +249,10 @@ impl<T: ArgValue> ArgValue for [T] {
     }
 }
 
-/// The elements of an array that is being written.
+/// Writes the elements of an array.
 pub(super) struct ArrayWriter<'a, 'w> {
     annotation: &'a mut DebugAnnotation<'w>,
-    /// Elements that were added, and those that there was no room for.
+    /// The number of elements so far, including those that were cut off.
     count: usize,
     is_cut: bool,
 }
@@ -262,7 +266,7 @@ impl<'a, 'w> ArrayWriter<'a, 'w> {
         }
     }
 
-    /// Adds an element. Returns whether there was room.
+    /// Adds an element. Returns false if there is no room left.
     #[inline]
     pub(super) fn add(&mut self, value: &(impl ArgValue + ?Sized)) -> bool {
         self.count += 1;
@@ -302,7 +306,7 @@ impl<T: ArgValue> ArgValue for Vec<T> {
     }
 }
 
-/// A dictionary.
+/// Written as a dictionary.
 impl<K: AsRef<str>, V: ArgValue, S> ArgValue for HashMap<K, V, S> {
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
         let mut entries = DictWriter::new(annotation);
@@ -312,7 +316,7 @@ impl<K: AsRef<str>, V: ArgValue, S> ArgValue for HashMap<K, V, S> {
     }
 }
 
-/// A dictionary.
+/// Written as a dictionary.
 impl<K: AsRef<str>, V: ArgValue> ArgValue for BTreeMap<K, V> {
     fn write(&self, annotation: &mut DebugAnnotation<'_>) {
         let mut entries = DictWriter::new(annotation);
@@ -322,7 +326,7 @@ impl<K: AsRef<str>, V: ArgValue> ArgValue for BTreeMap<K, V> {
     }
 }
 
-/// A dictionary as an argument: `write` adds its entries.
+/// Creates a dictionary as an argument's value; `write` adds its entries.
 ///
 /// ```
 /// use tracezero::{dict, instant};
@@ -339,7 +343,7 @@ pub const fn dict<F: Fn(&mut DictWriter<'_, '_>)>(write: F) -> Dict<F> {
     Dict(write)
 }
 
-/// A dictionary as an argument, made by [`dict`].
+/// A dictionary as an argument's value, created by [`dict`].
 #[derive(Clone, Copy)]
 pub struct Dict<F>(F);
 
@@ -356,11 +360,11 @@ impl<F> fmt::Debug for Dict<F> {
     }
 }
 
-/// The entries of a dictionary that is being written.
+/// Writes the entries of a dictionary.
 #[derive(Debug)]
 pub struct DictWriter<'a, 'w> {
     annotation: &'a mut DebugAnnotation<'w>,
-    /// Entries that were added, and those that there was no room for.
+    /// The number of entries so far, including those that were cut off.
     count: usize,
     is_cut: bool,
 }
@@ -405,25 +409,29 @@ impl Drop for DictWriter<'_, '_> {
     }
 }
 
-/// A value as the text that [`fmt::Display`] makes of it, written without a buffer in between.
+/// Wraps a value to be written as its [`fmt::Display`] text. The text is written straight into the
+/// trace, without a buffer in between.
 ///
-/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+/// If the formatting code contains a trace point, its event is dropped and counted, because trace
+/// points do not nest.
 pub const fn display<T: fmt::Display + ?Sized>(value: &T) -> AsDisplay<'_, T> {
     AsDisplay(value)
 }
 
-/// A value as the text that [`fmt::Debug`] makes of it, written without a buffer in between.
+/// Wraps a value to be written as its [`fmt::Debug`] text. The text is written straight into the
+/// trace, without a buffer in between.
 ///
-/// A trace point inside of the formatting is dropped and counted, as everywhere inside of another.
+/// If the formatting code contains a trace point, its event is dropped and counted, because trace
+/// points do not nest.
 pub const fn debug<T: fmt::Debug + ?Sized>(value: &T) -> AsDebug<'_, T> {
     AsDebug(value)
 }
 
-/// A value as text, made by [`display`].
+/// A value that is written as text, created by [`display`].
 #[derive(Clone, Copy, Debug)]
 pub struct AsDisplay<'a, T: ?Sized>(&'a T);
 
-/// A value as text, made by [`debug`].
+/// A value that is written as text, created by [`debug`].
 #[derive(Clone, Copy, Debug)]
 pub struct AsDebug<'a, T: ?Sized>(&'a T);
 
@@ -449,42 +457,42 @@ fn write_str(annotation: &mut DebugAnnotation<'_>, text: &str) {
 }
 
 fn write_text(annotation: &mut DebugAnnotation<'_>, text: fmt::Arguments<'_>) {
-    let mut pieces = Pieces {
+    let mut pieces = CutString {
         value: annotation.as_message_mut().begin_nested::<STRING_VALUE>(),
         limit: TextLimit::new(),
     };
-    // If formatting fails, what came until then is the text.
+    // If formatting fails, the argument keeps the text that was written before.
     let _ = fmt::write(&mut pieces, text);
-    let Pieces { mut value, limit } = pieces;
+    let CutString { mut value, limit } = pieces;
     if let Some(mark) = limit.end() {
-        // Without a buffer there is nothing that could fail.
-        let _ = fmt::write(&mut Raw(&mut value), format_args!("{mark}"));
+        // Writing the mark cannot fail: it goes straight into the message.
+        let _ = fmt::write(&mut OpenString(&mut value), format_args!("{mark}"));
     }
 }
 
 fn write_mark(annotation: &mut DebugAnnotation<'_>, mark: CutMark) {
     let mut value = annotation.as_message_mut().begin_nested::<STRING_VALUE>();
-    // As in `write_text`.
-    let _ = fmt::write(&mut Raw(&mut value), format_args!("{mark}"));
+    // Cannot fail, as in `write_text`.
+    let _ = fmt::write(&mut OpenString(&mut value), format_args!("{mark}"));
 }
 
-/// A string field that is open: its bytes are a nested message's.
-struct Raw<'a, 'w>(&'a mut protozero::Message<'w>);
+/// An open string field, written as the raw bytes of a nested message.
+struct OpenString<'a, 'w>(&'a mut protozero::Message<'w>);
 
-impl fmt::Write for Raw<'_, '_> {
+impl fmt::Write for OpenString<'_, '_> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         self.0.append_raw(piece.as_bytes());
         Ok(())
     }
 }
 
-/// A string field that takes no more than there is room for in its argument.
-struct Pieces<'w> {
+/// An open string field that cuts the text where the argument's budget ends.
+struct CutString<'w> {
     value: protozero::Message<'w>,
     limit: TextLimit,
 }
 
-impl fmt::Write for Pieces<'_> {
+impl fmt::Write for CutString<'_> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         self.value.append_raw(self.limit.admit(piece).as_bytes());
         Ok(())

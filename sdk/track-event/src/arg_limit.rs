@@ -1,27 +1,31 @@
-//! How large an argument may be, and what becomes of a larger one.
+//! The size limit of an argument, and how a longer argument is cut.
 //!
-//! Each argument has a budget, which its texts, names and elements use up. What is beyond is left out,
-//! and a mark says so in its place. Arguments that are written in the short way ask nobody.
+//! Each argument has a budget, which its texts, names and elements use up. Content beyond the
+//! budget is left out, and a mark in its place says how much there was. Arguments that are encoded
+//! as a short scalar need no budget: they are always small enough.
 
 use std::cell::Cell;
 use std::fmt;
 
 use crate::altered::note_cut_arg;
 
-/// Bytes of texts and names in one argument; each element of a list and each entry of a dictionary
-/// counts as 8 more. A text that is longer is cut, and ends with `…` and the
-/// number of bytes that it had; a list or a dictionary ends with an element that tells how much there
-/// was. The report says how many arguments were cut: `Warning::CutArguments`.
+/// The maximum number of bytes of texts and names in one argument. Each element of a list and each
+/// entry of a dictionary counts 8 bytes more.
+///
+/// A longer text is cut; it then ends with `…` and its full number of bytes. A cut list or
+/// dictionary ends with an element that states its full length. The report states how many
+/// arguments were cut: `Warning::CutArguments`.
 pub const ARG_MAX_BYTES: usize = 64 * 1024;
 
-/// What an element of a list or an entry of a dictionary uses, beside its texts.
+/// The part of the budget that an element of a list or an entry of a dictionary uses, besides its
+/// texts.
 pub(super) const ELEMENT_BYTES: usize = 8;
 
 thread_local! {
     static BUDGET: Cell<Budget> = const { Cell::new(Budget::WHOLE) };
 }
 
-/// What is left for the argument that the thread is writing.
+/// The remaining budget of the argument that the thread is writing.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     bytes: usize,
@@ -35,12 +39,13 @@ impl Budget {
     };
 }
 
-/// Calls `write`, which writes one argument.
+/// Calls `write`, which writes one argument, with a full budget.
 pub(super) fn with_budget<R>(write: impl FnOnce() -> R) -> R {
-    /// Also if formatting panics: the argument around, whose formatting made this one, goes on.
-    struct Around(Budget);
+    /// Restores the budget of the outer argument, whose formatting has made this one; also after a
+    /// panic.
+    struct OuterBudget(Budget);
 
-    impl Drop for Around {
+    impl Drop for OuterBudget {
         fn drop(&mut self) {
             if BUDGET.replace(self.0).is_cut {
                 note_cut_arg();
@@ -48,11 +53,12 @@ pub(super) fn with_budget<R>(write: impl FnOnce() -> R) -> R {
         }
     }
 
-    let _around = Around(BUDGET.replace(Budget::WHOLE));
+    let _outer = OuterBudget(BUDGET.replace(Budget::WHOLE));
     write()
 }
 
-/// Uses up `bytes` of the budget. Without so many the argument is cut here.
+/// Takes `bytes` from the budget. Returns false if there is less left; the argument is then cut
+/// here.
 pub(super) fn take(bytes: usize) -> bool {
     let budget = BUDGET.get();
     let is_there = bytes <= budget.bytes && !budget.is_cut;
@@ -63,17 +69,17 @@ pub(super) fn take(bytes: usize) -> bool {
     is_there
 }
 
-/// Uses up the budget for a text if there is enough for all of it.
+/// Takes the length of `text` from the budget, if all of it fits. Returns false otherwise.
 pub(super) fn take_text(text: &str) -> bool {
     let is_whole = text.len() <= BUDGET.get().bytes;
     is_whole && take(text.len())
 }
 
-/// A text on its way into an argument.
+/// The limit of one text, which comes in several pieces.
 #[derive(Debug)]
 pub(super) struct TextLimit {
     left: usize,
-    /// Of the whole text.
+    /// The length of the whole text, in bytes.
     len: usize,
     is_cut: bool,
 }
@@ -87,7 +93,7 @@ impl TextLimit {
         }
     }
 
-    /// How much of the next piece of the text there is room for.
+    /// Returns the beginning of the next piece that still fits.
     pub(super) fn admit<'a>(&mut self, piece: &'a str) -> &'a str {
         self.len += piece.len();
         let mut end = piece.len().min(self.left);
@@ -96,14 +102,14 @@ impl TextLimit {
         }
         self.left -= end;
         if end < piece.len() {
-            // What follows would not belong here.
+            // The pieces after a cut are left out as a whole.
             self.left = 0;
             self.is_cut = true;
         }
         piece.get(..end).unwrap_or_default()
     }
 
-    /// The end of the text. Returns what is written behind it if it was cut.
+    /// Ends the text. Returns the mark to write behind it, if it was cut.
     pub(super) fn end(self) -> Option<CutMark> {
         BUDGET.set(Budget {
             bytes: self.left,
@@ -116,7 +122,7 @@ impl TextLimit {
     }
 }
 
-/// Says that an argument was cut, and how much there was of it.
+/// A mark that states that an argument was cut, and its full length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CutMark {
     pub(super) count: usize,

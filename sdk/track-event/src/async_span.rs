@@ -1,5 +1,6 @@
-//! The span of a future: one slice for its life, on a track of its own, and one for each poll, on
-//! the thread that polls. A flow goes from the begin of its life through all polls to its end:
+//! The span of a future: one slice for the whole future, on a track of its own, and one slice for
+//! each poll, on the thread that polls. A flow leads from the begin of the future's slice through
+//! all polls to its end:
 //!
 //! ```text
 //!  the future's track  [ fetch                                ]
@@ -8,7 +9,7 @@
 //!  thread 2                          '->[ fetch ]-->[ fetch ]'
 //! ```
 //!
-//! Its life begins with the first poll that a session sees, in each session by itself.
+//! In each session, the future's slice begins with the first poll that the session records.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -17,13 +18,13 @@ use std::task::Poll;
 use protozero::{Decoder, HeapBuffered};
 
 use crate::arg::write_arg;
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::event::{EndOf, EventPart, EventParts, EventWriter, Through};
 use crate::flow::Flow;
+use crate::guard_state::GuardState;
 use crate::open_slices;
 use crate::placement::Placement;
-use crate::recorded::Recorded;
 use crate::short_event::ShortEvent;
 use crate::slice_end::{SliceEnd as _, WithParts};
 use crate::span::Span;
@@ -32,47 +33,52 @@ use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
 thread_local! {
-    /// The track of the future that this thread is polling: what begins now lies under it.
+    /// The track of the future that this thread is polling: the parent of the tracks of spans that
+    /// begin meanwhile.
     static CURRENT: Cell<Option<Track>> = const { Cell::new(None) };
-    /// Memory to encode in.
+    /// A buffer for encoding, used again and again.
     static SCRATCH: Cell<Option<HeapBuffered<TrackEvent<'static>>>> = const { Cell::new(None) };
 }
 
-/// A span for a future, made by [`async_span!`](crate::async_span). It records nothing until the
-/// future has it, by [`traced`](crate::TraceFuture::traced), and is polled.
+/// A span for a future, created by [`async_span!`](crate::async_span). It records nothing until it
+/// is passed to [`traced`](crate::TraceFuture::traced) and the future is polled.
 #[derive(Debug)]
-#[must_use = "it records nothing until a future has it: `future.traced(span)`"]
+#[must_use = "a span records nothing until it is passed to a future: `future.traced(span)`"]
 pub struct AsyncSpan {
-    life: Recorded<Life>,
+    state: GuardState<SpanState>,
 }
 
 #[derive(Debug)]
-struct Life {
+struct SpanState {
     site: &'static CallSite,
-    /// `None` until somebody records it. While the future is polled, that of [`CURRENT`] before.
+    /// The track of the future; `None` until a session records the span. During a poll it is
+    /// swapped with the earlier value of [`CURRENT`].
     track: Option<Track>,
-    /// What the macro was given for the slice of its life: encoded fields of a `TrackEvent`.
+    /// The arguments, flows and fields of the future's slice: encoded fields of a `TrackEvent`.
     fields: Option<Box<[u8]>>,
-    /// Who has seen its begin, and not its end.
-    begun: Option<Begun>,
-    /// A poll has begun and not returned: where none goes on, the last one has panicked.
+    /// The sessions in which the future's slice is open.
+    begun: Option<BeginSessions>,
+    /// True from the begin of a poll until it returns. If it is true outside of a poll, the last
+    /// poll has panicked.
     is_in_poll: bool,
 }
 
-/// Ends a poll's slice when it is dropped, also by a panic.
+/// A guard that ends the slice of a poll, also after a panic.
 #[must_use]
-struct Polling<'a> {
-    life: &'a mut Life,
+struct PollGuard<'a> {
+    state: &'a mut SpanState,
     _slice: Span,
 }
 
-/// The span of a future that is done, which is still open. [`end!`](crate::end) adds arguments to its end.
+/// The span of a future that is done; its slice is still open. [`end!`](crate::end) adds arguments
+/// to the end.
 #[derive(Debug)]
 pub struct EndingSpan<'a> {
-    life: &'a mut Life,
+    state: &'a mut SpanState,
 }
 
-/// How a life ends. Call sites have names for the last two, as their last arguments.
+/// How a future ended. For the last two, every call site has an argument name, at the end of its
+/// names.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Completed,
@@ -81,11 +87,11 @@ enum End {
 }
 
 impl AsyncSpan {
-    /// A span that nobody records yet; the macro makes these.
+    /// Creates a span that no session records yet; the macro calls this.
     #[doc(hidden)]
     #[inline(always)]
     pub fn new(site: &'static CallSite) -> Self {
-        let life = Life {
+        let state = SpanState {
             site,
             track: None,
             fields: None,
@@ -93,11 +99,12 @@ impl AsyncSpan {
             is_in_poll: false,
         };
         Self {
-            life: Recorded::new(life),
+            state: GuardState::new(state),
         }
     }
 
-    /// A span that somebody records, with what it carries. Its track lies under that of `placement`.
+    /// Creates a span that a session records. `parts` are its arguments, flows and fields. The
+    /// future's track becomes a child of the track of `placement`.
     #[doc(hidden)]
     #[inline(never)]
     pub fn recorded<P: EventParts>(
@@ -106,45 +113,47 @@ impl AsyncSpan {
         parts: &P,
     ) -> Self {
         let mut span = Self::new(site);
-        if let Some(life) = span.life.as_mut() {
+        if let Some(state) = span.state.as_mut() {
             let name = placement.name.map(|name| Cow::Owned(name.to_owned()));
             let name = name.unwrap_or(Cow::Borrowed(site.name()));
-            life.track = Some(match placement.track {
+            state.track = Some(match placement.track {
                 Some(parent) => parent.unique_child(name),
                 None => track_under_current(name),
             });
-            life.fields = (!P::IS_EMPTY).then(|| encode(parts, &site.names().ids().args));
+            state.fields = (!P::IS_EMPTY).then(|| encode(parts, &site.names().ids().args));
         }
         span
     }
 
-    /// Polls the future. Calls `end` when it is done, if a session has seen the begin.
+    /// Polls the future. When it is done, calls `end` if a session that has seen the begin still
+    /// records.
     #[inline(always)]
     pub(super) fn around<T>(
         &mut self,
         poll: impl FnOnce() -> Poll<T>,
         end: impl FnOnce(&T, EndingSpan<'_>),
     ) -> Poll<T> {
-        let Some(life) = self.life.as_mut() else {
+        let Some(state) = self.state.as_mut() else {
             return poll();
         };
-        // Also while nobody records the poll: whoever has seen the begin is told how it ends.
-        life.is_in_poll = true;
+        // Set even if no session records this poll: sessions that have seen the begin also get the
+        // end.
+        state.is_in_poll = true;
         let result = {
-            let _polling = match life.site.active_slots() {
+            let _poll_guard = match state.site.active_slots() {
                 0 => None,
-                slots => life.poll(slots),
+                slots => state.poll(slots),
             };
             poll()
         };
         if let Poll::Ready(output) = &result {
-            if life.is_recorded() {
-                // A panic in here counts as one of the poll.
-                end(output, EndingSpan { life });
+            if state.is_recorded() {
+                // If this panics, the future counts as panicked.
+                end(output, EndingSpan { state });
             }
-            life.end(End::Completed);
+            state.end(End::Completed);
         }
-        life.is_in_poll = false;
+        state.is_in_poll = false;
         result
     }
 }
@@ -152,8 +161,8 @@ impl AsyncSpan {
 impl Drop for AsyncSpan {
     #[inline]
     fn drop(&mut self) {
-        if let Some(life) = self.life.as_mut() {
-            life.end(if life.is_in_poll {
+        if let Some(state) = self.state.as_mut() {
+            state.end(if state.is_in_poll {
                 End::Panicked
             } else {
                 End::Cancelled
@@ -162,10 +171,10 @@ impl Drop for AsyncSpan {
     }
 }
 
-impl Life {
+impl SpanState {
     #[inline(never)]
-    fn poll(&mut self, slots: u32) -> Option<Polling<'_>> {
-        let poll = Begun::in_slots(slots)?;
+    fn poll(&mut self, slots: u32) -> Option<PollGuard<'_>> {
+        let poll = BeginSessions::in_slots(slots)?;
         let (site, begun) = (self.site, self.begun);
         let track = self
             .track
@@ -182,7 +191,7 @@ impl Life {
         poll.begin(|instance| {
             let is_begun = begun.is_some_and(|begun| begun.is_known_to(instance));
             if !is_begun {
-                begun_now = Begun::union(begun_now, Begun::in_instance(instance));
+                begun_now = BeginSessions::union(begun_now, BeginSessions::in_instance(instance));
             }
             let (writer, events) = (&mut instance.writer, &mut instance.local);
             if !is_begun {
@@ -208,16 +217,17 @@ impl Life {
             );
         });
         if begun_now.is_some() {
-            self.begun = Begun::union(begun.and_then(Begun::still_recording), begun_now);
+            self.begun =
+                BeginSessions::union(begun.and_then(BeginSessions::still_recording), begun_now);
         }
         exchange_current(&mut self.track);
-        Some(Polling {
-            life: self,
+        Some(PollGuard {
+            state: self,
             _slice: Span::new(open),
         })
     }
 
-    /// Returns whether a session that has seen the begin still records.
+    /// Returns true if a session that has seen the begin still records.
     #[inline(always)]
     fn is_recorded(&self) -> bool {
         self.begun.is_some_and(|begun| begun.active_slots() != 0)
@@ -230,11 +240,12 @@ impl Life {
         }
     }
 
-    /// Writes the end for each session that has seen the begin; `site` has the names of the arguments.
+    /// Writes the end into each session that has seen the begin. `site` has the names of the
+    /// arguments in `parts`.
     #[inline(never)]
     fn end_in(
         &self,
-        begun: Begun,
+        begun: BeginSessions,
         site: &'static CallSite,
         placement: &Placement<'_>,
         parts: &impl EventParts,
@@ -254,11 +265,11 @@ impl Life {
 }
 
 impl EndingSpan<'_> {
-    /// Returns whether a session that has seen the begin still records.
+    /// Returns true if a session that has seen the begin still records.
     #[doc(hidden)]
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        self.life.is_recorded()
+        self.state.is_recorded()
     }
 
     /// Ends the span at the time of `placement`, with `parts`.
@@ -269,20 +280,21 @@ impl EndingSpan<'_> {
         placement: &Placement<'_>,
         parts: &P,
     ) {
-        if let Some(begun) = self.life.begun.take() {
-            self.life.end_in(begun, site, placement, parts);
+        if let Some(begun) = self.state.begun.take() {
+            self.state.end_in(begun, site, placement, parts);
         }
     }
 }
 
-impl Drop for Polling<'_> {
+impl Drop for PollGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        exchange_current(&mut self.life.track);
+        exchange_current(&mut self.state.track);
     }
 }
 
-/// A track that no one else has, under that of the future that is being polled.
+/// Creates a new track as a child of the track of the future that is being polled, or of the
+/// process.
 fn track_under_current(name: Cow<'static, str>) -> Track {
     let current = CURRENT.try_with(|current| {
         let track = current.take();
@@ -291,43 +303,45 @@ fn track_under_current(name: Cow<'static, str>) -> Track {
     });
     match current {
         Ok(Some(current)) => current.unique_child(name),
-        // Also on a thread that is ending.
+        // No future is being polled, or the thread is ending.
         _ => Track::unique(name),
     }
 }
 
-/// Called before and after each poll: what was moved comes back. On a thread that is ending nothing
-/// is moved.
+/// Swaps `track` with the current track of the thread. Called before and after each poll, so the
+/// second call undoes the first. Does nothing on a thread that is ending.
 fn exchange_current(track: &mut Option<Track>) {
-    // The error is that of an ending thread.
+    // Fails only on a thread that is ending.
     let _ = CURRENT.try_with(|current| *track = current.replace(track.take()));
 }
 
-/// The flow that joins the slices of a future: it has the number of its track.
+/// Returns the flow that joins the slices of a future. Its id is the uuid of the future's track.
 fn flow_of(track: &Track) -> Flow {
     Flow::global(track.uuid())
 }
 
-/// The fields that `parts` write.
+/// Encodes the fields that `parts` write.
 fn encode(parts: &impl EventParts, name_iids: &[u32]) -> Box<[u8]> {
-    // None while it is in use, where what formats an argument makes a span; it comes back empty.
+    // `None` if an argument's formatting, further up the stack, is using the buffer. The buffer is
+    // empty.
     let scratch = SCRATCH.try_with(Cell::take).ok().flatten();
     let mut scratch = scratch.unwrap_or_default();
     parts.write_all(&mut EventWriter::new(&mut scratch.message(), name_iids));
     let fields = scratch.to_vec().into_boxed_slice();
     scratch.reset();
-    // Dropped on a thread that is ending.
+    // On a thread that is ending, the buffer is dropped.
     let _ = SCRATCH.try_with(|kept| kept.set(Some(scratch)));
     fields
 }
 
-/// Fields that are encoded already.
+/// Encoded fields as a part of an event.
 struct Encoded<'a>(&'a [u8]);
 
 impl EventPart for Encoded<'_> {
     fn write(&self, event: &mut EventWriter<'_, '_>) {
         let out = event.event.as_message_mut();
-        // All call sites of async spans have arguments: without names, the session wants none.
+        // Every async span has argument names. If there are none here, the session filters
+        // arguments out.
         if !event.name_iids.is_empty() {
             return out.append_raw(self.0);
         }
@@ -343,7 +357,8 @@ impl EventPart for Encoded<'_> {
     }
 }
 
-/// The end of a flow, and other parts behind it: formatting one of them may panic.
+/// The end of a flow, followed by other parts, whose formatting may panic. The flow comes first so
+/// that it ends in any case.
 struct LastOfFlow<'p, P> {
     flow: Flow,
     parts: &'p P,

@@ -1,7 +1,8 @@
-//! The `static` behind each use of a macro: on or off, and what it is called.
+//! The `static` behind each use of a macro: which sessions record it, and its names.
 //!
-//! Nothing registers call sites when a program starts. A call site makes itself known to the data source when a
-//! thread reaches it first. So trace points of a library work without a call by the application.
+//! Call sites are not registered when a program starts. A call site registers with the data source
+//! when a thread first reaches it. So trace points of a library work without a call by the
+//! application.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,16 +13,16 @@ use crate::counter_track::CounterTrack;
 use crate::data_source::{self, Switch};
 use tracezero_producer::ActiveSlots;
 
-/// One place in the code that records events.
+/// One place in the code that records events, as the macros define it.
 pub struct CallSite {
     names: CallSiteNames,
     active: ActiveSlots,
-    /// For counters whose name is a literal.
+    /// The counter track of a `counter!` whose name is a literal.
     counter: OnceLock<CounterTrack>,
 }
 
 impl CallSite {
-    /// A call site; the macros make these.
+    /// Creates a call site; the macros call this.
     #[must_use]
     pub const fn new(
         category: &'static str,
@@ -39,14 +40,14 @@ impl CallSite {
         }
     }
 
-    /// The call site of a library that has call sites of its own.
+    /// Adds a source location and tags, for the call sites of a foreign library.
     #[must_use]
     pub const fn at(mut self, origin: &'static Origin) -> Self {
         self.names.origin = Some(origin);
         self
     }
 
-    /// Returns a call site that differs in its name.
+    /// Returns a new call site with another name, and otherwise the same contents.
     #[must_use]
     pub const fn renamed(&self, name: &'static str) -> Self {
         let CallSiteNames {
@@ -58,31 +59,32 @@ impl CallSite {
         Self::with_names(CallSiteNames::new(category, name, args, origin))
     }
 
-    /// The names of its categories, with commas between them.
+    /// Returns the names of its categories, separated by commas.
     #[must_use]
     pub const fn category(&self) -> &'static str {
         self.names.category
     }
 
-    /// The name of its events; empty if it is no literal.
+    /// Returns the name of its events; empty if the name is not a literal.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.names.name
     }
 
-    /// Where it is in the source, if its events say so.
+    /// Returns its place in the source, if its events have one.
     #[must_use]
     pub const fn origin(&self) -> Option<&'static Origin> {
         self.names.origin
     }
 
-    /// Tags beside those that were declared for the category.
+    /// Returns its tags, which add to those that were declared for its category.
     #[must_use]
     pub fn tags(&self) -> &'static [&'static str] {
         self.names.origin.map_or(&[], |origin| origin.tags)
     }
 
-    /// The sessions that record this call site, as a bit mask: one relaxed load.
+    /// Returns the slots of the sessions that record this call site, as a bit mask. Costs one
+    /// relaxed load.
     #[inline(always)]
     pub fn active_slots(&'static self) -> u32 {
         if !ENABLED {
@@ -91,7 +93,8 @@ impl CallSite {
         self.active.load(|| self.register(None))
     }
 
-    /// Registers the call site, and that of a library, which is on while this one is.
+    /// Registers the call site. `library` is the switch of the library's call site that this one
+    /// stands for; it is on while this one is.
     #[cold]
     pub(super) fn register(&'static self, library: Option<tracezero_events_core::Switch>) {
         let switch = Switch {
@@ -101,7 +104,7 @@ impl CallSite {
             library,
         };
         data_source::register(switch, || {
-            // So that recording does not have to.
+            // Makes the ids now, so that recording does not have to.
             self.names.ids();
         });
     }
@@ -111,7 +114,7 @@ impl CallSite {
         &self.names
     }
 
-    /// Returns the counter with this call site's name, which the first call makes.
+    /// Returns the counter with this call site's name; the first call creates it.
     pub(super) fn own_counter(&self) -> &CounterTrack {
         self.counter
             .get_or_init(|| CounterTrack::new(self.names.name))

@@ -3,7 +3,7 @@
 use std::mem;
 use std::num::NonZeroU32;
 
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::counter_track::CounterTrack;
 use crate::data_source::TRACK_EVENT;
@@ -21,21 +21,21 @@ use tracezero_core::protos::track_event::Type;
 use tracezero_producer as producer;
 
 impl CallSite {
-    /// Begins a slice in the sessions of `slots`, on the track of this thread.
+    /// Begins a slice on the current thread's track, in the sessions of `slots`.
     #[inline(never)]
     pub fn span<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) -> Span {
-        let begun = Begun::in_some_slots(slots);
+        let begun = BeginSessions::in_some_slots(slots);
         let time = EventTime::Now(clock::event_now_ns());
         let Some(open) = open_slices::push(begun, self, time) else {
             return Span::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::new(open)));
+        let panic_guard = EndOnPanic::new(|| drop(Span::new(open)));
         self.slice_begin(begun, time, Placement::USUAL, parts);
         panic_guard.disarm();
         Span::new(open)
     }
 
-    /// The same with a name of its own, or at another time.
+    /// Like [`span`](Self::span), with a name that is not a literal, or at a given time.
     #[inline(never)]
     pub fn span_placed<P: EventParts>(
         &'static self,
@@ -43,20 +43,20 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> Span {
-        let Some(begun) = Begun::in_slots(slots) else {
+        let Some(begun) = BeginSessions::in_slots(slots) else {
             return Span::none();
         };
         let (time, name) = (placement.time(), placement.name.unwrap_or_default());
         let Some(open) = open_slices::push_with(begun, self, time, name, None) else {
             return Span::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(Span::new(open)));
+        let panic_guard = EndOnPanic::new(|| drop(Span::new(open)));
         self.slice_begin(begun, time, placement, parts);
         panic_guard.disarm();
         Span::new(open)
     }
 
-    /// The same on a track that is not this thread's.
+    /// Like [`span_placed`](Self::span_placed), on another track than the thread's.
     #[inline(never)]
     pub fn span_on_track<P: EventParts>(
         &'static self,
@@ -65,25 +65,25 @@ impl CallSite {
         placement: &Placement<'_>,
         parts: &P,
     ) -> TrackSpan {
-        let Some(begun) = Begun::in_slots(slots) else {
+        let Some(begun) = BeginSessions::in_slots(slots) else {
             return TrackSpan::none();
         };
         let Some((guard, time)) = track_slices::push(track, begun, self, placement) else {
             return TrackSpan::none();
         };
-        let panic_guard = EndsAfterPanic::new(|| drop(TrackSpan::new(begun, track, guard)));
+        let panic_guard = EndOnPanic::new(|| drop(TrackSpan::new(begun, track, guard)));
         self.slice_begin(begun, time, &placement.on(track), parts);
         panic_guard.disarm();
         TrackSpan::new(begun, track, guard)
     }
 
-    /// Begins a slice that another call site ends.
+    /// Begins a slice that [`end`](Self::end) of another call site ends.
     #[inline(never)]
     pub fn begin<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
-        let Some(begun) = Begun::in_slots(slots) else {
+        let Some(begun) = BeginSessions::in_slots(slots) else {
             return;
         };
-        // Neither is recorded inside of another trace point: the stacks do not know of them.
+        // Inside of another trace point nothing is recorded, so the stacks must not change either.
         if producer::is_nested() {
             return;
         }
@@ -100,7 +100,7 @@ impl CallSite {
         self.slice_begin(begun, time, placement, parts);
     }
 
-    /// Ends a slice that another call site began.
+    /// Ends a slice that [`begin`](Self::begin) of another call site began.
     #[inline(never)]
     pub fn end<P: EventParts>(&'static self, slots: u32, placement: &Placement<'_>, parts: &P) {
         if producer::is_nested() {
@@ -126,13 +126,14 @@ impl CallSite {
         });
     }
 
-    /// Records an instant in the sessions of `slots`, on the track of this thread.
+    /// Records an instant on the current thread's track, in the sessions of `slots`.
     #[inline(never)]
     pub fn instant<P: EventParts>(&'static self, slots: NonZeroU32, parts: &P) {
         self.event(slots.get(), Type::INSTANT, Placement::USUAL, parts);
     }
 
-    /// The same with a name of its own, at another time, or on another track.
+    /// Like [`instant`](Self::instant), with a name that is not a literal, at a given time, or on
+    /// another track.
     #[inline(never)]
     pub fn instant_placed<P: EventParts>(
         &'static self,
@@ -143,7 +144,7 @@ impl CallSite {
         self.event(slots, Type::INSTANT, placement, parts);
     }
 
-    /// Records the value of the counter with this call site's name in the sessions of `slots`.
+    /// Records a value of the counter with this call site's name, in the sessions of `slots`.
     #[inline]
     pub fn counter(
         &'static self,
@@ -154,7 +155,7 @@ impl CallSite {
         self.count(slots, None, placement, value.into());
     }
 
-    /// Records the value of a counter in the sessions of `slots`.
+    /// Records a value of the counter `track`, in the sessions of `slots`.
     #[inline]
     pub fn counter_on(
         &'static self,
@@ -169,7 +170,7 @@ impl CallSite {
     #[inline]
     fn slice_begin(
         &'static self,
-        begun: Begun,
+        begun: BeginSessions,
         time: EventTime,
         placement: &Placement<'_>,
         parts: &impl EventParts,
@@ -202,7 +203,7 @@ impl CallSite {
         });
     }
 
-    /// On this call site's own track for `None`.
+    /// Records a value; on this call site's own counter if `track` is `None`.
     #[inline(never)]
     fn count(
         &self,
@@ -213,7 +214,8 @@ impl CallSite {
     ) {
         let time = placement.time();
         TRACK_EVENT.trace(slots, |instance| {
-            // In here, because making it allocates: an allocator that counts would come back to it.
+            // Inside of the trace point, because creating the track allocates: an allocator that
+            // traces with this call site would otherwise come back here.
             let own = || self.own_counter();
             let track = track.unwrap_or_else(own);
             let (writer, events) = (&mut instance.writer, &mut instance.local);
@@ -222,10 +224,11 @@ impl CallSite {
     }
 }
 
-/// Ends a slice whose begin was cut short by a panic, as that of what formats an argument.
-struct EndsAfterPanic<F: FnMut()>(F);
+/// A guard that ends a slice if writing its begin panics, for example because an argument's
+/// formatting panics.
+struct EndOnPanic<F: FnMut()>(F);
 
-impl<F: FnMut()> EndsAfterPanic<F> {
+impl<F: FnMut()> EndOnPanic<F> {
     #[inline(always)]
     fn new(end: F) -> Self {
         Self(end)
@@ -237,7 +240,7 @@ impl<F: FnMut()> EndsAfterPanic<F> {
     }
 }
 
-impl<F: FnMut()> Drop for EndsAfterPanic<F> {
+impl<F: FnMut()> Drop for EndOnPanic<F> {
     #[cold]
     fn drop(&mut self) {
         (self.0)();

@@ -1,4 +1,4 @@
-//! The names of a call site, and their numbers.
+//! The names of a call site, and their interning ids.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,42 +11,43 @@ use tracezero_core::protos::track_event::Type;
 /// The names of a call site, and its place in the source.
 #[derive(Debug)]
 pub(super) struct CallSiteNames {
-    /// The names of its categories, with commas between them.
+    /// The names of its categories, separated by commas.
     pub(super) category: &'static str,
-    /// Empty for an event whose name is no literal.
+    /// The name of its events; empty if the name is not a literal.
     pub(super) name: &'static str,
     pub(super) args: &'static [&'static str],
-    /// `None` for those of the macros.
+    /// `None` for call sites of the macros.
     pub(super) origin: Option<&'static Origin>,
     ids: OnceLock<CallSiteIds>,
 }
 
-/// Where a call site is, if its events are to say so, and what else sessions choose it by.
+/// The place of a call site in the source, if its events have one, and its own tags.
 #[derive(Debug)]
 pub struct Origin {
-    /// Path of the source file; empty if it is not known.
+    /// The path of the source file; empty if it is not known.
     pub file: &'static str,
-    /// Line in that file.
+    /// The line in that file.
     pub line: u32,
-    /// Whether the name was made while the program ran.
+    /// True if the name was made while the program ran.
     pub is_name_dynamic: bool,
-    /// Beside those that were declared for its category.
+    /// Tags in addition to those that were declared for the category.
     pub tags: &'static [&'static str],
 }
 
-/// The numbers of a call site's names.
+/// The interning ids of a call site's names.
 #[derive(Debug)]
 pub(super) struct CallSiteIds {
-    /// The call site itself. Counts from 0.
+    /// The number of the call site itself, counted from 0.
     pub(super) site: u32,
-    /// Of each category in the group.
+    /// The id of each of its categories.
     pub(super) categories: Box<[u32]>,
-    /// 0 without a name.
+    /// The id of its name; 0 if it has no name.
     pub(super) event: u32,
     pub(super) args: Box<[u32]>,
-    /// 0 if events do not say where they come from.
+    /// The id of its source location; 0 if events have none.
     pub(super) source_location: u32,
-    /// The fields that all events have in common; `None` if they are too long to be encoded ahead.
+    /// The fields that all its events of one type have in common, encoded once; `None` if they are
+    /// too long for that.
     begin: Option<EventBody>,
     instant: Option<EventBody>,
     end: Option<EventBody>,
@@ -68,7 +69,7 @@ impl CallSiteNames {
         }
     }
 
-    /// Returns the numbers, which the first call makes.
+    /// Returns the ids; the first call creates them.
     #[inline]
     pub(super) fn ids(&self) -> &CallSiteIds {
         self.ids.get_or_init(|| {
@@ -82,7 +83,8 @@ impl CallSiteNames {
             };
             let site = next_site();
             let source_location = match self.origin {
-                // Each call site is at a place of its own.
+                // A call site has its own source location, so its number is free to use as an id.
+                // Ids count from 1.
                 Some(origin) if !origin.file.is_empty() => site + 1,
                 _ => 0,
             };
@@ -107,7 +109,7 @@ impl CallSiteNames {
         })
     }
 
-    /// The categories of the events, which commas separate. An empty name is none: ends of spans have it.
+    /// Iterates over the categories. Empty names are skipped: ends of spans have no category.
     pub(super) fn categories(&self) -> impl Iterator<Item = &'static str> {
         let categories = self.category.split(',').map(str::trim);
         categories.filter(|category| !category.is_empty())
@@ -115,10 +117,10 @@ impl CallSiteNames {
 }
 
 impl CallSiteIds {
-    /// The fields that all events of this type have in common.
+    /// Writes the fields that all events of this type have in common.
     pub(super) fn write_fields(&self, event_type: Type, event: &mut TrackEvent<'_>) {
         event.set_type(event_type);
-        // An end belongs to whatever began.
+        // An end takes category and name from its begin.
         if event_type == Type::SLICE_END {
             return;
         }
@@ -133,7 +135,7 @@ impl CallSiteIds {
         }
     }
 
-    /// Returns [these fields](Self::write_fields), encoded ahead.
+    /// Returns the encoded form of [these fields](Self::write_fields).
     #[inline]
     pub(super) const fn body(&self, event_type: Type) -> Option<&EventBody> {
         match event_type {
@@ -146,6 +148,6 @@ impl CallSiteIds {
 
 fn next_site() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: only that each number is given once counts.
+    // Relaxed: the numbers must only be unique.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

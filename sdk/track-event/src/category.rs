@@ -1,4 +1,4 @@
-//! Declarations of categories, and switches that hang on them.
+//! Declarations of categories, and the switch behind `enabled!`.
 
 use crate::ENABLED;
 use crate::data_source::{self, Switch, TRACK_EVENT};
@@ -6,13 +6,12 @@ use crate::declared_categories::DeclaredCategories;
 use tracezero_core::forked_child;
 use tracezero_producer::{self as producer, ActiveSlots};
 
-/// What a program or library says about a category that its events have.
+/// A declaration of a category: its name, description and tags.
 ///
-/// Nothing has to be declared: every category can be recorded, and be chosen by its name. A
-/// declaration adds a description, for whoever lists the categories of a process
-/// (`service_state`), and tags, by which
-/// `TrackEventConfig` chooses several at once. Categories with the tag
-/// `slow` or `debug` are off unless a session asks for them.
+/// Declarations are optional: a session can record any category, and choose it by name. A
+/// declaration adds a description, which `service_state` lists, and tags, by which
+/// `TrackEventConfig` chooses several categories at once. A category with the tag `slow` or `debug`
+/// is off unless a session asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Category {
     name: &'static str,
@@ -21,7 +20,7 @@ pub struct Category {
 }
 
 impl Category {
-    /// A category without tags.
+    /// Creates a declaration without tags.
     #[must_use]
     pub const fn new(name: &'static str, description: &'static str) -> Self {
         Self {
@@ -31,18 +30,18 @@ impl Category {
         }
     }
 
-    /// The category with these tags in place of those that it had.
+    /// Replaces the tags.
     #[must_use]
     pub const fn tags(mut self, tags: &'static [&'static str]) -> Self {
         self.tags = tags;
         self
     }
 
-    /// Declares categories, at any time and from any thread: sessions that record already apply
+    /// Declares categories. May be called at any time and from any thread; running sessions apply
     /// the tags from then on. [`categories!`](crate::categories) is shorter.
     ///
-    /// Libraries may declare the same category, in any order: it has the tags of all declarations,
-    /// and the description of the first that has one.
+    /// Several libraries may declare the same category, in any order. It then has the tags of all
+    /// declarations, and the first description that is not empty.
     pub fn declare(categories: &[Self]) {
         let Some(_inside) = forked_child::enter() else {
             return;
@@ -64,8 +63,8 @@ impl Category {
     }
 }
 
-/// Tells whether any session records a category: one `static` for each use of
-/// [`enabled!`](crate::enabled).
+/// The `static` behind each use of [`enabled!`](crate::enabled): tells whether any session records
+/// the category.
 #[derive(Debug)]
 pub struct CategorySwitch {
     category: &'static str,
@@ -73,7 +72,7 @@ pub struct CategorySwitch {
 }
 
 impl CategorySwitch {
-    /// A switch; the macro makes these.
+    /// Creates a switch; the macro calls this.
     #[must_use]
     pub const fn new(category: &'static str) -> Self {
         Self {
@@ -82,7 +81,7 @@ impl CategorySwitch {
         }
     }
 
-    /// Whether any session records the category: one relaxed load.
+    /// Returns true if any session records the category. Costs one relaxed load.
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self) -> bool {

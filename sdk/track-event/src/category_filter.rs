@@ -1,8 +1,8 @@
-//! Which categories an instance records, as its configuration says.
+//! The choice of categories of an instance, as its configuration states it.
 
 use tracezero_core::protos::TrackEventConfigDecoder;
 
-/// Tags of categories that are recorded only if they are asked for.
+/// The tags of categories that are recorded only if a session asks for them.
 const OFF_BY_DEFAULT: [&str; 2] = ["slow", "debug"];
 
 /// The choice of categories in a `TrackEventConfig`.
@@ -14,8 +14,8 @@ pub struct CategoryFilter {
     disabled_tags: Patterns,
 }
 
-/// How exactly a pattern says what it matches. More exact ones decide first, whichever list they
-/// are in.
+/// How exact a pattern is. More exact patterns decide first, regardless of the list that they are
+/// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchClass {
     /// `x`
@@ -26,13 +26,13 @@ enum MatchClass {
     Any,
 }
 
-/// Names, and beginnings of names with a `*` behind. A `*` anywhere else stands for itself.
+/// Names, or prefixes of names followed by `*`. A `*` anywhere else is an ordinary character.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Patterns(Vec<String>);
 
 impl CategoryFilter {
-    /// The filter of a decoded configuration. What is malformed in it counts as absent: sessions
-    /// are created only from configurations that have been checked.
+    /// Creates the filter of a decoded configuration. Malformed fields count as absent: they do not
+    /// occur, because configurations are checked before a session is created.
     pub(super) fn new(config: &TrackEventConfigDecoder<'_>) -> Self {
         let enabled_tags = Patterns::new(config.enabled_tags().flatten());
         let disabled_tags = Patterns::new(config.disabled_tags().flatten());
@@ -49,7 +49,8 @@ impl CategoryFilter {
         }
     }
 
-    /// Whether a category with these tags is recorded. The order of rules is that of the reference.
+    /// Returns true if a category with these tags is recorded. The rules apply in the same order as
+    /// in Perfetto's SDK.
     pub(crate) fn enables(&self, name: &str, tags: &[&str]) -> bool {
         for class in [MatchClass::Whole, MatchClass::Prefix, MatchClass::Any] {
             if self.enabled_categories.match_name(name, class) {
@@ -67,20 +68,20 @@ impl CategoryFilter {
         true
     }
 
-    /// Whether the configuration chooses nothing.
+    /// Returns true if the configuration neither enables a category by name nor a tag of its own.
     #[must_use]
     pub fn has_no_patterns(&self) -> bool {
         self.unmatched_categories(&[]).next().is_none() && self.unmatched_tags(&[]).next().is_none()
     }
 
-    /// The patterns that switch categories on and match none of the names. Those that switch off may be a
-    /// precaution.
+    /// Returns the patterns that enable categories but match none of `names`. Patterns that disable
+    /// are left out: they may be a precaution.
     pub fn unmatched_categories(&self, names: &[&str]) -> impl Iterator<Item = &str> {
         self.enabled_categories.unmatched(names)
     }
 
-    /// The patterns that switch tags on and match none of the tags, but for those of every
-    /// configuration.
+    /// Returns the patterns that enable tags but match none of `tags`. The tags `slow` and `debug`
+    /// are left out, because many configurations name them.
     pub fn unmatched_tags(&self, tags: &[&str]) -> impl Iterator<Item = &str> {
         let enabled = self.enabled_tags.unmatched(tags);
         enabled.filter(|pattern| !OFF_BY_DEFAULT.contains(pattern))
@@ -96,7 +97,7 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Whether a pattern of this class matches the name.
+    /// Returns true if a pattern of this class matches the name.
     fn match_name(&self, name: &str, class: MatchClass) -> bool {
         self.0
             .iter()
@@ -107,7 +108,8 @@ impl Patterns {
             })
     }
 
-    /// Those that match none of the names. A `*` is no mistake where there is none.
+    /// Returns the patterns that match none of the names. `*` is left out: it is right even if
+    /// there are no names.
     fn unmatched(&self, names: &[&str]) -> impl Iterator<Item = &str> {
         let patterns = self.0.iter().map(String::as_str);
         patterns.filter(move |&pattern| {
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
     use tracezero_core::protos::TrackEventConfig;
 
-    /// Patterns, as they are in a configuration.
+    /// The four pattern lists of a configuration.
     #[derive(Clone, Debug, Default)]
     struct Lists {
         enabled: Vec<&'static str>,
@@ -161,8 +163,8 @@ mod tests {
             CategoryFilter::new(&TrackEventConfigDecoder::new(&encoded.to_vec()))
         }
 
-        /// The same decision, as a table: every rule that matches, with its rank; the lowest rank
-        /// decides.
+        /// Makes the same decision from a table of all matching rules; the rule with the lowest
+        /// rank decides.
         fn decide(&self, name: &str, tags: &[&str]) -> bool {
             let no_tags = self.enabled_tags.is_empty() && self.disabled_tags.is_empty();
             let disabled_tags = if no_tags {
@@ -190,7 +192,7 @@ mod tests {
         }
     }
 
-    /// 0 for a whole name, 10 for a prefix, 20 for everything; `None` without a match.
+    /// Returns 0 for a whole name, 10 for a prefix, 20 for `*`; `None` without a match.
     fn class_rank(pattern: &str, name: &str) -> Option<u32> {
         if pattern == "*" {
             return Some(20);
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_choice_everything_is_on_but_slow_and_debug() {
+    fn by_default_all_but_slow_and_debug_are_on() {
         let filter = Lists::default().filter();
         assert!(filter.enables("io", &[]));
         assert!(filter.enables("", &[]));
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_name_decides_before_a_prefix_and_a_prefix_before_a_star() {
+    fn whole_name_beats_prefix_and_prefix_beats_star() {
         let filter = Lists {
             enabled: vec!["io.*", "net"],
             disabled: vec!["*", "io.cache", "net.*"],
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn where_patterns_are_equally_exact_enabling_a_category_comes_first() {
+    fn enabled_category_wins_among_equally_exact_patterns() {
         let filter = Lists {
             enabled: vec!["io", "net*", "*"],
             disabled: vec!["io", "net*", "n*", "*"],
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_tags_takes_the_place_of_the_default_one() {
+    fn explicit_tags_replace_the_default_list() {
         let filter = Lists {
             disabled_tags: vec!["network"],
             ..Lists::default()
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disabled_tag_decides_before_an_enabled_one() {
+    fn disabled_tag_beats_enabled_tag() {
         let filter = Lists {
             enabled_tags: vec!["a"],
             disabled_tags: vec!["b"],
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn random_patterns_decide_as_a_table_of_all_rules_does() {
+    fn random_patterns_decide_as_the_rule_table_does() {
         const PATTERNS: [&str; 9] = ["*", "a*", "ab*", "b*", "a", "ab", "abc", "slow", "sl*"];
         const NAMES: [&str; 7] = ["a", "ab", "abc", "b", "slow", "debug", ""];
         let mut state = 1_u64;

@@ -1,7 +1,7 @@
-//! What users type about categories.
+//! The macros that declare categories and ask for them.
 
-/// Declares categories, where a program or library starts: a description each, and tags where
-/// there are any. See [`Category`](crate::Category).
+/// Declares categories of a program or library, with a description and optional tags each. Call it
+/// at the start of the program. See [`Category`](crate::Category).
 ///
 /// ```
 /// use tracezero::{InMemorySession, categories, enabled, service_state};
@@ -29,8 +29,8 @@ macro_rules! categories {
     };
 }
 
-/// Whether any session records a category, at the cost of one relaxed load. Where values for
-/// events are dear, it guards what collects them.
+/// Returns whether any session records a category, at the cost of one relaxed load. Use it to guard
+/// code that collects expensive values for events.
 ///
 /// ```
 /// use tracezero::{InMemorySession, TrackEventConfig, counter, enabled};

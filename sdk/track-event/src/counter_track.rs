@@ -6,7 +6,8 @@ use crate::identity::{self, Kind};
 use crate::quantity::{Quantity, Unit};
 use crate::track::{Subject, Track};
 
-/// The track of a counter, which [`counter!`](crate::counter) takes in place of a name.
+/// A track that shows the values of a counter. [`counter!`](crate::counter) takes it in place of a
+/// name.
 ///
 /// ```
 /// use std::sync::LazyLock;
@@ -25,13 +26,14 @@ use crate::track::{Subject, Track};
 pub struct CounterTrack(Track);
 
 impl CounterTrack {
-    /// The counter of this name under the process.
+    /// Returns the process's counter with this name.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self::under(&Track::process(), name)
     }
 
-    /// The counter of this name under a track.
+    /// Returns the counter with this name under `parent`. Equal parents and names mean the same
+    /// counter.
     #[must_use]
     pub fn under(parent: &Track, name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
@@ -45,7 +47,7 @@ impl CounterTrack {
         ))
     }
 
-    /// Chooses what is counted.
+    /// Sets the unit of the values.
     #[must_use]
     pub fn unit(mut self, unit: Unit) -> Self {
         if let Some(quantity) = self.0.quantity_mut() {
@@ -54,7 +56,7 @@ impl CounterTrack {
         self
     }
 
-    /// Chooses how many units one is: 1024 for values in KiB with [`Unit::Bytes`].
+    /// Sets the factor from values to units, such as 1024 with [`Unit::Bytes`] for values in KiB.
     #[must_use]
     pub fn multiplier(mut self, multiplier: i64) -> Self {
         if let Some(quantity) = self.0.quantity_mut() {
@@ -63,19 +65,19 @@ impl CounterTrack {
         self
     }
 
-    /// See [`Track::rank`].
+    /// Sets where the track is drawn among its siblings; see [`Track::rank`].
     #[must_use]
     pub fn rank(self, rank: i32) -> Self {
         Self(self.0.rank(rank))
     }
 
-    /// See [`Track::description`].
+    /// Sets a description; see [`Track::description`].
     #[must_use]
     pub fn description(self, text: impl Into<Cow<'static, str>>) -> Self {
         Self(self.0.description(text))
     }
 
-    /// It as a track.
+    /// Returns the underlying [`Track`].
     #[must_use]
     pub const fn track(&self) -> &Track {
         &self.0

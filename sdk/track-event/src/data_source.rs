@@ -1,9 +1,10 @@
-//! The data source that the macros write to, and what is on while a session records a category: call sites, and
-//! the switches of [`enabled!`](crate::enabled).
+//! The data source that the macros write to, and its switches: those of call sites, and those of
+//! [`enabled!`](crate::enabled).
 //!
-//! Each switch has a mask of its own. It is worked out when a thread reaches the switch first, when a
-//! session starts or ends, and when the choice of a session or a declaration changes. So categories need no
-//! declaration, and a trace point looks into no table of them. A declaration adds a description and tags.
+//! Each switch has its own mask of the sessions that record its category. The mask is computed when
+//! a thread first reaches the switch, when a session starts or ends, and when a session's choice of
+//! categories or a declaration changes. So categories need no declaration, and a trace point looks
+//! up no table. A declaration only adds a description and tags.
 
 use parking_lot::Mutex;
 
@@ -14,22 +15,22 @@ use tracezero_core::coordination::DataSourceDescriptor;
 use tracezero_core::forked_child;
 use tracezero_producer::{self as producer, ActiveSlots, OwnDataSource, Recording, Switches};
 
-/// The data source that the macros write to; configurations call it `track_event`.
+/// The data source that the macros write to; its name in configurations is `track_event`.
 pub static TRACK_EVENT: OwnDataSource<EventInstance> =
     OwnDataSource::new("track_event", &EventSwitches);
 
-/// Those that were reached. Locked inside of the registry of data sources, and before
-/// [`DeclaredCategories`].
+/// The switches that threads have reached. Locked while the registry of data sources is locked, and
+/// before [`DeclaredCategories`].
 static SWITCHES: Mutex<Vec<Switch>> = Mutex::new(Vec::new());
 
-/// Something that is on while a session records a category.
+/// The switch of a call site or of `enabled!`: on while a session records its category.
 #[derive(Clone, Copy)]
 pub(super) struct Switch {
     pub(super) category: &'static str,
-    /// Beside those that were declared for the category.
+    /// Tags in addition to those that were declared for the category.
     pub(super) tags: &'static [&'static str],
     pub(super) active: &'static ActiveSlots,
-    /// The switch of a library's call site, which is on while this one is.
+    /// The switch of the library's call site that this one stands for; on while this one is.
     pub(super) library: Option<tracezero_events_core::Switch>,
 }
 
@@ -46,7 +47,7 @@ impl Switch {
     }
 }
 
-/// The switches of track events, as their data source knows them.
+/// The callbacks by which the producer updates all switches of track events.
 pub(super) struct EventSwitches;
 
 impl Switches for EventSwitches {
@@ -64,8 +65,8 @@ impl Switches for EventSwitches {
     }
 }
 
-/// Registers a switch, so that its mask says which slots record its category, unless a nested trace point asks.
-/// Calls `prepare` first, with nothing locked.
+/// Registers a switch and computes its mask. Calls `prepare` first, with nothing locked. Does
+/// nothing inside of another trace point; the switch then registers at its next use.
 #[cold]
 pub(super) fn register(switch: Switch, prepare: impl FnOnce()) {
     if producer::is_nested() {
@@ -83,12 +84,13 @@ pub(super) fn register(switch: Switch, prepare: impl FnOnce()) {
     });
 }
 
-/// Declares a schema, which traces of events carry from then on: that of fields that extend
-/// [`TrackEvent`](tracezero_core::protos::TrackEvent), so that readers which do not have it can show them.
-/// Sessions that run already do not carry it.
+/// Declares the schema of your own fields that extend
+/// [`TrackEvent`](tracezero_core::protos::TrackEvent). Traces of sessions that start later contain
+/// the schema, so readers that do not know the fields can show them.
 ///
-/// `descriptors` is a serialized `FileDescriptorSet`, as [`protozero::include_descriptor_set!`] gives
-/// it. A schema is declared once, however often it is given here; so libraries may do so as well.
+/// `descriptors` is a serialized `FileDescriptorSet`, as [`protozero::include_descriptor_set!`]
+/// returns it. Declaring the same schema several times has no further effect, so libraries may
+/// declare theirs.
 ///
 /// ```
 /// # mod protozero { macro_rules! include_descriptor_set { ($package:literal) => { &[] } }
@@ -104,7 +106,8 @@ pub fn declare_event_schema(descriptors: &'static [u8]) {
     }
 }
 
-/// The categories that call sites have reached, or that were declared, and their tags. In order.
+/// The categories and tags that are known in this process, sorted. A category is known once it is
+/// declared or a thread has reached one of its call sites.
 #[derive(Debug, Default)]
 pub struct KnownCategories {
     pub names: Vec<&'static str>,

@@ -10,7 +10,7 @@ static DECLARED: Mutex<DeclaredCategories> = Mutex::new(DeclaredCategories {
     by_name: SmallMap::new(),
 });
 
-/// All declarations so far. Locked inside of the registry of data sources.
+/// All declarations so far. Locked while the registry of data sources is locked.
 #[derive(Debug)]
 pub(crate) struct DeclaredCategories {
     by_name: SmallMap<&'static str, Declaration>,
@@ -27,7 +27,7 @@ impl DeclaredCategories {
         DECLARED.lock()
     }
 
-    /// Adds what a declaration says of a category. Returns whether this is new.
+    /// Adds a declaration of a category. Returns true if it changed anything.
     pub(crate) fn add(
         &mut self,
         name: &'static str,
@@ -49,9 +49,9 @@ impl DeclaredCategories {
         is_new
     }
 
-    /// Whether `filter` lets events with this category through: one name, or several with commas
-    /// in between, of which one is enough. `tags` are those of a call site, beside what was declared. Each
-    /// name of several is judged with the tags that were declared for it.
+    /// Returns true if `filter` enables the events of a category. `category` is one name, or
+    /// several separated by commas; one enabled name is enough. Each name is judged with its
+    /// declared tags and with `tags`, the call site's own.
     pub(crate) fn are_enabled(
         &self,
         category: &str,
@@ -69,7 +69,7 @@ impl DeclaredCategories {
         })
     }
 
-    /// Adds the names of all, and their tags.
+    /// Appends the names and the tags of all declarations.
     pub(crate) fn add_to(&self, names: &mut Vec<&'static str>, tags: &mut Vec<&'static str>) {
         for (name, declaration) in self.by_name.iter() {
             names.push(name);
@@ -77,7 +77,7 @@ impl DeclaredCategories {
         }
     }
 
-    /// In the order of their names.
+    /// Returns the descriptors of all declared categories, sorted by name.
     pub(crate) fn descriptors(&self) -> Vec<CategoryDescriptor> {
         self.by_name
             .iter()

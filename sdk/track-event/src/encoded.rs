@@ -1,12 +1,12 @@
-//! Events of call sites that another library has, with arguments that were encoded before.
+//! Events of another library's call sites, with arguments that were encoded earlier.
 //!
-//! The library's own callbacks hand out values one at a time, and may run code of the application
-//! for each. So they are encoded before the thread's writers are touched, once for all sessions.
+//! The other library's callbacks pass values one at a time, and may run code of the application for
+//! each. So the values are encoded before the thread's writers are in use, once for all sessions.
 
 use protozero::HeapBuffered;
 
 use crate::arg::{ArgValue, write_arg};
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::data_source::TRACK_EVENT;
 use crate::event::{EventParts, EventWriter};
@@ -20,17 +20,17 @@ use crate::track::Track;
 use tracezero_core::protos::TrackEvent;
 use tracezero_core::protos::track_event::Type;
 
-/// Arguments as fields of an event. Their names are numbers, which all sequences agree on.
+/// Arguments, encoded as fields of an event. The ids of their names are the same in all sequences.
 #[derive(Debug, Default)]
 pub struct EncodedArgs(HeapBuffered<TrackEvent<'static>>);
 
 impl EncodedArgs {
-    /// Forgets what there was. Memory is kept.
+    /// Removes all arguments, and keeps the memory.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Adds an argument of `site`, by its position among the names.
+    /// Adds an argument of `site`; `position` is the index of its name.
     #[inline]
     pub fn add(&mut self, site: &CallSite, position: usize, value: &(impl ArgValue + ?Sized)) {
         if let Some(&name_iid) = site.names().ids().args.get(position) {
@@ -38,7 +38,7 @@ impl EncodedArgs {
         }
     }
 
-    /// Appends the bytes to `out`.
+    /// Appends the encoded bytes to `out`.
     #[inline]
     pub fn append_to(&mut self, out: &mut Vec<u8>) {
         for piece in self.0.slices() {
@@ -47,18 +47,19 @@ impl EncodedArgs {
     }
 }
 
-/// What such an event carries.
+/// The contents of an event: encoded arguments, and flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {
     args: &'a [u8],
-    /// Flows that pass through it.
+    /// The flows that pass through the event.
     flows: &'a [Flow],
-    /// The flow that ends with it.
+    /// The flow that ends at the event.
     last_flow: Option<Flow>,
 }
 
 impl<'a> Encoded<'a> {
-    /// Arguments, as [`EncodedArgs`] made them, and flows that pass through the event.
+    /// Creates the contents from the bytes of [`EncodedArgs`] and the flows that pass through the
+    /// event.
     #[inline]
     #[must_use]
     pub const fn new(args: &'a [u8], flows: &'a [Flow]) -> Self {
@@ -69,7 +70,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// The flow ends with the event.
+    /// Sets the flow that ends at the event.
     #[must_use]
     pub const fn ending(mut self, flow: Option<Flow>) -> Self {
         self.last_flow = flow;
@@ -93,7 +94,7 @@ impl EventParts for Encoded<'_> {
         if let Some(flow) = self.last_flow {
             event.event.add_terminating_flow_ids(flow.id());
         }
-        // Without names the session wants no arguments.
+        // If there are no names, the session filters arguments out.
         if !event.name_iids.is_empty() {
             event.event.as_message_mut().append_raw(self.args);
         }
@@ -111,10 +112,14 @@ impl EventParts for Encoded<'_> {
 }
 
 impl CallSite {
-    /// Begins a slice without arguments on the track of the thread, in the sessions of `begun`; none if
-    /// there are too many.
+    /// Begins a slice without arguments on the current thread's track, in the sessions of `begun`.
+    /// Returns `None` if too many slices are open.
     #[inline]
-    pub fn begin_plain(&'static self, begun: Begun, time: EventTime) -> Option<SlicePosition> {
+    pub fn begin_plain(
+        &'static self,
+        begun: BeginSessions,
+        time: EventTime,
+    ) -> Option<SlicePosition> {
         let position = open_slices::push(begun, self, time)?;
         begun.begin(|instance| {
             let (writer, events) = (&mut instance.writer, &mut instance.local);
@@ -131,12 +136,12 @@ impl CallSite {
         Some(position)
     }
 
-    /// Begins a slice on the track of the thread, in the sessions of `begun`; none if there are too
-    /// many. Further pieces of it are part of `flow`.
+    /// Begins a slice on the current thread's track, in the sessions of `begun`. Returns `None` if
+    /// too many slices are open. If the slice is cut, its further pieces are part of `flow`.
     #[inline]
     pub fn begin_encoded(
         &'static self,
-        begun: Begun,
+        begun: BeginSessions,
         time: EventTime,
         placement: &Placement<'_>,
         parts: Encoded<'_>,
@@ -161,7 +166,7 @@ impl CallSite {
         self.write_encoded(instance, time, Type::SLICE_BEGIN, placement, parts);
     }
 
-    /// Ends a slice on the track of the thread, where it began.
+    /// Ends a slice on the current thread's track, in the sessions in which it began.
     #[inline]
     pub fn end_slice(&'static self, position: SlicePosition, time: EventTime, parts: Encoded<'_>) {
         let end = |instance: &mut EventThread| {
@@ -179,15 +184,15 @@ impl CallSite {
         let [slots, _] = words;
         let slots = TRACK_EVENT.active_of(slots as u32);
         if slots != 0 {
-            Begun::each_of_words(words, slots, end);
+            BeginSessions::each_of_words(words, slots, end);
         }
     }
 
-    /// Ends the innermost slice on a track, where it began.
+    /// Ends the innermost slice on `track`, in the sessions of `begun`.
     #[inline]
     pub fn end_encoded(
         &'static self,
-        begun: Begun,
+        begun: BeginSessions,
         time: EventTime,
         track: &Track,
         parts: Encoded<'_>,

@@ -1,37 +1,37 @@
-//! Events that consist of constants, but for the time: encoded once, and put together each time.
+//! The constant part of an event's packet, which a call site encodes once.
 //!
-//! An event that is put together is the same bytes as its writer writes. The tests below and those in
+//! Events of a call site without arguments differ only in their time. So the call site encodes the
+//! rest once, as a *body*, and each event is a timestamp and one copy of the body. Perfetto's own
+//! SDK writes each event field by field. Arguments follow the body (`short_event.rs`, `scalar.rs`).
+//!
+//! The result must be the same bytes as the generated writers write. The tests below and those in
 //! `scalar.rs` and `short_event.rs` check this.
-//!
-//! An event without arguments is the same each time, but for its time. So a call site encodes it once, and
-//! each event is a time stamp and one copy. Perfetto's own SDK writes each event field by field. Arguments
-//! follow the constants (`short_event.rs`, `scalar.rs`).
 
 use protozero::HeapBuffered;
 
 use tracezero_core::protos::trace_packet::SequenceFlags;
 use tracezero_core::protos::{TracePacket, TrackEvent};
 
-/// Longest body, in bytes: of an event with one category it has at most 18.
+/// The maximum length of a body. The body of an event with one category has at most 18 bytes.
 const BODY_MAX_BYTES: usize = 32;
-/// Longest time stamp in front of a body, with its tag.
+/// The maximum length of the timestamp field in front of a body, and its tag.
 const HEAD_BYTES: usize = 8;
-/// First byte of a packet: the tag of its time stamp, a varint.
+/// The first byte of a packet: the tag of the timestamp field, which is a varint.
 const TIMESTAMP_TAG: u64 = (TracePacket::TIMESTAMP_FIELD_NUMBER << 3) as u64;
 
-/// All of an event's packet but its time stamp.
+/// The packet of an event, without the timestamp.
 #[derive(Debug)]
 pub(super) struct EventBody {
     bytes: [u8; BODY_MAX_BYTES],
     len: usize,
-    /// Bytes before the fields of the event itself.
+    /// The offset of the event's own fields.
     fields_at: usize,
-    /// The first of these fields' bytes, all of them in the usual case.
+    /// The first eight bytes of these fields; usually that is all of them.
     first_fields: [u8; 8],
 }
 
 impl EventBody {
-    /// The body of an event that `write` writes; `None` if it would be too long.
+    /// Encodes the body of an event whose fields `write` writes; `None` if it is too long.
     pub(super) fn encode(write: impl Fn(&mut TrackEvent<'_>)) -> Option<Self> {
         let mut event = HeapBuffered::<TrackEvent>::new();
         write(&mut event.message());
@@ -58,19 +58,19 @@ impl EventBody {
         })
     }
 
-    /// The bytes, and how many of them count.
+    /// Returns the bytes and their length.
     #[inline]
     pub(super) const fn bytes(&self) -> (&[u8; BODY_MAX_BYTES], usize) {
         (&self.bytes, self.len)
     }
 
-    /// Where the fields of the event begin; their length is the byte before.
+    /// Returns the offset of the event's own fields. The byte before is their length.
     #[inline(always)]
     pub(super) const fn fields_at(&self) -> usize {
         self.fields_at
     }
 
-    /// Appends the fields of the event alone.
+    /// Appends only the event's own fields.
     #[inline]
     pub(super) fn append_fields(&self, event: &mut TrackEvent<'_>) {
         let len = self.len - self.fields_at;
@@ -83,8 +83,8 @@ impl EventBody {
     }
 }
 
-/// What comes before the body: a time stamp, and how many bytes it takes. `None` for one so large
-/// that it hardly matters how it is written, 268 ms.
+/// Returns the timestamp field in front of the body, and its length. Returns `None` from 268 ms on:
+/// so rare a distance is written by the generated writers.
 #[inline]
 pub(super) fn timestamp(distance_ns: u64) -> Option<([u8; HEAD_BYTES], usize)> {
     let group = |index: u32| (distance_ns >> (7 * index) & 0x7f) << (8 * index);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_put_together_is_the_one_that_its_writer_writes() {
+    fn head_and_body_equal_the_writers_packet() {
         let body = EventBody::encode(write).expect("it is short");
         let distances_ns = (0..28).flat_map(|bits| [1 << bits, (2 << bits) - 1]);
         for distance_ns in distances_ns.chain([0]) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_those_of_the_event() {
+    fn appended_fields_equal_the_events_fields() {
         for iid in [1, 300, u64::MAX] {
             let write = |event: &mut TrackEvent<'_>| {
                 event.set_type(Type::INSTANT).set_name_iid(iid);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_distance_and_an_event_of_many_categories_are_not_put_together() {
+    fn long_distances_and_long_bodies_are_refused() {
         for distance_ns in [1 << 28, u64::MAX] {
             assert_eq!(timestamp(distance_ns), None);
         }

@@ -1,4 +1,4 @@
-//! What an event carries: the values that a macro was given, in their order.
+//! The parts of an event: the arguments, flows and fields that a macro was given, in their order.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tracezero_core::protos::TrackEvent;
 /// An event that is being written.
 pub struct EventWriter<'e, 'w> {
     pub(super) event: &'e mut TrackEvent<'w>,
-    /// Interned ids of the names of the arguments that are still to come.
+    /// The interning ids of the names of the arguments that are still to be written.
     pub(super) name_iids: &'e [u32],
 }
 
@@ -29,37 +29,37 @@ impl fmt::Debug for EventWriter<'_, '_> {
     }
 }
 
-/// Something that an event carries.
+/// One part of an event: an argument, a flow, or extra fields.
 pub trait EventPart {
-    /// Adds it to the event.
+    /// Writes this part into the event.
     fn write(&self, event: &mut EventWriter<'_, '_>);
 
-    /// Whether [`put`](Self::put) may be called.
+    /// Returns true if [`put`](Self::put) may be called.
     #[inline(always)]
     fn is_short(&self) -> bool {
         false
     }
 
-    /// Adds it to a short event. Returns whether it fits.
+    /// Writes this part into a short event. Returns false if it does not fit.
     #[inline(always)]
     fn put(&self, _: &mut ShortEvent<'_, '_>) -> bool {
         false
     }
 }
 
-/// All that an event carries: pairs of what comes before and one more part, with `()` at the
-/// innermost place. Call sites with the same types share their code.
+/// All parts of an event, as nested pairs: each pair holds the parts before and one more part; the
+/// innermost is `()`. Call sites with parts of the same types share their code.
 pub trait EventParts {
-    /// Whether there is nothing.
+    /// True if there are no parts.
     const IS_EMPTY: bool;
 
-    /// Adds all to the event.
+    /// Writes all parts into the event.
     fn write_all(&self, event: &mut EventWriter<'_, '_>);
 
-    /// Whether [`put_all`](Self::put_all) may be called.
+    /// Returns true if [`put_all`](Self::put_all) may be called.
     fn are_short(&self) -> bool;
 
-    /// Adds all to a short event. Returns whether they fit.
+    /// Writes all parts into a short event. Returns false if they do not fit.
     fn put_all(&self, event: &mut ShortEvent<'_, '_>) -> bool;
 }
 
@@ -100,7 +100,7 @@ impl<R: EventParts, P: EventPart> EventParts for (R, P) {
     }
 }
 
-/// The next argument. The call site knows its name.
+/// An argument: the value for the call site's next argument name.
 #[derive(Debug)]
 pub struct Arg<'a, T: ?Sized>(pub &'a T);
 
@@ -146,11 +146,11 @@ impl EventPart for EndOf<'_> {
     }
 }
 
-/// Fields of the event's own message, extensions among them.
+/// Fields of the `TrackEvent` message itself, including extensions.
 pub struct Fields<F>(F);
 
 impl<F: Fn(&mut TrackEvent<'_>)> Fields<F> {
-    /// What `write` writes.
+    /// Creates the part from a closure that sets the fields.
     pub const fn new(write: F) -> Self {
         Self(write)
     }

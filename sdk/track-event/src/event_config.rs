@@ -1,4 +1,4 @@
-//! What an instance of the data source is told: which events to record, and how to write them.
+//! The configuration of track events in a session: which events to record, and how to encode them.
 
 use protozero::{Decoder, types};
 
@@ -9,16 +9,17 @@ use tracezero_core::protos::{DataSourceConfig, TrackEventConfigDecoder};
 /// A `TrackEventConfig`, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventConfig {
-    /// Which events.
+    /// The choice of categories.
     pub filter: CategoryFilter,
     pub(crate) options: EventOptions,
 }
 
 impl EventConfig {
-    /// What a serialized `DataSourceConfig` says.
+    /// Decodes the track event part of a serialized `DataSourceConfig`.
     #[must_use]
     pub fn decode(config: &[u8]) -> Self {
-        // Parts of one message, if the configuration was put together: each adds to those before.
+        // If the configuration was concatenated, this message comes in several parts, which add up
+        // to one.
         let parts = Decoder::new(config)
             .repeated::<types::Bytes>(DataSourceConfig::TRACK_EVENT_CONFIG_FIELD_NUMBER);
         let parts: Vec<&[u8]> = parts.flatten().collect();
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_without_track_events_has_the_usual_options() {
+    fn empty_configuration_has_default_options() {
         let config = EventConfig::decode(&[]);
         assert_eq!(config.options, EventOptions::DEFAULT);
         assert!(config.filter.enables("io", &[]) && !config.filter.enables("io", &["slow"]));

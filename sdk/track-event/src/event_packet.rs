@@ -1,7 +1,8 @@
-//! Events whose packet is put together where it stands, in one go: most of those with arguments.
+//! Encodes the packet of a short event in one go, which is how most events with arguments are
+//! written.
 //!
-//! Nothing is open meanwhile, and no length is left for later: each part is a few bytes that are put
-//! behind the part before. What does not fit is written by way of the messages instead.
+//! Each part appends a few bytes, and no nested message has to be opened and closed. An event that
+//! does not fit is written with the generated message writers instead.
 
 use protozero::CompactValue;
 
@@ -9,8 +10,8 @@ use crate::encoding::{EventBody, timestamp};
 use crate::event::EventParts;
 use crate::short_event::ShortEvent;
 
-/// Puts the packet of an event together: its time, the fields that all events of its call site have, and
-/// `parts`. Returns whether it fits.
+/// Writes the packet of an event: its time, the constant `body` of its call site, and `parts`.
+/// Returns false if it does not fit.
 #[inline(always)]
 pub(super) fn put_event(
     packet: &mut CompactValue<'_>,
@@ -28,7 +29,7 @@ pub(super) fn put_event(
         && parts.put_all(&mut ShortEvent::new(packet, name_iids))
         && {
             let fields_at = time_len + body.fields_at();
-            // At most 127, as the packet.
+            // At most 127, because the whole packet is no longer than that.
             let fields_len = packet.len() - fields_at;
             packet.replace(fields_at - 1, fields_len as u8)
         }
@@ -55,7 +56,7 @@ mod tests {
         EventBody::encode(write).expect("it is short")
     }
 
-    /// The packet that is put together; `None` if it does not fit.
+    /// Returns the packet from `put_event`; `None` if it does not fit.
     fn put(name_iids: &[u32], parts: &impl EventParts) -> Option<Vec<u8>> {
         let mut memory = [0; 256];
         let mut stream = FixedSource::stream(&mut memory);
@@ -67,7 +68,7 @@ mod tests {
         Some(memory[1..=len].to_vec())
     }
 
-    /// The packet that the messages' writers write.
+    /// Returns the packet from the generated writers.
     fn written(parts: &impl EventParts) -> Vec<u8> {
         let mut packet = HeapBuffered::<TracePacket<'_>>::new();
         let mut message = packet.message();
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_put_together_is_the_one_that_the_writers_write() {
+    fn packet_from_put_event_equals_the_writers_packet() {
         let parts = ((((), Arg(&-0.5)), Arg(&true)), Arg("text"));
         assert!(parts.are_short());
         assert_eq!(put(&NAME_IIDS, &parts), Some(written(&parts)));

@@ -1,13 +1,13 @@
-//! The schemas of fields that events carry beside the published ones.
+//! The declared schemas of fields that extend `TrackEvent`.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Serialized `FileDescriptorSet`s, each once.
+/// Serialized `FileDescriptorSet`s, without duplicates.
 static DECLARED: Mutex<Vec<&'static [u8]>> = Mutex::new(Vec::new());
 
-/// Adds a schema. Returns whether it is new.
+/// Adds a schema. Returns true if it is new.
 pub(crate) fn add_event_schema(descriptors: &'static [u8]) -> bool {
     let mut declared = DECLARED.lock();
     let is_new = !descriptors.is_empty() && !declared.contains(&descriptors);
@@ -17,7 +17,7 @@ pub(crate) fn add_event_schema(descriptors: &'static [u8]) -> bool {
     is_new
 }
 
-/// All of them as one: sets that follow each other are one set.
+/// Returns all schemas as one `FileDescriptorSet`: concatenated sets are one set.
 pub(crate) fn declared_event_schemas() -> Arc<[u8]> {
     DECLARED.lock().concat().into()
 }

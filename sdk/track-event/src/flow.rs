@@ -1,11 +1,12 @@
-//! Arrows between events.
+//! Flows: arrows between events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::identity;
 
-/// An arrow from event to event, in the order of their timestamps and across threads: a request on
-/// its way through a program. Each event that it passes names it, the last one as its end.
+/// An arrow that joins events, also of different threads, in the order of their timestamps. It
+/// shows how, for example, a request moves through a program. Each of the events names the flow:
+/// with `flow:`, or with `last_flow:` if the flow ends there.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -31,29 +32,30 @@ use crate::identity;
 pub struct Flow(u64);
 
 impl Flow {
-    /// A flow of its own.
+    /// Creates a flow that differs from all others.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only that each number is given once counts.
+        // Relaxed: the numbers must only be unique.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self(identity::of_process(identity::Kind::NewFlow, number))
     }
 
-    /// The flow of something in this process that has a number: a request, or an address.
+    /// Returns this process's flow with a number of your choice, such as a request number or an
+    /// address.
     #[must_use]
     pub fn for_process(id: u64) -> Self {
         Self(identity::of_process(identity::Kind::NumberedFlow, id))
     }
 
-    /// The flow with this id in the whole trace, for arrows between processes.
+    /// Returns the flow with this id in the whole trace, to join events of several processes.
     #[must_use]
     pub const fn global(id: u64) -> Self {
         Self(id)
     }
 
-    /// Its id in the trace.
+    /// Returns the flow's id in the trace.
     #[must_use]
     pub const fn id(self) -> u64 {
         self.0

@@ -1,7 +1,7 @@
 //! Futures with a span.
 //!
-//! Polling a future with a span allocates nothing. `tests/no_allocation/` checks this, and names the queues
-//! of the central buffer as the one exception.
+//! Polling a future with a span does not allocate. `tests/no_allocation/` checks this; it names the
+//! one exception, the queues of the central buffer.
 
 use std::fmt;
 use std::future::Future;
@@ -11,15 +11,17 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::async_span::{AsyncSpan, EndingSpan};
-use crate::recorded::Recorded;
+use crate::guard_state::GuardState;
 
-/// Gives futures spans.
+/// Adds a span to a future, with [`traced`](Self::traced).
 ///
-/// A future with a span is one slice on a track of its own, from its first poll until it is done or
-/// dropped; and each poll is a slice of the same name on the thread that ran it. Arrows lead from
-/// the begin through the polls to the end. One that is dropped before it is done has the argument
-/// `cancelled`, one whose poll panicked `panicked`. [`Traced::end_with`] adds arguments that are known
-/// only at its end.
+/// The trace shows the future as one slice, on a track of its own, from the first poll until the
+/// future is done or dropped. Each poll is a slice with the same name on the thread that ran it.
+/// Arrows lead from the begin through the polls to the end.
+///
+/// If the future is dropped before it is done, its slice has the argument `cancelled`; if a poll
+/// panicked, the argument `panicked`. [`Traced::end_with`] adds arguments that are known only at
+/// the end.
 ///
 /// ```
 /// use tracezero::{TraceFuture as _, async_span};
@@ -44,7 +46,7 @@ use crate::recorded::Recorded;
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 pub trait TraceFuture: Future + Sized {
-    /// The future with a span.
+    /// Adds `span` to the future; create it with [`async_span!`](crate::async_span).
     fn traced(self, span: AsyncSpan) -> Traced<Self> {
         Traced::new(span, self)
     }
@@ -53,11 +55,12 @@ pub trait TraceFuture: Future + Sized {
 impl<F: Future> TraceFuture for F {}
 
 pin_project! {
-    /// A future with a span: see [`TraceFuture`].
+    /// A future with a span, created by [`TraceFuture::traced`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Traced<F> {
-        // Dropped before its span: what it holds ends first.
+        // Declared before the span, so that the future is dropped first, and what it holds ends
+        // inside of the span.
         #[pin]
         future: F,
         span: AsyncSpan,
@@ -65,14 +68,15 @@ pin_project! {
 }
 
 impl<F: Future> Traced<F> {
-    /// `future` with `span`, which is evaluated first: [`TraceFuture::traced`] the other way round.
+    /// Adds `span` to `future`. Unlike [`TraceFuture::traced`], it evaluates the span before the
+    /// future.
     pub fn new(span: AsyncSpan, future: F) -> Self {
         Self { future, span }
     }
 
-    /// Calls `end` with the output when the future is done, to add arguments to the end of its span by
-    /// [`end!`](crate::end). It is called only if a session that has seen the begin still records; and not
-    /// if the future is dropped before it is done, or panics.
+    /// Calls `end` with the output when the future is done, so that [`end!`](crate::end) can add
+    /// arguments to the end of the span. `end` is called only if a session that has seen the begin
+    /// still records. It is not called if the future panics, or is dropped before it is done.
     ///
     /// ```
     /// use tracezero::{TraceFuture as _, async_span, end};
@@ -97,7 +101,7 @@ impl<F: Future> Traced<F> {
     {
         TracedWithEnd {
             traced: self,
-            end: Recorded::new(end),
+            end: GuardState::new(end),
         }
     }
 
@@ -122,13 +126,13 @@ impl<F: Future> Future for Traced<F> {
 }
 
 pin_project! {
-    /// A future with a span that ends with arguments: see [`Traced::end_with`].
+    /// A future with a span that ends with arguments, created by [`Traced::end_with`].
     #[must_use = "futures do nothing unless polled"]
     pub struct TracedWithEnd<F, E> {
         #[pin]
         traced: Traced<F>,
-        // Empty after the call.
-        end: Recorded<E>,
+        // `None` after the call.
+        end: GuardState<E>,
     }
 }
 
@@ -156,15 +160,16 @@ impl<F: fmt::Debug, E> fmt::Debug for TracedWithEnd<F, E> {
     }
 }
 
-/// Calls `body`. The compiler knows by this signature that it is called once, so `body` may return what
-/// borrows from its captures.
+/// Calls `body`. The signature tells the compiler that `body` is called once, so `body` may return
+/// borrows of its captures.
 #[doc(hidden)]
 #[inline(always)]
 pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Names a type to the compiler, where it is never called: what an `async` block or a closure returns.
+/// Names the type that an `async` block or a closure returns, for type inference; it is never
+/// called.
 #[doc(hidden)]
 #[must_use]
 pub fn result_of<T>() -> T {

@@ -1,14 +1,14 @@
-//! Numbers that tell the tracks and flows of this process from all others in a trace.
+//! Ids of tracks and flows: they must not collide with those of other processes in the same trace.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// What tells this process from all others: a process id alone comes again.
+/// A random id of this process. The process id is not enough: the system uses it again.
 static PROCESS: LazyLock<u64> =
-    // The keys of a hash map's hasher are random.
+    // A new hasher of hash maps has random keys.
     LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
 
-/// What a number counts. Each kind has numbers of its own.
+/// The kinds of tracks and flows. The numbers of each kind are independent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Thread,
@@ -21,29 +21,31 @@ pub(super) enum Kind {
     NumberedFlow,
 }
 
-/// The process as a track.
+/// Returns the uuid of the process's track.
 pub(super) fn process() -> u64 {
     *PROCESS
 }
 
-/// Number `number` of `kind` in this process.
+/// Returns the id with this kind and number in this process.
 pub(super) fn of_process(kind: Kind, number: u64) -> u64 {
     derived(process(), kind, number)
 }
 
-/// Number `number` of `kind` under `parent`. One to one for each parent and kind.
+/// Returns the id with this kind and number under `parent`. For a given parent and kind, different
+/// numbers have different ids.
 pub(super) fn derived(parent: u64, kind: Kind, number: u64) -> u64 {
     mix(mix(parent ^ kind as u64) ^ number)
 }
 
-/// A name as a number (FNV-1a).
+/// Returns the hash of a name (FNV-1a).
 pub(super) fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Spreads a difference in any bit over all bits (the finalizer of splitmix64). One to one.
+/// Spreads a difference in any bit over all bits (the finalizer of splitmix64). Different values
+/// stay different.
 const fn mix(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

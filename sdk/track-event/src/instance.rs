@@ -1,4 +1,4 @@
-//! Track events in one session, as an instance of their data source.
+//! The track events data source in one session.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use tracezero_core::commit::RingProgress;
 use tracezero_producer::Setup;
 use tracezero_producer::{Instance, OwnInstance};
 
-/// What a thread writes events of one session with.
+/// One thread's trace writer and state for the events of one session.
 pub(crate) type EventThread = Instance<EventSequence>;
 
-/// Which track events a session records, and how they are written.
+/// A session's choice of track events, and how to encode them.
 #[derive(Debug)]
 pub struct EventInstance {
-    /// Changes while the session goes on. Locked inside of the registry of data sources.
+    /// May change while the session records. Locked while the registry of data sources is locked.
     pub(super) filter: Mutex<CategoryFilter>,
     options: EventOptions,
 }
@@ -35,7 +35,7 @@ impl OwnInstance for EventInstance {
     }
 
     fn change(&self, config: &[u8]) {
-        // What is written already was written with the same options.
+        // The options stay the same: events that are written already depend on them.
         *self.filter.lock() = EventConfig::decode(config).filter;
     }
 

@@ -1,15 +1,15 @@
-//! Names as numbers.
+//! Interning: names are written as numbers (*iids*).
 //!
-//! A name has the same number in the whole process, found once per call site. A sequence defines
-//! the numbers that it uses, each in the packet that uses it first, so readers see the usual encoding.
-//! A thread keeps one bit per name for each sequence, and looks up no name when it records an event.
+//! A name has the same iid in the whole process, and a call site looks it up once. Each sequence
+//! defines an iid in the packet that uses it first, as Perfetto's format requires. For that, a
+//! thread keeps one bit per name and sequence, so recording an event looks up no name.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// What a name is the name of. Each kind numbers its names from 1.
+/// The kinds of interned names. Each kind counts its iids from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NameKind {
     Category,
@@ -21,22 +21,22 @@ impl NameKind {
     const COUNT: usize = 3;
 }
 
-/// Names and their numbers, by kind.
+/// The iids of all names, by kind.
 type Names = [HashMap<&'static str, u32>; NameKind::COUNT];
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
-/// The number of a name.
+/// Returns the iid of a name.
 pub(super) fn intern(kind: NameKind, name: &'static str) -> u32 {
     let names = &mut NAMES.lock()[kind as usize];
     let next = names.len() as u32 + 1;
     *names.entry(name).or_insert(next)
 }
 
-/// The names that a sequence has defined already, and whose.
+/// The iids that a sequence has defined already.
 #[derive(Debug)]
 pub(super) struct DefinedNames {
-    /// Call sites all of whose names are defined.
+    /// The call sites whose names are all defined.
     sites: BitSet,
     names: [BitSet; NameKind::COUNT],
 }
@@ -59,18 +59,18 @@ impl DefinedNames {
         }
     }
 
-    /// Whether all names of a call site are defined.
+    /// Returns true if all names of the call site are defined.
     #[inline]
     pub(super) fn contains_site(&self, site: u32) -> bool {
         self.sites.contains(site)
     }
 
-    /// All names of a call site are defined now.
+    /// Notes that all names of the call site are defined.
     pub(super) fn insert_site(&mut self, site: u32) {
         self.sites.insert(site);
     }
 
-    /// Returns whether `id` is new to the sequence.
+    /// Adds an iid. Returns true if the sequence had not defined it.
     pub(super) fn insert(&mut self, kind: NameKind, id: u32) -> bool {
         self.names[kind as usize].insert(id)
     }
@@ -87,7 +87,7 @@ impl BitSet {
         word.is_some_and(|word| word & 1 << (id % 64) != 0)
     }
 
-    /// Returns whether `id` is new.
+    /// Adds `id`. Returns true if it is new.
     fn insert(&mut self, id: u32) -> bool {
         let (word, bit) = (id as usize / 64, 1 << (id % 64));
         if self.0.len() <= word {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_keeps_its_number_and_kinds_count_apart() {
+    fn name_keeps_its_iid_and_kinds_count_separately() {
         let first = intern(NameKind::Arg, "interning test 1");
         let second = intern(NameKind::Arg, "interning test 2");
         assert_ne!(first, second);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_defines_each_number_once_until_it_is_cleared() {
+    fn each_iid_is_new_once_until_cleared() {
         let mut defined = DefinedNames::new();
         for id in [1, 63, 64, 1000] {
             assert!(defined.insert(NameKind::Event, id));

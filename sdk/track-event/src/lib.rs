@@ -1,56 +1,57 @@
-//! Track events: what the macros record.
+//! Track events: the slices, instants and counter values that the macros record.
 //!
-//! Every call site owns a `static` with its enablement and the ids of its names; every thread has
-//! a sequence of its own per session. Encoding: section "TrackEvent" of the trace format, with
-//! interned names and timestamps as distances.
+//! Each use of a macro makes a `static`, its call site, which knows the sessions that record it and
+//! the interning ids of its names. Each thread writes one packet sequence per session. Names are
+//! interned, and timestamps are distances from the event before; section "TrackEvent" of the trace
+//! format describes the encoding.
 
-mod macros; // span!, begin!, end!, instant!, counter!
-mod macro_parts; // how their arguments are taken apart
+mod macros; // span!, async_span!, instant!, begin!, end!, counter!
+mod macro_parts; // parses the arguments of these macros
 mod category_macros; // categories!, enabled!
 
 // The contents of events.
-mod arg; // values of arguments
-mod arg_limit; // how large they may be
-mod altered; // how many values are not in traces as they were given
-mod event; // what an event carries
+mod arg; // values of arguments: ArgValue
+mod arg_limit; // cuts long arguments
+mod altered; // counts values that were cut, rounded or left out
+mod event; // the parts of an event: arguments, flows, fields
 mod flow; // arrows between events
-mod identity; // numbers of tracks and flows
-mod track; // where events are drawn
+mod identity; // ids of tracks and flows
+mod track; // the timelines on which events are drawn
 mod quantity; // units of counters
-mod counter_track; // where values are drawn
-mod process_track; // what is said of this process and its threads
-mod placement; // name, time and track, where they are given
-// Events of one thread in one session, as packets.
-mod call_site_names; // names of call sites, and their numbers
-mod interning; // names as numbers, and who has been told
-mod encoding; // events that are mostly constants
-mod scalar; // values that one field of an annotation holds
-mod short_event; // arguments of an event that is put together in one go
-mod event_packet; // its packet
-mod unusual_form; // other timestamps, and thread times
-mod sequence; // all of them
-// The choice of a session.
-mod category_filter; // which categories
-mod options; // how events are written
-mod event_config; // the configuration that says both
-mod instance; // track events in one session
-mod declared_categories; // what declarations say about categories
-mod event_schema; // fields beside the published ones
-mod data_source; // what is on while a session records a category
-mod category; // declarations, and switches that hang on categories
-// The trace points of macros.
+mod counter_track; // the tracks of counters
+mod process_track; // descriptors of this process and its threads
+mod placement; // an event's name, time and track, if the macro is given them
+// The events of one thread in one session, encoded as packets.
+mod call_site_names; // the names of a call site, and their interning ids
+mod interning; // interning ids of names, and which ids a sequence has defined
+mod encoding; // the constant part of a call site's events, encoded once
+mod scalar; // arguments whose value fits into one field
+mod short_event; // writes such arguments straight into the packet
+mod event_packet; // encodes the whole packet of a short event in one go
+mod unusual_form; // options: other timestamps, thread times, filtered names
+mod sequence; // writes all events of the thread's sequence
+// The choices of a session.
+mod category_filter; // which categories it records
+mod options; // how its events are encoded
+mod event_config; // decodes both from the configuration
+mod instance; // the track events data source in one session
+mod declared_categories; // descriptions and tags of declared categories
+mod event_schema; // schemas of extension fields
+mod data_source; // the data source, and the switches of call sites
+mod category; // declarations of categories, and the switch behind enabled!
+// Recording.
 mod call_site; // the static behind each use of a macro
-mod begun; // who has seen the begin of a slice
-mod pieces; // slices that end while others are open inside
-mod open_slices; // the slices that are open on the thread's track
-mod track_slices; // those of guards on other tracks
-mod slice_end; // an end, with arguments or without
-mod recorded; // what guards keep, unless `cfg(tracezero_off)` says that they are nothing
+mod begin_sessions; // the sessions that have seen the begin of a slice
+mod pieces; // cuts slices whose outer slice ends first
+mod open_slices; // the stack of open slices on the thread's track
+mod track_slices; // the open slices on other tracks
+mod slice_end; // writes the end of a slice, with or without arguments
+mod guard_state; // the state of a guard; empty under `cfg(tracezero_off)`
 mod span; // the guards that end spans
-mod call_site_events; // the events of call sites
-mod async_span; // spans of futures: their lives and polls
-mod future; // futures that have such a span
-mod encoded; // events of another library's call sites, with arguments that are encoded already
+mod call_site_events; // the methods of call sites that record events
+mod async_span; // spans of futures
+mod future; // futures with a span
+mod encoded; // events whose arguments were encoded earlier
 mod library_events; // events of libraries that depend on `tracezero-events`
 
 pub use altered::AlteredCounts;
@@ -74,14 +75,14 @@ pub use quantity::Unit;
 pub use span::{Span, TrackSpan};
 pub use track::{ChildOrder, Track};
 pub use {
-    begun::Begun,
+    begin_sessions::BeginSessions,
     call_site_names::Origin,
     encoded::{Encoded, EncodedArgs},
     open_slices::SlicePosition,
     placement::EventTime,
 };
 
-/// Functions that the attribute `trace` expands to.
+/// Functions that the expansion of the attribute `trace` calls.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::future::{call_once, result_of};

@@ -1,7 +1,7 @@
 //! Events of libraries that depend on `tracezero-events`.
 //!
-//! Each of their call sites gets one of ours, which lives as long as the program. It is on while a session records
-//! its category, and then so is the library's.
+//! Each call site of a library gets a call site of this package, which is never freed. While a
+//! session records its category, both are on.
 
 use std::num::NonZeroU32;
 use std::sync::Once;
@@ -23,11 +23,12 @@ use tracezero_core::forked_child;
 use tracezero_core::protos::DebugAnnotation;
 use tracezero_producer as producer;
 
-/// Records the events of libraries from now on, in the sessions that choose their categories.
+/// Starts to record the events of libraries, in the sessions that choose their categories.
 pub fn connect_libraries() {
     static CONNECT: Once = Once::new();
     CONNECT.call_once(|| {
-        // An error is ignored: the other recorders of the program record the events.
+        // The error is ignored: it says that the program has other recorders, and they record the
+        // events.
         let _ = tracezero_events_core::connect(&LibraryEvents);
     });
 }
@@ -45,11 +46,13 @@ impl Recorder for LibraryEvents {
         }
         let call_site = CallSite::new(site.category(), site.name(), site.arg_names());
         let recorder: &'static LibrarySite = {
-            // An allocator that traces by this very call site finds that the thread is inside of the tracer.
+            // Allocating may reach this call site again, if the allocator traces. The guard makes
+            // its event count as nested.
             let _inside = forked_child::enter()?;
             Box::leak(Box::new(LibrarySite { call_site }))
         };
-        // An end is recorded by whoever has recorded the begin.
+        // An end does not ask whether its category is recorded; it goes to the sessions that have
+        // seen the begin.
         if site.kind() != Kind::End {
             recorder.call_site.register(Some(switch));
         }
@@ -57,7 +60,7 @@ impl Recorder for LibraryEvents {
     }
 }
 
-/// What records the events of one call site.
+/// The recorder of one library call site.
 struct LibrarySite {
     call_site: CallSite,
 }
@@ -118,7 +121,7 @@ impl SiteRecorder for LibrarySite {
     }
 }
 
-/// The arguments of an event, in the order of the call site's names.
+/// The arguments of an event, in the order of the call site's argument names.
 struct Values<'a>(&'a [Value<'a>]);
 
 impl EventParts for Values<'_> {

@@ -1,41 +1,42 @@
-//! The slices that are open on the track of each thread, the outermost first.
+//! The stack of open slices on each thread's own track, the outermost first.
 //!
-//! An end in a trace belongs to the innermost slice of its track. A guard that is dropped while a
-//! slice inside its own is open must end that one first: this stack tells which ones those are.
+//! In a trace, an end belongs to the innermost slice of its track. So a guard that is dropped while
+//! slices inside of its own are open must first end those; this stack knows them.
 //!
-//! The usual push and pop touch no lock, no heap and no destructor. A slice that is removed from the
-//! middle leaves a gap, so that the other guards keep their positions. While there is a gap, another
-//! one on top makes every older guard take the way that clears gaps:
+//! The usual push and pop touch no lock, no heap and no destructor. Removing a slice from the
+//! middle leaves a gap, so the other guards keep their positions. `pop` is only valid for the top
+//! of the stack. So while there is a gap, an extra gap is kept on top: it makes every older guard
+//! take the slow path (`remove`), which clears gaps:
 //!
 //! ```text
 //!  a b c     a is dropped:   _ b c _     c is dropped:   _ b _     b is dropped: empty
 //! ```
 //!
-//! Where spans overlap in a chain, each begun before the one before it is dropped, gaps would pile up.
-//! So a slice that would need the heap takes a gap instead, if there is one.
+//! Spans that overlap in a chain, each begun before the one before it is dropped, would pile up
+//! gaps. So a slice that would need the heap takes a gap instead, if there is one.
 //!
-//! Slices nest in the order of their ranks. The rank of a slice is its position, unless slices went on
-//! in another order behind one that ended around them, or a slice took a gap. No rank is above all
-//! positions.
+//! Slices nest in the order of their *ranks*. The rank of a slice is its position, with two
+//! exceptions: slices that went on in reverse order after an outer slice ended, and slices that
+//! took a gap. No rank is larger than the largest position.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::num::NonZeroU32;
 
 use crate::altered::note_too_deep_span;
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::flow::Flow;
 use crate::instance::EventThread;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::EventTime;
 
-/// Slices of a thread that need no heap.
+/// The number of slices of a thread that need no heap.
 const SHALLOW: usize = 32;
-/// Spans that can be open on a thread's track at once. Those that begin inside are not recorded; the report
-/// counts them: `Warning::TooDeepSpans`.
+/// The maximum number of spans that can be open on a thread's track at once. Spans inside of these
+/// are not recorded; the report counts them: `Warning::TooDeepSpans`.
 pub const OPEN_SPANS_MAX: usize = 1 << 16;
-/// Names that are longer give their memory back.
+/// The maximum capacity of a name's buffer that is kept for later slices.
 const KEPT_NAME_BYTES: usize = 1024;
 
 thread_local! {
@@ -48,34 +49,35 @@ thread_local! {
     static REST: RefCell<Rest> = const { RefCell::new(Rest::new()) };
 }
 
-/// Without a destructor: a thread reaches it without asking whether it is there.
+/// This part of the stack has no destructor, so a thread reaches it without a check.
 struct OpenSlices {
-    /// At most [`OPEN_SPANS_MAX`], and gaps.
+    /// The number of positions in use, including gaps. At most [`OPEN_SPANS_MAX`], apart from an
+    /// extra gap.
     len: Cell<u32>,
     shallow: [Cell<Place>; SHALLOW],
 }
 
-/// Where a slice is, or was.
+/// A position of the stack: an open slice or a gap.
 #[derive(Clone, Copy)]
 struct Place {
-    /// [`Begun::to_words`]; 0 for a gap.
+    /// The words of [`BeginSessions::to_words`]; 0 for a gap.
     begun: [u64; 2],
     /// `None` for a gap.
     site: Option<&'static CallSite>,
-    began: Began,
+    began: BeginStamp,
 }
 
-/// What only some slices need.
+/// The part of the stack that only some slices need.
 struct Rest {
-    /// Those that are not in [`OpenSlices::shallow`].
+    /// The positions after [`OpenSlices::shallow`].
     deep: Vec<Place>,
-    /// By ascending position. Some are of slices that have ended.
+    /// The details of slices, by ascending position. Some are of slices that have ended.
     details: Vec<(SlicePosition, Details)>,
-    /// How many of them count; the others lend their memory.
+    /// The number of valid elements of `details`; the others are kept for their memory.
     details_len: usize,
-    /// Memory for slices inside of others.
+    /// A buffer for the slices inside of a slice that ends.
     pieces: Vec<Piece>,
-    /// Memory for [`OpenSlices::renumber`].
+    /// Buffers for [`OpenSlices::renumber`].
     ranks: Vec<(u32, SlicePosition)>,
     positions: Vec<u32>,
 }
@@ -84,62 +86,62 @@ struct Rest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlicePosition(NonZeroU32);
 
-/// A slice that is open on the thread's track.
+/// An open slice on the thread's track.
 #[derive(Clone, Copy, Debug)]
 struct OpenSlice {
     /// The sessions that have seen its begin.
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
-    began: Began,
+    began: BeginStamp,
 }
 
-/// When a slice began, on the trace clock, and two flags.
+/// The time when a slice began, on the trace clock, and two flags.
 #[derive(Clone, Copy, Debug)]
-struct Began(u64);
+struct BeginStamp(u64);
 
-impl Began {
-    /// The slice has [`Details`].
+impl BeginStamp {
+    /// Set if the slice has [`Details`].
     const HAS_DETAILS: u64 = 1 << 63;
-    /// [`begin!`](crate::begin) began the slice: no guard knows its position.
+    /// Set if [`begin!`](crate::begin) began the slice, so that no guard knows its position.
     const BY_MACRO: u64 = 1 << 62;
     const TIME: u64 = Self::BY_MACRO - 1;
 
     #[inline(always)]
     const fn at(time: EventTime) -> Self {
         match time {
-            // Of so many years there is no clock.
+            // No clock reaches the two flag bits: 2^62 ns are 146 years.
             EventTime::Now(timestamp_ns) => Self(timestamp_ns),
             EventTime::At(timestamp_ns) => Self(timestamp_ns & Self::TIME),
         }
     }
 }
 
-/// What is kept of a slice beside its call site.
+/// The data of a slice that most slices do not need.
 #[derive(Clone, Debug, Default)]
 struct Details {
     /// [`Piece::name`].
     name: String,
     /// [`Piece::flow`].
     flow: Option<Flow>,
-    /// `None` for the position.
+    /// The rank, if it is not the position.
     rank: Option<u32>,
 }
 
-/// Adds a slice; `None` if there are too many.
+/// Pushes a slice; `None` if too many are open.
 #[inline(always)]
 pub(super) fn push(
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     time: EventTime,
 ) -> Option<SlicePosition> {
-    let began = Began::at(time);
+    let began = BeginStamp::at(time);
     push_slice(OpenSlice { begun, site, began })
 }
 
-/// Adds a slice that may have a name of its own, and be part of a flow.
+/// Pushes a slice that may have its own name and be part of a flow.
 #[inline(always)]
 pub(super) fn push_with(
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     time: EventTime,
     name: &str,
@@ -153,30 +155,30 @@ pub(super) fn push_with(
 
 #[inline(never)]
 fn push_detailed(
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     time: EventTime,
     name: &str,
     flow: Option<Flow>,
 ) -> Option<SlicePosition> {
     let position = SlicePosition::new(OPEN.with(|open| open.len.get()) + 1)?;
-    // Not on a thread that is ending.
+    // Fails on a thread that is ending.
     let is_kept = REST.try_with(|rest| {
         let mut rest = rest.try_borrow_mut().ok()?;
         rest.keep_details(position, name, flow);
         Some(())
     });
     let flag = match is_kept {
-        Ok(Some(())) => Began::HAS_DETAILS,
+        Ok(Some(())) => BeginStamp::HAS_DETAILS,
         _ => 0,
     };
-    let began = Began(Began::at(time).0 | flag);
+    let began = BeginStamp(BeginStamp::at(time).0 | flag);
     push_slice(OpenSlice { begun, site, began })
 }
 
-/// Adds a slice that [`end!`](crate::end) ends.
+/// Pushes a slice that [`end!`](crate::end) ends.
 pub(super) fn push_by_macro(
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     time: EventTime,
     name: &str,
@@ -185,14 +187,15 @@ pub(super) fn push_by_macro(
     let position = push_with(begun, site, time, name, None)?;
     OPEN.with(|open| {
         let mut slice = open.at(position)?;
-        slice.began.0 |= Began::BY_MACRO;
+        slice.began.0 |= BeginStamp::BY_MACRO;
         open.replace(position, Some(slice));
         Some(position)
     })
 }
 
-/// Takes the slice out if it is the innermost one, and not at a great depth. Returns the sessions that
-/// have seen its begin, as [`Begun::to_words`] does.
+/// Pops the slice if it is on top of the stack and within the first [`SHALLOW`] positions. Returns
+/// the sessions that have seen its begin, as [`BeginSessions::to_words`] does. Returns `None` if the caller
+/// must use [`remove`].
 #[inline(always)]
 pub(super) fn pop(position: SlicePosition) -> Option<[u64; 2]> {
     OPEN.with(|open| {
@@ -206,15 +209,15 @@ pub(super) fn pop(position: SlicePosition) -> Option<[u64; 2]> {
     })
 }
 
-/// Takes any slice out, which ends at `time`. Returns the sessions that have seen its begin, and the
-/// slices inside.
+/// Removes a slice at any position, which ends at `time`. Returns the sessions that have seen its
+/// begin, and the slices inside of it.
 #[cold]
 #[inline(never)]
-pub(super) fn remove(position: SlicePosition, time: EventTime) -> Option<(Begun, Pieces)> {
+pub(super) fn remove(position: SlicePosition, time: EventTime) -> Option<(BeginSessions, Pieces)> {
     OPEN.with(|open| {
         let begun = open.at(position)?.begun;
         if open.len.get() == position.0.get() {
-            // The innermost, at a great depth.
+            // The slice is on top, but beyond the first `SHALLOW` positions.
             open.len.set(position.0.get() - 1);
             return Some((begun, Pieces::default()));
         }
@@ -229,14 +232,14 @@ pub(super) fn remove(position: SlicePosition, time: EventTime) -> Option<(Begun,
     })
 }
 
-/// Takes out of one session the innermost slice that [`begin!`](crate::begin) began there. Returns the
-/// slices inside.
+/// Removes the innermost slice that [`begin!`](crate::begin) began, as one session sees it. Returns
+/// the slices inside of it.
 pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
     OPEN.with(|open| {
         let mut innermost: Option<(u32, SlicePosition, OpenSlice)> = None;
         open.each(|position, slice| {
             let rank = rank(position, &slice);
-            if slice.began.0 & Began::BY_MACRO != 0
+            if slice.began.0 & BeginStamp::BY_MACRO != 0
                 && innermost.is_none_or(|(highest, ..)| rank > highest)
                 && slice.begun.includes(instance)
             {
@@ -257,12 +260,13 @@ pub(super) fn remove_by_macro(instance: &EventThread) -> Option<Pieces> {
     })
 }
 
-/// Drops slices that [`begin!`](crate::begin) began, and that no session wants to see ended.
+/// Removes slices on top that [`begin!`](crate::begin) began, if no session that has seen their
+/// begin still records.
 fn drop_forgotten() {
     OPEN.with(|open| {
         while let Some(position) = SlicePosition::new(open.len.get())
             && let Some(slice) = open.at(position)
-            && slice.began.0 & Began::BY_MACRO != 0
+            && slice.began.0 & BeginStamp::BY_MACRO != 0
             && slice.begun.still_recording().is_none()
         {
             open.replace(position, None);
@@ -302,7 +306,7 @@ impl SlicePosition {
         self.0.get().into()
     }
 
-    /// Returns the position that [`number`](Self::number) stands for.
+    /// Returns the position with this [`number`](Self::number).
     pub(super) fn from_number(number: u64) -> Option<Self> {
         Self::new(u32::try_from(number).ok()?)
     }
@@ -312,12 +316,12 @@ impl Place {
     const GAP: Self = Self {
         begun: [0; 2],
         site: None,
-        began: Began(0),
+        began: BeginStamp(0),
     };
 
     fn slice(self) -> Option<OpenSlice> {
         Some(OpenSlice {
-            begun: Begun::from_words(self.begun)?,
+            begun: BeginSessions::from_words(self.begun)?,
             site: self.site?,
             began: self.began,
         })
@@ -339,7 +343,7 @@ impl OpenSlice {
         Piece {
             begun: self.begun,
             site: self.site,
-            begun_at_ns: self.began.0 & Began::TIME,
+            begun_at_ns: self.began.0 & BeginStamp::TIME,
             name: details.name,
             flow: details.flow,
             at: position.index(),
@@ -362,7 +366,7 @@ impl OpenSlices {
             note_too_deep_span();
             return None;
         }
-        // Not on a thread that is ending.
+        // Fails on a thread that is ending.
         let is_pushed = REST.try_with(|rest| {
             let deep = &mut rest.try_borrow_mut().ok()?.deep;
             deep.truncate(len as usize - SHALLOW);
@@ -374,8 +378,8 @@ impl OpenSlices {
         SlicePosition::new(len + 1)
     }
 
-    /// Puts a slice into the lowest gap, if there is one on top as well: then some guard was just dropped
-    /// out of order. Elsewhere the search would take long.
+    /// Puts a slice into the lowest gap. Does so only if the top is a gap too, which shows that a
+    /// guard was just dropped out of order: otherwise the search for a gap would take too long.
     fn fill_gap(&self, slice: OpenSlice) -> Option<SlicePosition> {
         let len = self.len.get();
         if self.at(SlicePosition::new(len)?).is_some() {
@@ -383,7 +387,7 @@ impl OpenSlices {
         }
         let mut positions = (1..=len).filter_map(SlicePosition::new);
         let gap = positions.find(|&position| self.at(position).is_none())?;
-        // Kept for the position that the slice would have had.
+        // The details were kept for the position that the slice would have had.
         let details = with_details(SlicePosition::new(len + 1)?, slice, Details::clone);
         let details = Details {
             rank: Some(len + 1),
@@ -399,9 +403,10 @@ impl OpenSlices {
         Some(gap)
     }
 
-    /// Gives the open slices their own positions as ranks, in the order of the ranks that they have.
+    /// Renumbers the ranks of the open slices: in the same order, each gets one of their positions
+    /// as its rank.
     fn renumber(&self) {
-        // Those of a thread that is ending stay as they are.
+        // On a thread that is ending, the ranks stay as they are.
         let memory = REST.try_with(|rest| {
             let mut rest = rest.try_borrow_mut().ok()?;
             let rest = &mut *rest;
@@ -437,7 +442,8 @@ impl OpenSlices {
         });
     }
 
-    /// Keeps what an open slice needs from now on, its rank among it. Returns whether that was possible.
+    /// Keeps the details of an open slice, which include its rank. Returns false on a thread that
+    /// is ending.
     fn keep_rank(&self, position: SlicePosition, details: Details) -> bool {
         let is_kept = REST.try_with(|rest| {
             let mut rest = rest.try_borrow_mut().ok()?;
@@ -446,7 +452,7 @@ impl OpenSlices {
         });
         let is_kept = matches!(is_kept, Ok(Some(())));
         if is_kept && let Some(mut slice) = self.at(position) {
-            slice.began.0 |= Began::HAS_DETAILS;
+            slice.began.0 |= BeginStamp::HAS_DETAILS;
             self.replace(position, Some(slice));
         }
         is_kept
@@ -475,7 +481,7 @@ impl OpenSlices {
         if let Some(place) = self.shallow.get(index) {
             return place.set(new);
         }
-        // Those of a thread that is ending are gone.
+        // On a thread that is ending, there are no such positions any more.
         let _ = REST.try_with(|rest| {
             *rest.try_borrow_mut().ok()?.deep.get_mut(index - SHALLOW)? = new;
             Some(())
@@ -495,7 +501,7 @@ impl OpenSlices {
             visit(index, place.get());
         }
         if len > SHALLOW {
-            // Those of a thread that is ending are gone.
+            // On a thread that is ending, there are no such positions any more.
             let _ = REST.try_with(|rest| {
                 let rest = rest.try_borrow().ok()?;
                 let deep = rest.deep.iter().take(len - SHALLOW);
@@ -506,7 +512,7 @@ impl OpenSlices {
         }
     }
 
-    /// The open slices inside of one, the outermost first.
+    /// Returns the open slices inside of the slice at `position`, the outermost first.
     fn inside(&self, position: SlicePosition) -> Vec<Piece> {
         let mut inner = REST
             .try_with(|rest| Some(mem::take(&mut rest.try_borrow_mut().ok()?.pieces)))
@@ -525,7 +531,7 @@ impl OpenSlices {
         inner
     }
 
-    /// Gives slices each other's ranks: those of the innermost to the outermost.
+    /// Reverses the ranks of these slices: the outermost gets the rank of the innermost, and so on.
     fn reverse(&self, inner: &[Piece]) {
         for (piece, other) in inner.iter().zip(inner.iter().rev()) {
             let Some(position) = SlicePosition::new(piece.at as u32 + 1) else {
@@ -540,13 +546,13 @@ impl OpenSlices {
         }
     }
 
-    /// Drops the gaps on top. Puts one there while any guard must not take the short way.
+    /// Removes the gaps on top. Puts one gap there as long as any guard must take the slow path.
     fn clear_gaps(&self) {
         let (mut len, mut in_place) = (0, 0);
         self.each(|position, slice| {
             let rank = rank(position, &slice);
             in_place += u32::from(rank == position.0.get());
-            // Slices to come are inside of all others.
+            // Later slices must be inside of all these.
             len = len.max(rank).max(position.0.get());
         });
         self.len.set(len);
@@ -569,13 +575,13 @@ fn rank(position: SlicePosition, slice: &OpenSlice) -> u32 {
     moved.flatten().unwrap_or(position.0.get())
 }
 
-/// Calls `read` with what is kept of a slice, if anything is.
+/// Calls `read` with the details of a slice, if it has any.
 fn with_details<R>(
     position: SlicePosition,
     slice: OpenSlice,
     read: impl FnOnce(&Details) -> R,
 ) -> Option<R> {
-    if slice.began.0 & Began::HAS_DETAILS == 0 {
+    if slice.began.0 & BeginStamp::HAS_DETAILS == 0 {
         return None;
     }
     let details = REST.try_with(|rest| {
@@ -586,11 +592,11 @@ fn with_details<R>(
     details.ok().flatten()
 }
 
-/// Takes back the memory of what [`remove`] has returned.
+/// Takes back the buffer of the `Pieces` that [`remove`] has returned.
 pub(super) fn give_back(pieces: Pieces) {
     let mut memory = pieces.inner;
     memory.clear();
-    // A thread that is ending needs it no more.
+    // Not needed on a thread that is ending.
     let _ = REST.try_with(|rest| {
         let mut rest = rest.try_borrow_mut().ok()?;
         if memory.capacity() > rest.pieces.capacity() {
@@ -612,7 +618,8 @@ impl Rest {
         }
     }
 
-    /// Keeps what the next slice needs. Those above have ended.
+    /// Stores the details of the next slice. Entries from its position on are of slices that have
+    /// ended.
     fn keep_details(&mut self, position: SlicePosition, name: &str, flow: Option<Flow>) {
         while let Some(last) = self.details_len.checked_sub(1)
             && self
@@ -638,7 +645,7 @@ impl Rest {
         }
     }
 
-    /// Puts in what an open slice needs from now on.
+    /// Stores the details of an open slice.
     fn put_details(&mut self, position: SlicePosition, details: Details) {
         self.details.truncate(self.details_len);
         match self.find_details(position) {

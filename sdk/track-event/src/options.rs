@@ -1,19 +1,20 @@
-//! How the events of an instance are written, as its configuration says.
+//! How the events of an instance are encoded, as its configuration states it.
 
 use tracezero_core::protos::TrackEventConfigDecoder;
 
-/// The part of a `TrackEventConfig` that is not about which events there are.
+/// The options of a `TrackEventConfig`, apart from the choice of categories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventOptions {
-    /// Whether timestamps are distances from the sequence's last one.
+    /// True if timestamps are distances from the sequence's last event.
     pub(super) has_incremental_timestamps: bool,
-    /// Nanoseconds in one unit of timestamps and thread times; at least 1.
+    /// The number of nanoseconds in one unit of timestamps and thread times; at least 1.
     pub(super) unit_ns: u64,
     pub(super) has_annotations: bool,
-    /// Whether names that are no literals are written, or one name in place of all.
+    /// True if names that are not literals are written; otherwise one fixed name stands for all of
+    /// them.
     pub(super) has_dynamic_names: bool,
-    /// Nanoseconds between two readings of a thread's processor time, 0 for one at each event;
-    /// `None` if nobody wants to know.
+    /// The least time between two readings of a thread's processor time, in nanoseconds; 0 to read
+    /// it at each event. `None` if the session does not ask for it.
     pub(super) thread_time_period_ns: Option<u64>,
 }
 
@@ -26,8 +27,8 @@ impl EventOptions {
         thread_time_period_ns: None,
     };
 
-    /// What is malformed counts as absent: sessions are created only from configurations that have
-    /// been checked.
+    /// Reads the options. Malformed fields count as absent: they do not occur, because
+    /// configurations are checked before a session is created.
     pub(super) fn new(config: &TrackEventConfigDecoder<'_>) -> Self {
         let is_set = |option| matches!(option, Ok(Some(true)));
         let number = |option| match option {

@@ -1,15 +1,15 @@
-//! Slices that end while others are open inside them, on the same track.
+//! Slices that are cut because an outer slice on the same track ends first.
 //!
-//! Slices on a track must nest, and guards are dropped in any order: as the fields of a struct, or a
-//! vector of guards. If one is dropped that is not the innermost, the slices inside end with it, and
-//! go on as further pieces of the same name:
+//! Slices on a track must nest, but guards may be dropped in any order, for example as the fields
+//! of a struct or the elements of a vector. If the ending slice is not the innermost, the slices
+//! inside of it end at the same time and go on as further pieces with the same names:
 //!
 //! ```text
 //!  outer  [      ]             [      ]
 //!  inner     [         ]  -->     [   ][   ]
 //! ```
 
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::event::Through;
 use crate::flow::Flow;
@@ -18,42 +18,44 @@ use crate::placement::{EventTime, Placement};
 use crate::track::Track;
 use tracezero_core::protos::track_event::Type;
 
-/// More slices than this go on in the reverse order. Most of so many are dropped oldest first, as a
-/// vector drops them; then each is the innermost when its turn comes, and has two pieces. In their own
-/// order the number of pieces would grow with the square of that of the guards.
+/// If more slices than this are cut at once, they go on in reverse order. So many guards are
+/// usually in a vector, which drops the oldest first. After the reversal, each next guard is the
+/// innermost one, so each slice has two pieces. In the original order, the number of pieces would
+/// grow with the square of the number of guards.
 pub(super) const IN_ORDER_MAX: usize = 8;
 
-/// What it takes to begin another piece of a slice.
+/// The data that is needed to begin another piece of an open slice.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     /// The sessions that have seen the begin of the slice.
-    pub(super) begun: Begun,
+    pub(super) begun: BeginSessions,
     pub(super) site: &'static CallSite,
-    /// When the slice began, on the trace clock.
+    /// The time when the slice began, on the trace clock.
     pub(super) begun_at_ns: u64,
-    /// Empty unless the slice has another name than its call site.
+    /// The name, if it is not that of the call site; else empty.
     pub(super) name: String,
-    /// Joins the slice with others.
+    /// A flow that joins the slice with others.
     pub(super) flow: Option<Flow>,
-    /// Where the slice is in its stack.
+    /// The index of the slice in its stack.
     pub(super) at: usize,
-    /// Slices with a higher one are inside.
+    /// The nesting order: slices with a higher rank are inside.
     pub(super) rank: u32,
 }
 
-/// The slices inside of one that ends.
+/// The slices inside of a slice that ends.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// The outermost first.
+    /// Sorted, the outermost first.
     pub(super) inner: Vec<Piece>,
-    /// They go on in the reverse order.
+    /// True if they go on in reverse order.
     pub(super) is_reversed: bool,
 }
 
-/// Whether the slices inside of one go on in the reverse order. All sessions that have seen them must see
-/// it: so none of those that have seen the begin of the one may be over, as `is_recorded` tells.
+/// Returns true if the slices `inner` go on in reverse order. All sessions that have seen them must
+/// see the same order. So the order is reversed only if every session in `begun` still records,
+/// which `is_recorded` tells.
 pub(super) fn are_reversed(
-    begun: Begun,
+    begun: BeginSessions,
     time: EventTime,
     inner: &[Piece],
     is_recorded: impl FnOnce() -> bool,
@@ -62,8 +64,8 @@ pub(super) fn are_reversed(
     inner.len() > IN_ORDER_MAX && inner.iter().all(is_same) && is_recorded()
 }
 
-/// Whether all sessions still record that have seen the begin of a slice.
-pub(super) fn is_recorded(begun: Begun) -> bool {
+/// Returns true if all sessions that have seen the begin of a slice still record.
+pub(super) fn is_recorded(begun: BeginSessions) -> bool {
     let still = begun.still_recording();
     still.is_some_and(|still| still.slots() == begun.slots())
 }
@@ -73,7 +75,8 @@ impl Piece {
         self.begun_at_ns <= time.timestamp_ns()
     }
 
-    /// Whether a slice that ends at a time ends this one in a session.
+    /// Returns true if this slice is cut in the session of `instance` when a slice around it ends
+    /// at `time`.
     fn goes_on(&self, instance: &EventThread, time: EventTime) -> bool {
         self.had_begun(time) && self.begun.includes(instance)
     }
@@ -99,8 +102,8 @@ impl Piece {
 }
 
 impl Pieces {
-    /// Ends the slices inside of one that ends in a session, and begins further pieces of them behind
-    /// it. The track is that of the thread for `None`.
+    /// Calls `end`, which ends a slice in one session. Before that, ends the slices inside of it;
+    /// after that, begins their further pieces. `None` is the thread's own track.
     pub(super) fn interrupt(
         &self,
         instance: &mut EventThread,

@@ -1,9 +1,10 @@
-//! What an event is called, when it was and where it is drawn, if a macro is told so.
+//! The name, time and track of an event, as far as a macro is given them.
 
 use crate::track::Track;
 use tracezero_core::clock;
 
-/// What differs from the rule: the literal as name, now, on the track of the thread.
+/// The name, time and track of an event, each only if it is not the default: the call site's
+/// literal, now, and the current thread's track.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Placement<'a> {
     pub(super) name: Option<&'a str>,
@@ -11,17 +12,17 @@ pub struct Placement<'a> {
     timestamp_ns: Option<u64>,
 }
 
-/// When an event was.
+/// The time of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum EventTime {
-    /// Just now, by the clock of events.
+    /// Now, on the clock that events use.
     Now(u64),
-    /// At a time that the user gave, on the trace clock.
+    /// A time that the user gave, on the trace clock.
     At(u64),
 }
 
 impl EventTime {
-    /// On the trace clock.
+    /// Returns the time on the trace clock.
     #[inline]
     #[must_use]
     pub const fn timestamp_ns(self) -> u64 {
@@ -31,12 +32,12 @@ impl EventTime {
 }
 
 impl Placement<'static> {
-    /// Nothing differs. One that is in the program already needs no room on the stack.
+    /// The default name, track and time. As a constant it takes no room on the stack.
     pub(crate) const USUAL: &'static Self = &Self::new();
 }
 
 impl<'a> Placement<'a> {
-    /// Nothing differs.
+    /// Creates a placement with the default name, track and time.
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
@@ -47,7 +48,7 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The event has a name that is no literal.
+    /// Sets a name that is not a literal.
     #[inline]
     #[must_use]
     pub fn named(mut self, name: &'a (impl AsRef<str> + ?Sized)) -> Self {
@@ -55,7 +56,7 @@ impl<'a> Placement<'a> {
         self
     }
 
-    /// The event belongs to a track.
+    /// Sets the track.
     #[inline]
     #[must_use]
     pub const fn on(mut self, track: &'a Track) -> Self {
@@ -63,7 +64,7 @@ impl<'a> Placement<'a> {
         self
     }
 
-    /// The event was at a time, in nanoseconds on the trace clock: see
+    /// Sets the time, in nanoseconds on the trace clock: see
     /// [`clock::now_ns`](tracezero_core::clock::now_ns).
     #[inline]
     #[must_use]
@@ -72,7 +73,7 @@ impl<'a> Placement<'a> {
         self
     }
 
-    /// Whether name and track are as ever.
+    /// Returns true if name and track are the defaults.
     #[inline]
     pub(super) const fn is_usual(&self) -> bool {
         self.name.is_none() && self.track.is_none()

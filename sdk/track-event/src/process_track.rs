@@ -1,4 +1,4 @@
-//! What descriptors of tracks say of this process and its threads.
+//! The descriptors of the tracks of this process and its threads.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::identity::{self, Kind};
 use tracezero_core::protos::TrackDescriptor;
 
-/// What is known of this process. Found once: descriptors are written again and again.
+/// Name and command line of this process. Read once, because the descriptor is written many times.
 static PROCESS: LazyLock<Process> = LazyLock::new(|| {
     let cmdline: Vec<String> = std::env::args_os()
         .map(|argument| argument.to_string_lossy().into_owned())
@@ -24,12 +24,12 @@ struct Process {
     cmdline: Vec<String>,
 }
 
-/// The track of a thread of this process.
+/// Returns the uuid of the track of a thread of this process.
 pub(super) fn thread_uuid(tid: i32) -> u64 {
     identity::of_process(Kind::Thread, u64::from(tid as u32))
 }
 
-/// Thread id of the calling thread, as the system numbers it.
+/// Returns the calling thread's id in the system.
 pub(super) fn current_tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use tracezero_core::protos::{CounterDescriptor, counter_descriptor};
 
-/// The unit of a counter, and how many of it a value stands for.
+/// The unit of a counter, and a factor.
 #[derive(Clone, Debug)]
 pub(super) struct Quantity {
     pub(super) unit: Unit,
-    /// How many units one is.
+    /// The number of units that a value of 1 stands for.
     pub(super) multiplier: i64,
 }
 
-/// What a counter counts.
+/// The unit of a counter's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// Things.
+    /// A plain number of things.
     #[default]
     Count,
     /// Bytes.
     Bytes,
     /// Nanoseconds.
     Nanoseconds,
-    /// Something else, as viewers are to call it.
+    /// Another unit, with the name that viewers show.
     Named(Cow<'static, str>),
 }
 

@@ -1,5 +1,5 @@
-//! Values of arguments that one field of an annotation holds. Most of these annotations fit into a
-//! register: they are put together there, and their length is known before it is written.
+//! Arguments whose value fits into one field of a debug annotation. Most of these annotations are
+//! encoded in one register, so their length is known before they are written.
 
 use protozero::CompactValue;
 
@@ -9,18 +9,18 @@ const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH_DELIMITED: u32 = 2;
 
-/// Names beyond this take more than one byte.
+/// The largest name iid that takes one byte.
 const SHORT_IID_MAX: u32 = 0x7f;
-/// Longest text with which an annotation has no more than 127 bytes.
+/// The longest text of an annotation of at most 127 bytes.
 const SHORT_TEXT_MAX_BYTES: usize = 0x7f - 4;
 
-/// Field and wire type of one of the first 15 fields.
+/// Returns the tag of one of the first 15 fields.
 const fn tag(field_number: u32, wire_type: u32) -> u64 {
     assert!(field_number < 16);
     (field_number << 3 | wire_type) as u64
 }
 
-/// The first bytes of an annotation of `len` bytes: its tag and length, and the name.
+/// Returns the first bytes of an annotation of `len` bytes: tag, length and name iid.
 #[inline(always)]
 fn head(len: u64, name_iid: u32) -> u64 {
     const ANNOTATION: u64 = tag(TrackEvent::DEBUG_ANNOTATIONS_FIELD_NUMBER, LENGTH_DELIMITED);
@@ -32,7 +32,7 @@ const BOOL: u32 = DebugAnnotation::BOOL_VALUE_FIELD_NUMBER;
 const INT: u32 = DebugAnnotation::INT_VALUE_FIELD_NUMBER;
 const UINT: u32 = DebugAnnotation::UINT_VALUE_FIELD_NUMBER;
 
-/// A value that one field of an annotation holds.
+/// A value that fits into one field of a debug annotation.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar<'a> {
@@ -44,12 +44,12 @@ pub enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Its annotation, if that fits into a register.
+    /// Returns the encoded annotation, if it is short.
     #[inline(always)]
     pub(super) fn short(self, name_iid: u32) -> Option<ShortArg<'a>> {
         match self {
             Self::Bool(value) => varint::<BOOL>(name_iid, u64::from(value)),
-            // A negative number is a very large one: its varint has ten bytes.
+            // A negative number is cast to a very large one; its varint has ten bytes.
             Self::Int(value) => varint::<INT>(name_iid, value as u64),
             Self::Uint(value) => varint::<UINT>(name_iid, value),
             Self::Double(value) => double(name_iid, value),
@@ -57,7 +57,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Puts its annotation into an event that is put together. Returns whether it fits.
+    /// Writes the annotation into the packet of a short event. Returns false if it does not fit.
     #[inline(always)]
     pub(super) fn put(self, name_iid: u32, event: &mut CompactValue<'_>) -> bool {
         match self {
@@ -70,12 +70,12 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// An annotation that fits into a register, but for the end of some: that of a text, and the value of
-/// a float.
+/// An encoded annotation. All fits into `fields`, except for the bytes of a text or a float, which
+/// follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShortArg<'a> {
     fields: u64,
-    /// How many bytes of `fields` count.
+    /// The number of valid bytes in `fields`.
     len: usize,
     rest: Rest<'a>,
 }
@@ -87,10 +87,10 @@ enum Rest<'a> {
     Text(&'a [u8]),
 }
 
-/// Bits of a varint that have room in the register, behind the other fields.
+/// The number of bits of a varint that fit into the register after the other fields.
 const LOW_BITS: u32 = 3 * 7;
 
-/// An annotation whose value is a varint in field `FIELD`, if it is short enough.
+/// Encodes an annotation whose value is a varint in field `FIELD`; `None` if it is too long.
 #[inline(always)]
 fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX || value >= 1 << LOW_BITS {
@@ -112,20 +112,20 @@ fn varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<ShortArg<'stati
     })
 }
 
-/// An annotation whose value is too long for [`varint`].
+/// An encoded annotation whose value is too long for [`varint`].
 #[derive(Clone, Copy, Debug)]
 struct LongVarint {
     /// All fields, and the first three bytes of the value.
     fields: [u8; 8],
     rest: [u8; 8],
-    /// How many bytes of `rest` count.
+    /// The number of valid bytes in `rest`.
     rest_len: usize,
 }
 
-/// An annotation whose value is a varint in field `FIELD`, and too long for [`varint`].
+/// Encodes an annotation whose value is a varint in field `FIELD` that is too long for [`varint`].
 //
-// Not inlined: it would stand at every call site with a number, most of which are small. By value: an
-// event that is put together stays in registers.
+// Not inlined: most numbers are small, and this code would be repeated at every call site with a
+// number. Returned by value, so that a packet that is encoded in one go stays in registers.
 #[cold]
 #[inline(never)]
 fn long_varint<const FIELD: u32>(name_iid: u32, value: u64) -> Option<LongVarint> {
@@ -159,17 +159,17 @@ fn put_number<const FIELD: u32>(name_iid: u32, value: u64, event: &mut CompactVa
 }
 
 impl LongVarint {
-    /// Puts it into an event that is put together. Returns whether there is room.
+    /// Writes the annotation into the packet of a short event. Returns false if there is no room.
     #[inline(always)]
     fn put(self, event: &mut CompactValue<'_>) -> bool {
         event.put_some(&self.fields, self.fields.len()) && event.put_some(&self.rest, self.rest_len)
     }
 }
 
-/// What makes a varint of more than these bytes of the bytes of a number.
+/// The continuation bits of all bytes of a varint.
 const ALL_CONTINUE: u64 = 0x8080_8080_8080_8080;
 
-/// A number of at most 56 bits, 7 of them in each byte.
+/// Spreads a number of at most 56 bits over the bytes, 7 bits in each.
 #[inline(always)]
 fn spread(number: u64) -> u64 {
     let in_halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
@@ -177,7 +177,7 @@ fn spread(number: u64) -> u64 {
     in_quarters & 0x007f_007f_007f_007f | (in_quarters & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// An annotation whose value is a float, if it is short enough.
+/// Encodes an annotation whose value is a float, if the name iid is short enough.
 #[inline(always)]
 fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
     if name_iid > SHORT_IID_MAX {
@@ -191,7 +191,7 @@ fn double(name_iid: u32, value: f64) -> Option<ShortArg<'static>> {
     })
 }
 
-/// An annotation whose value is a text, if it is short enough.
+/// Encodes an annotation whose value is a text; `None` if it is too long.
 #[inline(always)]
 fn text(name_iid: u32, text: &str) -> Option<ShortArg<'_>> {
     if name_iid > SHORT_IID_MAX || text.len() > SHORT_TEXT_MAX_BYTES {
@@ -207,7 +207,7 @@ fn text(name_iid: u32, text: &str) -> Option<ShortArg<'_>> {
 }
 
 impl ShortArg<'_> {
-    /// Appends it to an event.
+    /// Appends the annotation to an event.
     #[inline(always)]
     pub(super) fn append_to(self, event: &mut TrackEvent<'_>) {
         let message = event.as_message_mut();
@@ -219,7 +219,7 @@ impl ShortArg<'_> {
         }
     }
 
-    /// Puts it into an event that is put together. Returns whether there is room.
+    /// Writes the annotation into the packet of a short event. Returns false if there is no room.
     #[inline(always)]
     fn put(self, event: &mut CompactValue<'_>) -> bool {
         event.put_some(&self.fields.to_le_bytes(), self.len)
@@ -243,7 +243,7 @@ mod tests {
         event.to_vec()
     }
 
-    /// What both ways of writing it write; nothing if it is too long.
+    /// Returns the bytes of `arg`, and checks that both ways to write it agree; nothing for `None`.
     fn short(arg: Option<ShortArg<'_>>) -> Vec<u8> {
         let Some(arg) = arg else {
             return vec![];
@@ -252,7 +252,7 @@ mod tests {
         let mut memory = [0; 256];
         let mut stream = FixedSource::stream(&mut memory);
         let len = stream.append_delimited_by(|value| arg.put(value));
-        // One of the longest texts leaves no room for the eight bytes before it.
+        // With one of the longest texts, the eight bytes before it leave too little room.
         if let Some(len) = len {
             drop(stream);
             assert_eq!(memory[1..=len], appended);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn short_annotations_are_those_that_the_writers_write_and_long_ones_are_refused() {
+    fn short_annotations_match_the_writers_long_ones_are_refused() {
         for name_iid in [1, 0x7f, 0x80] {
             let bits = (0..64).flat_map(|bits| [1 << bits, (1 << bits) - 1]);
             for value in bits.chain([u64::MAX, 0x0123_4567_89ab_cdef]) {

@@ -1,13 +1,14 @@
-//! The events of one thread in one session, as packets.
+//! Writes the events of one thread in one session as packets.
 //!
-//! The first packet of the sequence starts its *incremental state*: the clock that timestamps count
-//! by, the default track, and no names and no tracks defined. Every other event says that it needs
-//! this state. It is started anew after a loss, and again and again for a ring that overwrites
-//! (`producer/state_start.rs`): so most events that are left of it can be read.
+//! The first packet of the sequence starts its *incremental state*: it names the clock that
+//! timestamps count by and the default track, and no names and no tracks are defined yet. Every
+//! other event states that it needs this state. The state is started again after a loss. In a ring
+//! that overwrites old packets, it is also started again from time to time
+//! (`producer/state_start.rs`), so that most of the events that are left in the ring can be read.
 //!
-//! An event uses only names and tracks that were defined since the last start. If its writer has heard of a
-//! loss since then, the sequence starts anew first. So an event builds on what its readers have,
-//! as far as its writer knows.
+//! An event uses only names and tracks that were defined since the last start. If its writer has
+//! heard of a loss since then, the sequence first starts the state again. So an event only builds
+//! on packets that, as far as its writer knows, readers have.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -31,34 +32,34 @@ use tracezero_core::protos::track_event::Type;
 use tracezero_core::protos::{TracePacket, TrackEvent};
 use tracezero_producer::{StateStart, TraceWriter};
 
-/// A time that is so far away that no other one is a short distance after it.
+/// A time in the far future: no event comes a short distance after it.
 const FAR_AWAY_NS: u64 = 1 << 63;
 
-/// Tracks that a sequence remembers to have described. Those of operations that come and go would
-/// otherwise add up for ever; to describe one again does no harm.
+/// The maximum number of tracks that a sequence remembers as described. Without a limit,
+/// short-lived tracks would add up for ever. Describing a track twice does no harm.
 const DESCRIBED_TRACKS_MAX: usize = 4096;
 
-/// State that the packets of one sequence build on.
+/// The state that the packets of one sequence build on.
 #[derive(Debug)]
 pub struct EventSequence {
-    /// That of the thread.
+    /// The track of the thread.
     thread: Track,
-    /// How far the buffer has come that the packets go to.
+    /// The progress of the buffer that the packets go to.
     progress: Arc<RingProgress>,
-    /// When the incremental state was started; `None` before.
+    /// The start of the incremental state; `None` before the first.
     started_at: Option<StateStart>,
-    /// Where the next distance counts from, on the trace clock. [`FAR_AWAY_NS`] in a sequence of
-    /// unusual form, which sees to it by itself.
+    /// The time from which the next distance counts, on the trace clock. [`FAR_AWAY_NS`] if
+    /// `unusual` is set, because that keeps its own time.
     last_timestamp_ns: u64,
     defined: DefinedNames,
     described: HashSet<u64, BuildHasherDefault<UuidHasher>>,
     slice_end: EventBody,
-    /// `None` unless the configuration asks for something else than the usual form.
+    /// `None` if the configuration asks for the default encoding.
     unusual: Option<Box<UnusualForm>>,
 }
 
 impl EventSequence {
-    /// The sequence of the calling thread.
+    /// Creates the sequence of the calling thread.
     pub(crate) fn new(progress: Arc<RingProgress>, options: EventOptions) -> Self {
         let thread = Track::current_thread();
         Self {
@@ -76,7 +77,7 @@ impl EventSequence {
         }
     }
 
-    /// An event of a call site.
+    /// Writes an event of a call site.
     #[inline(always)]
     pub(super) fn event<P: EventParts>(
         &mut self,
@@ -121,7 +122,7 @@ impl EventSequence {
         let mut packet = writer.begin_packet();
         let mut packet = packet.message_as::<TracePacket<'_>>();
         self.set_time(&mut packet, time);
-        // Before the arguments, whose formatting may panic: then the packet ends there.
+        // Names first: if formatting an argument panics, the packet ends there.
         if !self.defined.contains_site(ids.site) {
             let form = self.unusual.as_deref();
             let arg_ids = form.map_or(&*ids.args, |form| form.arg_ids(ids));
@@ -155,7 +156,7 @@ impl EventSequence {
         });
     }
 
-    /// The end of the innermost open slice on the track of the thread.
+    /// Writes the end of the innermost open slice on the thread's track.
     #[inline(always)]
     pub(super) fn slice_end(&mut self, writer: &mut TraceWriter, time: EventTime) {
         if !self.start_if_needed(writer, time) {
@@ -180,7 +181,7 @@ impl EventSequence {
         });
     }
 
-    /// The end of the innermost open slice on a track, that of the thread for `None`.
+    /// Writes the end of the innermost open slice on `track`; on the thread's track for `None`.
     pub(super) fn end_slice(
         &mut self,
         writer: &mut TraceWriter,
@@ -193,7 +194,7 @@ impl EventSequence {
         }
     }
 
-    /// The end of the innermost open slice on a track that is not the thread's.
+    /// Writes the end of the innermost open slice on another track than the thread's.
     pub(super) fn slice_end_on(
         &mut self,
         writer: &mut TraceWriter,
@@ -210,7 +211,7 @@ impl EventSequence {
         });
     }
 
-    /// A value on the track of a counter.
+    /// Writes a value of a counter.
     pub(super) fn counter(
         &mut self,
         writer: &mut TraceWriter,
@@ -232,7 +233,7 @@ impl EventSequence {
         });
     }
 
-    /// Writes an event without names.
+    /// Writes an event that uses no interned names.
     fn write_plain(
         &mut self,
         writer: &mut TraceWriter,
@@ -245,14 +246,14 @@ impl EventSequence {
         packet.track_event(write);
     }
 
-    /// The time since the event before; `None` if it is not known, or does not count. If it is,
-    /// the event must be written.
+    /// Returns the time since the last event, and makes `time` the last one: the caller must write
+    /// the event. Returns `None` if the user gave the time, or if it is before the last event.
     #[inline]
     fn distance_ns(&mut self, time: EventTime) -> Option<u64> {
         let EventTime::Now(now_ns) = time else {
             return None;
         };
-        // An event that is written by an argument of this one is later than this one.
+        // `None` if an argument of this event has written an event, which is later.
         let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
         self.last_timestamp_ns = now_ns;
         Some(distance_ns)
@@ -273,8 +274,8 @@ impl EventSequence {
         packet.set_sequence_flags(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32);
     }
 
-    /// Describes a track, and those above it, before its first event. A packet holds one thing, so
-    /// each takes one of its own.
+    /// Describes a track and its ancestors before the first event on it. Each descriptor takes its
+    /// own packet, because a packet can hold only one kind of data.
     #[inline]
     fn describe(&mut self, writer: &mut TraceWriter, track: &Track) {
         if !self.described.contains(&track.uuid()) {
@@ -294,16 +295,16 @@ impl EventSequence {
         writer.trace_packet(|packet| packet.track_descriptor(|out| track.describe(out)));
     }
 
-    /// Starts the incremental state, for an event of this time, unless it holds. Returns whether the event can
-    /// build on it.
+    /// Starts the incremental state for an event at `time`, unless the current one is valid.
+    /// Returns false if the event cannot be written.
     #[inline]
     fn start_if_needed(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
         let start = self.started_at.as_ref();
         start.is_some_and(|start| start.holds(writer, &self.progress)) || self.start(writer, time)
     }
 
-    /// Returns false if the packet that starts the state is dropped. It stands for the event in the
-    /// account then: an event costs one dropped packet, however many it would have taken.
+    /// Starts the incremental state. Returns false if its packet is dropped. That packet then
+    /// counts in place of the event, so each lost event counts as one dropped packet.
     #[cold]
     #[inline(never)]
     fn start(&mut self, writer: &mut TraceWriter, time: EventTime) -> bool {
@@ -314,7 +315,7 @@ impl EventSequence {
             EventTime::Now(now_ns) => now_ns,
             EventTime::At(_) => clock::event_now_ns(),
         };
-        // Clocks never go back, though the last event may have been written by an argument of this one.
+        // The clock must not go back, even if an argument of this event has written the last event.
         let started_ns = match &mut self.unusual {
             None => {
                 self.last_timestamp_ns = self.last_timestamp_ns.max(event_ns);
@@ -372,8 +373,8 @@ impl EventSequence {
     }
 }
 
-/// Writes an event with parts that are put together, if its time is a short distance and all of it fits.
-/// In a sequence of unusual form it never is.
+/// Writes an event in one go, if all its parts fit and its time is a short distance after the last
+/// event. Returns false otherwise; with an `UnusualForm` always.
 #[inline(always)]
 fn write_short(
     writer: &mut TraceWriter,
@@ -386,7 +387,7 @@ fn write_short(
     let EventTime::Now(now_ns) = time else {
         return false;
     };
-    // A time before the last one makes a distance that is far too long.
+    // A time before the last one wraps around to a huge distance, which does not fit.
     let distance_ns = now_ns.wrapping_sub(*last_timestamp_ns);
     let is_written =
         writer.write_packet_by(|packet| put_event(packet, distance_ns, body, name_iids, parts));
@@ -396,7 +397,7 @@ fn write_short(
     is_written
 }
 
-/// Defines the names of a call site that the sequence has not used before.
+/// Writes the definitions of the names of a call site that this sequence has not defined yet.
 #[cold]
 #[inline(never)]
 fn define_names(
@@ -443,7 +444,7 @@ fn define_names(
     });
 }
 
-/// Uuids of tracks are random as they are.
+/// A hasher that does nothing: uuids of tracks are random already.
 #[derive(Debug, Default)]
 struct UuidHasher(u64);
 

@@ -1,4 +1,4 @@
-//! Arguments of an event whose packet is put together where it stands.
+//! Writes the arguments of a short event straight into its packet.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use protozero::CompactValue;
 
 use crate::arg::ArgValue;
 
-/// An event that is put together.
+/// An event whose packet is encoded in one go (see `event_packet.rs`).
 pub struct ShortEvent<'e, 'r> {
     packet: &'e mut CompactValue<'r>,
-    /// Interned ids of the names of the arguments that are still to come.
+    /// The interning ids of the names of the arguments that are still to be written.
     name_iids: &'e [u32],
 }
 
 impl<'e, 'r> ShortEvent<'e, 'r> {
-    /// An event whose arguments get names with these ids, behind what `packet` has already.
+    /// Creates an event whose arguments are appended to `packet`, under the names with these ids.
     #[inline(always)]
     pub(super) const fn new(packet: &'e mut CompactValue<'r>, name_iids: &'e [u32]) -> Self {
         Self { packet, name_iids }
     }
 
-    /// Puts the next argument. Returns whether it fits.
+    /// Writes the next argument. Returns false if it does not fit.
     #[inline(always)]
     pub(super) fn put_arg(&mut self, value: &(impl ArgValue + ?Sized)) -> bool {
         let Some((name_iid, rest)) = self.name_iids.split_first() else {
-            // Nobody wants arguments.
+            // The session filters arguments out.
             return true;
         };
         self.name_iids = rest;
@@ -32,10 +32,10 @@ impl<'e, 'r> ShortEvent<'e, 'r> {
         scalar.is_some_and(|scalar| scalar.put(*name_iid, self.packet))
     }
 
-    /// Puts arguments that were encoded before. Returns whether they fit.
+    /// Writes arguments that were encoded earlier. Returns false if they do not fit.
     #[inline(always)]
     pub(super) fn put_encoded_args(&mut self, args: &[u8]) -> bool {
-        // Without names the session wants no arguments.
+        // If there are no names, the session filters arguments out.
         self.name_iids.is_empty() || self.packet.put(args)
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a slice, as it is written in each session that has seen the begin.
+//! The end of a slice, written into each session that has seen the begin.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -12,8 +12,8 @@ use crate::placement::{EventTime, Placement};
 use crate::track::Track;
 use tracezero_core::protos::track_event::Type;
 
-/// Ends a slice on the thread's track that may have others inside; `end` writes its end in each session
-/// that has seen its begin.
+/// Ends a slice on the thread's track that may have others inside. `end` writes its end into one
+/// session; it is called for each session that has seen the begin.
 #[cold]
 #[inline(never)]
 pub(super) fn end_around(
@@ -33,10 +33,10 @@ pub(super) fn end_around(
     open_slices::give_back(pieces);
 }
 
-/// Writes the end of the innermost slice on a track. A trait, because the compiler does not inline a
-/// closure where guards end.
+/// A way to write the end of a slice. It is a trait because the compiler does not inline a closure
+/// where guards end.
 pub(super) trait SliceEnd {
-    /// Writes the end; `None` is the track of this thread.
+    /// Writes the end of the innermost slice on `track`; `None` is this thread's track.
     fn write(&self, instance: &mut EventThread, time: EventTime, track: Option<&Track>);
 }
 
@@ -47,7 +47,7 @@ impl SliceEnd for Plain {
     #[inline(always)]
     fn write(&self, instance: &mut EventThread, time: EventTime, track: Option<&Track>) {
         let (writer, events) = (&mut instance.writer, &mut instance.local);
-        // Not `end_slice`, which the compiler would call.
+        // Not `end_slice`, which the compiler would not inline.
         match track {
             None => events.slice_end(writer, time),
             Some(track) => events.slice_end_on(writer, time, track),
@@ -57,8 +57,8 @@ impl SliceEnd for Plain {
 
 /// An end with arguments, flows or fields.
 ///
-/// Formatting one of them may panic. The slice is no longer open then, and slices inside of it are in
-/// pieces: so all sessions get its end first, and the panic goes on after that.
+/// Formatting an argument may panic. At that time the slice is no longer on the stack, and slices
+/// inside of it are being cut. So the panic is held back until all sessions have the end.
 pub(super) struct WithParts<'p, P> {
     site: &'static CallSite,
     parts: &'p P,
@@ -66,7 +66,8 @@ pub(super) struct WithParts<'p, P> {
 }
 
 impl<'p, P: EventParts> WithParts<'p, P> {
-    /// Calls `end_slice` with an end that has `parts`. A panic that the end held back goes on after that.
+    /// Calls `end_slice` with an end that has `parts`. Then continues a panic that the end has held
+    /// back.
     pub(super) fn end(site: &'static CallSite, parts: &'p P, end_slice: impl FnOnce(&Self)) {
         let end = Self {
             site,
@@ -88,7 +89,8 @@ impl<P: EventParts> SliceEnd for WithParts<'_, P> {
             return Plain.write(instance, time, track);
         }
         let placement = track.map_or(Placement::new(), |track| Placement::new().on(track));
-        // The type of the event is written before its arguments: what a panic leaves of it is an end.
+        // The event's type is written before its arguments, so after a panic the packet is still a
+        // valid end.
         let written = panic::catch_unwind(AssertUnwindSafe(|| {
             let (writer, events) = (&mut instance.writer, &mut instance.local);
             let end = Type::SLICE_END;

@@ -1,4 +1,4 @@
-//! Where events are drawn: the timelines of a trace.
+//! Tracks: the timelines of a trace, on which events are drawn.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,16 @@ use tracezero_core::protos::counter_descriptor::BuiltinCounterType;
 use tracezero_core::protos::track_descriptor::{ChildTracksOrdering, SiblingMergeBehavior};
 use tracezero_core::reentry;
 
-/// A timeline of its own for events, which macros take as `track: &track`.
+/// A timeline for events; pass it to a macro as `track: &track`.
 ///
-/// Events are drawn on the track of their thread unless they name another one: of something that
-/// is no thread (a GPU queue, a connection), or of an operation that wanders from thread to thread.
-/// Slices on one track nest: if a guard is dropped while another one on the track is open that came later,
-/// that one's slice goes on in a further piece. What overlaps needs [`Track::unique`] tracks. The slices of a
-/// thread's own track and those that are put there by `track: &Track::current_thread()` do not know of each
-/// other and must nest.
+/// By default, events are drawn on the track of their thread. Use another track for something that
+/// is not a thread (a GPU queue, a connection), or for an operation that moves from thread to
+/// thread.
+///
+/// Slices on one track nest. If a guard is dropped while a later slice on the track is still open,
+/// the later slice is cut and goes on as a second slice. For operations that overlap, use
+/// [`Track::unique`] tracks. Slices on a thread's own track and slices with `track:
+/// &Track::current_thread()` are not adjusted to each other; the application must nest them.
 ///
 /// ```
 /// use tracezero::{Track, instant, span};
@@ -36,20 +38,21 @@ use tracezero_core::reentry;
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 ///
-/// The same name under the same parent is the same track, wherever in the process it is asked for.
-/// It is described in a trace as it was when a thread first used it in a session. Tracks nest at most
-/// 64 deep; what would be deeper lies beside its parent.
+/// The same name under the same parent means the same track in the whole process. A session shows
+/// the properties that the track had when a thread first used it there. Tracks nest at most 64
+/// deep; a deeper one becomes a sibling of its parent.
 #[derive(Clone, Debug)]
 pub struct Track(Arc<TrackData>);
 
-/// Tracks above the lowest ones. Describing a track goes up by recursion.
+/// The maximum number of ancestors of a track. Limited, because describing a track recurses
+/// upwards.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
 struct TrackData {
     uuid: u64,
     parent: Option<Track>,
-    /// Tracks above it, at most [`DEPTH_MAX`].
+    /// The number of ancestors, at most [`DEPTH_MAX`].
     depth: usize,
     name: Cow<'static, str>,
     subject: Subject,
@@ -59,7 +62,7 @@ struct TrackData {
     merge: Merge,
 }
 
-/// What a track is the timeline of.
+/// The thing whose timeline a track is.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
     Process,
@@ -68,17 +71,17 @@ pub(super) enum Subject {
     },
     Custom,
     Counter(Quantity),
-    /// Of its parent, a thread: the processor time that it has used.
+    /// The processor time that the parent, a thread, has used.
     ThreadTime {
         unit_ns: u64,
     },
 }
 
-/// How the tracks under a track are sorted.
+/// The order of the tracks under a track.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildOrder {
-    /// As the viewer likes.
+    /// The viewer decides.
     #[default]
     Any,
     /// By name.
@@ -89,7 +92,7 @@ pub enum ChildOrder {
     Explicit,
 }
 
-/// Which siblings a viewer may draw as one.
+/// A choice of the siblings that a viewer may draw as one track.
 #[derive(Clone, Debug)]
 enum Merge {
     Default,
@@ -127,15 +130,15 @@ impl Track {
         }))
     }
 
-    /// The track of this process, under which its threads are.
+    /// Returns the track of this process, the parent of its threads' tracks.
     #[must_use]
     pub fn process() -> Self {
-        // Making it allocates: an allocator that traces would come back to it.
-        let _inside = reentry::Inside::enter();
+        // Creating it allocates. The guard keeps an allocator that traces from coming back here.
+        let _inside = reentry::TracerGuard::enter();
         PROCESS_TRACK.clone()
     }
 
-    /// The track of the calling thread, for events of other threads about this one.
+    /// Returns the track of the calling thread, so that other threads can put events on it.
     #[must_use]
     pub fn current_thread() -> Self {
         let tid = current_tid();
@@ -149,14 +152,14 @@ impl Track {
         )
     }
 
-    /// The track of this name under the process.
+    /// Returns the track with this name under the process.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self::process().child(name)
     }
 
-    /// The track of this name that belongs to no process; in a trace of several processes, the
-    /// same one for all.
+    /// Returns the track with this name that belongs to no process. In a trace of several processes
+    /// it is one track for all.
     #[must_use]
     pub fn global(name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
@@ -164,14 +167,15 @@ impl Track {
         Self::with_subject(uuid, None, name, Subject::Custom)
     }
 
-    /// A track that no one else has, under the process: for one of several operations that go on
-    /// at the same time. Viewers draw those of one name together, in as many rows as it takes.
+    /// Creates a new track under the process, different from all others, for one of several
+    /// operations that overlap. Viewers draw unique tracks with the same name together, in as many
+    /// rows as needed.
     #[must_use]
     pub fn unique(name: impl Into<Cow<'static, str>>) -> Self {
         Self::process().unique_child(name)
     }
 
-    /// The track of this name under this one.
+    /// Returns the track with this name under this track.
     #[must_use]
     pub fn child(&self, name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
@@ -179,7 +183,8 @@ impl Track {
         self.derived(Kind::NamedTrack, number, name)
     }
 
-    /// The track of this name and number under this one, for one of several things of a name.
+    /// Returns the track with this name and number under this track, for one of several things with
+    /// the same name.
     #[must_use]
     pub fn numbered_child(&self, name: impl Into<Cow<'static, str>>, number: u64) -> Self {
         let name = name.into();
@@ -188,17 +193,17 @@ impl Track {
         Self::with_subject(uuid, Some(self.clone()), name, Subject::Custom)
     }
 
-    /// A track that no one else has, under this one: see [`Track::unique`].
+    /// Creates a new track under this track, different from all others: see [`Track::unique`].
     #[must_use]
     pub fn unique_child(&self, name: impl Into<Cow<'static, str>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only that each number is given once counts.
+        // Relaxed: the numbers must only be unique.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         self.derived(Kind::NewTrack, number, name.into())
     }
 
-    /// The counter of the processor time that this thread has used, in units. Its values are
-    /// differences.
+    /// Returns the counter of the processor time that this thread has used, in units of `unit_ns`.
+    /// Its values are differences.
     pub(super) fn thread_time(&self, unit_ns: u64) -> Self {
         let name = "thread_time";
         let uuid = identity::derived(self.uuid(), Kind::ThreadTime, identity::hash(name));
@@ -211,14 +216,14 @@ impl Track {
         Self::with_subject(uuid, Some(self.clone()), name, Subject::Custom)
     }
 
-    /// Chooses how the tracks under this one are sorted.
+    /// Sets the order of the tracks under this one.
     #[must_use]
     pub fn children(mut self, order: ChildOrder) -> Self {
         self.data_mut().child_order = order;
         self
     }
 
-    /// The place among its siblings if their parent sorts by [`ChildOrder::Explicit`]: lower ones
+    /// Sets the place among its siblings, if their parent has [`ChildOrder::Explicit`]. Lower ranks
     /// come first.
     #[must_use]
     pub fn rank(mut self, rank: i32) -> Self {
@@ -226,21 +231,21 @@ impl Track {
         self
     }
 
-    /// A text that viewers show with the track.
+    /// Sets a text that viewers show with the track.
     #[must_use]
     pub fn description(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.data_mut().description = text.into();
         self
     }
 
-    /// Draws the track by itself, whatever its siblings are called.
+    /// Makes viewers draw the track by itself, even if siblings have the same name.
     #[must_use]
     pub fn never_merged(mut self) -> Self {
         self.data_mut().merge = Merge::Never;
         self
     }
 
-    /// Draws the track together with its siblings of the same key.
+    /// Makes viewers draw the track together with its siblings of the same key.
     #[must_use]
     pub fn merged_by(mut self, key: impl Into<Cow<'static, str>>) -> Self {
         self.data_mut().merge = Merge::ByKey(key.into());
@@ -251,7 +256,7 @@ impl Track {
         Arc::make_mut(&mut self.0)
     }
 
-    /// What a counter counts.
+    /// Returns the unit and factor of a counter track.
     pub(super) fn quantity_mut(&mut self) -> Option<&mut Quantity> {
         match &mut self.data_mut().subject {
             Subject::Counter(quantity) => Some(quantity),
@@ -259,7 +264,7 @@ impl Track {
         }
     }
 
-    /// Its id in the trace.
+    /// Returns the track's id in the trace.
     #[must_use]
     pub fn uuid(&self) -> u64 {
         self.0.uuid
@@ -269,7 +274,7 @@ impl Track {
         &self.0.name
     }
 
-    /// The track that this one lies under.
+    /// Returns the parent track.
     #[must_use]
     pub fn parent(&self) -> Option<&Self> {
         self.0.parent.as_ref()
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks_that_would_nest_too_deep_lie_beside_their_parents() {
+    fn too_deep_tracks_become_siblings_of_their_parents() {
         let mut track = Track::new("root");
         for _ in 0..100_000 {
             track = track.child("deeper");
@@ -381,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_has_the_track_that_its_events_go_to_by_default() {
+    fn current_thread_track_is_the_default_track() {
         assert_eq!(Track::current_thread().uuid(), thread_uuid(current_tid()));
     }
 }

@@ -1,14 +1,14 @@
-//! The slices that are open on tracks other than the thread's, because of guards.
+//! The open slices on tracks other than the thread's own, as far as guards end them.
 //!
-//! Any thread may begin and end them, so they are kept for the whole process, under locks that tracks
-//! share. The time of a begin or an end is taken under the lock: the order of the slices here is the
-//! order of their times. Nothing is written under the lock.
+//! Any thread may begin and end them, so they are kept for the whole process, in shards with a lock
+//! each. The time of a begin or an end is taken under the lock, so the order of the slices is the
+//! order of their times. No packet is written under the lock.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::begun::Begun;
+use crate::begin_sessions::BeginSessions;
 use crate::call_site::CallSite;
 use crate::pieces::{self, Piece, Pieces};
 use crate::placement::{EventTime, Placement};
@@ -17,16 +17,16 @@ use tracezero_core::forked_child;
 use tracezero_core::reentry;
 use tracezero_producer as producer;
 
-/// Locks, to which tracks are spread.
+/// The number of shards; a track's uuid chooses its shard.
 const SHARDS: usize = 32;
 
 static OPEN: [Mutex<Vec<OpenSlice>>; SHARDS] = [const { Mutex::new(Vec::new()) }; SHARDS];
 
-/// Guards of all tracks. Without any, nobody locks for [`begin!`](crate::begin) and
-/// [`end!`](crate::end).
+/// The number of guards on all tracks. While it is 0, [`begin!`](crate::begin) and
+/// [`end!`](crate::end) take no lock.
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// A slice that is open. Those of a track are in the order in which they nest.
+/// An open slice. The slices of a track are in nesting order, the outermost first.
 #[derive(Debug)]
 struct OpenSlice {
     track_uuid: u64,
@@ -35,15 +35,15 @@ struct OpenSlice {
     piece: Piece,
 }
 
-/// Tells the guard of a slice from all others.
+/// The identity of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GuardId(u64);
 
-/// Adds a slice that a guard ends. Returns when it begins as well; `None` where nothing is recorded, inside
-/// of another trace point and in a forked child.
+/// Adds a slice that a guard ends. Returns its begin time too. Returns `None` where nothing is
+/// recorded: inside of another trace point, and in a forked child.
 pub(super) fn push(
     track: &Track,
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     placement: &Placement<'_>,
 ) -> Option<(GuardId, EventTime)> {
@@ -52,10 +52,11 @@ pub(super) fn push(
         return None;
     }
     let mut open = lock(track)?;
-    // Relaxed: only that each number is given once counts.
+    // Relaxed: the numbers must only be unique.
     let guard = GuardId(NEXT.fetch_add(1, Ordering::Relaxed));
     let time = placement.time();
-    // Relaxed: whoever uses the same track meanwhile is ordered by the lock, or by nothing.
+    // Relaxed: threads that use the same track at the same time are ordered by the lock, or not at
+    // all.
     GUARDS.fetch_add(1, Ordering::Relaxed);
     open.slices.push(OpenSlice {
         track_uuid: track.uuid(),
@@ -65,10 +66,10 @@ pub(super) fn push(
     Some((guard, time))
 }
 
-/// Adds a slice that [`end!`](crate::end) ends, if there are guards on the track. Returns when it begins.
+/// Adds a slice that [`end!`](crate::end) ends, if the track has guards. Returns its begin time.
 pub(super) fn push_by_macro(
     track: &Track,
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     placement: &Placement<'_>,
 ) -> EventTime {
@@ -86,14 +87,14 @@ pub(super) fn push_by_macro(
     time
 }
 
-/// Takes out the slice of a guard, which ends at `time`. Returns the ones inside.
+/// Removes the slice of a guard. Returns the time of its end, and the slices inside of it.
 pub(super) fn remove(
     track: &Track,
     guard: GuardId,
-    begun: Begun,
+    begun: BeginSessions,
     time: impl FnOnce() -> EventTime,
 ) -> Option<(EventTime, Pieces)> {
-    // Relaxed: as in `push`. Before the lock, which who asks the sessions may want.
+    // Relaxed: as in `push`. Done before locking, because `is_recorded` may need the same lock.
     let are_many = GUARDS.load(Ordering::Relaxed) > pieces::IN_ORDER_MAX;
     let is_recorded = are_many && pieces::is_recorded(begun);
     let mut open = lock(track)?;
@@ -116,8 +117,9 @@ pub(super) fn remove(
     Some((time, Pieces { inner, is_reversed }))
 }
 
-/// Takes out the innermost slice that [`begin!`](crate::begin) began. Returns when it ends, and the ones
-/// inside: those of all guards if it began before them.
+/// Removes the innermost slice that [`begin!`](crate::begin) began. Returns the time of its end,
+/// and the slices inside of it. If the slice is not in the list, it began before all guards, so all
+/// of their slices are inside.
 pub(super) fn remove_by_macro(track: &Track, placement: &Placement<'_>) -> (EventTime, Pieces) {
     let Some(mut open) = lock_if_guarded(track) else {
         return (placement.time(), Pieces::default());
@@ -136,7 +138,7 @@ pub(super) fn remove_by_macro(track: &Track, placement: &Placement<'_>) -> (Even
 }
 
 fn piece(
-    begun: Begun,
+    begun: BeginSessions,
     site: &'static CallSite,
     time: EventTime,
     placement: &Placement<'_>,
@@ -152,17 +154,18 @@ fn piece(
     }
 }
 
-/// The slices of some tracks. Trace points of this thread are counted only while it has them: an
-/// allocator may have some.
-struct Locked {
+/// A locked shard. While it is locked, trace points of this thread are only counted: an allocator
+/// may contain some, and they must not lock again.
+struct LockedShard {
     slices: MutexGuard<'static, Vec<OpenSlice>>,
-    _inside: reentry::Inside,
+    _inside: reentry::TracerGuard,
 }
 
-/// `None` in a forked child, whose parent may have had them locked, and inside of the tracer if this
-/// thread may.
-fn lock(track: &Track) -> Option<Locked> {
-    if forked_child::is_quiet() {
+/// Locks the shard of a track. Returns `None` in a forked child, because a thread of the parent may
+/// have held the lock. Inside of the tracer it does not wait, because this thread may hold the
+/// lock.
+fn lock(track: &Track) -> Option<LockedShard> {
+    if forked_child::is_disabled() {
         return None;
     }
     let shard = OPEN.get(track.uuid() as usize % SHARDS)?;
@@ -171,24 +174,24 @@ fn lock(track: &Track) -> Option<Locked> {
     } else {
         shard.lock()
     };
-    Some(Locked {
+    Some(LockedShard {
         slices,
-        _inside: reentry::Inside::enter(),
+        _inside: reentry::TracerGuard::enter(),
     })
 }
 
-fn lock_if_guarded(track: &Track) -> Option<Locked> {
+fn lock_if_guarded(track: &Track) -> Option<LockedShard> {
     // Relaxed: as in `push`.
     (GUARDS.load(Ordering::Relaxed) > 0).then(|| lock(track))?
 }
 
-impl Locked {
+impl LockedShard {
     fn has_guard(&self, track: &Track) -> bool {
         let mut slices = self.slices.iter();
         slices.any(|it| it.track_uuid == track.uuid() && it.guard.is_some())
     }
 
-    /// Copies of a track's slices from a place on.
+    /// Returns copies of a track's slices from index `from` on.
     fn inside(&self, from: usize, track: &Track) -> Vec<Piece> {
         let slices = self.slices.iter().enumerate().skip(from);
         slices

@@ -1,6 +1,6 @@
-//! Events in another form than the usual one: timestamps in larger units or as absolute numbers,
-//! the processor time of the thread, no arguments, no names but literals. Only sequences whose
-//! configuration asks for it come here.
+//! Options that change how events are encoded: timestamps in larger units or as absolute numbers,
+//! the thread's processor time, no arguments, no names but literals. Used only by sequences whose
+//! configuration sets one of these options.
 
 use crate::call_site_names::CallSiteIds;
 use crate::options::EventOptions;
@@ -9,15 +9,15 @@ use crate::track::Track;
 use tracezero_core::clock::{self, BUILTIN_CLOCK_BOOTTIME};
 use tracezero_core::protos::{ClockSnapshot, TracePacket, TrackEvent, TrackEventDefaults};
 
-/// A clock of the sequence: timestamps are distances from the sequence's last one.
+/// A clock of the sequence that is incremental: each timestamp is the distance from the last one.
 pub(super) const INCREMENTAL_CLOCK_ID: u32 = 64;
-/// A clock of the sequence: like the trace clock, but in units of several nanoseconds.
+/// A clock of the sequence that counts like the trace clock, in units of several nanoseconds.
 const UNIT_CLOCK_ID: u32 = 65;
 
-/// What events are called in place of names that are not to be in the trace.
+/// The name that replaces names that the session filters out.
 const FILTERED_NAME: &str = "FILTERED";
 
-/// What a sequence with unusual options keeps.
+/// The state of a sequence with options that are not the defaults.
 #[derive(Debug)]
 pub(super) struct UnusualForm {
     options: EventOptions,
@@ -26,7 +26,8 @@ pub(super) struct UnusualForm {
 }
 
 impl UnusualForm {
-    /// `None` if the options are the usual ones. `thread` is the track of the thread.
+    /// Creates the state; `None` if the options are the defaults. `thread` is the track of the
+    /// thread.
     pub(super) fn new(options: EventOptions, thread: &Track) -> Option<Box<Self>> {
         (options != EventOptions::DEFAULT).then(|| {
             Box::new(Self {
@@ -48,7 +49,8 @@ impl UnusualForm {
         })
     }
 
-    /// Starts the incremental state for an event of this time. Returns when: nothing before that counts.
+    /// Starts the incremental state for an event at this time. Returns the time at which the
+    /// sequence's clock starts, which is never before an earlier event.
     pub(super) fn start(&mut self, event_ns: u64) -> u64 {
         let started_ns = self.timestamps.start(event_ns);
         if let Some(thread_time) = &mut self.thread_time {
@@ -58,12 +60,12 @@ impl UnusualForm {
         started_ns
     }
 
-    /// The clock of packets that name none.
+    /// Returns the clock of packets that name none.
     pub(super) const fn default_clock_id(&self) -> u32 {
         self.timestamps.default_clock_id()
     }
 
-    /// Says what the clocks of the sequence show at `now_ns`.
+    /// Writes the values of the sequence's clocks at `now_ns`.
     pub(super) fn write_clocks(&self, now_ns: u64, snapshot: &mut ClockSnapshot<'_>) {
         self.timestamps.write_clocks(now_ns, snapshot);
     }
@@ -74,12 +76,12 @@ impl UnusualForm {
         }
     }
 
-    /// The track that thread times are values of, if they are wanted.
+    /// Returns the counter track of thread times, if the session asks for them.
     pub(super) fn thread_time_track(&self) -> Option<&Track> {
         Some(&self.thread_time.as_ref()?.track)
     }
 
-    /// What is written of a name that is no literal.
+    /// Returns the text to write for a name that is not a literal.
     pub(super) fn name<'a>(&self, name: &'a str) -> &'a str {
         if self.options.has_dynamic_names {
             name
@@ -88,7 +90,7 @@ impl UnusualForm {
         }
     }
 
-    /// Ids of the names of the arguments that events have. One without a name is left out.
+    /// Returns the iids of the argument names; none if the session filters arguments out.
     pub(super) fn arg_ids<'a>(&self, ids: &'a CallSiteIds) -> &'a [u32] {
         if self.options.has_annotations {
             &ids.args
@@ -97,7 +99,7 @@ impl UnusualForm {
         }
     }
 
-    /// Gives a packet its timestamp.
+    /// Sets the timestamp of a packet.
     #[cold]
     #[inline(never)]
     pub(super) fn set_time(&mut self, packet: &mut TracePacket<'_>, time: EventTime) {
@@ -108,8 +110,8 @@ impl UnusualForm {
         }
     }
 
-    /// Adds the processor time of this thread since the last event on its track, if that is wanted.
-    /// An event of another time gets none.
+    /// Adds the processor time that this thread has used since the last event on its track, if the
+    /// session asks for it. Events with a given time get none.
     #[cold]
     #[inline(never)]
     pub(super) fn add_thread_time(&mut self, event: &mut TrackEvent<'_>, time: EventTime) {
@@ -119,20 +121,21 @@ impl UnusualForm {
     }
 }
 
-/// Timestamps in units of a few nanoseconds.
+/// Encodes timestamps in units of one or several nanoseconds.
 #[derive(Debug)]
 struct Timestamps {
     unit_ns: u64,
     is_incremental: bool,
-    /// Where the next timestamp counts from, on the trace clock: where the sequence started, or, if timestamps
-    /// are incremental, less than a unit before the last event. So distances add up to the whole time.
+    /// The time from which the next timestamp counts, on the trace clock: the start of the sequence
+    /// or, if timestamps are incremental, the last event's time rounded down to whole units. So the
+    /// rounding errors of distances do not add up.
     last_ns: u64,
     /// The time of the latest event.
     latest_ns: u64,
 }
 
 impl Timestamps {
-    /// Starts for an event of this time, and not before an earlier one. Returns when.
+    /// Starts at the time of an event, but never before the latest event. Returns the start time.
     fn start(&mut self, event_ns: u64) -> u64 {
         self.last_ns = self.latest_ns.max(event_ns);
         self.last_ns
@@ -171,7 +174,7 @@ impl Timestamps {
         }
     }
 
-    /// A timestamp, and its clock if that is not the default one.
+    /// Returns a timestamp, and its clock if that is not the default one.
     fn encode(&mut self, time: EventTime) -> (u64, Option<u32>) {
         let (timestamp, clock_id) = match time {
             EventTime::At(timestamp_ns) => (timestamp_ns, BUILTIN_CLOCK_BOOTTIME),
@@ -179,8 +182,9 @@ impl Timestamps {
                 self.latest_ns = self.latest_ns.max(now_ns);
                 match now_ns.checked_sub(self.last_ns) {
                     Some(distance_ns) => {
-                        // Rounded down from the start of the sequence on, and not from 0 on: rounded times of
-                        // a sequence that starts anew are never before those that it had.
+                        // Whole units are counted from the start of the sequence, not from 0. So
+                        // after the sequence starts again, rounded times are never before earlier
+                        // ones.
                         let units = distance_ns / self.unit_ns;
                         if self.is_incremental {
                             self.last_ns += units * self.unit_ns;
@@ -192,7 +196,7 @@ impl Timestamps {
                             )
                         }
                     }
-                    // The last event was written by an argument of this one.
+                    // An argument of this event has written the last event.
                     None => (now_ns, BUILTIN_CLOCK_BOOTTIME),
                 }
             }
@@ -202,22 +206,22 @@ impl Timestamps {
     }
 }
 
-/// How much of a processor its thread has used.
+/// The processor time that a thread has used.
 #[derive(Debug)]
 struct ThreadTime {
-    /// Counts units, as differences.
+    /// The counter track; its values are differences, in units.
     track: Track,
     unit_ns: u64,
     /// The least time between two readings.
     period_ns: u64,
-    /// What the values so far add up to.
+    /// The sum of the values so far.
     reported_ns: u64,
-    /// When it is read again, on the trace clock.
+    /// The time of the next reading, on the trace clock.
     due_at_ns: u64,
 }
 
 impl ThreadTime {
-    /// Units since the last value; 0 if it is too early to `read` again.
+    /// Returns the units since the last value; 0 if it is too early to `read` again.
     fn since(&mut self, now_ns: u64, read: impl FnOnce() -> u64) -> i64 {
         if now_ns < self.due_at_ns {
             return 0;
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_the_last_is_written_whole_and_moves_nothing() {
+    fn earlier_time_is_written_absolute_and_moves_nothing() {
         for unit_ns in [1, 10] {
             let mut timestamps = timestamps(unit_ns, true, 1000);
             let before = timestamps.encode(EventTime::Now(990));
@@ -282,15 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn no_event_of_a_sequence_that_starts_anew_is_before_an_earlier_one() {
+    fn restarted_sequence_never_goes_back_in_time() {
         let unit_ns = 1000;
         for is_incremental in [true, false] {
             let mut timestamps = timestamps(unit_ns, is_incremental, 0);
             let mut shown_ns = 0;
-            // The times of the events of each start. The last start's first event was written behind a later one.
+            // The event times of each start. In the last start, the first event is earlier than the
+            // last event before.
             for events in [[900, 1850, 2899], [3100, 3200, 4950], [4500, 5000, 6001]] {
                 let started_ns = timestamps.start(events[0]);
-                // The sum of a reader: the clock's value, and the time that this stands for.
+                // The reader's state: the clock's value, and the time that it stands for.
                 let mut clock = (started_ns / unit_ns, started_ns);
                 for now_ns in events {
                     let event_ns = match timestamps.encode(EventTime::Now(now_ns)) {
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_the_user_gave_stays_in_nanoseconds_on_the_trace_clock() {
+    fn given_time_stays_in_nanoseconds_on_the_trace_clock() {
         let given = EventTime::At(1234);
         let boottime = Some(BUILTIN_CLOCK_BOOTTIME);
         assert_eq!(timestamps(1000, true, 0).encode(given), (1234, boottime));
@@ -325,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_times_carry_what_is_less_than_a_unit_and_are_read_once_a_period() {
+    fn thread_times_carry_remainders_and_are_read_once_a_period() {
         let mut thread_time = ThreadTime {
             track: Track::current_thread().thread_time(100),
             unit_ns: 100,

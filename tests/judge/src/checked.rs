@@ -1,4 +1,4 @@
-//! What the SDK's own checker says of a trace.
+//! Runs the SDK's own checker on a trace.
 
 use tracezero::reader::{self, Level, check};
 
@@ -6,7 +6,7 @@ use crate::{Options, Problem, Rule};
 
 /// # Errors
 ///
-/// The checker's errors. Its notes say what need not be wrong.
+/// The errors that the checker finds. Its notes are ignored, since a note need not be a mistake.
 pub(crate) fn accept(trace_bytes: &[u8], options: Options) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     let read = check(trace_bytes, |finding| {

@@ -1,4 +1,4 @@
-//! From a packet's timestamp to nanoseconds of the trace clock, BOOTTIME.
+//! Converts packets' timestamps to nanoseconds of the trace clock, BOOTTIME.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -6,16 +6,16 @@ use std::ops::RangeInclusive;
 use perfetto_protos::clock_snapshot::ClockSnapshot;
 use perfetto_protos::clock_snapshot::clock_snapshot::Clock;
 
-/// The trace clock, and the clock of packets that name none.
+/// The id of the trace clock, which is also the clock of packets that name none.
 pub(crate) const BOOTTIME: u32 = 6;
 
-/// Clocks with a meaning on one sequence only.
+/// The ids of clocks that are valid on one sequence only.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 
-/// Clocks with one meaning in the whole trace, by the snapshots seen so far.
+/// The clocks of the whole trace, as defined by the snapshots so far.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalClocks {
-    /// Per clock its readings in file order, each with its distance to BOOTTIME.
+    /// The readings of each clock in file order, each with the clock's distance to BOOTTIME.
     readings: HashMap<u32, Vec<(u64, i128)>>,
 }
 
@@ -33,7 +33,7 @@ impl GlobalClocks {
         }
     }
 
-    /// By the last reading that is not later, else by the first.
+    /// Converts by the last reading that is not later than the timestamp, or by the first reading.
     pub(crate) fn to_trace_ns(&self, clock_id: u32, timestamp_ns: u64) -> Option<u64> {
         let readings = self.readings.get(&clock_id)?;
         let not_later = readings
@@ -57,12 +57,12 @@ struct SequenceClock {
     anchor_ns: u64,
     anchor_units: u64,
     unit_ns: u64,
-    /// The last timestamp, if timestamps are distances from it.
+    /// The last timestamp, if timestamps are increments.
     last_units: Option<u64>,
 }
 
 impl SequenceClocks {
-    /// Takes over the sequence's own clocks of a snapshot, anchored to its first global clock.
+    /// Adds the sequence's own clocks of a snapshot, anchored to the snapshot's first global clock.
     pub(crate) fn add(
         &mut self,
         snapshot: &ClockSnapshot,
@@ -96,7 +96,7 @@ impl SequenceClocks {
         Ok(())
     }
 
-    /// Moves an incremental clock on.
+    /// Advances a clock by a timestamp. Returns the time in nanoseconds.
     fn advance(&mut self, clock_id: u32, timestamp: u64) -> Result<u64, String> {
         let Some(clock) = self.clocks.get_mut(&clock_id) else {
             return Err(format!("clock {clock_id} is not defined on the sequence"));
@@ -114,7 +114,7 @@ impl SequenceClocks {
     }
 }
 
-/// Resolves `timestamp` of `clock_id` on a sequence that defined `own` clocks.
+/// Converts `timestamp` of `clock_id`, on a sequence that has defined the clocks `own`.
 pub(crate) fn resolve(
     clock_id: u32,
     timestamp: u64,

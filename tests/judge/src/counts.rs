@@ -1,5 +1,5 @@
-//! How many of what a trace has, whoever counts it: the judge, the report of the session that
-//! recorded it, or a tool that reads it.
+//! Counts of the packets and events of a trace, from three sources: the judge, the report of the
+//! session that recorded the trace, or a tool that reads it.
 
 use std::path::Path;
 
@@ -7,24 +7,25 @@ use tracezero::Report;
 
 use crate::{Event, EventKind, Verdict};
 
-/// How many of what a trace has. `None` is what is not said.
+/// Counts of the content of a trace. A field is `None` if the source does not say it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Its size.
+    /// The size of the trace.
     pub bytes: Option<u64>,
-    /// Packets, also those of the service.
+    /// The number of packets, including the service's own.
     pub packets: Option<u64>,
-    /// Track events that can be read.
+    /// The number of track events that can be decoded.
     pub events: Option<u64>,
-    /// Packets of data sources that can be read.
+    /// The number of packets of data sources that can be decoded.
     pub data_packets: Option<u64>,
-    /// Packets that cannot be read, since what they build on is lost.
+    /// The number of packets that cannot be decoded, because the incremental state that they need
+    /// is lost.
     pub undecodable: Option<u64>,
-    /// Values of counters that came along with events.
+    /// The number of counter values that were written along with other events.
     pub extra_values: Option<u64>,
 }
 
-/// A line for each of `who`'s counts that is not the judge's.
+/// Returns a line for each count in which `who` differs from the judge.
 #[must_use]
 pub fn disagreements(judge: &Counts, who: &str, counts: &Counts) -> Vec<String> {
     let pairs = judge.named().into_iter().zip(counts.named());
@@ -46,10 +47,10 @@ impl Counts {
         ]
     }
 
-    /// What the judge has found in a trace.
+    /// Returns the counts that the judge found in a trace.
     #[must_use]
     pub fn of_verdict(verdict: &Verdict, trace_bytes: &[u8]) -> Self {
-        // Of a counter without a value, there is nothing to be read.
+        // A counter event without a value is not counted.
         let is_event = |event: &&Event| event.kind != EventKind::Counter || event.counter.is_some();
         Self {
             bytes: Some(trace_bytes.len() as u64),
@@ -61,8 +62,8 @@ impl Counts {
         }
     }
 
-    /// What is said of the trace `file` in what a program printed. Of a report that names no file it is
-    /// taken for granted that it means this one.
+    /// Finds the report about the trace `file` in the output of a program. A report that names no
+    /// file is taken to be about this one.
     #[must_use]
     pub fn of_printed_report(printed: &str, file: &Path) -> Option<Self> {
         printed.lines().find_map(|line| {
@@ -85,12 +86,12 @@ impl From<&Report> for Counts {
     }
 }
 
-/// The first line of a printed report, maybe behind a word and a colon; what it counts, and the path
-/// that it names.
+/// Parses the first line of a printed report, which may follow a word and a colon. Returns the
+/// counts and the path that the line names.
 fn parse_report(line: &str) -> Option<(Counts, &str)> {
     let (begin, lost) = line.split_once(" lost")?;
     let begin = begin.rsplit(": ").next()?;
-    // A report leaves out what there is none of.
+    // A report leaves out counts that are zero.
     let mut counts = Counts {
         events: Some(0),
         data_packets: Some(0),

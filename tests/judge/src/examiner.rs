@@ -1,4 +1,4 @@
-//! Goes through the packets of a trace in file order and applies the rules.
+//! Reads the packets of a trace in file order and applies the rules.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::{
 /// The sequence of the service's own packets.
 const SERVICE: u32 = 1;
 
-/// What the service says before any data.
+/// The fields of the packets that the service writes before any data.
 const PREAMBLE: [&str; 4] = [
     "clock_snapshot",
     "trace_config",
@@ -44,8 +44,7 @@ pub(crate) fn examine(
     examiner.finish()
 }
 
-/// What there is in a trace, whether it is right or not, as the judge reads it. Compressed packets
-/// are not looked into.
+/// Counts the content of a trace without judging it. Does not look inside compressed packets.
 #[must_use]
 pub fn counts(trace_bytes: &[u8]) -> Counts {
     let extra = ExtraSchema::new();
@@ -150,7 +149,7 @@ impl<'a> Examiner<'a> {
         self.verdict.packets.push(packet);
     }
 
-    /// The service's payloads are in sequence 1, and those of producers are not.
+    /// Checks that the service's payloads are on sequence 1, and those of producers are not.
     fn payload_fits_sequence(&mut self, place: Place, packet: &TracePacket) {
         let (name, is_services) = match &packet.data {
             Some(Data::TraceConfig(_)) => ("trace_config", true),
@@ -193,7 +192,8 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Brings the sequence's state up to this packet; false if the packet is to be left out.
+    /// Updates the sequence's incremental state by this packet. Returns false if the packet must be
+    /// left out.
     fn sequence_state(
         &mut self,
         place: Place,
@@ -280,7 +280,8 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// A packet that depends on earlier ones has to say so, or clear them itself.
+    /// Checks that a packet that depends on earlier ones says so, or clears the incremental state
+    /// itself.
     fn dependence(&mut self, place: Place, packet: &TracePacket, on: &str) {
         if packet.sequence_flags() == 0 {
             let text = format!("depends on {on} without SEQ_NEEDS_INCREMENTAL_STATE");
@@ -289,14 +290,14 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// None if the packet has no time, or one that cannot be resolved.
+    /// Returns `None` if the packet has no timestamp, or if its clock is unknown.
     fn timestamp(
         &mut self,
         place: Place,
         packet: &TracePacket,
         sequence: &mut Sequence,
     ) -> Option<u64> {
-        // Readers take a snapshot's time from its clocks.
+        // The time of a clock snapshot is given by its clocks.
         if matches!(packet.data, Some(Data::ClockSnapshot(_))) {
             return None;
         }
@@ -471,7 +472,8 @@ impl<'a> Examiner<'a> {
     }
 }
 
-/// Whether a packet has what a data source saw, and neither an event nor what others are read with.
+/// Returns true if a packet contains data of a data source: not a track event, and not metadata
+/// that other packets are read with.
 fn is_data(packet: &TracePacket) -> bool {
     let mut unknown = packet.special_fields.unknown_fields().iter();
     match &packet.data {

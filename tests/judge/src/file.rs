@@ -1,22 +1,23 @@
-//! A trace file cut into packets, each decoded by itself.
+//! Splits a trace file into packets, and decodes each of them.
 
 use perfetto_protos::trace_packet::TracePacket;
 use protobuf::rt::WireType;
 use protobuf::{CodedInputStream, Message};
 
-/// Field numbers that are read from the bytes themselves.
+/// Field numbers that this file reads from the bytes themselves.
 const TRACE_PACKET: u32 = 1;
 const PREVIOUS_PACKET_DROPPED: u32 = 42;
 
-/// Why there is no next packet.
+/// The reason why the next packet cannot be read.
 pub(crate) enum Unreadable {
-    /// The rest of the trace can still be read.
+    /// This packet cannot be read; the rest of the trace can.
     Packet(String),
-    /// It ends here.
+    /// The rest of the trace cannot be read.
     Trace(String),
 }
 
-/// The next packet and its reasons for a loss, a mask that the library's schema takes for a `bool`.
+/// Reads the next packet, and its reasons for a loss: a bit mask, which the library's schema
+/// declares as a `bool`.
 pub(crate) fn next_packet(
     input: &mut CodedInputStream<'_>,
 ) -> Result<Option<(TracePacket, u64)>, Unreadable> {
@@ -37,7 +38,7 @@ pub(crate) fn next_packet(
     Ok(Some((packet, reasons.unwrap_or(0))))
 }
 
-/// The last value of a varint field, as protobuf's merging wants it.
+/// Returns the last value of a varint field, which is the one that counts in protobuf.
 fn last_varint(message: &[u8], number: u32) -> protobuf::Result<Option<u64>> {
     let mut input = CodedInputStream::from_bytes(message);
     let mut last = None;

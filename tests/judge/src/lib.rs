@@ -1,9 +1,9 @@
-//! Decides whether a trace is right, as somebody who had no part in writing it.
+//! Checks independently whether a trace is correct.
 //!
-//! The trace is decoded by a protobuf library and a copy of Perfetto's published schema that this
-//! project did not write, and held against the rules that readers of traces rely on. What comes
-//! back is either a [`Verdict`], with the trace in a form that tests can assert on, or the list of
-//! everything wrong with it.
+//! A foreign protobuf library decodes the trace, by a copy of Perfetto's published schema. Neither
+//! is part of this project. The judge then checks the rules that readers of traces rely on. It
+//! returns either a [`Verdict`], which has the trace in a form that tests can assert on, or a list
+//! of all problems.
 //!
 //! ```no_run
 //! let bytes = std::fs::read("app.pftrace").unwrap();
@@ -11,49 +11,51 @@
 //! assert_eq!(verdict.events[0].name.as_deref(), Some("read_file"));
 //! ```
 //!
-//! A trace that it accepts must be right for the SDK's own checker, too, so that neither is stricter
+//! A trace that the judge accepts must also pass the SDK's own checker, so that neither is stricter
 //! than the other without a reason.
 //!
-//! Compressed packets are refused: the judge does not look inside them.
+//! The judge rejects compressed packets, because it does not look inside them.
 
-mod checked; // what the SDK's own checker says
-mod clocks; // from a packet's timestamp to nanoseconds of the trace
-mod counts; // how many of what a trace has, whoever counts
-mod examiner; // goes through the packets in file order
-mod file; // the bytes, cut into packets
-mod pictures; // spans as slices, and those that have a life and polls
-mod problem; // what is wrong, where, by which rule
+mod checked; // runs the SDK's own checker
+mod clocks; // converts timestamps to nanoseconds of the trace clock
+mod counts; // counts of packets and events, from the judge, a report, or a tool
+mod examiner; // applies the rules, packet by packet in file order
+mod file; // splits the bytes into packets
+mod async_spans; // slices of spans, and the polls of asynchronous ones
+mod problem; // problems: what is wrong, where, by which rule
 mod schema; // the published schema and a test's own fields
-mod sequence; // what earlier packets of a sequence defined
-mod texts; // what interned ids stand for
-mod tool; // what the command `tracezero` says of a trace
-mod tracks; // spans, counters and descriptors, once all packets are known
-mod value; // any message as a tree of plain values
-mod verdict; // the trace, resolved
-mod walk; // every field of a message, however deep
+mod sequence; // the incremental state of a sequence
+mod texts; // resolves interned ids to texts
+mod tool; // runs the command `tracezero` on a trace
+mod tracks; // spans, counters and descriptors of tracks
+mod value; // values of arguments and of custom messages
+mod verdict; // the resolved trace
+mod walk; // visits every field of a message and of the messages inside it
 
+pub use async_spans::{
+    AsyncSpan, Slice, async_span_named, async_spans_named, slice, slices, slices_named,
+};
 pub use counts::{Counts, disagreements};
 pub use examiner::counts;
-pub use pictures::{Picture, Slice, picture, pictures, slice, slices, slices_named};
 pub use problem::{Problem, Rule};
 pub use schema::{ExtraSchema, published, published_later};
 pub use tool::Tool;
 pub use value::Value;
 pub use verdict::{Custom, Event, EventKind, Loss, OpenSpan, Verdict};
 
-/// What a test may let pass because it brought it about.
+/// Rules that a test may relax, because it breaks them on purpose.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Spans without an end are listed in [`Verdict::open_spans`] and are no problem.
+    /// True if spans without an end are allowed. [`Verdict::open_spans`] lists them.
     pub allow_open_spans: bool,
-    /// Packets that need what a lost packet defined are left out of the verdict, as readers leave
-    /// them out, and ends whose begin was lost are ignored. Otherwise both are problems.
+    /// True if packets are allowed that need the definitions of a lost packet, and ends whose begin
+    /// was lost. The verdict leaves them out, as readers do.
     pub allow_unreadable_after_loss: bool,
-    /// The recording need not have come to its end.
+    /// True if the trace may be that of a recording that did not come to its end.
     pub allow_early_end: bool,
 }
 
-/// Judges the bytes of a trace file by all rules.
+/// Checks the bytes of a trace file by all rules.
 ///
 /// `extra` declares the fields outside Perfetto's schema that the trace may carry.
 ///
@@ -64,7 +66,7 @@ pub fn judge(trace_bytes: &[u8], extra: &ExtraSchema) -> Result<Verdict, Vec<Pro
     judge_with(trace_bytes, extra, Options::default())
 }
 
-/// [`judge`], except for what `options` let pass.
+/// Checks as [`judge`] does, but lets pass what `options` allow.
 ///
 /// # Errors
 ///

@@ -1,49 +1,50 @@
-//! What is wrong with a trace, where, and by which rule.
+//! Problems of traces: what is wrong, where, and by which rule.
 
 use std::fmt;
 
-/// The rules that a trace is held against.
+/// The rules that the judge checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Everything decodes.
+    /// All bytes can be decoded.
     Decodes,
-    /// No field and no enum value is outside the published schema and the test's own.
+    /// All fields and enum values are in the published schema, or in the schema of the test.
     KnownFields,
-    /// Every packet says which sequence it belongs to, and the service's are in sequence 1.
+    /// Every packet names its sequence, and the service's packets are on sequence 1.
     SequenceId,
     /// Only the first packet of a sequence is flagged as the first.
     FirstPacket,
-    /// What a sequence has to define is defined, and marked, before packets depend on it.
+    /// A sequence clears its incremental state, and defines what later packets refer to, before a
+    /// packet depends on it.
     IncrementalState,
-    /// Every id has one definition on its sequence since the last clear.
+    /// Every interned id has one definition on its sequence since the last clear.
     Interning,
-    /// Every timestamp leads to the trace clock.
+    /// Every timestamp can be converted to the trace clock.
     Clock,
-    /// On a track, begins and ends pair up and time does not run backwards.
+    /// Begins and ends on a track pair up, and time does not run backwards.
     Spans,
-    /// Every event is on a track that is described.
+    /// Every event is on a track that has a descriptor.
     TrackDescriptor,
-    /// Counter values are on counter tracks, and counter tracks get values.
+    /// Counter values are on counter tracks, and counter events have a value.
     Counter,
     /// An event has a type and a time.
     Event,
-    /// The service introduces the trace before any data.
+    /// The service writes its own packets (clocks, configuration) before any data.
     Preamble,
-    /// `tracezero::reader::check` finds no error. It is asked about traces that are right otherwise.
+    /// `tracezero::reader::check` finds no error. This rule is applied if all others hold.
     Checked,
 }
 
-/// One thing that is wrong with a trace.
+/// A problem of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The index of the packet in the file; none if the problem is not one packet's.
+    /// The index of the packet in the file; `None` if the problem does not belong to one packet.
     pub packet: Option<usize>,
-    /// The packet's sequence, where known.
+    /// The packet's sequence, if known.
     pub sequence_id: Option<u32>,
     /// The rule that is broken.
     pub rule: Rule,
-    /// What was found, for a person to read.
+    /// The description of the problem.
     pub text: String,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Where in the trace the examination is.
+/// A position in the trace: a packet and its sequence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) packet: usize,

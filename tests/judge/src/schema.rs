@@ -1,7 +1,8 @@
-//! The schemas that a trace is read with: Perfetto's published one, and what a test adds to it.
+//! The schemas for decoding a trace: Perfetto's published one, and additions of a test.
 //!
-//! The library's generated types come first. What they leave unknown is offered to supplements:
-//! messages, decoded by reflection, that carry further fields of a message of the library.
+//! The library's generated types decode a message first. The judge then decodes the fields that
+//! they do not know by supplements: messages that have only the additional fields, decoded by
+//! reflection.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,12 @@ use protobuf::descriptor::{
 };
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 
-/// Full names of the messages that custom data goes into.
+/// Full names of the messages that custom fields extend.
 const TRACE_PACKET: &str = "perfetto.protos.TracePacket";
 const TRACK_EVENT: &str = "perfetto.protos.TrackEvent";
 const DATA_SOURCE_CONFIG: &str = "perfetto.protos.DataSourceConfig";
 
-/// The published schema as the library has it: the files that a trace is described by.
+/// Returns the published schema as the library contains it: all files that describe a trace.
 #[must_use]
 pub fn published() -> Vec<FileDescriptorProto> {
     let mut files: Vec<FileDescriptorProto> = Vec::new();
@@ -32,7 +33,8 @@ pub fn published() -> Vec<FileDescriptorProto> {
     files
 }
 
-/// What Perfetto published after the library's version, as partial messages.
+/// Returns the fields that Perfetto published after the library's version, as messages that have
+/// only these fields.
 ///
 /// # Panics
 ///
@@ -44,7 +46,7 @@ pub fn published_later() -> Vec<FileDescriptorProto> {
 
 /// Fields outside the published schema that a trace may carry in its packets and track events.
 ///
-/// A field comes from an `extend` block or is declared one by one:
+/// A field is declared by an `extend` block or by one of the methods below:
 ///
 /// ```ignore
 /// let extra = ExtraSchema::new()
@@ -58,14 +60,14 @@ pub struct ExtraSchema {
 }
 
 impl ExtraSchema {
-    /// A schema without any fields of its own.
+    /// Creates a schema without additional fields.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks for imports of later files in `folder`, too. A file's own folder and the SDK's
-    /// schema are always searched.
+    /// Adds `folder` to the folders in which later files' imports are searched. A file's own folder
+    /// and the SDK's schema are always searched.
     #[must_use]
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.includes.push(folder.as_ref().to_owned());
@@ -133,7 +135,7 @@ impl ExtraSchema {
         self.message_field(DATA_SOURCE_CONFIG, number, path.as_ref(), message)
     }
 
-    /// Messages with further fields of the message `full_name`.
+    /// Returns the messages that have additional fields of the message `full_name`.
     pub(crate) fn of(&self, full_name: &str) -> &[MessageDescriptor] {
         self.supplements.get(full_name).map_or(&[], Vec::as_slice)
     }
@@ -150,7 +152,7 @@ impl ExtraSchema {
         self
     }
 
-    /// Adds a message that has `fields`, whose types are those of `parsed`.
+    /// Adds a supplement with the given `fields`, whose types are declared in `parsed`.
     fn supplement(
         &mut self,
         extendee: &str,
@@ -173,7 +175,8 @@ impl ExtraSchema {
     }
 }
 
-/// The library's schema made complete: by what was published later, and by a test's own fields.
+/// The supplements to the library's schema: fields that were published later, the SDK's own, and
+/// the test's own.
 #[derive(Debug)]
 pub(crate) struct Supplements<'a> {
     later: HashMap<String, MessageDescriptor>,
@@ -199,17 +202,17 @@ impl<'a> Supplements<'a> {
         Self { later, own, extra }
     }
 
-    /// Further published fields of the message `full_name`.
+    /// Returns the fields of the message `full_name` that were published later.
     pub(crate) fn later(&self, full_name: &str) -> Option<&MessageDescriptor> {
         self.later.get(full_name)
     }
 
-    /// Further fields of the message `full_name` that the SDK's service writes.
+    /// Returns the fields of the message `full_name` that the SDK's service adds.
     pub(crate) fn own(&self, full_name: &str) -> &[MessageDescriptor] {
         self.own.of(full_name)
     }
 
-    /// Further fields of the message `full_name` that the test declared.
+    /// Returns the fields of the message `full_name` that the test declared.
     pub(crate) fn extra(&self, full_name: &str) -> &[MessageDescriptor] {
         self.extra.of(full_name)
     }
@@ -218,7 +221,7 @@ impl<'a> Supplements<'a> {
 /// Parses the file at `path` and its imports; the file itself comes last.
 fn parse(path: &Path, includes: &[PathBuf]) -> FileDescriptorSet {
     let folder = path.parent().expect("a file has a folder");
-    // An empty path would not be a prefix that the parser strips.
+    // The parser needs a path that it can strip as a prefix, and an empty one does not work.
     let folder = if folder.as_os_str().is_empty() {
         Path::new(".")
     } else {
@@ -244,7 +247,7 @@ fn dynamic(set: &FileDescriptorSet) -> Vec<FileDescriptor> {
         .unwrap_or_else(|e| panic!("a parsed schema has descriptors: {e}"))
 }
 
-/// `app.GpuSample` to `gpu_sample`.
+/// Converts `app.GpuSample` to `gpu_sample`.
 fn field_name_of(message: &str) -> String {
     let simple = message.rsplit('.').next().unwrap_or(message);
     let mut name = String::new();

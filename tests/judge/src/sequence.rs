@@ -1,4 +1,4 @@
-//! What earlier packets of a sequence defined for later ones.
+//! The incremental state of a sequence: definitions of earlier packets for later ones.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use protobuf::MessageFull;
 use crate::Value;
 use crate::clocks::SequenceClocks;
 
-/// A sequence up to the current packet.
+/// The state of a sequence up to the current packet.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) packets: usize,
     pub(crate) clears: usize,
-    /// Its beginning or a part of it is missing.
+    /// True if a part of the sequence is missing.
     pub(crate) has_losses: bool,
-    /// None before the first clear, and from a loss to the next one.
+    /// The incremental state; `None` before the first clear, and from a loss to the next clear.
     pub(crate) state: Option<IncrementalState>,
 }
 
-/// What holds from one clear to the next.
+/// The definitions that are valid from one clear to the next.
 #[derive(Debug, Default)]
 pub(crate) struct IncrementalState {
     pub(crate) defaults: TracePacketDefaults,
@@ -29,7 +29,7 @@ pub(crate) struct IncrementalState {
 }
 
 impl IncrementalState {
-    /// Adds definitions; returns a text for each that is wrong.
+    /// Adds definitions. Returns a text for each that is wrong.
     pub(crate) fn define(&mut self, definitions: &InternedData) -> Vec<String> {
         let mut objections = Vec::new();
         for table in InternedData::descriptor().fields() {
@@ -53,7 +53,7 @@ impl IncrementalState {
         objections
     }
 
-    /// The entry with id `iid` of the field `table` of InternedData.
+    /// Returns the entry with the id `iid` of the field `table` of InternedData.
     pub(crate) fn interned(&self, table: &str, iid: u64) -> Option<&Value> {
         self.interned.get(&(table.to_owned(), iid))
     }

@@ -1,4 +1,4 @@
-//! What the interned ids of an event stand for.
+//! Resolves the interned ids of events to texts.
 
 use perfetto_protos::debug_annotation::DebugAnnotation;
 use perfetto_protos::debug_annotation::debug_annotation::{
@@ -9,7 +9,7 @@ use perfetto_protos::source_location::SourceLocation;
 use crate::Value;
 use crate::sequence::Sequence;
 
-/// The interned texts of a sequence. What is undefined has been objected to already.
+/// The interned texts of a sequence. Ids without a definition were reported before.
 pub(crate) struct Texts<'a> {
     pub(crate) sequence: &'a Sequence,
 }

@@ -1,4 +1,4 @@
-//! What the command `tracezero` says of a trace: each of its subcommands that counts, as a process.
+//! Runs each subcommand of the command `tracezero` that counts, as a process, and reads its counts.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,8 @@ use tracezero::reader::SkipReason;
 
 use crate::Counts;
 
-/// Packets that are no data: the service's, and those that others are read with.
+/// The fields of packets that do not count as data: the service's own, and those that other packets
+/// are read with.
 const NO_DATA: [u32; 15] = [
     TracePacket::CLOCK_SNAPSHOT_FIELD_NUMBER,
     TracePacket::TRACK_DESCRIPTOR_FIELD_NUMBER,
@@ -31,7 +32,7 @@ const NO_DATA: [u32; 15] = [
     SEQUENCE_ACCOUNTS,
     RECORDING_BOUNDARY,
 ];
-/// The SDK's own extensions of packets.
+/// Field numbers of the SDK's own extensions of packets.
 const SEQUENCE_ACCOUNTS: u32 = 1990;
 const RECORDING_BOUNDARY: u32 = 1991;
 
@@ -42,19 +43,21 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The command whose executable this is.
+    /// Creates the command from the path of its executable.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         Self {
             binary: binary.into(),
         }
     }
 
-    /// What each subcommand that counts says of the trace, in whose events so many values of counters
-    /// came along: a page does not tell them from those that are events.
+    /// Returns the counts of each subcommand that counts.
+    ///
+    /// `extra_values` is the number of counter values that were written along with other events: a
+    /// page of `tracezero view` does not distinguish them from counter events.
     ///
     /// # Errors
     ///
-    /// If the command does not run, or says something else than expected.
+    /// If the command does not run, or prints something unexpected.
     pub fn counts(
         &self,
         trace: &Path,
@@ -67,12 +70,12 @@ impl Tool {
         ])
     }
 
-    /// Runs the command on `args`; returns its standard output.
+    /// Runs the command with `args`. Returns its standard output.
     ///
     /// # Errors
     ///
-    /// If it cannot be started, or not do what it is asked for. That something is wrong with a trace
-    /// is none.
+    /// If the command cannot be started, or fails. It is no error if the command reports problems
+    /// of the trace (exit code 1).
     pub fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> io::Result<Vec<u8>> {
         let output = Command::new(&self.binary).args(args).output()?;
         match output.status.code() {
@@ -107,7 +110,8 @@ impl Tool {
         })
     }
 
-    /// The last line: `app.pftrace: 8486 packets, 7871 events, 6 sequences: 0 errors, 0 notes`.
+    /// Parses the last line: `app.pftrace: 8486 packets, 7871 events, 6 sequences: 0 errors, 0
+    /// notes`.
     fn check(&self, trace: &Path) -> io::Result<Counts> {
         let text = String::from_utf8_lossy(&self.run(&words(&["check"], trace))?).into_owned();
         let last = text.lines().last().unwrap_or_default();
@@ -133,7 +137,8 @@ impl Tool {
         let html = fs::read_to_string(&page)?;
         fs::remove_file(&page)?;
         let shown = Page::decode(&html).ok_or_else(|| wrong("the page's data"))?;
-        // `app.html: 3052 events in 40.3 kB, 13.2 bytes per event`: slices and instants.
+        // `app.html: 3052 events in 40.3 kB, 13.2 bytes per event`, where slices and instants are
+        // counted.
         let facts = said_text.rsplit(": ").next().unwrap_or_default();
         let said_slices = facts.split(' ').next().and_then(|it| it.parse().ok());
         if said_slices != Some(shown.finished + shown.unfinished + shown.instants) {
@@ -164,14 +169,14 @@ fn wrong(what: &str) -> io::Error {
     io::Error::other(format!("tracezero says something unexpected: {what}"))
 }
 
-/// What a page of `tracezero view` shows.
+/// The counts on a page of `tracezero view`.
 #[derive(Debug, Default)]
 struct Page {
     file_bytes: u64,
     finished: u64,
     unfinished: u64,
     instants: u64,
-    /// Ends of slices whose begin is not there.
+    /// The number of slice ends without a begin.
     lone_ends: u64,
     counter_values: u64,
     undecodable: u64,
@@ -183,7 +188,7 @@ impl Page {
         slices + self.instants + self.counter_values
     }
 
-    /// The layout is drawn at the head of `sdk/tool/src/view/encode.rs`.
+    /// Decodes the data of a page. `sdk/tool/src/view/encode.rs` describes the layout.
     fn decode(html: &str) -> Option<Self> {
         let (_, data) = html.split_once("octet-stream\">")?;
         let (data, _) = data.split_once('<')?;
@@ -247,7 +252,7 @@ impl Page {
     }
 }
 
-/// What is left of a page's bytes.
+/// The bytes of a page that are not yet read.
 struct Columns<'a>(&'a [u8]);
 
 impl<'a> Columns<'a> {
@@ -268,7 +273,7 @@ impl<'a> Columns<'a> {
         Some(bytes)
     }
 
-    /// A number of lengths, and the bytes of all.
+    /// Reads a blob: a count, that many lengths, and the bytes of all items.
     fn blob(&mut self) -> Option<&'a [u8]> {
         let count = self.number()?;
         let mut len = 0;
@@ -293,7 +298,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
             _ => return None,
         };
         bits = bits << 6 | u32::from(value);
-        // Each letter but the first of four completes a byte.
+        // Each letter except the first of four completes a byte.
         if place % 4 != 0 {
             bytes.push((bits >> (6 - 2 * (place % 4))) as u8);
         }

@@ -1,4 +1,4 @@
-//! Spans, counters and descriptors of tracks, once all packets are known.
+//! Checks and resolves tracks, spans and counters, after all packets have been read.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -7,17 +7,17 @@ use perfetto_protos::track_descriptor::TrackDescriptor;
 use crate::problem::Place;
 use crate::{Event, EventKind, OpenSpan, Problem, Rule, Value};
 
-/// The parents of a track are looked up to this depth, in case they form a circle.
+/// The number of parents that are followed, in case the parents of a track form a circle.
 const PARENTS_MAX: usize = 64;
 
-/// The tracks that the trace describes, and the extra samples of counters.
+/// The tracks that the trace describes, and the extra values of counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     descriptors: HashMap<u64, TrackDescriptor>,
     samples: Vec<CounterSample>,
 }
 
-/// A counter's value that came along with an event of another track.
+/// A counter value that was written along with an event of another track.
 #[derive(Debug)]
 pub(crate) struct CounterSample {
     pub(crate) place: Place,
@@ -25,7 +25,7 @@ pub(crate) struct CounterSample {
 }
 
 impl Tracks {
-    /// A later descriptor replaces an earlier one of the same track.
+    /// Adds a descriptor. A later one replaces an earlier one of the same track.
     pub(crate) fn describe(&mut self, descriptor: &TrackDescriptor) {
         self.descriptors
             .insert(descriptor.uuid(), descriptor.clone());
@@ -35,9 +35,9 @@ impl Tracks {
         self.samples.push(sample);
     }
 
-    /// Names the tracks of `events` and makes their counter values absolute.
+    /// Sets the names of the tracks of `events`, and makes their counter values absolute.
     pub(crate) fn resolve(&self, events: &mut [Event], problems: &mut Vec<Problem>) {
-        // The sum so far per sequence, clear and track.
+        // The sum so far by sequence, clear and track.
         let mut sums: HashMap<(u32, usize, u64), Value> = HashMap::new();
         for event in events {
             let place = Place {
@@ -82,7 +82,7 @@ impl Tracks {
         }
     }
 
-    /// The name of the nearest thread among the track and its parents.
+    /// Returns the name of the nearest thread among the track and its parents.
     fn thread_name(&self, mut track_uuid: u64) -> Option<String> {
         for _ in 0..PARENTS_MAX {
             let descriptor = self.descriptors.get(&track_uuid)?;
@@ -131,7 +131,7 @@ fn as_double(value: &Value) -> f64 {
     }
 }
 
-/// Pairs the begins and ends of every track; returns the slices without an end.
+/// Pairs the begins and ends on every track. Returns the slices without an end.
 pub(crate) fn pair_spans(
     events: &[Event],
     ignores_lost_begins: bool,
@@ -186,8 +186,9 @@ fn time_runs_forward(track_uuid: u64, slices: &VecDeque<&Event>, problems: &mut 
     }
 }
 
-/// Merges the sequences of a track by time. Each keeps its order; at equal times begins come
-/// first, since the sequences of a track have no order among each other.
+/// Removes the next slice event of a track, whose events are on several sequences, by time. Each
+/// sequence keeps its order. At equal times begins come first, because sequences have no order
+/// among each other.
 fn next_in_time<'a>(sequences: &mut BTreeMap<u32, VecDeque<&'a Event>>) -> Option<&'a Event> {
     let next = sequences
         .values_mut()

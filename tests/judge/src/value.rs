@@ -1,4 +1,4 @@
-//! Any message as a tree of plain values, for tests to assert on.
+//! A tree of plain values, which tests can assert on.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ pub enum Value {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// A message or dictionary: what is set, by name.
+    /// A message or dictionary: the fields that are set, by name.
     Dict(BTreeMap<String, Value>),
     /// A repeated field or array.
     Array(Vec<Value>),
 }
 
 impl Value {
-    /// The value at a path of field names and indexes, as in `payload.nested.0.str`.
+    /// Returns the value at a path of field names and indexes, such as `payload.nested.0.str`.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
         path.split('.').try_fold(self, |value, step| match value {
@@ -37,7 +37,7 @@ impl Value {
         })
     }
 
-    /// The integer, if it is one and fits.
+    /// Returns the integer, if the value is one and fits.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// The integer, if it is one and fits.
+    /// Returns the integer, if the value is one and fits.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
@@ -57,7 +57,7 @@ impl Value {
         }
     }
 
-    /// The floating-point number, if it is one.
+    /// Returns the floating-point number, if the value is one.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
@@ -66,7 +66,7 @@ impl Value {
         }
     }
 
-    /// The truth value, if it is one.
+    /// Returns the boolean, if the value is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
@@ -75,7 +75,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one; bytes that are UTF-8 count.
+    /// Returns the text, if the value is a text or UTF-8 bytes.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// The items, if it is an array.
+    /// Returns the items, if the value is an array.
     #[must_use]
     pub fn as_array(&self) -> Option<&[Value]> {
         match self {
@@ -94,7 +94,7 @@ impl Value {
         }
     }
 
-    /// What is set in `message`.
+    /// Returns the fields that are set in `message`.
     pub(crate) fn of_message(message: &dyn MessageDyn) -> Value {
         let mut fields = BTreeMap::new();
         for field in message.descriptor_dyn().fields() {

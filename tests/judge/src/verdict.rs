@@ -1,4 +1,4 @@
-//! A trace that passed, resolved: no ids, no deltas, no defaults left to look up.
+//! A trace that passed the judge, with all ids, deltas and defaults resolved.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,37 +10,38 @@ use perfetto_protos::trace_stats::TraceStats;
 
 use crate::Value;
 
-/// What a trace says.
+/// The content of a trace.
 #[derive(Clone, Default)]
 pub struct Verdict {
-    /// Every packet as decoded, in file order. Fields that the library's schema does not know are
-    /// in its unknown fields.
+    /// All packets as decoded, in file order. Fields that the library's schema does not know are in
+    /// their unknown fields.
     pub packets: Vec<TracePacket>,
-    /// How many packets each sequence has.
+    /// The number of packets of each sequence.
     pub packets_per_sequence: BTreeMap<u32, usize>,
     /// The track events, in file order.
     pub events: Vec<Event>,
-    /// Values of counters that came along with events of other tracks.
+    /// The number of counter values that were written along with events of other tracks.
     pub extra_values: usize,
-    /// Packets of data sources: with content, and neither events nor what others are read with.
+    /// The number of packets of data sources: not track events, and not metadata that other packets
+    /// are read with.
     pub data_packets: usize,
-    /// Custom data in packets and events, in file order.
+    /// The custom fields of packets and events, in file order.
     pub custom: Vec<Custom>,
-    /// The packets that say that others before them were lost.
+    /// The packets that report a loss before them.
     pub losses: Vec<Loss>,
     /// Slices that have a begin and no end.
     pub open_spans: Vec<OpenSpan>,
-    /// Packets left out because what they build on is lost. That is a problem, but for
-    /// [`crate::Options::allow_unreadable_after_loss`].
+    /// The number of packets that were left out because the definitions that they need are lost.
+    /// Unless [`crate::Options::allow_unreadable_after_loss`] is set, this is a problem.
     pub unreadable_packets: usize,
-    /// The session's configuration as the service echoes it.
+    /// The session's configuration, as the service wrote it into the trace.
     pub trace_config: Option<TraceConfig>,
     /// The last statistics in the trace.
     pub trace_stats: Option<TraceStats>,
 }
 
 impl Verdict {
-    /// The events called `name`, in file order.
+    /// Returns the events called `name`, in file order.
     pub fn events_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Event> {
         self.events
             .iter()
@@ -48,7 +49,7 @@ impl Verdict {
     }
 }
 
-/// Leaves out the packets as decoded, which would bury the rest.
+/// Leaves out the packets, which would be too long.
 impl fmt::Debug for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Verdict")
@@ -70,15 +71,15 @@ pub struct Event {
     pub packet: usize,
     /// The sequence that it was written on.
     pub sequence_id: u32,
-    /// Nanoseconds of the trace clock, BOOTTIME.
+    /// Its time, in nanoseconds of the trace clock, BOOTTIME.
     pub timestamp_ns: u64,
-    /// What kind of event it is.
+    /// The kind of the event.
     pub kind: EventKind,
-    /// Its track; 0 is the global one.
+    /// The UUID of its track; 0 is the global track.
     pub track_uuid: u64,
     /// The name of the track, the thread or the process that the track stands for.
     pub track_name: Option<String>,
-    /// The name of the thread that the track is of, itself or by its parents.
+    /// The name of the thread that the track, or a parent of it, belongs to.
     pub thread_name: Option<String>,
     /// Its categories, interned and dynamic.
     pub categories: Vec<String>,
@@ -86,28 +87,29 @@ pub struct Event {
     pub name: Option<String>,
     /// Its arguments by name.
     pub args: BTreeMap<String, Value>,
-    /// A counter's value, an `Int` or a `Double`; differences are added up.
+    /// The value of a counter, an `Int` or a `Double`; differences are added up.
     pub counter: Option<Value>,
     /// Flows through the event.
     pub flow_ids: Vec<u64>,
     /// Flows that end in the event.
     pub terminating_flow_ids: Vec<u64>,
-    /// Where in the source it was written.
+    /// The place in the source code that recorded it.
     pub source_location: Option<SourceLocation>,
-    /// How many clears its sequence had seen; a counter's differences start anew with each.
+    /// The number of clears on its sequence before it. Counters that are written as differences
+    /// start anew at each clear.
     pub(crate) clears: usize,
 }
 
 /// The kind of a track event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// A slice begins.
+    /// The begin of a slice.
     SliceBegin,
-    /// The last slice begun on the track ends.
+    /// The end of the slice that began last on the track.
     SliceEnd,
     /// A point in time.
     Instant,
-    /// A counter has a value.
+    /// A value of a counter.
     Counter,
 }
 
@@ -126,7 +128,7 @@ pub struct Custom {
     pub fields: Value,
 }
 
-/// A packet that says that others before it on its sequence were lost.
+/// A packet that reports a loss before it on its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// The index of the packet in the file.

@@ -1,4 +1,5 @@
-//! Every field of a message, however deep: finds what is unknown, and what refers to an id.
+//! Visits every field of a message and of the messages inside it. Collects unknown fields and
+//! references to interned ids.
 
 use protobuf::MessageDyn;
 use protobuf::UnknownFields;
@@ -7,7 +8,7 @@ use protobuf::reflect::{FieldDescriptor, MessageDescriptor, ReflectFieldRef, Ref
 use crate::schema::Supplements;
 use crate::{Rule, Value};
 
-/// What is to be known about a message and all messages inside.
+/// The findings about a message and all messages inside it.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) objections: Vec<(Rule, String)>,
@@ -19,7 +20,7 @@ pub(crate) struct Findings {
 /// The use of an interned id.
 #[derive(Debug)]
 pub(crate) struct Reference {
-    /// The field of InternedData that has to define the id.
+    /// The field of InternedData that must define the id.
     pub(crate) table: &'static str,
     pub(crate) iid: u64,
 }
@@ -105,7 +106,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Offers `unknown` to the supplements of the message; what is left is an objection.
+    /// Decodes `unknown` by the supplements of the message. Reports the fields that none of them
+    /// knows.
     fn unknown_fields(&mut self, mut unknown: UnknownFields, owner: &str) {
         let supplements = self.supplements;
         if let Some(later) = supplements.later(owner) {
@@ -153,13 +155,14 @@ impl Walker<'_> {
     }
 }
 
-/// By Perfetto's naming; schemas of others may name their fields as they like.
+/// Returns true if the field is an interned id, by the naming rule of Perfetto's schema. Other
+/// schemas need not follow it.
 fn is_reference(field: &FieldDescriptor, owner: &MessageDescriptor) -> bool {
     (field.name().ends_with("_iid") || field.name().ends_with("_iids"))
         && owner.full_name().starts_with("perfetto.protos.")
 }
 
-/// The field of InternedData that defines the ids of a field.
+/// Returns the field of InternedData that defines the ids of a field.
 fn table_of(message: &str, field: &str) -> Option<&'static str> {
     Some(match (message, field) {
         ("TrackEvent", "category_iids") => "event_categories",

@@ -1,5 +1,5 @@
-//! Values that a trace cannot hold as they are, judged: arguments that are too large, and counters beyond
-//! `i64`.
+//! Values that the SDK has to change because a trace cannot hold them: arguments that are too
+//! large, and counters beyond `i64`.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 

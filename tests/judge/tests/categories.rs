@@ -1,5 +1,5 @@
-//! Which events a session records, judged: what the configuration lets through, also when that
-//! changes while it goes on.
+//! Checks which events sessions record, by the categories of their configurations, and after these
+//! change during the session.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -33,7 +33,7 @@ fn two_sessions_at_the_same_time_record_what_each_has_chosen() {
 }
 
 #[test]
-fn a_call_site_that_is_reached_first_while_sessions_record_asks_what_they_chose() {
+fn new_call_site_applies_categories_of_running_sessions() {
     let _guard = alone();
     let session = session(&TrackEventConfig::new().disable("first.*"));
     instant!("first.a", "first a");
@@ -74,11 +74,11 @@ fn an_event_of_several_categories_is_recorded_if_one_of_them_is() {
 }
 
 #[test]
-fn consumers_can_list_what_was_declared_before_and_after_the_session_began() {
+fn consumers_can_list_categories_declared_before_and_after() {
     let _guard = alone();
     Category::declare(&[Category::new("list.a", "").tags(&["one"])]);
     let session = session(&TrackEventConfig::new());
-    // Another library knows more about the same category.
+    // Another library declares the same category, with a description and tags.
     categories! {
         "list.a": "The first" tags ["two", "one"];
         "list.b": "The second";
@@ -156,7 +156,7 @@ fn a_choice_takes_effect_at_once_and_a_span_ends_if_it_began() {
 }
 
 #[test]
-fn slices_stay_balanced_while_the_choice_changes_under_threads_that_trace() {
+fn slices_stay_balanced_while_categories_change() {
     let _guard = alone();
     let session = session(&TrackEventConfig::new());
     let choices = [
@@ -265,7 +265,7 @@ fn verdict(trace: &[u8]) -> Verdict {
     judge(trace, &ExtraSchema::new()).unwrap()
 }
 
-/// How often there are events whose name begins with `prefix`, besides ends of slices.
+/// Counts the events whose names begin with `prefix`, without ends of slices, by name.
 fn names(trace: &[u8], prefix: &str) -> Vec<(&'static str, usize)> {
     count(trace, |name| name.starts_with(prefix))
 }

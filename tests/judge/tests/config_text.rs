@@ -1,4 +1,4 @@
-//! Texts are understood as another library understands them.
+//! Compares how the SDK and another library read configurations in protobuf's text format.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -8,10 +8,10 @@ use std::path::Path;
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 use tracezero::TraceConfig;
 
-/// Lists, hexadecimal numbers and more, which the other library does not read.
+/// A file with lists, hexadecimal numbers and more, which the other library does not support.
 const EVERY_NOTATION: &str = "every_notation.txtpb";
 
-/// The message `TraceConfig` of the SDK's schema, as the other library knows it.
+/// Returns the message `TraceConfig` of the SDK's schema, for the other library.
 fn trace_config_type(sdk: &Path) -> MessageDescriptor {
     let files = protobuf_parse::Parser::new()
         .pure()
@@ -37,7 +37,7 @@ fn another_library_reads_the_same_out_of_every_text() {
         if path.ends_with(EVERY_NOTATION) {
             continue;
         }
-        // The other library takes no colon before a message.
+        // The other library does not accept a colon before a message.
         let text = fs::read_to_string(&path).unwrap().replace(": {", " {");
         let mut message = trace_config_type.new_instance();
         protobuf::text_format::merge_from_str(&mut *message, &text)

@@ -1,5 +1,5 @@
-//! Guards that are dropped in any order, judged: what the trace shows of each span lasts exactly as
-//! long as the span.
+//! Guards of spans dropped in any order. In the trace, each span lasts exactly as long as its
+//! guard, in several pieces if spans overlap without nesting.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -38,7 +38,7 @@ fn finish_with(session: InMemorySession, options: Options) -> Verdict {
     judge_with(&trace, &ExtraSchema::new(), options).unwrap()
 }
 
-/// Names and depths of all slices, by their begins.
+/// Returns the names and depths of all slices, in the order of their begins.
 fn outline(verdict: &Verdict) -> Vec<(String, usize)> {
     let named = |slice: Slice| (slice.begin.name.unwrap_or_default(), slice.depth);
     slices(verdict).into_iter().map(named).collect()
@@ -49,18 +49,18 @@ fn outlined(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
     expected.iter().map(owned).collect()
 }
 
-/// From the begin of the first piece to the end of the last one, of each name. Pieces of a name follow
-/// each other without a gap.
-fn lives(verdict: &Verdict) -> BTreeMap<String, (u64, u64)> {
-    let mut lives = BTreeMap::new();
+/// Returns the time from the begin of the first piece to the end of the last piece of each name.
+/// Asserts that the pieces of a name follow each other without a gap.
+fn extents(verdict: &Verdict) -> BTreeMap<String, (u64, u64)> {
+    let mut extents = BTreeMap::new();
     for slice in slices(verdict) {
         let (begin, end) = (slice.begin.timestamp_ns, slice.end.unwrap().timestamp_ns);
         let name = slice.begin.name.unwrap();
-        let life = lives.entry(name.clone()).or_insert((begin, begin));
-        assert_eq!(life.1, begin, "a gap in {name}");
-        life.1 = end;
+        let extent = extents.entry(name.clone()).or_insert((begin, begin));
+        assert_eq!(extent.1, begin, "a gap in {name}");
+        extent.1 = end;
     }
-    lives
+    extents
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn fields_of_a_struct_end_as_they_are_dropped() {
 #[test]
 fn every_span_lasts_as_long_as_its_guard() {
     let _guard = alone();
-    // Few guards, many guards, more than fit without the heap, and those that are dropped in the order in
-    // which they began.
+    // Few guards, many guards, more than fit without allocating, and guards that are dropped in the
+    // order in which they began.
     for (seed, open_max, rounds, is_queue) in [
         (1, 4, 1000, false),
         (2, 12, 1000, false),
@@ -131,18 +131,18 @@ fn every_span_lasts_as_long_as_its_guard() {
             span.end_at(now_ns);
             expected.insert(name, (begin_ns, now_ns));
         }
-        // Nothing is left of them.
+        // No state of the earlier guards is left.
         span!("app", "last", at: now_ns + 1).end_at(now_ns + 2);
         expected.insert("last".to_owned(), (now_ns + 1, now_ns + 2));
         let verdict = finish(session);
-        assert_eq!(lives(&verdict), expected);
+        assert_eq!(extents(&verdict), expected);
         assert_eq!(slices_named(&verdict, "last")[0].depth, 0);
     }
 }
 
-/// The new value of a variable is there before the old one is dropped.
+/// Assigning to a variable creates the new guard before it drops the old one.
 #[test]
-fn spans_that_follow_one_another_in_a_variable_leave_nothing_behind() {
+fn consecutive_spans_in_one_variable_leave_nothing_behind() {
     const SPANS: u64 = 100_000;
     let _guard = alone();
     let session = TraceConfig::new()
@@ -158,7 +158,7 @@ fn spans_that_follow_one_another_in_a_variable_leave_nothing_behind() {
     drop(state);
     drop(outer);
     let (_, report) = session.finish();
-    // None was too deep.
+    // No span was nested too deeply.
     assert!(report.warnings.is_empty(), "{report}");
 }
 
@@ -177,7 +177,7 @@ fn a_vector_of_guards_makes_two_pieces_of_each() {
         let begins = (0..COUNT).map(|number| span!("app", format!("item {number}")));
         drop_all(begins.collect());
         let verdict = finish(session);
-        assert_eq!(lives(&verdict).len(), COUNT);
+        assert_eq!(extents(&verdict).len(), COUNT);
         assert!(slices(&verdict).len() <= 3 * COUNT);
     }
 }
@@ -260,8 +260,8 @@ fn many_guards_of_different_sessions_end_as_they_are_dropped() {
     let second = session();
     add(&mut guards, 20..40);
     drop(guards);
-    assert_eq!(lives(&finish(first)).len(), 40);
-    assert_eq!(lives(&finish(second)).len(), 20);
+    assert_eq!(extents(&finish(first)).len(), 40);
+    assert_eq!(extents(&finish(second)).len(), 20);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn nothing_goes_on_in_a_session_that_came_later() {
     let outer = span!("app", "outer");
     let inner = span!("app", "inner");
     drop(first);
-    // In its place.
+    // In the slot of the first session.
     let next = session();
     drop(outer);
     drop(inner);
@@ -289,7 +289,7 @@ fn a_slice_without_a_guard_goes_on_behind_a_guard() {
     {
         let _next = span!("app", "next");
         end!("app", bytes = 7);
-        // Nothing is left to end.
+        // There is no open slice left to end.
         end!("app");
     }
     let verdict = finish(session);
@@ -353,7 +353,7 @@ fn a_span_that_ends_before_an_inner_one_began_is_not_split() {
     let inner = span!("app", "inner", at: start_ns + 20);
     outer.end_at(start_ns + 10);
     inner.end_at(start_ns + 30);
-    // A begin and an end of each. The judge does not take times that run backwards.
+    // A begin and an end per span. Not judged: the judge rejects times that run backwards.
     assert_eq!(session.finish().1.events, 4);
 }
 
@@ -403,13 +403,13 @@ fn every_span_on_a_track_lasts_as_long_as_its_guard() {
                 expected.insert(name, (begin_ns, now_ns));
             }
         }
-        // From the oldest one on.
+        // Ends the oldest span first.
         for (name, begin_ns, span) in open {
             now_ns += 10;
             span.end_at(now_ns);
             expected.insert(name, (begin_ns, now_ns));
         }
-        assert_eq!(lives(&finish(session)), expected);
+        assert_eq!(extents(&finish(session)), expected);
     }
 }
 
@@ -421,7 +421,7 @@ fn a_vector_of_guards_on_a_track_makes_two_pieces_of_each() {
     let begin = |number| span!("app", format!("item {number}"), track: &track);
     drop(Vec::from_iter((0..100).map(begin)));
     let verdict = finish(session);
-    assert_eq!(lives(&verdict).len(), 100);
+    assert_eq!(extents(&verdict).len(), 100);
     assert!(slices(&verdict).len() <= 200);
 }
 

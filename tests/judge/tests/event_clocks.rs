@@ -1,5 +1,5 @@
-//! Events that take their time from the processor's counter are where they would be by the system's
-//! clock, in the same order.
+//! Events with times of the processor's counter are in the same order as by the system's clock, and
+//! at the same times within a bound.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -12,14 +12,15 @@ use judge::{Event, ExtraSchema, Value, Verdict, judge};
 use support::alone;
 use tracezero::{Clock, InMemorySession, TscError, clock, instant, span};
 
-/// How far the clocks may be apart, as the docs of `Clock::Tsc` say.
+/// The maximal difference of the clocks, as documented at `Clock::Tsc`.
 const BOUND_NS: u64 = 10_000;
 
-/// Events take their time from the counter as long as this lives.
+/// A guard: events take their time from the processor's counter until it is dropped.
 struct Counter;
 
 impl Counter {
-    /// `None` if this machine has no counter to rely on; then nothing has changed.
+    /// Switches to the counter. Returns `None`, and changes nothing, if this machine has no
+    /// reliable counter.
     fn start() -> Option<Self> {
         match Clock::Tsc.use_for_events() {
             Ok(()) => {
@@ -50,13 +51,13 @@ fn for_three_seconds_events_are_where_the_system_clock_is() {
     };
     let session = InMemorySession::start().unwrap();
     let started = Instant::now();
-    // The system's clock, read right before and after each event.
+    // The system's time right before and after each event.
     let mut around_ns = Vec::new();
     while started.elapsed() < Duration::from_secs(3) {
         let before_ns = clock::now_ns();
         instant!("clocks", "between", number = around_ns.len());
         around_ns.push((before_ns, clock::now_ns()));
-        // Some events follow at once, some when the counter has been left alone for a while.
+        // Some events follow at once, some after a pause without events.
         if around_ns.len().is_multiple_of(4) {
             thread::sleep(Duration::from_micros(500));
         }
@@ -92,7 +93,8 @@ fn events_of_threads_that_wait_for_each_other_are_in_order() {
             }
         });
         let mut number = 0_u64;
-        // So many, and for so long that lines end: neither alone means much on every machine.
+        // Runs for a number of rounds and for a time: one of them alone means little on some
+        // machines. The time covers several conversion lines of the counter.
         let started = Instant::now();
         while number < 1_000 || started.elapsed() < Duration::from_millis(100) {
             instant!("clocks", "ball", number = number);
@@ -109,7 +111,7 @@ fn events_of_threads_that_wait_for_each_other_are_in_order() {
 }
 
 #[test]
-fn the_clock_changes_while_threads_trace_and_their_events_stay_in_order() {
+fn events_stay_ordered_while_the_clock_changes() {
     let _guard = alone();
     let Some(counter) = Counter::start() else {
         return;

@@ -1,4 +1,5 @@
-//! The options of track events, judged: timestamps in other forms, what is left out, thread times.
+//! The options of `TrackEventConfig`: other forms of timestamps, omitted parts of events, thread
+//! times.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -18,12 +19,12 @@ use tracezero::{
     instant, span,
 };
 
-/// Ids of clocks: the trace clock, and that of a sequence with units of its own.
+/// Ids of clocks: the trace clock, and the clock of a sequence with a unit of its own.
 const BOOTTIME: u32 = 6;
 const UNIT_CLOCK: u32 = 65;
 
 #[test]
-fn absolute_timestamps_are_times_of_the_trace_clock_and_name_none() {
+fn absolute_timestamps_use_the_trace_clock() {
     let events = TrackEventConfig::new().disable_incremental_timestamps();
     let (verdict, times) = timed_instants(&events, 100);
     assert_eq!(default_clocks(&verdict), [BOOTTIME]);
@@ -38,7 +39,7 @@ fn absolute_timestamps_are_times_of_the_trace_clock_and_name_none() {
 fn absolute_timestamps_in_units_are_on_a_clock_of_the_sequence() {
     let events = TrackEventConfig::new()
         .disable_incremental_timestamps()
-        .timestamp_unit_multiplier(1000);
+        .timestamp_unit(Duration::from_micros(1));
     let (verdict, times) = timed_instants(&events, 100);
     assert_eq!(default_clocks(&verdict), [UNIT_CLOCK]);
     let in_units = times.start() / 1000..=times.end() / 1000;
@@ -52,7 +53,7 @@ fn absolute_timestamps_in_units_are_on_a_clock_of_the_sequence() {
 #[test]
 fn distances_in_units_do_not_drift_over_many_events() {
     for unit_ns in [1, 1000, 1_000_000] {
-        let events = TrackEventConfig::new().timestamp_unit_multiplier(unit_ns);
+        let events = TrackEventConfig::new().timestamp_unit(Duration::from_nanos(unit_ns));
         let (verdict, _) = timed_instants(&events, 20_000);
         assert_within(&verdict, unit_ns);
         let distances = events_of(&verdict).filter(|packet| packet.timestamp_clock_id.is_none());
@@ -63,7 +64,7 @@ fn distances_in_units_do_not_drift_over_many_events() {
 #[test]
 fn a_time_that_is_given_is_exact_whatever_the_unit() {
     for events in [
-        TrackEventConfig::new().timestamp_unit_multiplier(1_000_000),
+        TrackEventConfig::new().timestamp_unit(Duration::from_millis(1)),
         TrackEventConfig::new().disable_incremental_timestamps(),
     ] {
         let given_ns = clock::now_ns() - 1_234_567;
@@ -110,7 +111,7 @@ fn names_that_are_no_literals_can_be_left_out() {
 
 #[test]
 fn events_on_the_track_of_their_thread_carry_its_processor_time() {
-    let events = TrackEventConfig::new().enable_thread_time_sampling(0);
+    let events = TrackEventConfig::new().thread_time_sampling(Duration::ZERO);
     let verdict = recorded(&events, || {
         {
             let _busy = span!("time", "busy");
@@ -147,8 +148,8 @@ fn events_on_the_track_of_their_thread_carry_its_processor_time() {
 #[test]
 fn thread_times_are_in_units_and_read_once_a_period() {
     let events = TrackEventConfig::new()
-        .timestamp_unit_multiplier(1000)
-        .enable_thread_time_sampling(3_600_000_000_000); // an hour
+        .timestamp_unit(Duration::from_micros(1))
+        .thread_time_sampling(Duration::from_secs(3600));
     let verdict = recorded(&events, || {
         for _ in 0..10 {
             instant!("time", "sampled");
@@ -165,11 +166,11 @@ fn thread_times_are_in_units_and_read_once_a_period() {
 
 #[test]
 fn a_ring_that_laps_can_be_read_in_every_form() {
-    let unit = TrackEventConfig::new().timestamp_unit_multiplier(100);
+    let unit = TrackEventConfig::new().timestamp_unit(Duration::from_nanos(100));
     for events in [
         unit.clone(),
         unit.clone().disable_incremental_timestamps(),
-        unit.enable_thread_time_sampling(1_000_000),
+        unit.thread_time_sampling(Duration::from_millis(1)),
     ] {
         let config = config(&events, 64);
         let verdict = recorded_with(config, || {
@@ -191,7 +192,7 @@ fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
     let absolute = TrackEventConfig::new().disable_incremental_timestamps();
     let other = config(&absolute, 1024).record_in_memory().unwrap();
     instant!("forms", "first");
-    // A choice of categories changes nothing about it.
+    // Changing the categories does not change the form of timestamps.
     other
         .control()
         .choose_categories(&TrackEventConfig::new())
@@ -204,7 +205,7 @@ fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
         judge_with(&trace, &ExtraSchema::new(), Options::default()).unwrap()
     });
     assert_eq!(default_clocks(&other), [BOOTTIME, BOOTTIME]);
-    // In no order: there are two threads.
+    // A set, because events of two threads have no order.
     let times = |verdict: &Verdict| -> BTreeSet<u64> {
         let events = verdict.events.iter();
         events.map(|event| event.timestamp_ns).collect()
@@ -235,7 +236,8 @@ fn recorded_with(config: TraceConfig, record: impl FnOnce()) -> Verdict {
     judge_with(&trace, &ExtraSchema::new(), options).unwrap_or_else(|all| panic!("{all:#?}"))
 }
 
-/// Records instants that say when they were; returns when all of that was, too.
+/// Records instants with their time as an argument. Returns the range of time in which all were
+/// recorded, too.
 fn timed_instants(
     events: &TrackEventConfig,
     count: usize,
@@ -250,8 +252,8 @@ fn timed_instants(
     (verdict, begin_ns..=clock::now_ns())
 }
 
-/// Each event is less than a unit away from when it was: between the time that it carries and that
-/// of the next one.
+/// Asserts that each event's timestamp is less than a unit away from its true time, which lies
+/// between the times that it and the next event carry as arguments.
 fn assert_within(verdict: &Verdict, unit_ns: u64) {
     let events: Vec<(u64, u64)> = verdict
         .events_named("timed")
@@ -278,7 +280,7 @@ fn events_of(verdict: &Verdict) -> impl Iterator<Item = &TracePacket> {
         .filter(|packet| packet.has_track_event())
 }
 
-/// The clocks that the sequences choose, one for each start of their state.
+/// Returns the default clock of each clear of incremental state.
 fn default_clocks(verdict: &Verdict) -> Vec<u32> {
     let defaults = verdict
         .packets
@@ -302,7 +304,7 @@ fn thread_time_track(verdict: &Verdict) -> &TrackDescriptor {
         .unwrap()
 }
 
-/// Keeps the processor busy for a million nanoseconds or more: no processor counts so fast.
+/// Keeps the processor busy for at least a million nanoseconds: no processor counts faster.
 fn work() {
     for number in 0..10_000_000_u64 {
         black_box(number);

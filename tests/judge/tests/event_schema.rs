@@ -1,4 +1,4 @@
-//! Schemas of fields on events are declared once, and each trace that starts later carries them once.
+//! A schema for fields on events is declared once. Each trace that starts later contains it once.
 
 use judge::{ExtraSchema, Verdict, judge};
 use perfetto_protos::descriptor::FileDescriptorProto;
@@ -14,8 +14,7 @@ mod schema {
 }
 
 #[test]
-fn traces_of_events_carry_the_schema_of_their_fields_from_its_declaration_on() -> Result<(), Error>
-{
+fn traces_contain_event_schema_once_it_is_declared() -> Result<(), Error> {
     let before = trace_of_an_event()?;
     for _ in 0..3 {
         declare_event_schema(protozero::include_descriptor_set!("http"));
@@ -28,7 +27,7 @@ fn traces_of_events_carry_the_schema_of_their_fields_from_its_declaration_on() -
     Ok(())
 }
 
-/// Of a session that records events alone.
+/// Records one event in a session without other data sources.
 fn trace_of_an_event() -> Result<Verdict, Error> {
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(64))

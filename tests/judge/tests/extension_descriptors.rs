@@ -1,4 +1,4 @@
-//! A trace that carries the schema of its data source is read by whoever has only the trace.
+//! A trace that contains the schema of its data source can be read without the `.proto` file.
 
 use judge::{ExtraSchema, judge};
 use perfetto_protos::trace::Trace;
@@ -16,7 +16,7 @@ mod schema {
     protozero::include_protos!("memory");
 }
 
-/// Field number of `memory_sample` in a track event.
+/// The number of the field `memory_sample` of a track event.
 const MEMORY_SAMPLE: u32 = 9910;
 
 struct Samples;

@@ -1,4 +1,5 @@
-//! Files of flight recorders are whole traces: after laps, joined of parts, and cut by time.
+//! Files of flight recorders are complete traces: after laps of the ring, joined from parts, and
+//! cut by time.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -17,7 +18,7 @@ use tracezero::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn parts_that_threads_record_across_are_one_trace_without_a_loss() {
+fn parts_recorded_by_running_threads_join_without_loss() {
     const THREADS: usize = 4;
     const ROUNDS: i64 = 2_000;
     let (_guard, folder) = (alone(), Folder::empty());
@@ -56,7 +57,7 @@ fn parts_that_threads_record_across_are_one_trace_without_a_loss() {
 }
 
 #[test]
-fn a_ring_that_has_lapped_before_and_after_the_event_leaves_nothing_unreadable() {
+fn lapped_parts_leave_nothing_unreadable() {
     const ROUNDS: i64 = 5_000;
     let (_guard, folder) = (alone(), Folder::empty());
     let recorder = recorder(&folder, 256).start().unwrap();
@@ -64,7 +65,7 @@ fn a_ring_that_has_lapped_before_and_after_the_event_leaves_nothing_unreadable()
     let window = recorder
         .around("window", MINUTE, MINUTE)
         .save_in_background();
-    // It is served before the next one is.
+    // The recorder saves it before the next snapshot.
     recorder.snapshot("served").save().unwrap();
     (ROUNDS..2 * ROUNDS).for_each(record);
     drop(recorder);
@@ -99,12 +100,12 @@ fn a_ring_that_has_lapped_before_and_after_the_event_leaves_nothing_unreadable()
 }
 
 #[test]
-fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
+fn trace_cut_by_time_has_all_its_definitions() {
     let (_guard, folder) = (alone(), Folder::empty());
     let recorder = recorder(&folder, 4 * 1024).start().unwrap();
     let work = || {
         let times = (0..300).map(|number| {
-            // Open most of the time, so that the cut goes through one of them.
+            // Open most of the time, so that the cut lies inside such a span.
             let _around = span!("test", "around");
             thread::sleep(Duration::from_millis(10));
             let time_ns = clock::now_ns();
@@ -120,9 +121,10 @@ fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
     let wanted = Duration::from_millis(500);
     let request = recorder.snapshot("cut").before(wanted);
     let saving = request.save_in_background();
-    // Afterwards: what is wanted then was wanted when it was asked for, too.
+    // Taken after the request, so everything wanted relative to this time was wanted by the
+    // request, too.
     let asked_ns = clock::now_ns();
-    // Spans that were open at the cut have no begin. All that is there can be read.
+    // Spans that were open at the cut have no begin. All other events can be read.
     let options = Options {
         allow_unreadable_after_loss: true,
         ..Options::default()
@@ -133,7 +135,7 @@ fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
     for numbers in rounds.values() {
         let first = numbers[0];
         assert!(numbers.iter().copied().eq(first..300));
-        // Nothing that is wanted is missing, and it is not all that there was.
+        // Everything wanted is there, and the trace was cut.
         let from_ns = asked_ns - wanted.as_nanos() as u64;
         let is_enough =
             |times: &Vec<u64>| times.partition_point(|it| *it < from_ns) as i64 >= first;
@@ -142,7 +144,7 @@ fn what_is_left_of_a_trace_that_is_cut_by_time_says_all_that_it_builds_on() {
     }
 }
 
-/// One event of each form, with the round's number.
+/// Records one event of each form, with the number of the round.
 fn record(number: i64) {
     let flow = Flow::new();
     let track = Track::new("requests");
@@ -166,9 +168,9 @@ fn rounds_by_sequence(verdict: &Verdict) -> BTreeMap<u32, Vec<i64>> {
 
 fn recorder(folder: &Folder, ring_kib: u32) -> FlightRecorderBuilder {
     FlightRecorder::builder()
-        .at_most_kib(ring_kib)
+        .ring_kib(ring_kib)
         .min_interval(Duration::ZERO)
-        .limit_files(1_000)
+        .max_files(1_000)
         .directory(folder.file("made"))
 }
 

@@ -1,8 +1,8 @@
-//! Four threads record at full speed with nothing but defaults, then one span per millisecond each:
-//! nothing is lost, and a reader that is not ours can use every event.
+//! Four threads record at full speed with the default configuration, then one span per millisecond
+//! each. No event is lost, and a foreign reader can use every event.
 //!
-//! `FULL_SPEED_SPANS` and `FULL_SPEED_SLOW_SPANS` say how many spans each thread records at full speed
-//! and then slowly. `ci/long.sh` runs an optimized build with 500,000 and 100.
+//! `FULL_SPEED_SPANS` and `FULL_SPEED_SLOW_SPANS` set the number of spans that each thread records
+//! at full speed and then slowly. `ci/long.sh` runs an optimized build with 500,000 and 100.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -32,7 +32,7 @@ fn full_speed_loses_nothing_by_default() {
         fast: number("FULL_SPEED_SPANS", 50_000),
         slow: number("FULL_SPEED_SLOW_SPANS", 30),
     };
-    // A trace that is wrong stays, to look at.
+    // If the test fails, the trace stays for inspection.
     let folder = Folder::empty();
     let path = folder.file("full_speed.pftrace");
 
@@ -41,23 +41,23 @@ fn full_speed_loses_nothing_by_default() {
     let report = session.finish().unwrap();
     let process_peak_kib = peak_memory_kib();
 
-    let found = Found::read(&fs::read(&path).unwrap());
+    let found = Findings::read(&fs::read(&path).unwrap());
     print(&report, process_peak_kib, &found);
     assert_eq!(report.losses.total(), 0, "{report:#}");
     assert_eq!(report.packets_read, report.packets_begun, "{report:#}");
     let events = 2 * THREADS * (spans.fast + spans.slow);
     assert_eq!(report.events, events, "{report:#}");
-    assert_eq!(found, Found::all(spans), "{report:#}");
+    assert_eq!(found, Findings::all(spans), "{report:#}");
 }
 
-/// How many spans each thread records.
+/// The numbers of spans that each thread records.
 #[derive(Clone, Copy)]
 struct Spans {
     fast: u64,
     slow: u64,
 }
 
-/// All threads begin at the same time.
+/// Records the spans. All threads begin at the same time.
 fn record(spans: Spans) {
     let start = Barrier::new(THREADS as usize);
     let record = |thread| {
@@ -82,7 +82,7 @@ fn thread_name(thread: u64) -> String {
     format!("speed-{thread}")
 }
 
-/// The most memory that this process had so far.
+/// Returns the peak memory of this process so far.
 fn peak_memory_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -90,8 +90,9 @@ fn peak_memory_kib() -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-/// Prints the line that `ci/long.sh` shows. It comes before the assertions: a run that fails has one, too.
-fn print(report: &Report, process_peak_kib: u64, found: &Found) {
+/// Prints the line that `ci/long.sh` shows. Called before the assertions, so that failed runs print
+/// it, too.
+fn print(report: &Report, process_peak_kib: u64, found: &Findings) {
     println!(
         "full speed: {} events, {} slices, {} lost, waited {:.1?}, buffers {} MiB, process {} MiB",
         report.events,
@@ -103,28 +104,30 @@ fn print(report: &Report, process_peak_kib: u64, found: &Found) {
     );
 }
 
-/// What a reader of a trace gets to know: events are of use to it while the incremental state of their
+/// The findings of a reader. It can use an event only while the incremental state of the event's
 /// sequence is valid.
 ///
-/// The judge itself takes too long for so many events, and too much memory.
+/// Replaces the judge, which takes too much time and memory for so many events.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
-    /// Slices with a begin and an end, by thread and name.
+struct Findings {
+    /// The numbers of slices with a begin and an end, by thread and name.
     slices: BTreeMap<(String, String), u64>,
-    /// Events that need a state which their sequence has not, or a name or track which nobody defined.
+    /// The number of events that need incremental state which their sequence lacks, or a name or
+    /// track that is not defined.
     unusable: u64,
-    /// Ends without a begin, and begins without an end.
+    /// The number of ends without a begin, and of begins without an end.
     unpaired: u64,
-    /// Slices whose arguments are not the next ones of their thread.
+    /// The number of slices whose arguments are not the next ones of their thread.
     out_of_order: u64,
-    /// Events before the time of their predecessor, or slow ones too soon after it.
+    /// The number of events before the time of their predecessor, and of slow ones too soon after
+    /// it.
     too_early: u64,
-    /// Packets before which others are missing.
+    /// The number of packets before which others are missing.
     gaps: u64,
 }
 
-impl Found {
-    /// What there is to find if nothing is lost.
+impl Findings {
+    /// Returns the findings for a trace without losses.
     fn all(spans: Spans) -> Self {
         let of_thread = |thread| {
             [("fast", spans.fast), ("slow", spans.slow)]
@@ -137,7 +140,7 @@ impl Found {
     }
 
     fn read(trace: &[u8]) -> Self {
-        /// Field 1 of a trace, with the wire type of a message.
+        /// The tag of field 1 of a trace, a message.
         const PACKET_TAG: u32 = 1 << 3 | 2;
         let mut reader = Reader::default();
         let mut input = CodedInputStream::from_bytes(trace);
@@ -152,34 +155,34 @@ impl Found {
 #[derive(Default)]
 struct Reader {
     sequences: HashMap<u32, Sequence>,
-    /// Names of threads by the tracks that stand for them.
+    /// The names of threads, by their tracks.
     threads: HashMap<u64, String>,
-    found: Found,
+    found: Findings,
 }
 
 #[derive(Default)]
 struct Sequence {
     /// `None` before the first clear, and from a loss to the next clear.
     state: Option<State>,
-    open: Option<Open>,
+    open: Option<OpenSlice>,
     /// The number of the next slice, by name.
     next: HashMap<String, u64>,
-    /// The time of the next event, at least.
+    /// The earliest time that the next event may have.
     earliest_ns: u64,
 }
 
-/// What holds from one clear to the next.
+/// The incremental state, valid from one clear to the next.
 #[derive(Default)]
 struct State {
     track_uuid: u64,
-    /// The time of the last event, from which the next one tells its distance.
+    /// The time of the last event, to which the next timestamp is added.
     last_ns: u64,
     event_names: HashMap<u64, String>,
     argument_names: HashMap<u64, String>,
 }
 
-/// A slice whose end has not come yet.
-struct Open {
+/// A slice that has begun and not ended.
+struct OpenSlice {
     thread: String,
     name: String,
 }
@@ -205,13 +208,13 @@ impl Reader {
             self.threads.insert(track.uuid(), thread);
         }
         if packet.has_track_event() {
-            // Every event here takes names, a track and a time from earlier packets.
+            // Every event of this test refers to names, a track and a time of earlier packets.
             assert!(is_flagged(SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE));
             sequence.event(packet, &self.threads, &mut self.found);
         }
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> Findings {
         let open = self.sequences.values().filter(|it| it.open.is_some());
         self.found.unpaired += open.count() as u64;
         self.found
@@ -245,7 +248,7 @@ impl State {
         }
     }
 
-    /// The number and the thread, if these are all arguments, in this order.
+    /// Returns the arguments `number` and `thread`, if these are the only ones, in this order.
     fn arguments(&self, event: &TrackEvent) -> Option<(u64, u64)> {
         let mut arguments = event.debug_annotations.iter();
         let mut next = |name| {
@@ -271,7 +274,7 @@ impl State {
     fn time_ns(&mut self, packet: &TracePacket) -> u64 {
         match packet.timestamp_clock_id {
             None => {
-                // A distance may be negative.
+                // The increment may be negative.
                 self.last_ns = self.last_ns.wrapping_add(packet.timestamp());
                 self.last_ns
             }
@@ -283,7 +286,7 @@ impl State {
 
 const BOOTTIME: u32 = 6;
 
-/// The time of the trace clock at which a clock of distances was at its start.
+/// Returns the time of the trace clock at which an incremental clock was 0.
 fn start_of_clock(clock_id: u32, snapshot: &ClockSnapshot) -> u64 {
     let find = |id| snapshot.clocks.iter().find(|clock| clock.clock_id() == id);
     let clock = find(clock_id).expect("a snapshot of the default clock");
@@ -293,7 +296,12 @@ fn start_of_clock(clock_id: u32, snapshot: &ClockSnapshot) -> u64 {
 }
 
 impl Sequence {
-    fn event(&mut self, packet: &TracePacket, threads: &HashMap<u64, String>, found: &mut Found) {
+    fn event(
+        &mut self,
+        packet: &TracePacket,
+        threads: &HashMap<u64, String>,
+        found: &mut Findings,
+    ) {
         let event = packet.track_event();
         let Some(state) = &mut self.state else {
             found.unusable += 1;
@@ -312,17 +320,17 @@ impl Sequence {
                 };
                 let arguments = state.arguments(event);
                 let thread = thread.clone();
-                self.begin(Open { thread, name }, arguments, found);
+                self.begin(OpenSlice { thread, name }, arguments, found);
             }
             Type::TYPE_SLICE_END => self.end(found),
             kind => panic!("nobody recorded {kind:?}"),
         }
     }
 
-    fn begin(&mut self, open: Open, arguments: Option<(u64, u64)>, found: &mut Found) {
+    fn begin(&mut self, open: OpenSlice, arguments: Option<(u64, u64)>, found: &mut Findings) {
         let next = self.next.entry(open.name.clone()).or_default();
         let is_next = arguments.is_some_and(|(number, thread)| {
-            // What is missing is counted once.
+            // A gap is counted once.
             let expected = mem::replace(next, number + 1);
             number == expected && thread_name(thread) == open.thread
         });
@@ -331,8 +339,8 @@ impl Sequence {
         found.unpaired += u64::from(earlier.is_some());
     }
 
-    fn end(&mut self, found: &mut Found) {
-        let Some(Open { thread, name }) = self.open.take() else {
+    fn end(&mut self, found: &mut Findings) {
+        let Some(OpenSlice { thread, name }) = self.open.take() else {
             found.unpaired += 1;
             return;
         };

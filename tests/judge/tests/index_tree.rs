@@ -1,4 +1,4 @@
-//! The example `index_tree` as a user runs it: what it prints, what it traces, and how it fails.
+//! Runs the example `index_tree` as a user does, and checks its output, its trace, and its errors.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use judge::{EventKind, ExtraSchema, Value, Verdict, judge};
 use support::Folder;
 
-/// Files of a small tree with their content.
+/// The files of a small tree, with their content.
 const TREE: [(&str, &[u8]); 7] = [
     ("a.txt", b"one two two three three three\n"),
     ("deep/er/b.txt", "three Stra\u{df}en_1\nfour".as_bytes()),
@@ -26,7 +26,7 @@ const TREE: [(&str, &[u8]); 7] = [
 fn a_tree_is_indexed_and_the_trace_says_how() {
     let place = Place::new();
     let tree = place.tree();
-    // Several KiB of statistics: more than a chunk holds.
+    // The statistics of this file take several KiB, more than a chunk holds.
     let words: Vec<String> = (0..1000).map(|number| format!("{number:0>30}")).collect();
     fs::write(tree.join("large.txt"), words.join(" ")).unwrap();
     let output = place.run(&[
@@ -186,7 +186,7 @@ fn a_thread_count_of_zero_is_a_usage_error() {
     assert!(printed.contains("--threads <N>"), "{printed}");
 }
 
-/// A folder of a test's own, which the example runs in.
+/// A folder for one test, in which the example runs.
 struct Place(Folder);
 
 impl Place {
@@ -194,7 +194,7 @@ impl Place {
         Self(Folder::empty())
     }
 
-    /// Makes the small tree.
+    /// Creates the small tree.
     fn tree(&self) -> PathBuf {
         let tree = self.0.file("tree");
         for (name, content) in TREE {
@@ -215,9 +215,10 @@ impl Place {
     }
 }
 
-/// The executable, brought up to date where Cargo has not done so for this run.
+/// The path of the example's executable. Builds it, since Cargo may not have built it for this test
+/// run.
 static EXAMPLE: LazyLock<PathBuf> = LazyLock::new(|| {
-    // target/PROFILE/deps/TEST
+    // The path of this test is target/PROFILE/deps/TEST.
     let test = std::env::current_exe().unwrap();
     let profile_dir = test.parent().and_then(Path::parent).unwrap();
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {

@@ -1,5 +1,5 @@
-//! Sessions of all kinds, judged: each trace obeys the rules of the format, and says exactly what
-//! was traced.
+//! Sessions of all kinds. The judge checks that each trace obeys the rules of the format, and the
+//! tests check that it has exactly the events that were recorded.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -171,7 +171,7 @@ fn counters_have_tracks_of_their_own_with_integers_or_floats() {
     for value in [0.25, -1e300] {
         counter!("count", "broken", value);
     }
-    // The same counter from another thread.
+    // Writes the same counter on another thread.
     join(named("counting".to_owned(), || {
         counter!("count", "whole", 5);
     }));
@@ -183,7 +183,7 @@ fn counters_have_tracks_of_their_own_with_integers_or_floats() {
         let mut events: Vec<_> = events
             .filter(|event| event.track_name.as_deref() == Some(track))
             .collect();
-        // The threads' sequences stand in the file in no particular order.
+        // The sequences of the threads have no fixed order in the file.
         events.sort_by_key(|event| event.timestamp_ns);
         events
             .into_iter()
@@ -202,7 +202,7 @@ fn counters_have_tracks_of_their_own_with_integers_or_floats() {
 }
 
 #[test]
-fn packets_larger_than_many_chunks_arrive_whole_in_order_from_every_thread() {
+fn packets_of_many_chunks_arrive_whole_and_in_order() {
     const PASSES: u64 = 2000;
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -229,7 +229,7 @@ fn packets_larger_than_many_chunks_arrive_whole_in_order_from_every_thread() {
     let mut expected: Vec<u64> = (0..3)
         .flat_map(|thread| (0..20).map(move |round| thread * 100 + round))
         .collect();
-    // Sequences are numbered in the order in which they were met.
+    // Sequences are numbered in the order in which the service first reads them.
     expected.sort_by_key(|number| {
         let first = numbers
             .iter()
@@ -241,7 +241,7 @@ fn packets_larger_than_many_chunks_arrive_whole_in_order_from_every_thread() {
 }
 
 #[test]
-fn what_threads_wrote_is_there_whether_they_have_ended_or_not() {
+fn events_of_ended_and_running_threads_are_in_the_trace() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     join(named("short".to_owned(), || instant!("life", "ended")));
@@ -256,7 +256,7 @@ fn what_threads_wrote_is_there_whether_they_have_ended_or_not() {
 }
 
 #[test]
-fn a_span_that_is_open_at_the_end_is_in_the_trace_and_ends_in_no_later_one() {
+fn open_span_is_in_its_trace_and_ends_in_no_later_one() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     let (opened, is_opened) = mpsc::channel();
@@ -292,7 +292,7 @@ fn sessions_one_after_the_other_have_their_own_events_each() {
     let _guard = alone();
     let (to_worker, rounds) = mpsc::channel::<u32>();
     let (done, is_done) = mpsc::channel();
-    // A thread that outlives all sessions, and holds a chunk at the end of each.
+    // A thread that outlives all sessions, and holds a chunk when each of them ends.
     let worker = named("lasting".to_owned(), move || {
         for round in rounds {
             trace_round(round);
@@ -302,7 +302,7 @@ fn sessions_one_after_the_other_have_their_own_events_each() {
     for round in 0..10 {
         let session = InMemorySession::start().unwrap();
         trace_round(round);
-        // Every other session sees nothing of the worker.
+        // In every other session, the worker records nothing.
         let with_worker = round % 2 == 0;
         if with_worker {
             to_worker.send(round).unwrap();
@@ -361,7 +361,7 @@ fn sessions_at_the_same_time_record_what_each_is_configured_for() {
     let buffers = &events.trace_config.as_ref().unwrap().buffers;
     assert_eq!((buffers.len(), buffers[0].size_kb()), (1, 256));
 
-    // The others go on.
+    // The other sessions continue.
     instant!("at once", "third");
     let (frames, report) = in_memory(for_frames);
     assert_eq!((frames.events.len(), report.data_packets), (0, 2));
@@ -382,7 +382,7 @@ fn sessions_at_the_same_time_record_what_each_is_configured_for() {
 }
 
 #[test]
-fn a_session_that_starts_within_a_span_sees_neither_its_begin_nor_its_end() {
+fn session_started_within_a_span_sees_no_part_of_it() {
     let _guard = alone();
     let early = InMemorySession::start().unwrap();
     let outer = span!("overlap", "outer");
@@ -398,7 +398,7 @@ fn a_session_that_starts_within_a_span_sees_neither_its_begin_nor_its_end() {
 }
 
 #[test]
-fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
+fn file_session_writes_what_memory_session_returns() {
     let _guard = alone();
     let path = scratch("streams.pftrace");
     let in_file = Session::record_to_file(&path).unwrap();
@@ -438,14 +438,15 @@ fn a_session_streams_to_its_file_what_a_session_in_memory_returns() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Numbers of fields of [`TracePacket`].
+/// Field numbers of [`TracePacket`].
 const TRACE_PROVENANCE: u32 = 124;
 const RECORDING_BOUNDARY: u32 = 1991;
 
-/// Clocks, sync marker, configuration, UUID, begin of the recording, provenance, system, life cycle; what was recorded;
-/// the statistics, and the end of the recording.
+/// In this order: clocks, sync marker, configuration, UUID, begin of the recording, provenance,
+/// system info, lifecycle events; the recorded packets; the statistics, and the end of the
+/// recording.
 #[test]
-fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_statistics() {
+fn services_packets_begin_and_end_a_trace() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     instant!("frame", "of main");
@@ -454,7 +455,7 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     }));
     let (verdict, _) = in_memory(session);
 
-    // All of the service's packets come before or behind all others.
+    // The service's packets come before and after all others.
     let of_writers = |packet: &TracePacket| packet.trusted_packet_sequence_id() != 1;
     let packets = &verdict.packets;
     let begin = packets.iter().position(of_writers).unwrap();
@@ -464,7 +465,7 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     assert!(preamble[1].has_synchronization_marker());
     assert!(preamble[2].has_trace_config());
     assert!(preamble[3].has_trace_uuid());
-    // The published copy does not know the provenance yet, and our own extensions never.
+    // The published schema does not know the provenance yet, and never the SDK's own extensions.
     let has_unknown =
         |packet: &TracePacket, field| packet.special_fields.unknown_fields().get(field).is_some();
     assert!(has_unknown(&preamble[4], RECORDING_BOUNDARY));
@@ -489,7 +490,8 @@ fn a_trace_begins_with_the_services_packets_on_sequence_1_and_ends_with_its_stat
     assert_eq!(ids[0], 6, "the trace clock comes first");
     assert_eq!(ids.len(), 6);
 
-    // Writers get 2, 3, .. in the order in which their first packets are read.
+    // The sequences of writers get the ids 2, 3, .. in the order in which their first packets are
+    // read.
     let mut met = Vec::new();
     for packet in recorded {
         let id = packet.trusted_packet_sequence_id();
@@ -515,7 +517,7 @@ fn join(thread: JoinHandle<()>) {
     thread.join().unwrap();
 }
 
-/// A thread that has done the first thing and does the second once it is released.
+/// Starts a thread that calls `first`, and calls `then` once the returned function releases it.
 fn idle_after(
     first: impl FnOnce() + Send + 'static,
     then: impl FnOnce() + Send + 'static,
@@ -579,7 +581,7 @@ fn in_memory(session: InMemorySession) -> (Verdict, Report) {
     assert_eq!(report.bytes, trace.len() as u64);
     assert_eq!(
         report.packets_begun,
-        report.packets_read + report.losses.of_packets_begun()
+        report.packets_read + report.losses.begun_packets()
     );
     (accept(judge(&trace, &extra())), report)
 }
@@ -602,7 +604,7 @@ fn of_thread<'v>(verdict: &'v Verdict, name: &str) -> Vec<&'v Event> {
         .collect()
 }
 
-/// What was said at the trace point.
+/// The parts of an event that are given at the trace point.
 type Essence = (
     EventKind,
     Option<String>,

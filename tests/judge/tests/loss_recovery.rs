@@ -1,4 +1,5 @@
-//! After a loss, events are readable again at once: what lost packets had defined is defined anew.
+//! After a loss, new events are readable at once: the definitions of lost packets are written
+//! again.
 
 use std::sync::mpsc;
 use std::thread;
@@ -6,9 +7,9 @@ use std::thread;
 use judge::{ExtraSchema, judge};
 use tracezero::{BufferConfig, TraceConfig, instant, span};
 
-/// One page of shared memory: while one thread holds it, there is none for the others.
+/// There is one page of shared memory. While one thread holds it, the other threads drop packets.
 #[test]
-fn events_after_a_drop_are_readable_and_the_dropped_ones_are_counted() {
+fn events_after_a_drop_are_readable_and_drops_are_counted() {
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(1024))
         .record_all()
@@ -29,7 +30,7 @@ fn events_after_a_drop_are_readable_and_the_dropped_ones_are_counted() {
     }
     release.send(()).expect("the holder waits");
     holder.join().expect("no panic");
-    // The page is free. A writer that drops looks for one at every packet.
+    // The page is free now. A writer that drops packets tries to get a chunk at each packet.
     for attempt in 10..20 {
         let _span = span!("test", "event", attempt = attempt);
     }

@@ -1,11 +1,13 @@
-//! 10,000 live threads, each of which holds a chunk of the shared memory: nothing is lost, and every
-//! event can be used by a reader that is not ours.
+//! 10,000 threads at once, each of which holds a chunk of the shared memory. No event is lost, and
+//! a foreign reader can use every event.
 //!
-//! Each case is a process of its own, since the first session chooses the shared memory of a process.
+//! Each case runs in a process of its own, because the first session sets the size of the process's
+//! shared memory.
 //!
-//! A thread whose packet goes on in another chunk has two for a moment, however long the machine lets it
-//! stand there. 4 MiB lend 11,392 chunks at least: two to each of 5,500 threads, or one to each of 10,000
-//! of which 1,000 record at the same moment. The default memory has two for all.
+//! A thread whose packet continues in another chunk holds two chunks for a moment, which may be
+//! long on a busy machine. 4 MiB have at least 11,392 chunks: two for each of 5,500 threads, or one
+//! for each of 10,000 threads of which 1,000 record at the same moment. The default size has two
+//! for all.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -24,9 +26,9 @@ use support::alone;
 use tracezero::{BufferConfig, DataSourceConfig, Report, Session, TraceConfig, instant};
 
 const THREADS: usize = 10_000;
-/// Each thread has this much for its stack.
+/// The stack size of each thread.
 const STACK_BYTES: usize = 64 * 1024;
-/// Set in the processes that the tests start.
+/// The environment variable that is set in the processes that the tests start.
 const IS_CASE: &str = "TRACEZERO_MANY_THREADS";
 
 #[test]
@@ -94,15 +96,16 @@ fn in_four_mib(threads: usize, at_once: usize) {
     check(&trace, &report, threads);
 }
 
-/// Threads that live at once. Each records an event before all go on, and one after it.
+/// Threads that all exist at once. Each records an event before any of them continues, and one
+/// after it.
 struct Threads {
     all: Arc<Barrier>,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts the threads, of which `at_once` may record at the same moment. Each has recorded an event
-    /// and waits, with a chunk in its hand.
+    /// Starts the threads, of which `at_once` may record at the same moment. Returns when each has
+    /// recorded an event and waits, still holding a chunk.
     fn start(threads: usize, at_once: usize) -> Self {
         let all = Arc::new(Barrier::new(threads + 1));
         let gate = Arc::new(Gate::new(at_once));
@@ -124,7 +127,7 @@ impl Threads {
         Self { all, handles }
     }
 
-    /// Returns when each thread has recorded its second event.
+    /// Lets the threads continue. Returns when each has recorded its second event.
     fn go_on(&self) {
         self.all.wait();
         self.all.wait();
@@ -138,7 +141,7 @@ impl Threads {
     }
 }
 
-/// Lets so many threads pass at a time.
+/// A semaphore: lets a limited number of threads pass at a time.
 struct Gate {
     room: Mutex<usize>,
     left: Condvar,
@@ -161,9 +164,9 @@ impl Gate {
     }
 }
 
-/// Asserts that every event of every thread is in the trace and can be used, and that the report says so.
+/// Asserts that every event of every thread is in the trace and usable, and that the report agrees.
 ///
-/// The judge itself takes too long for so many sequences. Here packets are counted on sequences whose
+/// The judge takes too long for so many sequences. This function counts events on sequences whose
 /// incremental state is valid, by the rules of Perfetto's schema.
 fn check(trace: &[u8], report: &Report, threads: usize) {
     assert_eq!(report.losses.total(), 0, "{report}");
@@ -187,7 +190,8 @@ fn check(trace: &[u8], report: &Report, threads: usize) {
     assert!(events_of.iter().all(|&events| events == 2));
 }
 
-/// Runs one case at a time: two may exceed the machine's limit of threads.
+/// Runs one case in a process of its own. One at a time: two may exceed the machine's limit of
+/// threads.
 fn run(case: &str) {
     let _guard = alone();
     let status = Command::new(env::current_exe().unwrap())

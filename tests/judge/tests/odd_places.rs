@@ -1,4 +1,4 @@
-//! Tracing where programs rarely look: threads that end, destructors, panics, and odd texts.
+//! Tracing in unusual places: threads that end, destructors, panics, and odd texts.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -21,7 +21,7 @@ struct Packets;
 data_source!(Packets, "com.example.packets");
 
 #[test]
-fn what_threads_wrote_that_have_ended_or_panicked_is_in_the_trace() {
+fn events_of_ended_and_panicked_threads_are_in_the_trace() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     for number in 0..200_u64 {
@@ -38,7 +38,7 @@ fn what_threads_wrote_that_have_ended_or_panicked_is_in_the_trace() {
 }
 
 #[test]
-fn sessions_record_threads_that_were_there_before_and_that_come_later() {
+fn sessions_record_older_and_newer_threads() {
     let _guard = alone();
     let (say, heard) = mpsc::channel::<()>();
     let (done, is_done) = mpsc::channel();
@@ -66,7 +66,7 @@ fn sessions_record_threads_that_were_there_before_and_that_come_later() {
     old.join().unwrap();
 }
 
-/// Traces when it is dropped.
+/// A value that traces when it is dropped.
 struct TracesLast(&'static str);
 
 impl Drop for TracesLast {
@@ -101,7 +101,7 @@ fn destructors_trace_while_a_panic_unwinds() {
     assert_eq!(essence, expected);
 }
 
-/// Cannot be printed.
+/// A value whose formatting panics.
 struct Unprintable;
 
 impl fmt::Display for Unprintable {
@@ -113,7 +113,7 @@ impl fmt::Display for Unprintable {
 }
 
 #[test]
-fn a_panic_while_a_packet_is_open_ends_the_packet_and_tracing_goes_on() {
+fn panic_in_an_open_packet_ends_only_that_packet() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     drop(TracesLast("makes its trace points known"));
@@ -145,7 +145,8 @@ fn a_panic_while_a_packet_is_open_ends_the_packet_and_tracing_goes_on() {
     assert_eq!(custom.count(), 10);
     assert_eq!(verdict.events_named("in a formatter").count(), 20);
     assert_eq!(verdict.open_spans, []);
-    // Those of the formatter's destructor are nested: both ends of a span, instant and counter.
+    // The trace points in the formatter's destructor are nested in another one, and so are lost:
+    // both ends of a span, an instant and a counter.
     assert_eq!(report.losses.total(), report.losses.nested);
     assert_eq!(report.losses.nested, 2 * 10 * 4);
 }
@@ -155,7 +156,7 @@ fn caught(work: impl FnOnce()) {
 }
 
 #[test]
-fn destructors_of_thread_locals_trace_as_long_as_the_thread_has_writers() {
+fn thread_local_destructors_trace_while_writers_exist() {
     thread_local! {
         static BEFORE: RefCell<Option<TracesLast>> = const { RefCell::new(None) };
         static AFTER: RefCell<Option<TracesLast>> = const { RefCell::new(None) };
@@ -165,7 +166,7 @@ fn destructors_of_thread_locals_trace_as_long_as_the_thread_has_writers() {
     let session = InMemorySession::start().unwrap();
     for _ in 0..20 {
         let ends = thread::spawn(|| {
-            // One is destroyed before the thread's writers, and one after them.
+            // One is destroyed before the thread's writers, the other after them.
             BEFORE.set(Some(TracesLast("before")));
             instant!("drop", "alive");
             AFTER.set(Some(TracesLast("after")));
@@ -177,12 +178,12 @@ fn destructors_of_thread_locals_trace_as_long_as_the_thread_has_writers() {
     let recorded = verdict.events_named("last words").count();
     assert_eq!(recorded, 20, "of those that have writers");
     assert_eq!(report.losses.total(), report.losses.nested);
-    // Begin and end of a span, instant and counter; a span's end asks again.
+    // Lost are the begin of a span, an instant, a counter, and the end of the span.
     assert_eq!(report.losses.nested, 20 * 4);
 }
 
 #[test]
-fn texts_with_nul_and_bytes_that_are_no_text_are_recorded_as_they_are() {
+fn texts_with_nul_and_invalid_utf8_are_recorded_unchanged() {
     const NOT_UTF8: &[u8] = b"\xff\xfe\x00\xc3(\xed\xa0\x80";
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -238,12 +239,12 @@ fn texts_with_nul_and_bytes_that_are_no_text_are_recorded_as_they_are() {
     assert_eq!(thread_name, Some("thread \u{1f980} \u{202e}"));
 }
 
-/// Starts and stops, all together, and how many threads make them.
+/// The number of sessions in all, and the number of threads that start them.
 const STARTS: usize = 10_000;
 const STARTING_THREADS: usize = 4;
 
 #[test]
-fn ten_thousand_sessions_of_several_threads_start_and_end_while_others_trace() {
+fn ten_thousand_sessions_start_and_end_while_threads_trace() {
     let _guard = alone();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -275,15 +276,15 @@ fn start_and_finish(round: usize) {
     }
     let (trace, report) = session.finish();
     assert!(report.events >= 1);
-    // Others may be in the middle of a packet.
+    // Other threads may have an unfinished packet.
     assert_eq!(report.losses.total(), report.losses.unfinished);
     assert_eq!(
         report.packets_begun,
-        report.packets_read + report.losses.of_packets_begun()
+        report.packets_read + report.losses.begun_packets()
     );
     assert_eq!(report.bytes, trace.len() as u64);
     if round % 100 == 1 {
-        // Of the other threads.
+        // Spans of the other threads.
         let options = Options {
             allow_open_spans: true,
             ..Options::default()

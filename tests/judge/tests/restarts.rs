@@ -1,5 +1,5 @@
-//! After a loss, whatever its cause, a sequence starts anew: what it writes from then on can be read.
-//! The reader is not ours, and finds as many events as the report says.
+//! After any loss, a sequence clears its incremental state, so later packets can be read. A foreign
+//! reader finds as many events as the report says.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -21,11 +21,11 @@ use tracezero::{
 
 use numbers::Numbers;
 
-/// Events that are too many for any buffer here.
+/// The number of events that no buffer of these tests can hold.
 const FLOOD: u64 = 50_000;
-/// Events that follow when the file goes on. They fit into any buffer.
+/// The number of events that follow when the file is read again. They fit into every buffer.
 const AFTER: u64 = 2_000;
-/// Of the events behind a loss, so many at most may be unreadable.
+/// The maximal number of unreadable events after a loss.
 const UNREADABLE_MAX: u64 = 1_000;
 
 #[test]
@@ -57,14 +57,14 @@ fn events_behind_a_drop_of_writers_that_never_wait_are_readable() {
     assert!(report.losses.dropped > 0, "{report}");
     assert!(report.memory.waited.is_zero(), "{report}");
     assert_that_the_rest_is_readable(&verdict, &report);
-    // An event that finds no room is one packet, though its sequence was to start anew.
+    // A dropped event is one packet, even if the sequence had to start anew with it.
     let missing = FLOOD + AFTER - report.events - report.losses.undecodable;
     let beside_events = report.losses.dropped.abs_diff(missing);
     assert!(beside_events < 10, "{missing} events are missing: {report}");
 }
 
 #[test]
-fn packets_behind_an_invalid_one_start_their_incremental_state_anew() {
+fn packets_after_an_invalid_one_restart_incremental_state() {
     let _guard = alone();
     let (mut reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
@@ -81,7 +81,7 @@ fn packets_behind_an_invalid_one_start_their_incremental_state_anew() {
             packet.set_trusted_packet_sequence_id(7);
         });
     });
-    // The service finds it when it writes the file.
+    // The service finds the invalid packet when it writes the file.
     while Numbers::write() != 0 {
         assert!(session.control().flush());
     }
@@ -106,7 +106,7 @@ fn packets_behind_an_invalid_one_start_their_incremental_state_anew() {
 }
 
 #[test]
-fn rings_lose_at_most_a_fiftieth_of_what_they_hold_with_its_names() {
+fn rings_make_at_most_two_percent_of_events_unreadable() {
     let _guard = alone();
     for (size_kb, threads) in [(256, 1), (256, 4), (1024, 8)] {
         let config = TraceConfig::new()
@@ -133,14 +133,15 @@ fn rings_lose_at_most_a_fiftieth_of_what_they_hold_with_its_names() {
     }
 }
 
-/// A buffer that grows to 4 MiB.
+/// Returns a configuration with a buffer that grows to 4 MiB.
 fn streaming() -> TraceConfig {
     TraceConfig::new()
         .add_buffer(BufferConfig::ring(256).grow_to(4096))
         .record_all()
 }
 
-/// Floods a session whose file is a pipe that nobody reads, and writes on when somebody does.
+/// Floods a session whose file is a pipe that is not read, then reads the pipe and writes more
+/// events.
 fn recorded_while_the_file_stands_still(config: TraceConfig) -> (Verdict, Report) {
     let (mut reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
@@ -161,7 +162,7 @@ fn recorded_while_the_file_stands_still(config: TraceConfig) -> (Verdict, Report
         let mut trace = Vec::new();
         reader.read_to_end(&mut trace).map(|_| trace)
     });
-    // What is left then are packets that their writer has not committed to their end.
+    // Only packets that their writers have not committed are left then.
     wait_until(|| {
         let accounts = session.control().stats().sequences;
         accounts.iter().all(|account| account.buffered <= 10)
@@ -193,7 +194,7 @@ fn assert_that_the_rest_is_readable(verdict: &Verdict, report: &Report) {
     assert_counts_agree(verdict, report);
 }
 
-/// What the report counts is what the judge finds.
+/// Asserts that the report and the judge count the same.
 fn assert_counts_agree(verdict: &Verdict, report: &Report) {
     assert_eq!(report.events, verdict.events.len() as u64, "{report}");
     let unreadable = verdict.unreadable_packets as u64;

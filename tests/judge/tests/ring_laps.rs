@@ -1,5 +1,5 @@
-//! A ring that has lapped: what is left of it can be read by itself, with the names, categories,
-//! tracks and arrows that it builds on.
+//! A ring that has lapped, so that its oldest chunks were overwritten. The rest is readable by
+//! itself, with all names, categories, tracks and flows that it needs.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -17,7 +17,7 @@ use tracezero::{
 };
 
 #[test]
-fn the_newest_events_of_a_ring_are_readable_however_often_it_has_lapped() {
+fn newest_events_of_a_ring_are_readable_after_any_laps() {
     const EVENTS: i64 = 100_000;
     let (verdict, report) = recorded(&[64], || {
         for number in 0..EVENTS {
@@ -40,7 +40,7 @@ fn all_forms_of_events_are_readable_in_what_is_left() {
     }
 }
 
-/// From two chunks on. Of one alone, only the first few bytes may have been written.
+/// Two chunks or more. If there were one, it might have only a few bytes.
 #[test]
 fn a_ring_of_a_few_chunks_has_its_newest_chunks_readable() {
     for size_kb in [8, 12, 16, 32] {
@@ -70,7 +70,7 @@ fn every_thread_defines_what_its_events_build_on() {
             });
         });
         assert_most_readable(&verdict, &report);
-        // Whoever came to its end much earlier than the others is overwritten.
+        // The events of a thread that ended much earlier than the others are overwritten.
         assert!(check_rounds(&verdict, rounds) >= 1, "{size_kb} KiB");
         let workers = verdict.events_named("outer").map(|it| &it.thread_name);
         assert!(workers.flatten().all(|name| name == "worker"));
@@ -84,7 +84,8 @@ fn every_buffer_has_what_its_events_build_on() {
     assert_eq!(check_rounds(&verdict, laps(1024)), 2);
 }
 
-/// A round takes some 300 bytes, so that a ring of this size laps about three times.
+/// Returns the number of rounds after which a ring of this size has lapped about three times. A
+/// round takes about 300 bytes.
 fn laps(size_kb: u32) -> i64 {
     i64::from(size_kb) * 10
 }
@@ -92,7 +93,7 @@ fn laps(size_kb: u32) -> i64 {
 static DRAW: LazyLock<Track> = LazyLock::new(|| Track::new("GPU").child("draw"));
 static BYTES: LazyLock<CounterTrack> = LazyLock::new(|| CounterTrack::under(&DRAW, "bytes"));
 
-/// One event of each form, with the round's number.
+/// Records one event of each form, with the number of the round.
 fn record(number: i64) {
     let flow = Flow::new();
     let request = Track::new("requests").unique_child("request");
@@ -105,18 +106,18 @@ fn record(number: i64) {
     instant!("net", "answer", number, last_flow: &flow);
 }
 
-/// Checks that each sequence's rounds go on until the last of `rounds`, and that nothing is missing
-/// from their events. Returns how many sequences there are.
+/// Checks that the rounds of each sequence continue to the last of `rounds`, and that nothing is
+/// missing from their events. Returns the number of sequences.
 fn check_rounds(verdict: &Verdict, rounds: i64) -> usize {
     let tracks = Tracks::of(verdict);
-    // Of any other, less than its last round is left.
+    // A sequence without such an event has less than its last round left.
     let outers = verdict.events_named("outer");
     let sequences: BTreeSet<_> = outers.map(|event| event.sequence_id).collect();
     for &sequence in &sequences {
         let named = |name: &'static str| {
             let of_sequence = |event: &&Event| event.sequence_id == sequence;
-            // Threads share the track of frames: a slice that is inside when another ends goes on as
-            // another piece, without arguments.
+            // Threads share the track of frames. If one slice ends while another is open inside it,
+            // the other continues as a further piece, without arguments.
             let is_first_piece = |event: &&Event| event.args.contains_key("number");
             let events = verdict.events_named(name).filter(of_sequence);
             let events = events.filter(is_first_piece);
@@ -145,7 +146,7 @@ fn check_rounds(verdict: &Verdict, rounds: i64) -> usize {
     sequences.len()
 }
 
-/// Events with names of their own, and counters.
+/// Checks the events with dynamic names, and the counters.
 fn check_others(verdict: &Verdict, tracks: &Tracks<'_>, sequence: u32, rounds: i64) {
     let mut values = HashMap::<_, Vec<_>>::new();
     for event in &verdict.events {
@@ -192,7 +193,7 @@ impl<'v> Tracks<'v> {
         )
     }
 
-    /// The names of an event's track and those above it, below the process.
+    /// Returns the names of an event's track and of its parents, below the process.
     fn path(&self, event: &Event) -> Vec<&'v str> {
         let mut names = Vec::new();
         let mut descriptor = self.0[&event.track_uuid];
@@ -210,7 +211,7 @@ impl<'v> Tracks<'v> {
     }
 }
 
-/// What is left in rings of these sizes, each of which records all events and laps.
+/// Records into rings of these sizes, each of which gets all events and laps, and judges the rest.
 fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
     let _guard = alone();
     let mut config = TraceConfig::new();
@@ -232,9 +233,9 @@ fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
 
     let options = Options {
         allow_unreadable_after_loss: true,
-        // A thread that ends its slice on a track that others use begins theirs anew, as further pieces.
-        // Chunks with the ends of those may have been overwritten before the chunk with the begins,
-        // which its thread took longer to fill.
+        // If a thread ends its slice on a track that other threads use, it begins their open slices
+        // anew, as further pieces. The ends of these pieces may be overwritten before the begins,
+        // if their chunks were committed earlier.
         allow_open_spans: report.sequences.len() > sizes_kb.len(),
         ..Options::default()
     };
@@ -243,7 +244,7 @@ fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
     (verdict, report)
 }
 
-/// At most the oldest quarter lacks what it builds on.
+/// Asserts that at most the oldest quarter of the events cannot be read.
 fn assert_most_readable(verdict: &Verdict, report: &Report) {
     assert!(
         verdict.events.len() as u64 >= report.events * 7 / 10,

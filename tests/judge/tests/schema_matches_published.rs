@@ -1,5 +1,5 @@
-//! The SDK's schema is Perfetto's: every message, field and enum value of `sdk/schema/protos` stands in
-//! the published schema with the same name, number, type and label.
+//! The SDK's schema agrees with Perfetto's: every message, field and enum value of
+//! `sdk/schema/protos` is in the published schema, with the same name, number, type and label.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,10 +9,11 @@ use protobuf::descriptor::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
 };
 
-/// Published as a `bool` up to version 56, as a mask of reasons from version 57.
+/// The field that was a `bool` up to version 56 of Perfetto, and is a mask of reasons from version
+/// 57 on.
 const TYPE_CHANGED: &str = "perfetto.protos.TracePacket.previous_packet_dropped";
 
-/// Declarations by full name, each as the text that must agree.
+/// Declarations by full name, each as a text to compare.
 type Declarations = BTreeMap<String, String>;
 
 #[test]
@@ -40,7 +41,7 @@ fn every_declaration_of_the_sdk_is_published() {
 }
 
 #[test]
-fn the_one_field_whose_type_changed_keeps_its_number_and_wire_type() {
+fn field_with_changed_type_keeps_number_and_wire_type() {
     let ours = &declarations(&sdk_schema())[TYPE_CHANGED];
     let published = &declarations(&judge::published())[TYPE_CHANGED];
     assert_eq!(ours, "LABEL_OPTIONAL TYPE_UINT32 = 42");
@@ -127,7 +128,7 @@ fn merged(sets: [Vec<FileDescriptorProto>; 2]) -> Declarations {
     sets.iter().flat_map(|set| declarations(set)).collect()
 }
 
-/// Fields and enum values.
+/// Returns the declarations of fields and enum values.
 fn declarations(files: &[FileDescriptorProto]) -> Declarations {
     let mut declarations = Declarations::new();
     for (name, message) in messages(files) {
@@ -170,7 +171,8 @@ fn enum_values(scope: &str, enumeration: &EnumDescriptorProto, declarations: &mu
     }
 }
 
-/// Every message of `files`, nested ones too, by full name; partial ones appear several times.
+/// Returns every message of `files` by full name, including nested ones. A message that is declared
+/// in several parts appears several times.
 fn messages(files: &[FileDescriptorProto]) -> Vec<(String, DescriptorProto)> {
     let mut queue: Vec<(String, DescriptorProto)> = files
         .iter()

@@ -1,4 +1,4 @@
-//! Bytes in a file that a span takes whose name is known.
+//! The bytes in a file that a span takes whose name is already defined.
 //!
 //! | bytes of an event's packet | begin | end | why |
 //! |---|---|---|---|
@@ -28,11 +28,11 @@ const TIMESTAMP: u32 = 8;
 const SEQUENCE_ID: u32 = 10;
 const TRACK_EVENT: u32 = 11;
 const SEQUENCE_FLAGS: u32 = 13;
-/// A bit of the flags: the sequence starts here.
+/// The bit of the flags for a start of the sequence.
 const CLEARED: u32 = 1;
 
 #[test]
-fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
+fn span_with_known_name_takes_24_bytes_plus_timestamps() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     for _ in 0..SPANS {
@@ -43,7 +43,8 @@ fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
 
     let mut timestamp_bytes = Vec::new();
     let (mut begins, mut ends) = (0, 0);
-    // Where the sequence starts: at its first event, and anew in each part of the ring, of which there are 128.
+    // The number of starts of the sequence: at its first event, and in each of the 128 parts of the
+    // ring.
     let (mut starts, mut is_first) = (0, false);
     let mut larger = 0;
     for packet in fields(&trace) {
@@ -55,8 +56,8 @@ fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
         if !decoded.has_track_event() {
             continue;
         }
-        // The first event after a start is older than the start, so its time stands there in full. The first
-        // begin defines the names.
+        // The first event after a start is older than the start, so it has an absolute timestamp.
+        // The first begin defines the names.
         if mem::take(&mut is_first) || decoded.interned_data.is_some() {
             larger += 1;
             continue;
@@ -82,19 +83,19 @@ fn a_span_with_a_known_name_takes_24_bytes_and_two_short_time_stamps() {
         }
     }
     assert_eq!(begins + ends + larger, 2 * SPANS);
-    // An end may be the first event; then the begin after it defines the names.
+    // If the first event is an end, the begin after it defines the names.
     assert!((1..=2).contains(&starts), "{starts}");
     assert!((starts..=2 * starts).contains(&larger), "{larger}");
-    // Whoever measures may be kept waiting; the others are fast.
+    // Some spans take longer, because the thread may be interrupted; the others are fast.
     let short = timestamp_bytes.iter().filter(|&&bytes| bytes <= 3).count();
     assert!(short * 10 >= timestamp_bytes.len() * 9, "{short}");
 }
 
 struct Field<'a> {
     number: u32,
-    /// With tag and, if it has one, length.
+    /// The size, including the tag and the length if there is one.
     size_bytes: usize,
-    /// Empty for a number.
+    /// The content of a field with a length; empty for a number.
     content: &'a [u8],
 }
 
@@ -140,9 +141,10 @@ fn arguments_take_the_same_bytes_wherever_their_event_stands() {
             *sizes.entry(event.unwrap().size_bytes).or_default() += 1;
         }
     }
-    // Tag and length, type, category and name; a number, 6 bytes; a text, 6 more than it has.
+    // Tag and length, type, category and name: 8. A number: 6. A text: its length and 6.
     assert_eq!(Vec::from_iter(sizes.keys().copied()), [8 + 6 + 22]);
     let count = sizes[&(8 + 6 + 22)];
-    // All but those that define names: the first, and one whenever the ring has come further.
+    // All events except those that define names: the first one, and one in each further part of the
+    // ring.
     assert!(count >= SPANS - 10, "{count}");
 }

@@ -1,9 +1,9 @@
-//! A soak: threads that come and go write packets of 10 bytes to 1 MiB under every policy, with too
-//! little shared memory, while sessions are flushed, copied, changed, started and ended. Whatever
-//! happens, each sequence's account closes to the packet, and a protobuf library that is not ours
-//! finds every packet well-formed and in its place.
+//! A soak test. Short-lived threads write packets of 10 bytes to 1 MiB under every policy, with too
+//! little shared memory, while sessions are flushed, cloned, changed, started and ended. Each
+//! sequence's account must match to the packet, and a foreign protobuf library must find every
+//! packet well-formed and in order.
 //!
-//! `SOAK_SECONDS` says how long, 5 seconds if it is not set:
+//! `SOAK_SECONDS` sets the duration; the default is 5:
 //! `SOAK_SECONDS=3600 cargo test --release --package judge --test soak -- --nocapture`.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
@@ -34,22 +34,22 @@ struct Brief;
 data_source!(Brief, "com.example.brief");
 
 const THREADS: u32 = 8;
-/// A thread ends after so many packets of each data source, and another one takes its place.
+/// The number of packets of each data source after which a thread ends and another one replaces it.
 const PACKETS_PER_THREAD: u64 = 250;
 const GENERATIONS: u32 = 6;
 const TEXT_MAX_BYTES: u64 = 1 << 20;
-/// Threads and data sources want more chunks than there are.
+/// The size of the shared memory, which has fewer chunks than the writers need.
 const SHARED_MEMORY_KB: u32 = 96;
 const STALL_LIMIT: Duration = Duration::from_millis(1);
 
-/// Packets begun, by data source; [`Brief`] is not counted.
-type Begun = [AtomicU64; 3];
+/// The number of packets begun by data source; [`Brief`] is not counted.
+type PacketsBegun = [AtomicU64; 3];
 
 #[test]
-fn accounts_close_and_traces_are_whole_whatever_threads_and_sessions_do() {
+fn accounts_close_and_traces_are_whole() {
     let seconds = std::env::var("SOAK_SECONDS").map_or(5, |text| text.parse().unwrap());
     let started = Instant::now();
-    let mut sum = Sum::default();
+    let mut sum = Totals::default();
     while started.elapsed() < Duration::from_secs(seconds) {
         round(&mut sum);
     }
@@ -59,9 +59,9 @@ fn accounts_close_and_traces_are_whole_whatever_threads_and_sessions_do() {
     assert!(sum.discarded > 0, "the other buffer never filled");
 }
 
-/// What happened in all rounds. Printed, so that a silent soak can be told from an idle one.
+/// The totals of all rounds. Printed, to show that the soak did its work.
 #[derive(Debug, Default)]
-struct Sum {
+struct Totals {
     rounds: u64,
     sequences: usize,
     begun: u64,
@@ -74,7 +74,7 @@ struct Sum {
     snapshots: u64,
 }
 
-impl Sum {
+impl Totals {
     fn add(&mut self, report: &Report) {
         self.sequences += report.sequences.len();
         self.begun += report.packets_begun;
@@ -87,10 +87,10 @@ impl Sum {
     }
 }
 
-/// Three sessions, one for each policy and kind of buffer, from before the first thread until after
-/// the last; so whatever the threads begin is theirs.
-fn round(sum: &mut Sum) {
-    let begun = Begun::default();
+/// Runs three sessions, one for each policy and kind of buffer. They start before the first thread
+/// and end after the last, so each packet of the threads belongs to them.
+fn round(sum: &mut Totals) {
+    let begun = PacketsBegun::default();
     let folder = Folder::empty();
     let path = folder.file("soak.pftrace");
     let of = |name: &str, policy| {
@@ -121,16 +121,16 @@ fn round(sum: &mut Sum) {
     thread::scope(|scope| {
         let (ring_control, other_control) = (in_ring.control(), in_discarding.control());
         let (is_over, snapshots, ring) = (&is_over, &snapshots, &ring);
-        // Relaxed: a flag, ordered with nothing.
+        // Relaxed: a flag that orders no other memory.
         let goes_on = || !is_over.load(Ordering::Relaxed);
         scope.spawn(move || {
-            // A snapshot empties the other buffer, which is to be full before one is taken.
+            // A snapshot empties the other buffer, so it is taken only after the buffer was full.
             let was_full = || {
                 let accounts = other_control.stats().sequences;
                 accounts.iter().any(|account| account.discarded > 0)
             };
             while goes_on() {
-                // Copies a buffer while it is locked: writers wait, the service is slow.
+                // Copies a locked buffer: writers wait, as for a slow service.
                 check_snapshot(ring_control);
                 snapshots.fetch_add(1, Ordering::Relaxed);
                 if was_full() {
@@ -172,7 +172,7 @@ fn round(sum: &mut Sum) {
     sum.snapshots += snapshots.into_inner();
 }
 
-/// A session that begins and ends while threads write.
+/// Runs a session that begins and ends while threads write.
 fn brief_session() {
     let session = config()
         .add_buffer(BufferConfig::ring(256))
@@ -194,7 +194,7 @@ fn config() -> TraceConfig {
     TraceConfig::new().shared_memory(SHARED_MEMORY_KB, 4)
 }
 
-fn write_in_generations(begun: &Begun) {
+fn write_in_generations(begun: &PacketsBegun) {
     static NEXT_THREAD: AtomicU32 = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -206,7 +206,8 @@ fn write_in_generations(begun: &Begun) {
                         let writer = thread::Builder::new()
                             .name(name)
                             .spawn_scoped(inner, move || write(thread_number, begun));
-                        // Also waits until it has dropped what it keeps; the scope does not.
+                        // Joining also waits until the thread has dropped its thread-locals; a
+                        // scope does not.
                         writer.unwrap().join().unwrap();
                     });
                 }
@@ -215,7 +216,7 @@ fn write_in_generations(begun: &Begun) {
     });
 }
 
-fn write(thread_number: u32, begun: &Begun) {
+fn write(thread_number: u32, begun: &PacketsBegun) {
     for number in 0..PACKETS_PER_THREAD {
         write_to::<Drops>(thread_number, number, Some(&begun[0]));
         write_to::<Stalls>(thread_number, number, Some(&begun[1]));
@@ -240,9 +241,9 @@ fn write_to<D: DataSource>(thread_number: u32, number: u64, begun: Option<&Atomi
     });
 }
 
-/// The text of a packet: mostly short, 1 in 50 up to 64 KiB, 1 in 1000 up to 1 MiB.
+/// Returns the text of a packet: mostly short, 1 in 50 up to 64 KiB, 1 in 1000 up to 1 MiB.
 fn text(thread_number: u32, number: u64) -> &'static str {
-    /// Letters without a pattern, so that no piece looks like another.
+    /// Pseudo-random letters, so that no two parts are equal.
     static LETTERS: LazyLock<String> = LazyLock::new(|| {
         let letter = |position| char::from(b'0' + (mix(position) % 75) as u8);
         (0..2 * TEXT_MAX_BYTES).map(letter).collect()
@@ -258,7 +259,7 @@ fn text(thread_number: u32, number: u64) -> &'static str {
     &LETTERS[start as usize..][..len as usize]
 }
 
-/// A random number for each number: splitmix64.
+/// Returns a pseudo-random number for `number` (splitmix64).
 fn mix(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -271,7 +272,7 @@ fn check_sum(account: &SequenceAccount) {
     assert_eq!(account.begun, found + account.lost(), "{account}");
 }
 
-/// The account of a session that nobody writes to any more, against its trace.
+/// Checks the account of a session, which no thread writes to any more, against its trace.
 fn check(trace: &[u8], report: &Report, begun: u64) {
     assert_eq!(report.packets_begun, begun, "{report:#}");
     let read = read_back(trace);
@@ -289,7 +290,7 @@ fn check(trace: &[u8], report: &Report, begun: u64) {
     );
 }
 
-/// A snapshot says itself what is in it.
+/// Checks a snapshot against the account that it contains.
 fn check_snapshot(control: &SessionControl) {
     let snapshot = control.snapshot().unwrap();
     let read = read_back(snapshot.trace());
@@ -326,8 +327,9 @@ fn check_snapshot(control: &SessionControl) {
     assert_eq!(in_account, read);
 }
 
-/// Counts the packets of each sequence. Checks that each is what its thread wrote, that a thread's
-/// packets are in order, and that a packet after missing ones says so.
+/// Counts the packets of each sequence. Checks that each packet has the bytes that its thread
+/// wrote, that the packets of a thread are in order, and that a packet after missing ones is
+/// marked.
 fn read_back(trace: &[u8]) -> BTreeMap<u32, u64> {
     let trace = Trace::parse_from_bytes(trace).expect("a well-formed trace");
     let mut packets: BTreeMap<u32, u64> = BTreeMap::new();

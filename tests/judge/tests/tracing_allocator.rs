@@ -1,5 +1,5 @@
-//! An allocator that traces: whatever allocates is recorded where it can be, counted where it cannot,
-//! and nothing hangs or recurses.
+//! An allocator that traces. Each allocation is recorded if possible and counted otherwise, and
+//! nothing hangs or recurses.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 #![allow(unsafe_code)] // An allocator is an unsafe trait.
@@ -19,7 +19,7 @@ use tracezero::{InMemorySession, Session, counter, instant, span};
 struct Tracing;
 
 thread_local! {
-    /// Whether the allocations of this thread are traced.
+    /// True if the allocations of this thread are traced.
     static TRACES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -36,16 +36,16 @@ impl Tracing {
     }
 }
 
-// SAFETY: it is the system's allocator, which does something else before.
+// SAFETY: it calls the system's allocator, after tracing.
 unsafe impl GlobalAlloc for Tracing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::trace(layout);
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller keeps the contract of the method.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller keeps the contract of the method.
         unsafe { System.dealloc(address, layout) }
     }
 }
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Tracing {
 static ALLOCATOR: Tracing = Tracing;
 
 #[test]
-fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
+fn sessions_work_on_threads_whose_allocations_are_traced() {
     let _guard = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tracing_allocator.pftrace");
     TRACES.set(true);
@@ -80,7 +80,7 @@ fn sessions_start_and_end_on_threads_whose_every_allocation_is_traced() {
 #[test]
 fn allocations_are_recorded_and_those_of_the_tracer_counted() {
     let _guard = alone();
-    // The first trace point of all is reached in the allocator, and allocates for itself.
+    // The process's first trace point is inside the allocator, and itself allocates.
     TRACES.set(true);
     drop(black_box(vec![1_u8; 10]));
     TRACES.set(false);
@@ -109,7 +109,7 @@ fn allocations_are_recorded_and_those_of_the_tracer_counted() {
     assert_eq!(verdict.events_named("work").count(), 300);
     let least = instants.min(counters).min(by_library);
     assert!(least >= 600, "{instants}, {counters}, {by_library}");
-    // The tracer's own allocations were made inside of trace points.
+    // The tracer allocates inside of trace points; these nested events are lost.
     assert!(report.losses.nested > 0);
     assert_eq!(recorded + report.losses.nested, traced);
     assert_eq!(report.losses.total(), report.losses.nested);

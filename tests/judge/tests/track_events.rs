@@ -1,4 +1,4 @@
-//! All that the macros take, judged: names, arguments, tracks, flows, times and fields.
+//! All that the macros accept: names, arguments, tracks, flows, times and fields.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -16,13 +16,13 @@ use tracezero::{
     instant, span,
 };
 
-use self::http::TrackEventExt as _; // `http_request` on an event
+use self::http::TrackEventExt as _; // adds `http_request` to an event
 
 mod http {
     protozero::include_protos!("http");
 }
 
-/// What a session says in which `record` runs alone.
+/// Records `record` in a session, without other tests, and judges the trace.
 fn recorded(record: impl FnOnce()) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -153,7 +153,7 @@ fn formatted_text_may_be_longer_than_a_chunk() {
 }
 
 #[test]
-fn arguments_are_evaluated_once_while_a_session_records_and_never_otherwise() {
+fn arguments_are_evaluated_once_only_while_recording() {
     let mut evaluated = 0;
     let mut record = || {
         instant!(
@@ -179,7 +179,7 @@ fn arguments_are_evaluated_once_while_a_session_records_and_never_otherwise() {
 #[test]
 fn slices_that_begin_and_end_in_different_places_nest() {
     let verdict = recorded(|| {
-        end!("slices"); // of nothing: it leaves no trace
+        end!("slices"); // no slice is open: nothing is recorded
         begin!("slices", "outer", number = 1);
         begin!("slices", String::from("inner"));
         end!("slices", result = "fine");
@@ -235,12 +235,12 @@ fn a_span_that_ends_around_others_keeps_its_arguments() {
         .iter()
         .filter(|event| event.args.contains_key("result"));
     assert_eq!(with_result.count(), 1);
-    // "inner" goes on behind.
+    // "inner" continues as a second piece.
     assert_eq!(verdict.events_named("inner").count(), 2);
     assert!(verdict.open_spans.is_empty());
 }
 
-/// Formatting it panics.
+/// A value whose formatting panics.
 struct Panics;
 
 impl std::fmt::Display for Panics {
@@ -253,7 +253,7 @@ fn assert_panics(end: impl FnOnce()) {
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(end)).is_err());
 }
 
-/// The names of slices in the order of their begins and ends, which have none.
+/// Returns the names of the slice events by time; ends have none.
 fn outline(verdict: &Verdict) -> Vec<&str> {
     let events = verdict.events.iter();
     events
@@ -265,7 +265,7 @@ fn outline(verdict: &Verdict) -> Vec<&str> {
 }
 
 #[test]
-fn a_span_ends_in_every_session_although_formatting_its_result_panics() {
+fn span_ends_in_every_session_if_formatting_panics() {
     let _guard = alone();
     let sessions = [(); 2].map(|()| InMemorySession::start().unwrap());
     let span = span!("results", "span");
@@ -327,7 +327,7 @@ fn an_event_belongs_to_all_categories_of_its_group() {
 }
 
 #[test]
-fn tracks_are_described_with_their_parents_and_the_order_of_their_children() {
+fn track_descriptors_have_parents_and_child_order() {
     let gpu = Track::new("GPU")
         .children(ChildOrder::Explicit)
         .description("what the GPU does");
@@ -359,7 +359,7 @@ fn tracks_are_described_with_their_parents_and_the_order_of_their_children() {
 }
 
 #[test]
-fn operations_that_overlap_have_slices_on_tracks_of_their_own_ended_by_any_thread() {
+fn overlapping_slices_have_own_tracks_and_any_thread_ends_them() {
     let verdict = recorded(|| {
         let spans: Vec<_> = (0..10)
             .map(|number| span!("async", "request", number, track: &Track::unique("request")))

@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 
-/// The numbers' product, of which some are left out.
+/// Returns the product of the numbers, except some.
 #[inline(never)]
 pub fn product_of_some(numbers: &[u64], _salt: &str) -> u64 {
     let mut product = 1_u64;

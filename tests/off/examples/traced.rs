@@ -8,7 +8,7 @@ use tracezero::{
 };
 use tracezero_off::Probe;
 
-/// The numbers' product, of which some are left out.
+/// Returns the product of the numbers, except some.
 #[inline(never)]
 #[trace("off", args(count = numbers.len(), salt), result)]
 pub fn product_of_some(numbers: &[u64], salt: &str) -> u64 {

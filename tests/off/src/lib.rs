@@ -1,7 +1,7 @@
-//! Every kind of trace point, in a program that is built with `--cfg tracezero_off`.
+//! All kinds of trace points, in a program that is built with `--cfg tracezero_off`.
 //!
-//! Nothing warns, although hardly any value is used but by a macro, and nothing is evaluated: each
-//! value here comes from [`Witness`], which counts.
+//! The compiler gives no warning, although most values are used only in macros. Nothing is
+//! evaluated: each value comes from [`Witness`], which counts evaluations.
 
 #![deny(warnings)]
 
@@ -17,20 +17,20 @@ use tracezero::{
 
 static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// A value that knows whether anybody has looked at one.
+/// A source of values that counts evaluations, in the whole program.
 #[derive(Clone, Copy, Default)]
 pub struct Witness;
 
 impl Witness {
-    /// How often a value was looked at, in the whole program.
+    /// Returns how often a value was evaluated, in the whole program.
     pub fn evaluations() -> u64 {
-        // Relaxed: a count alone.
+        // Relaxed: a count that orders no other memory.
         EVALUATIONS.load(Ordering::Relaxed)
     }
 
-    /// Counts, and gives the value.
+    /// Counts an evaluation, and returns the value.
     pub fn value<T>(self, value: T) -> T {
-        // Relaxed: a count alone.
+        // Relaxed: a count that orders no other memory.
         EVALUATIONS.fetch_add(1, Ordering::Relaxed);
         value
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for Witness {
     }
 }
 
-/// A data source of the program's own.
+/// A data source without callbacks.
 pub struct Probe;
 data_source!(Probe, "com.example.probe");
 
@@ -71,7 +71,7 @@ impl DataSource for Sampler {
     }
 }
 
-/// Everything at once.
+/// Reaches all trace points.
 pub fn record_all() {
     spans();
     points();
@@ -159,19 +159,19 @@ fn packets() {
 #[trace]
 fn traced(_: &Witness) {}
 
-/// A function with the attribute, with arguments. It returns what it is given.
+/// Has the attribute `trace`, with arguments. Returns the sum.
 #[trace("off", name = "sum", args(w = %w, value = w.value(left), right), result = Witness.value(*result))]
 pub fn traced_sum(w: &Witness, left: u64, right: u64) -> u64 {
     left + right
 }
 
-/// An async function with the attribute, which awaits `other`.
+/// Has the attribute `trace`, and awaits `other`.
 #[trace("off", args(value = w.value(1), ?w), result = Witness.value(*result))]
 pub async fn traced_await(w: &Witness, other: impl Future<Output = u64>) -> u64 {
     other.await
 }
 
-/// What a thread of its own makes of `work`, which is captured in tests.
+/// Runs `work` on a thread of its own, which tests capture. Returns the result.
 pub fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let capture = CaptureHandle::current();
     let attached = move || {
@@ -181,7 +181,7 @@ pub fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| scope.spawn(attached).join().expect("no panic"))
 }
 
-/// The future, or an error if anybody captures it: that wraps it.
+/// Returns the future, or, as an error, the future wrapped by the capture of this thread.
 pub fn for_a_runtime<F: Future>(future: F) -> Result<F, CapturedFuture<F>> {
     match CaptureHandle::current() {
         Some(handle) => Err(handle.wrap_future(future)),
@@ -189,7 +189,7 @@ pub fn for_a_runtime<F: Future>(future: F) -> Result<F, CapturedFuture<F>> {
     }
 }
 
-/// A future with a span.
+/// Returns `other` with a span.
 pub fn traced_future<T>(w: &Witness, other: impl Future<Output = T>) -> impl Future<Output = T> {
     let only_for_the_trace = 1;
     let span = async_span!("off", "future", only_for_the_trace, value = w.value(1), %w,

@@ -14,9 +14,9 @@ use tracezero_off::{
     traced_future, traced_sum,
 };
 
-/// One test: the count of evaluations and the sessions are the process's.
+/// One test for all, because the count of evaluations and the sessions belong to the process.
 #[test]
-fn while_a_session_runs_nothing_is_evaluated_and_nothing_recorded() {
+fn nothing_is_evaluated_or_recorded_while_a_session_runs() {
     const { assert!(!tracezero_track_event::ENABLED) };
     Sampler::register();
     categories! { "off": "What is not there" }

@@ -1,5 +1,5 @@
-//! How long the generator takes for the whole published schema of Perfetto, and how long the compiler
-//! takes for what it generates:
+//! Measures how long the generator takes for the whole published schema of Perfetto, and how long
+//! the compiler takes for the generated code:
 //!
 //! ```sh
 //! cargo bench --package schemas --bench measure
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use protozero_codegen::{Config, GeneratedFile};
 
-/// How often each is measured; the fastest counts.
+/// The number of measurements; the fastest counts.
 const RUNS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let package = Package::new(&generated)?;
     for profile in ["dev", "release"] {
-        package.build(profile)?; // what it depends on
+        package.build(profile)?; // builds its dependencies
         let (took, ()) = fastest(|| {
             package.touch()?;
             package.build(profile)
@@ -67,7 +67,7 @@ fn count_messages(file: &GeneratedFile) -> usize {
     file.source.matches("/// Writer of `").count()
 }
 
-/// A package that has the generated files for its source.
+/// A package whose source is the generated files.
 struct Package {
     folder: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Package {
         Ok(Package { folder })
     }
 
-    /// Makes the next build compile the package, but not what it depends on.
+    /// Makes the next build compile the package, but not its dependencies.
     fn touch(&self) -> Result<(), Box<dyn Error>> {
         let root = self.folder.join("src/lib.rs");
         Ok(fs::write(&root, fs::read(&root)?)?)

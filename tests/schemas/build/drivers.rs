@@ -1,5 +1,5 @@
-//! Drivers: for each message type a function that calls every setter and one that calls every getter.
-//! The descriptors of the foreign parser say which there have to be.
+//! Generates drivers: for each message type, a function that calls every setter and one that calls
+//! every getter. The descriptors of the foreign parser say which setters and getters must exist.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,16 +11,17 @@ use prost_reflect::{
 use crate::Result;
 use crate::surface::{OpenEnum, Surface, Target, Verb};
 
-/// What was generated for a package.
+/// The generated code of a package.
 pub(crate) struct Unit {
     pub(crate) package: String,
     pub(crate) surface: Surface,
 }
 
-/// Drivers in one module; modules are compiled side by side.
+/// The number of drivers in one module; modules are compiled in parallel.
 const DRIVERS_PER_MODULE: usize = 50;
 
-/// The source of a module with the generated code, its drivers, and the lists `DRIVERS` and `ENUMS`.
+/// Returns the source of a module with the generated code, its drivers, and the lists `DRIVERS` and
+/// `ENUMS`.
 pub(crate) fn source(schema: &str, pool: &DescriptorPool, units: Vec<Unit>) -> Result<String> {
     let mut source = String::new();
     let mut drivers = String::new();
@@ -91,7 +92,7 @@ fn enum_driver(unit: &str, name: &str, module: &str, open_enum: &OpenEnum) -> St
     )
 }
 
-/// The functions that drive each message of a unit.
+/// The names of the driver functions of each message of a unit.
 struct Functions<'a> {
     module: &'a str,
     places: BTreeMap<&'a str, usize>,
@@ -214,7 +215,7 @@ pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, {error}> {{
         self.item(Some(&path))
     }
 
-    /// Statements that write what `content` holds with `w`.
+    /// Returns statements that write the value of `content` with `w`.
     fn setter(&mut self, message: &str, field: &Field) -> Result<String> {
         let append = self.method(message, Verb::Append, field)?;
         if field.is_map {
@@ -263,7 +264,7 @@ pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, {error}> {{
         })
     }
 
-    /// A statement that puts what `d` answers into `out`.
+    /// Returns a statement that puts the result of a getter of `d` into `out`.
     fn getter(&mut self, message: &str, field: &Field) -> Result<String> {
         let getter = self.method(message, Verb::Get, field)?;
         let number = field.number;
@@ -294,7 +295,7 @@ pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, {error}> {{
         })
     }
 
-    /// A statement that compares the answer of a oneof's getter with those of its members.
+    /// Returns a statement that compares the result of a oneof's getter with those of its members.
     fn oneof(&mut self, message: &str, oneof: &prost_reflect::OneofDescriptor) -> Result<String> {
         let target = Target::Oneof(oneof.name().to_owned());
         let getter = self.surface.take(message, Verb::Get, target)?;
@@ -324,7 +325,7 @@ pub(super) fn {decode}(bytes: &[u8]) -> Result<::schemas::Message, {error}> {{
     }
 }
 
-/// The types of a map's keys and values.
+/// Returns the types of a map's keys and values.
 fn entry(kind: &Kind) -> Result<[Kind; 2]> {
     let entry = kind.as_message().ok_or("a map has entries")?;
     Ok([
@@ -333,7 +334,7 @@ fn entry(kind: &Kind) -> Result<[Kind; 2]> {
     ])
 }
 
-/// A value as the argument of a setter.
+/// Returns a value as the argument of a setter.
 fn argument(kind: &Kind, value: &str) -> String {
     let accessor = accessor(kind);
     match kind {
@@ -342,7 +343,7 @@ fn argument(kind: &Kind, value: &str) -> String {
     }
 }
 
-/// The method of `schemas::Value` for values of a type.
+/// Returns the method of `schemas::Value` for values of a type.
 fn accessor(kind: &Kind) -> &'static str {
     match kind {
         Kind::Double => "f64",

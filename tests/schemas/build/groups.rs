@@ -1,9 +1,10 @@
-//! Groups, which the generator refuses, are cut out of a schema; all else keeps its line.
+//! Cuts groups out of a schema, because the generator rejects them. All other declarations keep
+//! their lines.
 
-/// The text without fields like `optional group Data = 201 { .. }`.
+/// Returns the text without fields like `optional group Data = 201 { .. }`.
 ///
-/// Good enough for the schemas that are read here: each group begins on a line of its own and none
-/// has a brace in a comment.
+/// Sufficient for the schemas of these tests: each group begins on a line of its own, and none has
+/// a brace in a comment.
 pub(crate) fn cut(text: &str) -> String {
     let mut kept = String::new();
     let mut open_braces = 0;

@@ -1,7 +1,7 @@
-//! Generates the code of published schemas, and drivers that lead every message type through it.
+//! Generates code from published schemas, and drivers that call all of it for every message type.
 //!
-//! The schemas are read twice: by the generator, and by a foreign parser, whose descriptors say what
-//! there has to be.
+//! The schemas are parsed twice: by the generator, and by a foreign parser, whose descriptors say
+//! what the code must contain.
 
 use std::env;
 use std::error::Error;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use prost_reflect::DescriptorPool;
 use protozero_codegen::Config;
 
-mod published; // which files of which packages
-mod groups; // what the generator refuses is cut out
-mod surface; // what generated code offers
-mod drivers; // code that calls all of it
+mod published; // the schemas' files
+mod groups; // cuts out groups, which the generator rejects
+mod surface; // the methods of the generated code
+mod drivers; // code that calls all methods
 
 use published::Schema;
 
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         let folder = packages.folder(package)?;
         println!("cargo::rustc-env={variable}={}", folder.display());
     }
-    // What is published under a version does not change.
+    // The files of a published version never change.
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=Cargo.toml");
     Ok(())
@@ -47,7 +47,8 @@ fn generate(schema: &Schema, out_dir: &Path) -> Result<()> {
     let mut parser = protox::Compiler::new(&schema.includes)?;
     parser.include_imports(true).open_files(&schema.files)?;
     let descriptors = parser.encode_file_descriptor_set();
-    // The parser's own pool is made before it knows which fields are packed.
+    // Decodes the descriptors anew: the parser's own pool is made before it knows which fields are
+    // packed.
     let pool = DescriptorPool::decode(descriptors.as_slice())?;
     fs::write(out_dir.join("descriptors.bin"), descriptors)?;
 

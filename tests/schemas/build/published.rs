@@ -1,4 +1,5 @@
-//! The schemas: where Cargo put the packages that carry them, and which of their files take part.
+//! The schemas: the folders in which Cargo stores the packages that contain them, and the files
+//! that are used.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,15 +12,16 @@ use serde_json::Value;
 use crate::Result;
 use crate::groups;
 
-/// Files that are compiled together.
+/// A set of files that are compiled together.
 pub(crate) struct Schema {
-    /// The folder in `OUT_DIR` for what is made of it.
+    /// The name of the folder in `OUT_DIR` for the generated files.
     pub(crate) name: &'static str,
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Files of Perfetto that repeat what others declare, with the reason. A schema declares a name once.
+/// Files of Perfetto that repeat declarations of others, each with the reason. A schema may declare
+/// a name once only.
 const PERFETTO_COPIES: [(&str, &str); 7] = [
     ("perfetto_config.proto", "all configuration files in one"),
     ("perfetto_trace.proto", "all trace files in one"),
@@ -42,7 +44,7 @@ const PERFETTO_COPIES: [(&str, &str); 7] = [
     ),
 ];
 
-/// All of Perfetto's schema.
+/// Returns the whole schema of Perfetto.
 pub(crate) fn perfetto(packages: &Packages) -> Result<Schema> {
     let package = packages.folder("perfetto_protos")?;
     let mut files = Vec::new();
@@ -65,9 +67,9 @@ pub(crate) fn perfetto(packages: &Packages) -> Result<Schema> {
     })
 }
 
-/// Files of the protobuf project, each with the folder that its imports are relative to.
+/// The files of the protobuf project, each with the folder that its imports are relative to.
 const PROTOBUF_FILES: [(&str, &str); 15] = [
-    // What a conformance test exchanges.
+    // Messages of the conformance test.
     ("src", "google/protobuf/test_messages_proto2.proto"),
     ("src", "google/protobuf/test_messages_proto3.proto"),
     (".", "conformance/conformance.proto"),
@@ -76,7 +78,7 @@ const PROTOBUF_FILES: [(&str, &str); 15] = [
     ("src", "google/protobuf/unittest_import.proto"),
     ("src", "google/protobuf/map_proto2_unittest.proto"),
     ("src", "google/protobuf/unittest_well_known_types.proto"),
-    // Names that somebody's language has for itself.
+    // Names that are keywords in some language.
     (".", "rust/test/nested.proto"),
     (".", "rust/test/reserved.proto"),
     (KOTLIN, "com/google/protobuf/evil_names_proto2.proto"),
@@ -88,7 +90,7 @@ const PROTOBUF_FILES: [(&str, &str); 15] = [
 ];
 const KOTLIN: &str = "java/kotlin/src/test/proto";
 
-/// Schemas of the protobuf project, as copies without groups in a folder of `out_dir`.
+/// Returns the schemas of the protobuf project, as copies without groups in a folder of `out_dir`.
 pub(crate) fn protobuf(packages: &Packages, out_dir: &Path) -> Result<Schema> {
     let package = packages.folder("protobuf-src")?.join("protobuf");
     let folder = out_dir.join("protobuf/without_groups");
@@ -102,7 +104,7 @@ pub(crate) fn protobuf(packages: &Packages, out_dir: &Path) -> Result<Schema> {
     }
     Ok(Schema {
         name: "protobuf",
-        // The well-known types are those of the same version, whatever a parser brings along.
+        // Uses the well-known types of the same version, not those that a parser contains.
         includes: vec![folder, package.join("src")],
         files,
     })
@@ -123,11 +125,11 @@ fn proto_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The folders of all packages in the lock file, by their names.
+/// The folders of all packages in the lock file, by name.
 pub(crate) struct Packages(BTreeMap<String, PathBuf>);
 
 impl Packages {
-    /// The folder of a package.
+    /// Returns the folder of a package.
     pub(crate) fn folder(&self, package: &str) -> Result<PathBuf> {
         let folder = self.0.get(package);
         Ok(folder
@@ -136,7 +138,8 @@ impl Packages {
     }
 }
 
-/// Asks Cargo. It knows also of dependencies that are not built, and downloads them if need be.
+/// Asks Cargo for the folders of all packages. Cargo also knows dependencies that are not built,
+/// and downloads them if needed.
 pub(crate) fn packages() -> Result<Packages> {
     let cargo = env::var_os("CARGO").ok_or("cargo sets CARGO")?;
     let output = Command::new(cargo)

@@ -1,5 +1,5 @@
-//! What generated code offers, found in the code itself: its methods, by the field that their
-//! documentation names. So no rule for names has to be repeated here.
+//! Finds the methods of the generated code in the code itself, by the fields that their
+//! documentation names. So this test need not repeat the rules for names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,23 @@ use crate::Result;
 /// The public items of one generated file.
 #[derive(Default)]
 pub(crate) struct Surface {
-    /// Paths of the writers, by the full name of the message.
+    /// The paths of the writers, by the full name of the message.
     pub(crate) writers: BTreeMap<String, String>,
-    /// Paths of the decoders.
+    /// The paths of the decoders, by the full name of the message.
     pub(crate) decoders: BTreeMap<String, String>,
-    /// Paths of methods, of traits as well, by what they do.
+    /// The paths of methods, including those of traits, by message, verb and target.
     methods: BTreeMap<Method, String>,
-    /// Messages with the names and numbers of fields that there are constants for. Two scopes may
+    /// The fields that have a constant for their number: message, name and number. Two scopes may
     /// extend a message by fields of the same name.
     numbers: BTreeSet<(String, String, u32)>,
-    /// Variants of a oneof's enum, by the full name of the oneof and the member's number.
+    /// The variants of the enums of oneofs, by the full name of the oneof and the number of the
+    /// member.
     variants: BTreeMap<(String, u32), String>,
-    /// Paths of the enums, by the full name of the enum.
+    /// The enums, by full name.
     pub(crate) enums: BTreeMap<String, OpenEnum>,
 }
 
-/// An enum with its constants, each with the name of its value.
+/// An enum with its constants and the names of their values.
 pub(crate) struct OpenEnum {
     pub(crate) path: String,
     pub(crate) constants: Vec<(String, String)>,
@@ -33,16 +34,16 @@ pub(crate) struct OpenEnum {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Method {
-    /// Full name.
+    /// The full name of the message.
     pub(crate) message: String,
     pub(crate) verb: Verb,
     pub(crate) target: Target,
 }
 
-/// What a method does, as its documentation begins.
+/// What a method does, by the first word of its documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
-    /// Appends a value or an element; a message in a closure.
+    /// Appends a value or an element, or a message in a closure.
     Append,
     /// Appends all elements of a packed field.
     AppendAll,
@@ -69,7 +70,7 @@ const VERBS: [(&str, Verb); 9] = [
     ("The entries of field ", Verb::Get),
 ];
 
-/// Methods that are not about a field.
+/// The names of methods that do not belong to a field.
 const UNTYPED: [&str; 4] = ["as_message_mut", "as_decoder", "fields", "new"];
 
 impl Surface {
@@ -83,7 +84,7 @@ impl Surface {
         self.writers.is_empty() && self.enums.is_empty()
     }
 
-    /// The path of a method, which does not count as left over any more.
+    /// Removes a method, and returns its path.
     pub(crate) fn take(&mut self, message: &str, verb: Verb, target: Target) -> Result<String> {
         let method = Method {
             message: message.to_owned(),
@@ -94,13 +95,13 @@ impl Surface {
         path.ok_or_else(|| format!("not generated: {method:?}").into())
     }
 
-    /// The variant for a member of a oneof.
+    /// Removes the variant for a member of a oneof, and returns its path.
     pub(crate) fn take_variant(&mut self, oneof: &str, member: u32) -> Result<String> {
         let path = self.variants.remove(&(oneof.to_owned(), member));
         path.ok_or_else(|| format!("not generated: variant of {oneof} for {member}").into())
     }
 
-    /// The constant for the number of a field.
+    /// Removes the constant for the number of a field.
     pub(crate) fn take_number(&mut self, message: &str, field: &str, number: u32) -> Result<()> {
         let key = (message.to_owned(), field.to_owned(), number);
         let is_there = self.numbers.remove(&key);
@@ -109,7 +110,7 @@ impl Surface {
             .ok_or_else(|| format!("not generated: number of {message}.{field}").into())
     }
 
-    /// All that was not taken.
+    /// Returns everything that was not removed: methods that no driver calls.
     pub(crate) fn left_over(&self) -> Vec<String> {
         let methods = self.methods.iter().map(|method| format!("{method:?}"));
         let variants = self.variants.iter().map(|variant| format!("{variant:?}"));
@@ -119,7 +120,7 @@ impl Surface {
 
     /// Reads the items of a module, whose path ends in `::` or is empty.
     fn items(&mut self, items: &[Item], module: &str) -> Result<()> {
-        // A message's struct stands before its methods.
+        // The struct of a message precedes its methods.
         let mut named: BTreeMap<String, String> = BTreeMap::new();
         for item in items {
             match item {
@@ -194,7 +195,7 @@ impl Surface {
         Ok(())
     }
 
-    /// The methods and constants of a type.
+    /// Reads the methods and constants of a type.
     fn members(&mut self, owner: &str, path: &str, items: &[ImplItem]) -> Result<()> {
         for item in items {
             match item {
@@ -267,7 +268,7 @@ fn is_of_field(doc: &str) -> bool {
     doc.starts_with("The member of oneof ") || VERBS.iter().any(|(verb, _)| doc.starts_with(verb))
 }
 
-/// The first paragraph of an item's documentation.
+/// Returns the first paragraph of an item's documentation.
 fn doc(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
@@ -283,7 +284,7 @@ fn doc(attrs: &[Attribute]) -> String {
     paragraph.join(" ")
 }
 
-/// "a.B" of "Writer of `a.B`.".
+/// Returns "a.B" of "Writer of `a.B`.".
 fn quoted_after<'d>(doc: &'d str, prefix: &str) -> Option<&'d str> {
     let (quoted, _) = doc
         .strip_prefix(prefix)?
@@ -292,7 +293,7 @@ fn quoted_after<'d>(doc: &'d str, prefix: &str) -> Option<&'d str> {
     Some(quoted)
 }
 
-/// 7 of "Field `x` (7, string)".
+/// Returns 7 of "Field `x` (7, string)".
 fn field_number(doc: &str, prefix: &str) -> Result<u32> {
     let number = || {
         let (_, rest) = doc.strip_prefix(prefix)?.split_once("` (")?;

@@ -1,4 +1,4 @@
-//! What must hold for every message type of a schema.
+//! Checks that hold for every message type of a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::library::{canonical, from_foreign, to_foreign};
 use crate::message::{Content, Message};
 use crate::random::{self, Fields, Random};
 
-/// Messages of each type with a few fields, beside those with all of them.
+/// The number of messages per type that have only some fields, beside those with all fields.
 const MESSAGES_WITH_SOME_FIELDS: usize = 4;
 
 /// A schema with its generated code.
@@ -26,10 +26,10 @@ pub struct Schema {
     enums: &'static [EnumDriver],
 }
 
-/// What the files of a schema declare, after their descriptors.
+/// Counts of the declarations of a schema, by its descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Declared {
-    /// Files, with those that the parsers bring along.
+pub struct DeclarationCounts {
+    /// Files, including those that the parsers contain.
     pub files: usize,
     /// Message types.
     pub messages: usize,
@@ -37,9 +37,9 @@ pub struct Declared {
     pub fields: usize,
     /// The extensions among them.
     pub extensions: usize,
-    /// Extensions of options, which annotate a schema and are in no message.
+    /// Extensions of options, which annotate a schema and are not in messages.
     pub custom_options: usize,
-    /// Repeated fields that are packed or may be.
+    /// Repeated fields that are packed or could be.
     pub packable_fields: usize,
     /// Members of oneofs.
     pub oneof_members: usize,
@@ -49,11 +49,11 @@ pub struct Declared {
     pub enum_values: usize,
 }
 
-/// The package of what the parsers bring along. It is used, not declared.
+/// The package of the files that the parsers contain. It is used, not declared.
 const BUILT_IN: &str = "google.protobuf";
 
 impl Schema {
-    /// A schema by its descriptors, with the drivers of its message types and enums.
+    /// Creates a schema from its descriptors, with the drivers of its message types and enums.
     ///
     /// # Panics
     ///
@@ -72,8 +72,8 @@ impl Schema {
         }
     }
 
-    /// The message types that the schema declares. The entries of maps are messages only in
-    /// descriptors.
+    /// Iterates over the message types that the schema declares, without the entries of maps, which
+    /// are messages in descriptors only.
     fn messages(&self) -> impl Iterator<Item = MessageDescriptor> {
         let messages = self.pool.all_messages();
         messages.filter(|it| it.package_name() != BUILT_IN && !it.is_map_entry())
@@ -90,7 +90,7 @@ impl Schema {
     ///
     /// If there are extensions of other messages than those declared.
     #[must_use]
-    pub fn declared(&self) -> Declared {
+    pub fn declared(&self) -> DeclarationCounts {
         let is_option = |extension: &ExtensionDescriptor| {
             let extended = extension.containing_message();
             extended.package_name() == BUILT_IN && extended.name().ends_with("Options")
@@ -101,7 +101,7 @@ impl Schema {
         assert_eq!(extensions + custom_options, all_extensions);
         let packable = |of: &Vec<Field>| of.iter().filter(|field| field.is_packable()).count();
         let members = |of: MessageDescriptor| field::by_oneof(&of).1.concat().len();
-        Declared {
+        DeclarationCounts {
             files: self.pool.files().len(),
             messages: self.messages().count(),
             fields: self.messages().map(|it| field::all(&it).len()).sum(),
@@ -117,12 +117,12 @@ impl Schema {
         }
     }
 
-    /// Every message type and enum that the schema declares has its generated code, in the file of
+    /// Asserts that every message type and enum of the schema has generated code, in the file of
     /// its package.
     ///
     /// # Panics
     ///
-    /// If one has not.
+    /// If one has none.
     pub fn nothing_is_left_out(&self) {
         let declared: BTreeSet<(String, String)> = self
             .messages()
@@ -143,7 +143,7 @@ impl Schema {
         assert!(missing.is_empty(), "{missing:?}");
     }
 
-    /// What a generated writer has written, in each form, is what the library reads.
+    /// Asserts that the library reads what a generated writer has written, in each form.
     ///
     /// # Panics
     ///
@@ -160,7 +160,7 @@ impl Schema {
         });
     }
 
-    /// What the library has written is what a generated decoder reads.
+    /// Asserts that a generated decoder reads what the library has written.
     ///
     /// # Panics
     ///
@@ -179,7 +179,8 @@ impl Schema {
         });
     }
 
-    /// Does something with random messages of every type; every field of every type is in some.
+    /// Calls `check` with random messages of every type. Every field of every type is set in some
+    /// of them.
     fn exchange(&self, mut check: impl FnMut(&Driver, &MessageDescriptor, &Message)) {
         let (mut messages, mut fields) = (0, 0);
         for (driver, of, mut random) in self.drivers() {
@@ -201,7 +202,7 @@ impl Schema {
         assert_eq!((messages, fields), (declared.messages, declared.fields));
     }
 
-    /// The drivers, each with its message type and random numbers of its own.
+    /// Iterates over the drivers, each with its message type and a random generator of its own.
     fn drivers(&self) -> impl Iterator<Item = (&'static Driver, MessageDescriptor, Random)> {
         self.drivers.iter().zip(0..).map(|(driver, seed)| {
             let of = self.pool.get_message_by_name(driver.name);
@@ -210,7 +211,8 @@ impl Schema {
         })
     }
 
-    /// Elements of repeated fields that are packed in part are read in their order, by both sides.
+    /// Asserts that both sides read the elements of repeated fields in order, if only some of them
+    /// are packed.
     ///
     /// # Panics
     ///
@@ -250,7 +252,7 @@ impl Schema {
         assert_eq!(fields, self.declared().packable_fields);
     }
 
-    /// The same schema, but fields that were packed are not, and the other way round.
+    /// Returns the schema with packed fields unpacked, and the other way round.
     fn with_packed_flipped(&self) -> DescriptorPool {
         let mut descriptors = self.descriptors.clone();
         for file in &mut descriptors.file {
@@ -269,7 +271,7 @@ impl Schema {
         DescriptorPool::from_file_descriptor_set(descriptors).expect("only options have changed")
     }
 
-    /// A oneof whose members were written one after the other is the last of them.
+    /// Asserts that a oneof, if several members were written, is the last of them.
     ///
     /// # Panics
     ///
@@ -305,7 +307,7 @@ impl Schema {
         assert_eq!(members, self.declared().oneof_members);
     }
 
-    /// The constants of enums, their names and defaults are those of the schema.
+    /// Asserts that enums have the constants, names and defaults of the schema.
     ///
     /// # Panics
     ///
@@ -317,7 +319,7 @@ impl Schema {
                 .pool
                 .get_enum_by_name(driver.name)
                 .expect("an enum of the schema");
-            // The library itself sorts them.
+            // Reads the descriptor, because the library sorts the values.
             let published: Vec<(String, i32)> = of
                 .enum_descriptor_proto()
                 .value
@@ -330,7 +332,7 @@ impl Schema {
                 .collect();
             assert_eq!(constants, published, "{}", driver.name);
             assert_eq!((driver.default)(), published[0].1, "{}", driver.name);
-            // Of several names for a number the first counts.
+            // If a number has several names, the first one counts.
             let mut names = BTreeMap::new();
             for (name, number) in &published {
                 names.entry(*number).or_insert(name.as_str());
@@ -349,14 +351,14 @@ impl Schema {
 }
 
 impl Driver {
-    /// Whether the type's own package was generated; the files of other packages have a copy of it
-    /// if they use it.
+    /// Returns true if this driver is for the file of the type's own package. Files of other
+    /// packages have a copy of the type if they use it.
     fn is_of_own_package(&self, of: &MessageDescriptor) -> bool {
         of.package_name() == self.unit
     }
 }
 
-/// Repeated fields with the elements of all messages.
+/// Returns one message whose repeated fields have the elements of all messages.
 fn concatenated(messages: &[Message]) -> Message {
     let mut whole = Message::default();
     for (number, content) in messages.iter().flat_map(|message| &message.fields) {

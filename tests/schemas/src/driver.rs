@@ -1,6 +1,6 @@
-//! What the drivers are made of. For each message type the build script writes a function that calls
-//! all setters of its generated writer, and one that calls all getters of its generated decoder;
-//! whatever is not particular to a field is here.
+//! The parts of drivers. For each message type, the build script writes a function that calls all
+//! setters of its generated writer, and one that calls all getters of its generated decoder. The
+//! code that is common to all fields is here.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use protozero::{DecodeError, HeapBuffered, Writer};
 
 use crate::message::{Content, Message, Value};
 
-/// Leads one message type through its generated code.
+/// Writes and reads messages of one type with generated code.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
-    /// The package whose generated file the code is from.
+    /// The package of the generated file.
     pub unit: &'static str,
-    /// Full name of the message type.
+    /// The full name of the message type.
     pub name: &'static str,
     /// Encodes a message with the generated writer.
     pub write: fn(&Message, Form) -> Vec<u8>,
@@ -21,29 +21,30 @@ pub struct Driver {
     pub read: fn(&[u8]) -> Result<Message, DecodeError>,
 }
 
-/// Leads the values of one enum through its generated code.
+/// The constants and functions of one generated enum.
 #[derive(Debug, Clone, Copy)]
 pub struct EnumDriver {
-    /// The package whose generated file the code is from.
+    /// The package of the generated file.
     pub unit: &'static str,
-    /// Full name of the enum.
+    /// The full name of the enum.
     pub name: &'static str,
-    /// The names of its values, each with what its constant holds.
+    /// The names of its values, with the values of their constants.
     pub constants: &'static [(&'static str, i32)],
-    /// The name that a number has.
+    /// Returns the name of a number.
     pub name_of: fn(i32) -> Option<&'static str>,
-    /// The number of the default.
+    /// Returns the number of the default.
     pub default: fn() -> i32,
 }
 
-/// Which methods to take, where a writer has several for the same thing.
+/// The methods to use, if a writer has several for the same field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Nested messages in closures, packed fields element by element.
+    /// Writes nested messages in closures, packed fields element by element.
     Closures,
-    /// Nested messages through guards, packed fields in one go.
+    /// Writes nested messages with guards, packed fields in one call.
     Guards,
-    /// Nested messages in closures; of packed fields one half element by element, then the rest.
+    /// Writes nested messages in closures. Writes the first half of a packed field element by
+    /// element, and the rest in one call.
     Halves,
 }
 
@@ -51,13 +52,13 @@ impl Form {
     /// All forms.
     pub const ALL: [Form; 3] = [Form::Closures, Form::Guards, Form::Halves];
 
-    /// Whether nested messages are written through guards.
+    /// Returns true if nested messages are written with guards.
     #[must_use]
     pub fn has_guards(self) -> bool {
         self == Form::Guards
     }
 
-    /// What of a packed field is written element by element, and what is written in one go.
+    /// Splits a packed field into the elements to write one by one and those to write in one call.
     #[must_use]
     pub fn split(self, values: &[Value]) -> (&[Value], &[Value]) {
         values.split_at(match self {
@@ -68,10 +69,10 @@ impl Form {
     }
 }
 
-/// The first block of a message, in bytes; small, so that messages go over its end.
+/// The size of the first block of a message: small, so that messages need more blocks.
 const FIRST_BLOCK_BYTES: usize = 64;
 
-/// The bytes of a message that `fill` writes.
+/// Returns the bytes of a message that `fill` writes.
 ///
 /// # Panics
 ///
@@ -84,19 +85,19 @@ pub fn encode<M: Writer>(fill: impl FnOnce(&mut M::At<'_>)) -> Vec<u8> {
     buffer.to_vec()
 }
 
-/// Reads all fields of a message of type `D`.
+/// A function that reads all fields of a message of type `D`.
 pub type Read<D> = fn(&D, &mut Reader) -> Result<(), DecodeError>;
 
 type Answers<'i, T> = &'i mut dyn Iterator<Item = Result<T, DecodeError>>;
 
-/// Collects what the getters of one message answer.
+/// Collects the results of the getters of one message.
 #[derive(Debug, Default)]
 pub struct Reader {
     message: Message,
 }
 
 impl Reader {
-    /// The answers of all getters of a decoder.
+    /// Returns the results of all getters of a decoder.
     ///
     /// # Errors
     ///
@@ -112,14 +113,14 @@ impl Reader {
         assert_eq!(before, None, "field {number} is read once");
     }
 
-    /// A singular field of a scalar or enum type.
+    /// Adds a singular field of a scalar or enum type.
     pub fn one(&mut self, number: u32, answer: Option<impl Into<Value>>) {
         if let Some(value) = answer {
             self.set(number, Content::One(value.into()));
         }
     }
 
-    /// A singular field of a message type.
+    /// Adds a singular field of a message type.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A repeated field of a scalar type.
+    /// Adds a repeated field of a scalar type.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A repeated field of an enum type.
+    /// Adds a repeated field of an enum type.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Reader {
         self.many::<i32>(number, &mut answers.map(|answer| answer.map(Into::into)))
     }
 
-    /// A repeated field of a message type.
+    /// Adds a repeated field of a message type.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl Reader {
         )
     }
 
-    /// A map to scalars. Of entries with the same key the last one counts.
+    /// Adds a map to scalars. If two entries have the same key, the last one counts.
     ///
     /// # Errors
     ///
@@ -205,7 +206,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A map to enums.
+    /// Adds a map to enums.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl Reader {
         )
     }
 
-    /// A map to messages.
+    /// Adds a map to messages.
     ///
     /// # Errors
     ///
@@ -241,8 +242,8 @@ impl Reader {
         )
     }
 
-    /// A oneof, after its members: the member that it answers with is the one that is set. The
-    /// others are on the wire only if they were written earlier.
+    /// Adds a oneof, after its members: keeps the member that the oneof's getter returns. The other
+    /// members are in the bytes only if they were written earlier.
     ///
     /// # Panics
     ///

@@ -6,20 +6,20 @@ use prost_reflect::{
     DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor, Value,
 };
 
-/// A field that messages of a type may have.
+/// A field or extension of a message type.
 #[derive(Debug, Clone)]
 pub(crate) enum Field {
     Own(FieldDescriptor),
     Extension(ExtensionDescriptor),
 }
 
-/// All fields of a message type.
+/// Returns all fields and extensions of a message type.
 pub(crate) fn all(of: &MessageDescriptor) -> Vec<Field> {
     let extensions: Vec<Field> = of.extensions().map(Field::Extension).collect();
     of.fields().map(Field::Own).chain(extensions).collect()
 }
 
-/// The fields outside of oneofs, and the members of each oneof.
+/// Returns the fields outside of oneofs, and the members of each oneof.
 pub(crate) fn by_oneof(of: &MessageDescriptor) -> (Vec<Field>, Vec<Vec<Field>>) {
     let mut oneofs: BTreeMap<String, Vec<Field>> = BTreeMap::new();
     let mut singles = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn by_oneof(of: &MessageDescriptor) -> (Vec<Field>, Vec<Vec<Field>>) 
     (singles, oneofs.into_values().collect())
 }
 
-/// Calls a method that both kinds of fields have.
+/// Evaluates an expression for either kind of field.
 macro_rules! either {
     ($field:expr, $of:ident => $result:expr) => {
         match $field {
@@ -59,12 +59,12 @@ impl Field {
         either!(self, of => of.supports_presence())
     }
 
-    /// Whether it is repeated and may be packed.
+    /// Returns true if the field is repeated and may be packed.
     pub(crate) fn is_packable(&self) -> bool {
         self.is_list() && !matches!(self.kind(), Kind::Message(_) | Kind::String | Kind::Bytes)
     }
 
-    /// Of a map: the fields of its entries.
+    /// Returns the key and value fields of a map's entries.
     pub(crate) fn entry(&self) -> Option<[Field; 2]> {
         let Kind::Message(entry) = self.kind() else {
             return None;
@@ -74,7 +74,7 @@ impl Field {
             .then(|| [entry.map_entry_key_field(), entry.map_entry_value_field()].map(Field::Own))
     }
 
-    /// The full name of the oneof whose member it is.
+    /// Returns the full name of the oneof that the field is a member of.
     pub(crate) fn oneof(&self) -> Option<String> {
         let Field::Own(field) = self else {
             return None;
@@ -90,7 +90,7 @@ impl Field {
         }
     }
 
-    /// What a message has in this field, unless it is not set.
+    /// Returns the value of this field in a message, if it is set.
     pub(crate) fn get(&self, message: &DynamicMessage) -> Option<Value> {
         match self {
             Field::Own(field) => message

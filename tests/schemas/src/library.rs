@@ -1,4 +1,4 @@
-//! Messages as the foreign library has them.
+//! Converts messages to and from those of the foreign library.
 
 use prost_reflect::{
     DynamicMessage, Kind, MapKey, MessageDescriptor, ReflectMessage, Value as Foreign,
@@ -7,7 +7,7 @@ use prost_reflect::{
 use crate::field::{self, Field};
 use crate::message::{Content, Message, Value};
 
-/// The library's message with the same content.
+/// Returns the library's message with the same content.
 pub(crate) fn to_foreign(message: &Message, of: &MessageDescriptor) -> DynamicMessage {
     let mut foreign = DynamicMessage::new(of.clone());
     for field in field::all(of) {
@@ -68,7 +68,7 @@ fn foreign_key(key: &Value) -> MapKey {
     }
 }
 
-/// The content of the library's message.
+/// Returns the content of the library's message.
 ///
 /// # Panics
 ///
@@ -111,7 +111,8 @@ fn value(foreign: &Foreign) -> Value {
     }
 }
 
-/// The message without what cannot be told from nothing: defaults in fields without presence.
+/// Returns the message without defaults in fields that have no presence, because bytes cannot
+/// express them.
 pub(crate) fn canonical(message: &Message, of: &MessageDescriptor) -> Message {
     let fields = field::all(of).into_iter();
     let contents = fields.filter_map(|field| {

@@ -1,15 +1,15 @@
-//! Messages as values of neither side: what one library wrote and another read must agree in them.
+//! Messages in a form of neither side, to compare what one library wrote and the other one read.
 
 use std::collections::BTreeMap;
 
-/// A message: what it holds, by field number.
+/// A message: its content, by field number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message {
-    /// A field that is not set is not there.
+    /// The fields that are set.
     pub fields: BTreeMap<u32, Content>,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Content {
     /// The value of a singular field.
@@ -20,7 +20,7 @@ pub enum Content {
     Map(BTreeMap<Value, Value>),
 }
 
-/// A value. Types that differ only in their encoding are one, and an enum is its number.
+/// A value. Types that differ only in their encoding have one variant, and an enum is its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// `bool`.
@@ -33,7 +33,7 @@ pub enum Value {
     U32(u32),
     /// `uint64`, `fixed64`.
     U64(u64),
-    /// The bits of a `float`, so that not-a-number equals itself.
+    /// The bits of a `float`, so that NaN equals itself.
     F32(u32),
     /// The bits of a `double`.
     F64(u64),
@@ -46,11 +46,11 @@ pub enum Value {
 }
 
 impl Content {
-    /// The value of a singular field.
+    /// Returns the value of a singular field.
     ///
     /// # Panics
     ///
-    /// If the field is another one.
+    /// If the field is of another kind.
     #[must_use]
     pub fn one(&self) -> &Value {
         match self {
@@ -59,11 +59,11 @@ impl Content {
         }
     }
 
-    /// The elements of a repeated field.
+    /// Returns the elements of a repeated field.
     ///
     /// # Panics
     ///
-    /// If the field is another one.
+    /// If the field is of another kind.
     #[must_use]
     pub fn many(&self) -> &[Value] {
         match self {
@@ -72,11 +72,11 @@ impl Content {
         }
     }
 
-    /// The entries of a map.
+    /// Returns the entries of a map.
     ///
     /// # Panics
     ///
-    /// If the field is another one.
+    /// If the field is of another kind.
     #[must_use]
     pub fn map(&self) -> &BTreeMap<Value, Value> {
         match self {
@@ -86,7 +86,7 @@ impl Content {
     }
 }
 
-/// Declares a way into a value and the way back.
+/// Declares the conversion of a type into a value and back.
 macro_rules! typed {
     ($method:ident, $variant:ident, $type:ty, |$stored:ident| $out:expr, |$given:ident| $in:expr) => {
         impl Value {
@@ -125,7 +125,7 @@ typed!(str, Str, &str, |text| text, |given| given.to_owned());
 typed!(bytes, Bytes, &[u8], |bytes| bytes, |given| given.to_vec());
 
 impl Value {
-    /// The value as a message.
+    /// Returns the value as a message.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Random messages of a type, with the values that encoders get wrong.
+//! Random messages of a type, with values that encoders often get wrong.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,31 @@ use prost_reflect::{Kind, MessageDescriptor};
 use crate::field::{self, Field};
 use crate::message::{Content, Message, Value};
 
-/// Messages inside each other; deeper ones stay empty.
+/// The depth of nested messages; deeper ones stay empty.
 const MAX_DEPTH: usize = 4;
 
-/// The most elements of a repeated field but for a rare long one, and entries of a map.
+/// The maximal number of elements of a repeated field, except rare long ones, and of entries of a
+/// map.
 const MAX_ELEMENTS: u64 = 4;
 
-/// Elements of a long repeated field of numbers: more than fit behind a length of one byte.
+/// The number of elements of a long repeated field of numbers: its length needs more than one byte.
 const MANY_ELEMENTS: u64 = 150;
 
-/// Lengths of strings and bytes: around the first length of two bytes, and longer than a memory range.
+/// Lengths of strings and bytes: around the first length that needs two bytes, and longer than a
+/// memory range.
 const LENGTHS: [usize; 6] = [1, 5, 126, 127, 128, 700];
 
 /// Characters of one to four bytes, and some that need care in text formats.
 const CHARACTERS: [char; 8] = ['a', '\0', '"', '\u{7f}', 'é', '\u{2028}', '\u{ffff}', '🦀'];
 
-/// A generator of numbers that are the same in each run (splitmix64).
+/// A generator of pseudo-random numbers, which are the same in each run (splitmix64).
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The numbers that belong to a seed.
+    /// Creates the generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random { state: seed }
@@ -42,7 +44,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         self.bits() % bound
     }
@@ -56,19 +58,19 @@ impl Random {
     }
 }
 
-/// Which fields a message has.
+/// The fields that a random message has.
 #[derive(Debug, Clone, Copy)]
 pub enum Fields {
-    /// All, and of each oneof the member whose turn it is.
+    /// All fields, and one member of each oneof, by turns.
     All {
-        /// Counts from 0 to the size of the largest oneof.
+        /// The index of the member; counts from 0 to the size of the largest oneof.
         turn: usize,
     },
     /// Some.
     Some,
 }
 
-/// A message of a type; of what is nested in it each has a few fields.
+/// Returns a random message of a type. Nested messages have a few fields each.
 #[must_use]
 pub fn message(of: &MessageDescriptor, fields: Fields, random: &mut Random) -> Message {
     message_at(of, fields, random, 1)
@@ -84,7 +86,7 @@ fn message_at(
     let mut chosen: Vec<Field> = match fields {
         Fields::All { .. } => singles,
         Fields::Some => {
-            // About three, however many there are.
+            // About three fields, however many there are.
             let one_in = (singles.len() as u64 / 3).max(2);
             singles
                 .into_iter()
@@ -135,7 +137,7 @@ fn value(field: &Field, random: &mut Random, depth: usize) -> Value {
         Kind::Message(_) if depth >= MAX_DEPTH => Message::default().into(),
         Kind::Message(of) => message_at(&of, Fields::Some, random, depth + 1).into(),
         kind => {
-            // Without presence the library takes the negative zero for the default.
+            // In fields without presence, the library treats negative zero as the default.
             let may_be_negative_zero = field.is_list() || field.has_presence();
             scalar(&kind, may_be_negative_zero, random)
         }
@@ -180,7 +182,7 @@ fn scalar(kind: &Kind, may_be_negative_zero: bool, random: &mut Random) -> Value
                 0.0,
             ];
             let special = random.one_of(&specials).to_bits();
-            // Two kinds of not-a-number, with bits of their own.
+            // Two kinds of NaN, with special bits.
             let bits = random.one_of(&[0x7fc0_1234, 0xff80_0001, special, any]);
             if may_be_negative_zero || bits != (-0.0_f32).to_bits() {
                 break bits;

@@ -1,4 +1,4 @@
-//! The number of allocations of a thread.
+//! Counts the allocations of each thread.
 
 #![allow(unsafe_code)] // An allocator is an unsafe trait.
 
@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Allocations of this thread so far.
+    /// The number of allocations that this thread has made.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -17,7 +17,8 @@ pub fn allocations_of(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// The system's allocator, which counts for each thread. A test has it as its `#[global_allocator]`.
+/// An allocator that counts allocations per thread, and uses the system's. A test declares it as
+/// its `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting;
 

@@ -1,12 +1,12 @@
-//! One test at a time, for what a process has once: sessions record all of its threads; the clock of events,
-//! data sources and counts are the same for all of them.
+//! A lock for tests that cannot run in parallel. They use state that exists once per process:
+//! sessions record all threads, and the clock of events, data sources and counts are shared.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Waits until no other test of the process is alone. The caller is until it drops what it gets.
+/// Waits until no other test of the process holds the lock. Returns a guard that holds it.
 pub fn alone() -> MutexGuard<'static, ()> {
-    // A failure of another test says nothing about this one.
+    // A panic of another test does not matter to this one.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,20 @@
-//! Files of a test.
+//! Temporary folders for the files of tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process, thread};
 
-/// A folder that no other test has, removed with this. If the test fails, it stays, to look at.
+/// A temporary folder that only this test uses. Dropping it removes the folder, unless the test
+/// failed: then the folder stays for inspection.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates a folder without files.
+    /// Creates an empty folder.
     #[must_use]
     pub fn empty() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: a number that nobody else has, ordered with nothing.
+        // Relaxed: the number only has to be unique, and needs no ordering.
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let test = thread::current()
             .name()
@@ -43,7 +44,7 @@ impl Folder {
         &self.0
     }
 
-    /// Returns the path of a file in it, which need not be there.
+    /// Returns the path of a file in the folder. The file need not exist.
     #[must_use]
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
@@ -62,7 +63,7 @@ impl Folder {
         fs::read(self.file(name)).unwrap()
     }
 
-    /// Returns the names of its files and folders, sorted.
+    /// Returns the names of the files and folders inside, sorted.
     #[must_use]
     pub fn entries(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();

@@ -1,16 +1,16 @@
-//! Helpers for tests of several packages. They know nothing of what a test is about.
+//! Helpers that the tests of several packages share.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 #![allow(clippy::missing_panics_doc)] // For the same reason, anything may panic.
 
 mod allocations; // an allocator that counts
 mod alone; // one test at a time
-mod folder; // files that are gone when the test is over
+mod folder; // temporary folders
 #[cfg(feature = "traces")]
-mod packets; // packets of a trace
+mod packets; // packets of a trace, decoded
 #[cfg(feature = "traces")]
-pub mod trace_buffer; // chunks for one, and what is read back
-mod waiting; // for what other threads and processes bring about
+pub mod trace_buffer; // helpers for tests of trace buffers
+mod waiting; // waiting for other threads and processes
 
 pub use allocations::{Counting, allocations_of};
 pub use alone::alone;

@@ -1,9 +1,10 @@
-//! Packets of a trace, by the SDK's own decoder.
+//! Reads packets of a trace with the SDK's own decoder.
 
 use protozero::FrameReader;
 use tracezero_core::protos::TraceDecoder;
 
-/// Returns the counters of test events, in the order of the trace, which may still grow.
+/// Returns the field `counter` of all test events, in the order of the trace. The trace may end in
+/// the middle of a packet.
 #[must_use]
 pub fn numbers(trace: &[u8]) -> Vec<u64> {
     TraceDecoder::new(trace)
@@ -12,7 +13,7 @@ pub fn numbers(trace: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// Returns whether a trace ends with a whole packet. A file that is being written may not.
+/// Returns true if the trace ends with a whole packet. A file that is still being written may not.
 #[must_use]
 pub fn is_whole(trace: &[u8]) -> bool {
     let mut reader = FrameReader::new();

@@ -1,13 +1,14 @@
-//! Waiting for what other threads and processes bring about.
+//! Waits for the effects of other threads and processes.
 
 use std::thread;
 use std::time::Duration;
 
-/// The number of looks, one in a millisecond: for longer than anything takes that does not hang. Not a time,
-/// since the machine may stand still meanwhile.
+/// The number of checks, one per millisecond, before the wait counts as hung: about 30 s, longer
+/// than any operation takes. Counts checks and not time, because the machine may be suspended
+/// meanwhile.
 const LOOKS_MAX: u32 = 30_000;
 
-/// Looks until there is something to return; `None` if it seems to hang.
+/// Calls `look` until it returns `Some`. Returns `None` after about 30 s.
 pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..LOOKS_MAX {
         let found = look();
@@ -19,7 +20,7 @@ pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
-/// Waits until this holds.
+/// Waits until `holds` returns true.
 #[track_caller]
 pub fn wait_until(mut holds: impl FnMut() -> bool) {
     let found = wait_for(|| holds().then_some(()));

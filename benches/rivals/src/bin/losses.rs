@@ -1,8 +1,8 @@
-//! `losses [KIB]`: events that are not in the trace although no buffer was too small for them, when
-//! two threads record as fast as they can and share KIB of memory with the service.
+//! `losses [KIB]`: counts events that are missing in the trace although no buffer was too small for
+//! them. Two threads record as fast as they can, and share KIB of memory with the service.
 //!
-//! The other SDKs of this package keep what they have not written in memory that grows, and lose
-//! nothing as long as there is some.
+//! The other SDKs of this package keep events in memory that grows until they are written, so they
+//! lose nothing while there is memory.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ fn print<R: Recording>(duration: Duration, trace: &[u8]) {
     );
 }
 
-/// Instants in the trace, by decoding it.
+/// Counts the instants in the trace by decoding it.
 fn instants(trace: &[u8]) -> usize {
     TraceDecoder::new(trace)
         .packet()

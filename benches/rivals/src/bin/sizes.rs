@@ -1,4 +1,4 @@
-//! Bytes that a span takes in the file of each SDK that has files.
+//! Prints the bytes that a span takes in the file of each SDK that has files.
 
 use rivals::Recording;
 use rivals::perfetto_recorder::PerfettoRecorder;
@@ -6,14 +6,14 @@ use rivals::perfetto_sdk::PerfettoSdk;
 use rivals::tracezero::Tracezero;
 use rivals::tracing_chrome::TracingChrome;
 
-/// Enough that what a file has once does not matter.
+/// The number of spans, large enough to ignore the parts that a file has once.
 const SPANS: u32 = 100_000;
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
 fn main() {
-    // A process can record once with each SDK, so the argument says what.
+    // A process can record once with each SDK, so an argument chooses the form of the spans.
     let with_arguments = std::env::args().nth(1).as_deref() == Some("args");
     size::<Tracezero>(with_arguments);
     size::<PerfettoSdk>(with_arguments);

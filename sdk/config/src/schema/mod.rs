@@ -1,9 +1,10 @@
-//! The fields of a configuration, as the schema declares them: `tests/schema_table.rs` makes the table.
+//! The fields of a configuration, as the schema declares them. `tests/schema_table.rs` generates
+//! the table.
 
-/// A message.
+/// The type of a message.
 #[derive(Debug)]
 pub(crate) struct MessageType {
-    /// Without its scope.
+    /// The name without package and outer messages.
     pub(crate) name: &'static str,
     pub(crate) fields: &'static [FieldType],
 }
@@ -15,7 +16,8 @@ pub(crate) struct FieldType {
     pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) repeated: bool,
-    /// Fields of a message with the same number here exclude each other.
+    /// The index of the `oneof` that the field belongs to. At most one field of a `oneof` can be
+    /// set.
     #[cfg_attr(
         not(feature = "text-config"),
         expect(dead_code, reason = "texts alone are checked for it")
@@ -40,6 +42,7 @@ pub(crate) enum Kind {
 }
 
 impl MessageType {
+    /// Returns the field with this name.
     #[cfg(feature = "text-config")]
     pub(crate) fn field(&self, name: &str) -> Option<&'static FieldType> {
         self.fields.iter().find(|field| field.name == name)
@@ -51,9 +54,9 @@ impl MessageType {
     }
 }
 
-/// The whole configuration.
+/// The message `TraceConfig`.
 pub(crate) static ROOT: &MessageType = &PERFETTO__PROTOS__TRACECONFIG;
-/// The configuration of a data source.
+/// The message `DataSourceConfig`.
 pub(crate) static DATA_SOURCE_CONFIG: &MessageType = &PERFETTO__PROTOS__DATASOURCECONFIG;
 
 include!("table.rs");

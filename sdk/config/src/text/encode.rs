@@ -1,4 +1,4 @@
-//! Names and values to an encoded configuration, by the names that the schema has.
+//! Encodes a tree of names and values as protobuf, with the field numbers and types of the schema.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -14,13 +14,13 @@ use crate::place::Place;
 use crate::schema::{self, FieldType, Kind, MessageType};
 use crate::unsupported::unsupported_name;
 
-/// Wire types, as in the tag of a field.
+// Wire types, as in the tag of a field.
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 const DELIMITED: u8 = 2;
 
-/// Names of messages in `DataSourceConfig` for single data sources. Their schemas are not part of
-/// this crate.
+/// Names of fields in `DataSourceConfig` that configure a particular data source. Their message
+/// types are not part of this crate's schema.
 static SOURCE_SPECIFIC: [&str; 44] = [
     "android_aflags_config",
     "android_game_intervention_list_config",
@@ -68,16 +68,17 @@ static SOURCE_SPECIFIC: [&str; 44] = [
     "windowmanager_config",
 ];
 
-/// An encoded configuration, and where in the text it comes from.
+/// An encoded configuration, with the positions of its fields in the text.
 #[derive(Debug, Default)]
 pub(super) struct Encoded {
     pub(super) bytes: Vec<u8>,
-    /// By the path of each field.
+    /// The position of each field, by its path.
     positions: HashMap<String, Position>,
 }
 
 impl Encoded {
-    /// Where the field with this path is written, or else the innermost message around it.
+    /// Returns the position of the field with this path, or of the innermost message around it that
+    /// is in the text.
     pub(super) fn position(&self, path: &str) -> Position {
         let mut path = path;
         loop {
@@ -92,7 +93,7 @@ impl Encoded {
     }
 }
 
-/// Encodes the tree of a whole text.
+/// Encodes the tree of a text.
 pub(super) fn encode(tree: &Message) -> Result<Encoded, ConfigError> {
     let mut encoded = Encoded::default();
     encoded.bytes = message(tree, schema::ROOT, &Place::ROOT, &mut encoded.positions)?;
@@ -101,6 +102,7 @@ pub(super) fn encode(tree: &Message) -> Result<Encoded, ConfigError> {
 
 type Positions = HashMap<String, Position>;
 
+/// Encodes a message whose type is `message_type`. Notes the position of each field in `positions`.
 fn message(
     tree: &Message,
     message_type: &'static MessageType,
@@ -116,7 +118,7 @@ fn message(
         if field.is_list && !field_type.repeated {
             return Err(field
                 .at
-                .error(at_field.invalid("takes one value, and not a list")));
+                .error(at_field.invalid("takes one value, not a list")));
         }
         for value in &field.values {
             let count = count_by_number.entry(field_type.number).or_insert(0);
@@ -125,13 +127,15 @@ fn message(
                 false => at_field,
             };
             if *count > 0 && !field_type.repeated {
-                return Err(field.at.error(at_value.invalid("is given twice")));
+                return Err(field
+                    .at
+                    .error(at_value.invalid("is given twice; remove one")));
             }
             *count += 1;
             if let Some(oneof) = field_type.oneof
                 && let Some(other) = name_by_oneof.insert(oneof, field_type.name)
             {
-                let reason = format!("rules out {other}, which is given before");
+                let reason = format!("conflicts with {other}, which is given before; remove one");
                 return Err(field.at.error(at_value.invalid(reason)));
             }
             positions.insert(at_value.to_string(), field.at);
@@ -141,7 +145,7 @@ fn message(
     Ok(out)
 }
 
-/// Looks the name of a field up.
+/// Looks up a field by its name.
 fn field_type(
     field: &Field,
     message_type: &'static MessageType,
@@ -157,8 +161,8 @@ fn field_type(
     }
     if message_type.name == "DataSourceConfig" && SOURCE_SPECIFIC.contains(&name) {
         return Err(field.at.error(at.unsupported(
-            "its schema is not part of this crate; leave it out, or decode the configuration from \
-             protobuf, which hands it to the data source as it is",
+            "leave it out, or decode the configuration from protobuf (this crate passes its bytes on, \
+             but does not have its schema)",
         )));
     }
     let names = message_type.fields.iter().map(|field| field.name);
@@ -169,7 +173,8 @@ fn field_type(
     })))
 }
 
-/// The path of a field that a message in this one has, first in the order of the schema.
+/// Finds a field with this name in the messages inside of this one, and returns its path. Of
+/// several, returns the first in the order of the schema.
 fn path_within(message_type: &MessageType, name: &str) -> Option<String> {
     message_type.fields.iter().find_map(|field| {
         let Kind::Message(inner) = field.kind else {
@@ -183,7 +188,7 @@ fn path_within(message_type: &MessageType, name: &str) -> Option<String> {
     })
 }
 
-/// Appends a field with one value.
+/// Appends a field with one value to `out`.
 fn value(
     value: &Value,
     field: &Field,
@@ -200,7 +205,12 @@ fn value(
                 let bytes = message(tree, message_type, at, positions)?;
                 append_delimited(out, number, &bytes);
             }
-            other => return Err(invalid(format!("{} is no message in braces", shown(other)))),
+            other => {
+                return Err(invalid(format!(
+                    "{} is not a message in braces",
+                    shown(other)
+                )));
+            }
         },
         Kind::String | Kind::Bytes => match value {
             Value::Text(text) => {
@@ -209,10 +219,15 @@ fn value(
                 }
                 append_delimited(out, number, text);
             }
-            other => return Err(invalid(format!("{} is no string in quotes", shown(other)))),
+            other => {
+                return Err(invalid(format!(
+                    "{} is not a string in quotes",
+                    shown(other)
+                )));
+            }
         },
         Kind::Double => {
-            let double = double(value).ok_or_else(|| invalid(not_a("number", value)))?;
+            let double = double(value).ok_or_else(|| invalid(not_a("a number", value)))?;
             append_tag(out, number, FIXED64);
             out.extend(double.to_le_bytes());
         }
@@ -244,7 +259,7 @@ fn value(
     Ok(())
 }
 
-/// A whole number: decimal, hexadecimal behind `0x`, or octal behind `0`.
+/// Parses a whole number: decimal, hexadecimal after `0x`, or octal after `0`.
 fn integer<T: TryFrom<i128> + Display>(value: &Value, min: T, max: T) -> Result<T, String> {
     let parsed = match value {
         Value::Number { negative, digits } => {
@@ -258,7 +273,7 @@ fn integer<T: TryFrom<i128> + Display>(value: &Value, min: T, max: T) -> Result<
         }
         _ => None,
     };
-    let parsed = parsed.ok_or_else(|| not_a("whole number", value))?;
+    let parsed = parsed.ok_or_else(|| not_a("a whole number", value))?;
     T::try_from(parsed).map_err(|_| format!("{parsed} is not within {min} to {max}"))
 }
 
@@ -269,7 +284,7 @@ fn double(value: &Value) -> Option<f64> {
     let number = digits.strip_suffix(['f', 'F']).unwrap_or(digits);
     let number = match number.bytes().next()? {
         b'0'..=b'9' | b'.' => number,
-        // The name of an infinity may end with an f.
+        // `inf` ends with an f, too.
         _ => digits,
     };
     let magnitude = f64::from_str(number).ok()?;
@@ -295,7 +310,7 @@ fn bool(value: &Value) -> Option<bool> {
     }
 }
 
-/// A value by its name, or by its number.
+/// Returns the number of an enum's value, which is given by its name or its number.
 fn enum_value(value: &Value, values: &[(&'static str, i32)]) -> Result<i32, String> {
     let written = match value {
         Value::Name(name) => name,
@@ -306,7 +321,7 @@ fn enum_value(value: &Value, values: &[(&'static str, i32)]) -> Result<i32, Stri
                 false => Err(format!("unknown value {number}")),
             };
         }
-        other => return Err(not_a("name of a value", other)),
+        other => return Err(not_a("the name of a value", other)),
     };
     if let Some(&(_, number)) = values.iter().find(|(name, _)| name == written) {
         return Ok(number);
@@ -316,16 +331,16 @@ fn enum_value(value: &Value, values: &[(&'static str, i32)]) -> Result<i32, Stri
         Some(similar) => format!("unknown value {written}: did you mean {similar}?"),
         None => {
             let names: Vec<_> = names.collect();
-            format!("unknown value {written}: it can be {}", names.join(", "))
+            format!("unknown value {written}: use one of {}", names.join(", "))
         }
     })
 }
 
 fn not_a(wanted: &str, value: &Value) -> String {
-    format!("{} is no {wanted}", shown(value))
+    format!("{} is not {wanted}", shown(value))
 }
 
-/// A value as it was written, more or less.
+/// Returns the value roughly as it was written, for an error.
 fn shown(value: &Value) -> String {
     match value {
         Value::Name(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! Characters to tokens: names, numbers, strings and symbols, each with its place.
+//! Splits a text into tokens: names, numbers, strings and symbols, each with its position.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -7,14 +7,14 @@ use std::str::Chars;
 use super::Position;
 use crate::error::ConfigError;
 
-/// What a text consists of.
+/// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A name: of a field, of an enum's value, or `true`.
     Name(String),
-    /// A number without its sign, not looked at yet.
+    /// A number without its sign. Its characters are not parsed yet.
     Number(String),
-    /// What a string stands for, without quotes and escapes.
+    /// The content of a string, without quotes and with escapes replaced.
     Text(Vec<u8>),
     /// A symbol.
     Symbol(char),
@@ -33,23 +33,23 @@ impl fmt::Display for Token {
     }
 }
 
-/// Takes tokens off the front of a text.
+/// A reader of tokens.
 pub(super) struct Lexer<'t> {
     rest: Peekable<Chars<'t>>,
-    /// Of the first character of `rest`.
+    /// The position of the first character of `rest`.
     at: Position,
 }
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         Self {
-            // Some editors put a mark before the first character.
+            // Some editors write a byte order mark at the beginning.
             rest: text.trim_start_matches('\u{feff}').chars().peekable(),
             at: Position { line: 1, column: 1 },
         }
     }
 
-    /// The next token and where it begins.
+    /// Reads the next token. Returns it with the position where it begins.
     pub(super) fn token(&mut self) -> Result<(Token, Position), ConfigError> {
         self.skip_blanks();
         let at = self.at;
@@ -65,7 +65,7 @@ impl<'t> Lexer<'t> {
                 Token::Symbol(symbol)
             }
             Some(other) => {
-                return Err(at.syntax_error(format!("the character {other:?} has no meaning here")));
+                return Err(at.syntax_error(format!("unexpected character {other:?}")));
             }
         };
         Ok((token, at))
@@ -108,7 +108,8 @@ impl<'t> Lexer<'t> {
         taken
     }
 
-    /// Everything that may belong to a number; whoever knows its type finds out whether it does.
+    /// Reads all characters that may belong to a number. The encoder, which knows the type of the
+    /// field, checks them.
     fn number(&mut self) -> String {
         let mut number = String::new();
         while let Some(&next) = self.rest.peek() {
@@ -125,7 +126,7 @@ impl<'t> Lexer<'t> {
         number
     }
 
-    /// A string in quotes, which ends on its line.
+    /// Reads a string in quotes, which must end on the same line.
     fn text(&mut self, quote: char) -> Result<Vec<u8>, ConfigError> {
         let start = self.at;
         self.next_char();
@@ -134,7 +135,7 @@ impl<'t> Lexer<'t> {
             let at = self.at;
             match self.next_char() {
                 None | Some('\n') => {
-                    return Err(start.syntax_error("the string does not end on its line"));
+                    return Err(start.syntax_error("the string has no closing quote on its line"));
                 }
                 Some('\\') => self.escape(at, &mut text)?,
                 Some(next) if next == quote => return Ok(text),
@@ -143,7 +144,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// What follows a backslash at `at`.
+    /// Reads the rest of an escape, whose backslash is at `at`, and appends its bytes to `text`.
     fn escape(&mut self, at: Position, text: &mut Vec<u8>) -> Result<(), ConfigError> {
         let unknown = |what: &str| at.syntax_error(format!("unknown escape \\{what} in a string"));
         let Some(escaped) = self.next_char() else {
@@ -162,11 +163,11 @@ impl<'t> Lexer<'t> {
                 let first = escaped.to_digit(8).unwrap_or_default();
                 let byte = self.digits(8, 2, first).0;
                 text.push(u8::try_from(byte).map_err(|_| {
-                    at.syntax_error(format!("the escape \\{byte:o} is more than a byte"))
+                    at.syntax_error(format!("the escape \\{byte:o} is more than one byte"))
                 })?);
             }
             'x' | 'X' => match self.digits(16, 2, 0) {
-                (_, 0) => return Err(at.syntax_error("the escape \\x has no digits behind it")),
+                (_, 0) => return Err(at.syntax_error("the escape \\x has no digits after it")),
                 (byte, _) => text.push(byte as u8),
             },
             'u' | 'U' => {
@@ -176,7 +177,7 @@ impl<'t> Lexer<'t> {
                     Some(c) if count == wanted => text.extend(c.encode_utf8(&mut [0; 4]).bytes()),
                     _ => {
                         return Err(at.syntax_error(format!(
-                            "the escape \\{escaped} has no {wanted} digits of a character behind it"
+                            "the escape \\{escaped} needs {wanted} hexadecimal digits of a character"
                         )));
                     }
                 }
@@ -186,7 +187,8 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Appends up to `count_max` digits to `value`; returns that and their count.
+    /// Reads up to `count_max` digits and appends them to the number `value`. Returns the number
+    /// and the count of digits read.
     fn digits(&mut self, radix: u32, count_max: usize, value: u32) -> (u32, usize) {
         let mut value = value;
         let mut count = 0;

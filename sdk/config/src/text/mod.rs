@@ -1,29 +1,29 @@
-//! Configurations that people write, in protobuf's text format.
+//! Configurations in protobuf's text format.
 //!
-//! A text becomes a tree of names and values, the tree becomes an encoded `TraceConfig` by the
-//! names that the schema has, and that is decoded like any other. Whatever is wrong, at any of the
-//! three stages, is told with its line and column.
+//! Reading has three stages: a parser turns the text into a tree of names and values; the encoder
+//! looks up the names in the schema and writes an encoded `TraceConfig`; `decode` decodes and
+//! checks it like any other. Errors of all stages have a line and a column.
 
-mod encode; // names and values to an encoded configuration
+mod encode; // the tree to an encoded configuration
 mod lexer; // characters to tokens
-mod suggest; // what a wrong name might have been meant to be
-mod tree; // tokens to names and values
+mod suggest; // suggestions for misspelled names
+mod tree; // tokens to a tree of names and values
 
 use tracezero_core::protos::owned::TraceConfig;
 
 use crate::error::ConfigError;
 use crate::from_message::decode;
 
-/// A place in a text; line and column count from 1.
+/// A position in a text. Line and column count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     line: usize,
-    /// In characters.
+    /// The column in characters.
     column: usize,
 }
 
 impl Position {
-    /// What is wrong here.
+    /// Returns the error `source` at this position.
     fn error(self, source: ConfigError) -> ConfigError {
         ConfigError::InText {
             line: self.line,
@@ -32,7 +32,7 @@ impl Position {
         }
     }
 
-    /// The text is not formed as it should be here.
+    /// Returns a syntax error at this position.
     fn syntax_error(self, reason: impl Into<String>) -> ConfigError {
         self.error(ConfigError::Syntax {
             reason: reason.into(),
@@ -44,8 +44,8 @@ impl Position {
 ///
 /// # Errors
 ///
-/// If the text is not well-formed, or names what the schema or this crate does not have: with
-/// line and column, the field and the value.
+/// If the text has a syntax error, or if a field or value is unknown or not supported. The error
+/// has the line and column, the field and the value.
 pub fn from_text(text: &str) -> Result<TraceConfig, ConfigError> {
     let tree = tree::parse(text)?;
     let encoded = encode::encode(&tree)?;

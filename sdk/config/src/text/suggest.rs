@@ -1,15 +1,16 @@
-//! What a wrong name might have been meant to be.
+//! Suggestions for misspelled names.
 
-/// Edits by which a suggestion may differ from what was written.
+/// The largest number of edits between the written name and a suggestion.
 const EDITS_MAX: usize = 3;
 
-/// The most similar of `names`, if any is similar; of several the first.
+/// Returns the name that is most similar to `wrong`, or `None` if no name is similar. Of equally
+/// similar names, returns the first.
 pub(super) fn similar<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let wrong_len = wrong.chars().count();
     names
         .map(|name| (edits(wrong, name), name))
         .filter(|&(edits, name)| {
-            // A name that begins with what was written was perhaps not finished.
+            // The user perhaps did not finish typing the name.
             let unfinished = wrong_len > 2 && name.starts_with(wrong);
             unfinished || edits <= EDITS_MAX.min(wrong_len / 2)
         })
@@ -17,9 +18,10 @@ pub(super) fn similar<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> 
         .map(|(_, name)| name)
 }
 
-/// Characters to insert, remove or replace to make `b` of `a`, whatever their case.
+/// Returns the number of characters to insert, remove or replace to turn `a` into `b`, ignoring
+/// case.
 fn edits(a: &str, b: &str) -> usize {
-    // Row by row of the table of distances between the beginnings of both.
+    // Compute the table of distances between all prefixes of both names, row by row.
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, a) in a.chars().enumerate() {
         let mut diagonal = row[0];
@@ -38,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted_once_each_and_case_is_none() {
+    fn each_edit_counts_once_and_case_is_ignored() {
         assert_eq!(edits("", ""), 0);
         assert_eq!(edits("size_kb", "SIZE_KB"), 0);
         assert_eq!(edits("size_kb", "sizes_kb"), 1);

@@ -1,43 +1,43 @@
-//! Tokens to a tree of names and values, whatever they mean.
+//! Parses tokens into a tree of names and values. Does not know the schema.
 
 use super::Position;
 use super::lexer::{Lexer, Token};
 use crate::error::ConfigError;
 
-/// Messages inside each other; the schema needs six.
+/// The deepest nesting of messages. The schema needs six levels.
 const DEPTH_MAX: usize = 32;
 
-/// Fields in the order of the text.
+/// The fields of a message, in the order of the text.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) fields: Vec<Field>,
 }
 
-/// A name with what stands behind it.
+/// A name with its value or values.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// Where the name begins.
+    /// The position of the name.
     pub(super) at: Position,
     pub(super) name: String,
-    /// One, or those of a list in brackets.
+    /// One value, or the values of a list in brackets.
     pub(super) values: Vec<Value>,
-    /// The values stood in brackets.
+    /// True if the values are a list in brackets.
     pub(super) is_list: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// A name that stands for a value.
+    /// A name of a value, such as `true` or a value of an enum.
     Name(String),
-    /// A number with its sign, not looked at yet.
+    /// A number with its sign. The digits are not parsed yet.
     Number { negative: bool, digits: String },
-    /// A string, or several in a row.
+    /// A string, or several adjacent strings joined.
     Text(Vec<u8>),
     /// Fields in braces.
     Message(Message),
 }
 
-/// Parses a whole text.
+/// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Message, ConfigError> {
     let mut lexer = Lexer::new(text);
     let next = lexer.token()?;
@@ -45,12 +45,12 @@ pub(super) fn parse(text: &str) -> Result<Message, ConfigError> {
     parser.message(None, 0)
 }
 
-/// A message that is not at its end yet.
+/// The opening brace of a message whose end is not parsed yet.
 #[derive(Clone, Copy)]
-struct Opened {
-    /// The symbol at its end.
+struct OpenBrace {
+    /// The closing brace that must follow.
     close: char,
-    /// Where it begins.
+    /// The position of the opening brace.
     at: Position,
 }
 
@@ -60,6 +60,7 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
+    /// Takes the next token.
     fn take(&mut self) -> Result<(Token, Position), ConfigError> {
         let next = self.lexer.token()?;
         Ok(std::mem::replace(&mut self.next, next))
@@ -79,40 +80,40 @@ impl Parser<'_> {
         at.syntax_error(format!("expected {wanted}, found {token}"))
     }
 
-    /// The fields up to the end of the message, or to the end of the text.
-    fn message(&mut self, opened: Option<Opened>, depth: usize) -> Result<Message, ConfigError> {
+    /// Parses fields up to the end of a message; with `None`, to the end of the text.
+    fn message(&mut self, open: Option<OpenBrace>, depth: usize) -> Result<Message, ConfigError> {
         let mut message = Message::default();
         loop {
-            match (&self.next.0, opened) {
+            match (&self.next.0, open) {
                 (Token::End, None) => return Ok(message),
-                (Token::End, Some(Opened { close, at })) => {
+                (Token::End, Some(OpenBrace { close, at })) => {
                     return Err(self.unexpected(&format!(
-                        "{close:?} for line {}, column {}",
+                        "{close:?} for the message at line {}, column {}",
                         at.line, at.column
                     )));
                 }
-                (Token::Symbol(symbol), Some(Opened { close, .. })) if *symbol == close => {
+                (Token::Symbol(symbol), Some(OpenBrace { close, .. })) if *symbol == close => {
                     self.take()?;
                     return Ok(message);
                 }
                 (Token::Name(_), _) => message.fields.push(self.field(depth)?),
                 (Token::Symbol('['), _) => {
                     return Err(self.next.1.syntax_error(
-                        "extensions, which are named in brackets, are not supported",
+                        "extensions (names in brackets) are not supported; leave them out",
                     ));
                 }
-                (_, None) => return Err(self.unexpected("the name of a field")),
-                (_, Some(Opened { close, .. })) => {
-                    return Err(self.unexpected(&format!("the name of a field or {close:?}")));
+                (_, None) => return Err(self.unexpected("a field name")),
+                (_, Some(OpenBrace { close, .. })) => {
+                    return Err(self.unexpected(&format!("a field name or {close:?}")));
                 }
             }
         }
     }
 
-    /// A name, its value or values, and the separator that may follow.
+    /// Parses a field: its name, its value or values, and the separator that may follow.
     fn field(&mut self, depth: usize) -> Result<Field, ConfigError> {
         let (Token::Name(name), at) = self.take()? else {
-            return Err(self.unexpected("the name of a field"));
+            return Err(self.unexpected("a field name"));
         };
         let has_colon = self.take_if(':')?;
         let mut values = Vec::new();
@@ -143,7 +144,7 @@ impl Parser<'_> {
         })
     }
 
-    /// One value. Only messages do without a colon before them.
+    /// Parses one value. Only a message needs no colon in front.
     fn value(&mut self, has_colon: bool, depth: usize) -> Result<Value, ConfigError> {
         let close = match self.next.0 {
             Token::Symbol('{') => '}',
@@ -153,12 +154,10 @@ impl Parser<'_> {
         };
         let (_, at) = self.take()?;
         if depth == DEPTH_MAX {
-            return Err(at.syntax_error(format!(
-                "more than {DEPTH_MAX} messages lie inside each other"
-            )));
+            return Err(at.syntax_error(format!("messages nest deeper than {DEPTH_MAX} levels")));
         }
         Ok(Value::Message(
-            self.message(Some(Opened { close, at }), depth + 1)?,
+            self.message(Some(OpenBrace { close, at }), depth + 1)?,
         ))
     }
 
@@ -192,7 +191,7 @@ impl Parser<'_> {
     }
 }
 
-/// Names of numbers that have no digits. No enum has such a value.
+/// Returns whether the name means a number without digits. No value of an enum has such a name.
 fn is_float_name(name: &str) -> bool {
     ["inf", "infinity", "nan"]
         .iter()

@@ -1,7 +1,7 @@
-//! The trace clock, and the clocks that a trace is related to.
+//! The trace clock, and snapshots of it beside the system's other clocks.
 
 #[cfg_attr(not(target_arch = "x86_64"), path = "no_tsc.rs")]
-mod tsc; // the processor's counter
+mod tsc; // the processor's time-stamp counter
 
 use std::fmt;
 use std::hint::cold_path;
@@ -9,10 +9,10 @@ use std::io;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Clock ids as traces spell them (`BuiltinClock`).
+/// The id of `CLOCK_BOOTTIME` in a trace (Perfetto's enum `BuiltinClock`).
 pub const BUILTIN_CLOCK_BOOTTIME: u32 = 6;
 
-/// The clocks of a snapshot with their ids in a trace, the trace clock first.
+/// The clocks of a snapshot, with their ids in a trace. The trace clock is first.
 const SNAPSHOT_CLOCKS: [(u32, ClockId); 6] = [
     (BUILTIN_CLOCK_BOOTTIME, ClockId::Boottime),
     (1, ClockId::Realtime),
@@ -22,15 +22,16 @@ const SNAPSHOT_CLOCKS: [(u32, ClockId); 6] = [
     (5, ClockId::MonotonicRaw),
 ];
 
-/// The time on the trace clock: nanoseconds since the system started, time asleep included.
+/// Returns the time on the trace clock: nanoseconds since boot, counting time in suspend.
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
-/// Where track events take their time from, in the whole process. Whichever it is, they are on the
-/// trace clock; packets of other data sources take their time from [`now_ns`].
+/// The source of the timestamps of track events, for the whole process. With either source, the
+/// timestamps are times on the trace clock. Packets of other data sources always get their time
+/// from [`now_ns`].
 ///
 /// ```
 /// use tracezero::Clock;
@@ -45,29 +46,29 @@ pub fn now_ns() -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clock {
-    /// The system: `CLOCK_BOOTTIME`, about 20 ns a read.
+    /// The system's `CLOCK_BOOTTIME`. A read takes about 20 ns.
     #[default]
     Boottime,
-    /// The time-stamp counter of x86-64 processors, a few nanoseconds a read. About every
-    /// millisecond the thread that records compares it with the trace clock, which takes it a tenth
-    /// of a microsecond.
+    /// The time-stamp counter of x86-64 processors. A read takes a few nanoseconds. About once per
+    /// millisecond, the thread that records an event compares the counter with the trace clock,
+    /// which takes about 100 ns.
     ///
-    /// Events are less than 10 µs from the trace clock, either way, however busy the machine is; on
-    /// a quiet one, a fraction of a microsecond behind. Time does not go back on any thread. Both hold
-    /// for a counter of at least 1 GHz, and a trace clock whose pace changes by at most 500 ppm, the
-    /// kernel's limit for following NTP. They may not hold for half a second after the machine slept,
-    /// or was moved to another host.
+    /// Timestamps differ from the trace clock by less than 10 µs, even on a busy machine; on a
+    /// quiet machine, they are a fraction of a microsecond behind. Time does not go back on any
+    /// thread. Both hold if the counter has at least 1 GHz, and the pace of the trace clock changes
+    /// by at most 500 ppm (the kernel's limit for following NTP). Both may fail for half a second
+    /// after the machine was suspended, or after the virtual machine was moved to another host.
     Tsc,
 }
 
 impl Clock {
-    /// Lets track events take their time from this clock from now on, also in sessions that run.
+    /// Uses this clock for the timestamps of track events from now on, also in running sessions.
     ///
-    /// The first time, [`Clock::Tsc`] is measured for 10 ms.
+    /// The first call for [`Clock::Tsc`] takes 10 ms, to measure the counter.
     ///
     /// # Errors
     ///
-    /// If the counter cannot be relied on. Events go on with the clock that they had.
+    /// If the counter is not reliable. Track events then keep the clock that they had.
     pub fn use_for_events(self) -> Result<(), TscError> {
         match self {
             Self::Boottime => {
@@ -78,7 +79,7 @@ impl Clock {
         }
     }
 
-    /// The clock that track events take their time from.
+    /// Returns the clock that track events get their timestamps from.
     #[must_use]
     pub fn of_events() -> Self {
         if tsc::is_used() {
@@ -89,21 +90,21 @@ impl Clock {
     }
 }
 
-/// Why the time-stamp counter cannot be relied on. [`Clock::Boottime`] always can.
+/// The reason why [`Clock::Tsc`] cannot be used. [`Clock::Boottime`] can always be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TscError {
-    /// The processor has none, or one whose pace changes with that of the processor.
+    /// The processor has no time-stamp counter, or its pace changes with the processor's frequency.
     NotInvariant,
-    /// The system does not count it among the clocks that it trusts.
+    /// The kernel does not list the counter among the clocks that it trusts.
     NotTrusted {
-        /// Those that it trusts.
+        /// The clocks that the kernel trusts.
         trusted: String,
     },
-    /// The clocks that the system trusts could not be read from `/sys`.
+    /// The list of clocks that the kernel trusts could not be read from `/sys`.
     SystemClocks(io::Error),
-    /// It could not be measured: the thread was interrupted all the time, or the counter stood.
-    /// Another attempt may succeed.
+    /// The counter could not be measured, because the thread was interrupted each time, or because
+    /// the counter did not advance. Another attempt may succeed.
     Unsteady,
 }
 
@@ -111,19 +112,17 @@ impl fmt::Display for TscError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInvariant => {
-                f.write_str("the processor has no time-stamp counter of constant pace")
+                f.write_str("the processor has no time-stamp counter with a constant rate")
             }
             Self::NotTrusted { trusted } => write!(
                 f,
-                "the system does not trust the time-stamp counter, only: {trusted}"
+                "the kernel does not trust the time-stamp counter, but only: {trusted}"
             ),
             Self::SystemClocks(source) => write!(
                 f,
-                "cannot read from /sys whether the system trusts the time-stamp counter: {source}"
+                "cannot read from /sys whether the kernel trusts the time-stamp counter: {source}"
             ),
-            Self::Unsteady => {
-                f.write_str("the time-stamp counter could not be measured: try again")
-            }
+            Self::Unsteady => f.write_str("cannot measure the time-stamp counter; try again"),
         }
     }
 }
@@ -137,12 +136,13 @@ impl std::error::Error for TscError {
     }
 }
 
-/// The time of an event on the trace clock, read from the clock that events use.
+/// Returns the time for a track event: a time on the trace clock, read from the chosen [`Clock`].
 #[inline(always)]
 #[must_use]
 pub fn event_now_ns() -> u64 {
     if tsc::is_used() {
-        // Not rare where it is used: it keeps the other way short, which is the default.
+        // The path is not rare where the counter is used. Marking it cold keeps the default path
+        // short.
         cold_path();
         tsc::counter_ns()
     } else {
@@ -150,19 +150,20 @@ pub fn event_now_ns() -> u64 {
     }
 }
 
-/// The time on all clocks of a snapshot, as clock id and nanoseconds, the trace clock first.
+/// Reads all clocks of a snapshot. Returns pairs of clock id and nanoseconds, the trace clock
+/// first.
 #[must_use]
 pub fn snapshot() -> [(u32, u64); SNAPSHOT_CLOCKS.len()] {
     SNAPSHOT_CLOCKS.map(|(id, clock)| (id, nanoseconds(clock_gettime(clock))))
 }
 
-/// The time of day, in nanoseconds since 1970.
+/// Returns the time of day, in nanoseconds since 1970.
 #[must_use]
 pub fn time_of_day_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// The processor time that this thread has used, in nanoseconds.
+/// Returns the processor time that this thread has used, in nanoseconds.
 #[must_use]
 pub fn thread_time_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_does_not_go_back_and_a_snapshot_holds_the_trace_clock_first() {
+    fn snapshot_has_the_trace_clock_first() {
         let before = now_ns();
         let snapshot = snapshot();
         let after = now_ns();

@@ -1,22 +1,22 @@
-//! The twin of `tsc.rs` for processors that have no such counter.
+//! Replaces `tsc.rs` on processors other than x86-64, which have no time-stamp counter.
 
 use super::TscError;
 
-/// True while events take their time from the counter.
+/// Returns false: events never get their time from the counter.
 #[inline(always)]
 pub(super) fn is_used() -> bool {
     false
 }
 
-/// The time on the trace clock.
+/// Returns the time on the trace clock. Never called, since `is_used` returns false.
 pub(super) fn counter_ns() -> u64 {
     super::now_ns()
 }
 
-/// There is no counter.
+/// Returns the error for a processor without counter.
 pub(super) fn start_use() -> Result<(), TscError> {
     Err(TscError::NotInvariant)
 }
 
-/// There is nothing to end.
+/// Does nothing.
 pub(super) fn end_use() {}

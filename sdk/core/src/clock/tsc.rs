@@ -1,50 +1,53 @@
-//! The processor's time-stamp counter as a clock: nanoseconds on the trace clock, for a fifth of what
-//! asking the system costs.
+//! Converts the processor's time-stamp counter to nanoseconds on the trace clock. This takes a
+//! fifth of the time of a system clock's read.
 //!
-//! About every millisecond, the thread that asks reads both clocks and begins a new line from there
-//! (`counter.rs`), at the pace that the trace clock had in the last tenth of a second (`pace.rs`).
+//! Ticks are converted by a *line*: a base, which is a reading of both clocks, and a *pace*, the
+//! nanoseconds per tick. About every millisecond, a line ends. The next thread that needs the time
+//! reads both clocks and begins a new line there (`counter.rs`). Its pace is the pace that the
+//! trace clock had in the last tenth of a second (`pace.rs`).
 //!
-//! Readers of a trace know no rates between clocks, only distances at clock snapshots. So ticks become
-//! nanoseconds on the trace clock when they are read: events need no clock of their own, and no snapshots.
+//! Ticks are converted when they are read, not by readers of the trace, because a trace cannot
+//! express the rate between two clocks, only their difference at clock snapshots. So track events
+//! need neither a clock of their own in the trace nor snapshots of it.
 //!
-//! # How far events are from the trace clock
+//! # The largest error
 //!
-//! At most 10 µs, either way, for a counter of at least 1 GHz. These are the terms at 1 GHz; at 3 GHz
-//! they are a third.
+//! A timestamp differs from the trace clock by at most 10 µs, in either direction, if the counter
+//! has at least 1 GHz. The tables list the parts of this bound at 1 GHz. At 3 GHz, each is a third.
 //!
-//! | behind by | at most | why |
+//! | timestamps are behind because of | at most | reason |
 //! |---|---|---|
-//! | the reading of a line | 4.1 µs | A line begins at the second reading of the counter. Readings of more than 4096 ticks are not used. |
-//! | the pace | 3.5 µs | A line lasts 4.2 ms. Its pace is the slowest that two readings allow, and 20 ppm slower. They are a tenth of a second apart, but for the first time only 10 ms. |
+//! | the reading at a line's base | 4.1 µs | A reading takes the counter, the trace clock, and the counter again. The line begins at the second value of the counter. Readings that took more than 4096 ticks are not used. |
+//! | the pace | 3.5 µs | A line lasts 4.2 ms. Its pace is 20 ppm slower than the slowest that two readings allow. The readings are a tenth of a second apart; at the first measurement only 10 ms. |
 //! | a trace clock that becomes faster | 2.1 µs | The pace of the trace clock changes by at most 500 ppm from one measurement to the next: the kernel's limit for following NTP. |
 //!
-//! | ahead by | at most | why |
+//! | timestamps are ahead because of | at most | reason |
 //! |---|---|---|
-//! | a trace clock that becomes slower | 2.1 µs | A line cannot follow until it ends. The next one begins where it ended, and meets the trace clock at its own end. |
+//! | a trace clock that becomes slower | 2.1 µs | A line keeps its pace until it ends. The next line begins where this one ended, and meets the trace clock at its own end. |
 //!
-//! A reading that is not interrupted takes some 50 ns; then events are behind by less than a quarter of
-//! a microsecond.
+//! A reading that is not interrupted takes about 50 ns. Then timestamps are behind by less than 250
+//! ns.
 //!
-//! None of this depends on how busy the machine is. An interruption shows in the width of a reading,
-//! because the counter goes on while the thread, or the whole virtual processor, stands. If no reading
-//! is narrow, the thread takes the system's time. A thread that wakes up after an hour finds that the
-//! line has ended, and begins a new one.
+//! The bound also holds on a busy machine. If a thread, or the whole virtual processor, is
+//! interrupted during a reading, the counter goes on meanwhile, so the reading becomes wide and is
+//! not used. If every reading is too wide, the thread uses the system's clock. A thread that wakes
+//! up after an hour finds that the line has ended, and begins a new one.
 //!
-//! The bound does not hold for the next half a second of events after the machine slept while its
-//! counter stood, after a virtual machine was moved to a host with another counter, and after the
-//! trace clock changed its pace by more than 500 ppm: until two measurements agree, lines have the old
-//! pace.
+//! The bound does not hold for half a second of events after one of these accidents: the machine
+//! was suspended and its counter stood still; a virtual machine was moved to a host with another
+//! counter; the trace clock changed its pace by more than 500 ppm. Until two measurements agree,
+//! lines keep the old pace.
 //!
-//! Time does not go back on any thread, nor from an event to another one that follows from it. The
-//! exception is a counter that turns out to be ahead by more than a millisecond, which takes one of the
-//! accidents above: then time steps back once.
+//! Time does not go back on any thread, nor between two events of which one happens before the
+//! other. There is one exception: if the counter's time turns out to be ahead by more than a
+//! millisecond, time steps back once. That takes one of the accidents above.
 #![allow(unsafe_code)] // Reading the counter is an intrinsic.
 
-mod counter; // time by the counter
-mod pace; // how long a tick takes
+mod counter; // ticks to nanoseconds
+mod pace; // the nanoseconds per tick
 
 #[cfg(test)]
-mod tests; // both, with clocks in the test's hand
+mod tests; // both modules, with simulated clocks
 
 use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use std::fs;
@@ -57,25 +60,25 @@ use pace::{Clocks, Pace};
 
 use super::TscError;
 
-/// Where the system lists the clocks that it would use itself. One that turned out to be unsteady, or
-/// different on each processor, is not among them.
+/// The file in which the kernel lists the clocks that it trusts. The kernel removes a clock from
+/// the list if the clock proves unsteady, or differs between processors.
 const CLOCKS_OF_SYSTEM: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 static COUNTER: Counter = Counter::new();
 
-/// True while events take their time from the counter.
+/// Returns whether events get their time from the counter.
 #[inline(always)]
 pub(super) fn is_used() -> bool {
     COUNTER.is_used()
 }
 
-/// Returns the time on the trace clock, by the counter; it is used.
+/// Returns the time on the trace clock, by the counter. Called only while [`is_used`] returns true.
 #[inline(always)]
 pub(super) fn counter_ns() -> u64 {
     COUNTER.now_ns(&Machine)
 }
 
-/// Lets events take their time from the counter. Measures it the first time.
+/// Switches events to the counter. The first call measures the counter.
 pub(super) fn start_use() -> Result<(), TscError> {
     COUNTER.start_use(|| {
         check_processor()?;
@@ -84,23 +87,23 @@ pub(super) fn start_use() -> Result<(), TscError> {
     })
 }
 
-/// Lets events ask the system for the time.
+/// Switches events to the system's clock.
 pub(super) fn end_use() {
     COUNTER.end_use();
 }
 
-/// The clocks of this machine.
+/// The real clocks of this machine.
 struct Machine;
 
 impl Clocks for Machine {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        // SAFETY: every processor of this architecture has the instruction.
+        // SAFETY: every x86-64 processor has the instruction.
         unsafe { _rdtsc() }
     }
 
     fn ticks_in_order(&self) -> u64 {
-        // SAFETY: every processor of this architecture has the instruction.
+        // SAFETY: every x86-64 processor has the instruction.
         unsafe { _mm_lfence() };
         self.ticks()
     }
@@ -114,7 +117,7 @@ impl Clocks for Machine {
     }
 }
 
-/// Whether the counter runs at the same pace whatever the processor does.
+/// Checks that the counter's pace does not depend on the processor's frequency or power state.
 fn check_processor() -> Result<(), TscError> {
     const EXTENDED_LEAVES: u32 = 0x8000_0000;
     const POWER_MANAGEMENT: u32 = 0x8000_0007;
@@ -128,8 +131,9 @@ fn check_processor() -> Result<(), TscError> {
     }
 }
 
-/// Whether the system would use the counter as its own clock, which needs to be the same on all
-/// processors. It need not be the one in use: virtual machines have others that they prefer.
+/// Checks that the kernel trusts the counter: then it has the same value on all processors. The
+/// kernel itself may use another clock; in virtual machines it often does. `clocks` is the content
+/// of [`CLOCKS_OF_SYSTEM`].
 fn check_system(clocks: io::Result<String>) -> Result<(), TscError> {
     let clocks = clocks.map_err(TscError::SystemClocks)?;
     if clocks.split_whitespace().any(|clock| clock == "tsc") {
@@ -146,7 +150,7 @@ mod system_tests {
     use super::*;
 
     #[test]
-    fn system_that_does_not_trust_the_counter_is_believed() {
+    fn counter_that_the_kernel_does_not_trust_is_refused() {
         assert!(check_system(Ok("kvm-clock tsc acpi_pm\n".to_owned())).is_ok());
         let refused = check_system(Ok("hpet acpi_pm\n".to_owned())).unwrap_err();
         assert!(refused.to_string().contains("hpet acpi_pm"), "{refused}");

@@ -1,8 +1,8 @@
-//! The bytes of the shared memory: one anonymous mapping, reached by offsets.
+//! The bytes of the shared memory: one anonymous mapping, accessed by offsets.
 //!
-//! This is where addresses are made; who may reach which bytes when is for the callers to prove.
-//! `backing_loom.rs` is its twin for model tests.
-#![allow(unsafe_code)] // Shared memory cannot be had without raw addresses.
+//! This module turns offsets into addresses. Its callers prove that they may access the bytes at
+//! that time. `backing_loom.rs` replaces it in model tests.
+#![allow(unsafe_code)] // Shared memory needs raw addresses.
 
 use std::io;
 
@@ -11,12 +11,12 @@ use memmap2::{MmapMut, MmapRaw};
 use super::layout::{ChunkHeader, PAGE_SIZE_MIN_BYTES};
 use super::sync::AtomicU32;
 
-/// Zeroed memory.
+/// A mapping of memory, zeroed at first.
 ///
 /// Invariants:
-/// - (B1) The mapping is readable and writable, starts at a multiple of
-///   [`PAGE_SIZE_MIN_BYTES`], and stays where it is until `self` is dropped.
-/// - (B2) No reference to its bytes is made but by the methods below.
+/// - (B1) The mapping is readable and writable, starts at a multiple of [`PAGE_SIZE_MIN_BYTES`],
+///   and stays at the same address until `self` is dropped.
+/// - (B2) Only the methods below make references to its bytes.
 #[derive(Debug)]
 pub(super) struct Backing {
     map: MmapRaw,
@@ -31,7 +31,7 @@ impl Backing {
         Ok(Self { map })
     }
 
-    /// The word of the page that starts at `offset_bytes`.
+    /// Returns the page word of the page that starts at `offset_bytes`.
     ///
     /// # Safety
     ///
@@ -44,22 +44,22 @@ impl Backing {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    /// The header of the chunk that starts at `offset_bytes`.
+    /// Returns the header of the chunk that starts at `offset_bytes`.
     ///
     /// # Safety
     ///
-    /// A chunk starts there in the present layout of its page, and the page keeps the layout as
-    /// long as the header is accessed.
+    /// A chunk starts there in the present layout of its page. The page keeps this layout as long
+    /// as the header is accessed.
     pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
         // SAFETY: a chunk starts there, so the offset is inside the mapping.
         let header = unsafe { self.address(offset_bytes) };
-        // SAFETY: by B1 the address is valid for the life of `self`; chunks are aligned for their
-        // header, which consists of atomics. While the page keeps its layout these bytes are no
-        // payload, so nobody accesses them but through this type.
+        // SAFETY: by B1 the address is valid for the life of `self`. Chunks are aligned for their
+        // header, which consists of atomics. While the page keeps its layout these bytes are not
+        // payload, so they are only accessed through this type.
         unsafe { &*header.cast::<ChunkHeader>() }
     }
 
-    /// The address of the byte at `offset_bytes`.
+    /// Returns the address of the byte at `offset_bytes`.
     ///
     /// # Safety
     ///
@@ -69,30 +69,31 @@ impl Backing {
         unsafe { self.map.as_mut_ptr().add(offset_bytes) }
     }
 
-    /// The `len` bytes from `offset_bytes`.
+    /// Returns the `len` bytes from `offset_bytes` on.
     ///
     /// # Safety
     ///
-    /// The bytes are payload inside the mapping, and nobody writes them as long as the slice
-    /// lives. All writes to them happened before.
+    /// The bytes are payload inside the mapping. All writes to them happened before this call, and
+    /// none happens as long as the slice lives.
     pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid by B1, initialized since the mapping started zeroed, and not written
-        // meanwhile, as the caller promises.
+        // SAFETY: valid by B1, initialized since the mapping started zeroed, and not written while
+        // the slice lives, as the caller promises.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
-    /// Writes `bytes` from `offset_bytes`.
+    /// Writes `bytes` from `offset_bytes` on.
     ///
     /// # Safety
     ///
-    /// The bytes are payload inside the mapping, and nobody else accesses them meanwhile.
+    /// The written bytes are payload inside the mapping. No other code accesses them during the
+    /// call.
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         // SAFETY: the offset is inside the mapping.
         let start = unsafe { self.address(offset_bytes) };
-        // SAFETY: valid for writes by B1, exclusive by the caller's promise, and `bytes` is
-        // elsewhere: a slice of the mapping would be an access by somebody else.
+        // SAFETY: valid for writes by B1, and exclusive by the caller's promise. `bytes` does not
+        // overlap: if it were a slice of the mapping, that would be an access by other code.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
     }
 }

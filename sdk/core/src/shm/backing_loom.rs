@@ -1,6 +1,6 @@
-//! Twin of `backing.rs` for model tests: headers are loom's atomics, kept beside the memory, and
-//! the first bytes of each page are watched for data races.
-#![allow(unsafe_code)] // As its twin.
+//! Replaces `backing.rs` in model tests. Headers are loom's atomics, kept outside of the memory.
+//! Loom checks accesses to the first bytes of each page for data races.
+#![allow(unsafe_code)] // As in `backing.rs`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,17 +11,18 @@ use memmap2::{MmapMut, MmapRaw};
 use super::layout::{ChunkHeader, PAGE_SIZE_MIN_BYTES, PageLayout};
 use super::sync::AtomicU32;
 
-/// Bytes of each page that are watched: enough for the first chunk's header and some payload.
+/// The number of bytes of each page that loom checks: the first chunk's header and some of its
+/// payload.
 const WATCHED_BYTES: usize = 64;
 
-/// Stands for one byte; loom fails the model on accesses to it that race.
+/// A cell that stands for one byte. Loom fails the model if accesses to it race.
 #[derive(Debug)]
 struct Watch(UnsafeCell<()>);
 
-// SAFETY: there is nothing in the cell, and loom runs one thread at a time.
+// SAFETY: the cell has no content, and loom runs one thread at a time.
 unsafe impl Sync for Watch {}
 
-/// Zeroed memory of pages of the smallest size.
+/// A mapping of memory, zeroed at first, with pages of the smallest size.
 #[derive(Debug)]
 pub(super) struct Backing {
     map: MmapRaw,
@@ -57,21 +58,21 @@ impl Backing {
 
     /// # Safety
     ///
-    /// As its twin.
+    /// As in `backing.rs`.
     pub(super) unsafe fn page_word(&self, offset_bytes: usize) -> &AtomicU32 {
         &self.page_words[offset_bytes / PAGE_SIZE_MIN_BYTES]
     }
 
     /// # Safety
     ///
-    /// As its twin.
+    /// As in `backing.rs`.
     pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
         &self.chunk_headers[&offset_bytes]
     }
 
     /// # Safety
     ///
-    /// As its twin.
+    /// As in `backing.rs`.
     pub(super) unsafe fn address(&self, offset_bytes: usize) -> *mut u8 {
         // SAFETY: the offset is within the mapping.
         unsafe { self.map.as_mut_ptr().add(offset_bytes) }
@@ -79,7 +80,7 @@ impl Backing {
 
     /// # Safety
     ///
-    /// As its twin; loom checks that no write is concurrent with the call.
+    /// As in `backing.rs`. Loom checks that no write is concurrent with the call.
     pub(super) unsafe fn read(&self, offset_bytes: usize, len: usize) -> &[u8] {
         self.watches(offset_bytes, len)
             .for_each(|watch| watch.0.with(|_| ()));
@@ -91,7 +92,7 @@ impl Backing {
 
     /// # Safety
     ///
-    /// As its twin; loom checks that no access is concurrent with the call.
+    /// As in `backing.rs`. Loom checks that no access is concurrent with the call.
     pub(super) unsafe fn write(&self, offset_bytes: usize, bytes: &[u8]) {
         self.watches(offset_bytes, bytes.len())
             .for_each(|watch| watch.0.with_mut(|_| ()));

@@ -1,8 +1,9 @@
-//! Typed handles for chunks: one that is being written, one that is being read.
+//! Handles of chunks: [`WritableChunk`] of a chunk that is being written, [`ReadableChunk`] of one
+//! that is being read.
 //!
-//! Moving a handle on is the state transition: [`WritableChunk::complete`] consumes the writer's
-//! handle, [`ReadableChunk::free`] the service's. Between the two the chunk has no handle; a
-//! [`ChunkPlace`] names it.
+//! A state transition consumes the handle: [`WritableChunk::complete`] that of the trace writer,
+//! [`ReadableChunk::free`] that of the service. Between the two, the chunk has no handle. A
+//! [`ChunkPlace`] identifies it then.
 //!
 //! ```text
 //!  0         4          6         8                                 finished_bytes
@@ -12,9 +13,10 @@
 //!                                 |<------ finished, not written again ----->|<--- writable range
 //! ```
 //!
-//! The writable chunk itself keeps account of the fragments: it knows where the finished ones end,
-//! by the same sizes that a scraper will walk along, and raises the packet count only over finished
-//! ones. So a scraper never gets to bytes that may still change, whatever a writer writes.
+//! The handle keeps track of where the finished fragments end. A scraper finds the same end by the
+//! sizes in front of the fragments. The packet count covers finished fragments and at most one
+//! more, which the scraper leaves out. So a scraper never reads bytes that may still change, no
+//! matter what a trace writer writes.
 #![allow(unsafe_code)] // Payload is raw memory; `backing.rs` makes the addresses.
 
 use std::mem::ManuallyDrop;
@@ -28,40 +30,41 @@ use super::state::{self, ChunkMove, MoveError};
 use super::sync::Ordering;
 use crate::ids::{ChunkId, WriterId};
 
-/// Bytes in front of an open fragment, reserved for its size.
+/// The number of bytes that are reserved in front of an open fragment for its size.
 pub const FRAGMENT_SIZE_BYTES: usize = 4;
-/// Size that marks a packet as given up by its writer; no fragment is that long.
+/// The size that marks a packet as given up by its trace writer. No fragment is that long.
 pub const ABANDONED_FRAGMENT_SIZE: u32 = 0x0fff_ffff;
-/// Packets that begin in one chunk at most; one of the ten bits' values is kept for
-/// [`WritableChunk::publish_finished`].
+/// The largest number of packets that begin in one chunk. It is one less than the count can
+/// express, because [`WritableChunk::publish_finished`] counts one fragment ahead.
 pub const PACKETS_PER_CHUNK_MAX: u16 = PacketsWord::COUNT_MAX - 1;
-/// With fewer free bytes than these no packet begins in a chunk.
+/// The number of free bytes that a chunk needs so that a packet can begin in it.
 pub const PACKET_ROOM_MIN_BYTES: usize = FRAGMENT_SIZE_BYTES + 8;
 
-/// Memory at the end of a chunk that its writer may fill.
+/// The memory at the end of a chunk that its trace writer may fill.
 ///
-/// Whoever holds the chunk may read and write it, up to these limits: nothing before the end of
-/// the finished fragments any more, and nothing once the chunk is gone.
+/// The owner of the [`WritableChunk`] may read and write it, with two limits: bytes before the end
+/// of the finished fragments must not be written any more, and no byte may be accessed once the
+/// handle is gone.
 #[derive(Clone, Copy, Debug)]
 pub struct WritableRange {
-    /// First byte.
+    /// The address of the first byte.
     pub start: *mut u8,
-    /// Number of bytes.
+    /// The number of bytes.
     pub len: usize,
 }
 
-/// A chunk that is being written, owned by its writer.
+/// A handle of a chunk that is being written, owned by a trace writer.
 ///
-/// A handle that is dropped leaves the chunk BeingWritten for ever, as a crash would; its finished
+/// If the handle is dropped, the chunk stays BeingWritten for ever, as after a crash. Its finished
 /// packets can still be scraped.
 ///
 /// Invariants:
 /// - (W1) The chunk is BeingWritten and this is its only handle.
-/// - (W2) `packets` is what the header's packets word says: nobody else stores there.
-/// - (W3) `finished_bytes` is at most the payload's size. Payload before it consists of finished
-///   fragments: walking the sizes that stand there ends exactly at `finished_bytes`. It is not
-///   written again; that is the condition on which [`WritableRange`]s are given out.
-/// - (W4) The count covers finished fragments, and then at most one more: `next`.
+/// - (W2) `packets` is equal to the header's packets word, since only this handle stores there.
+/// - (W3) `finished_bytes` is at most the payload's size. The payload before it consists of
+///   finished fragments: walking along their sizes ends exactly at `finished_bytes`. It is not
+///   written again; callers get [`WritableRange`]s only on this condition.
+/// - (W4) The count covers the finished fragments and at most one more, which `next` describes.
 #[derive(Debug)]
 #[must_use = "a chunk that is not completed stays in use for ever"]
 pub struct WritableChunk {
@@ -74,24 +77,27 @@ pub struct WritableChunk {
     next: NextFragment,
 }
 
-/// What is behind the finished fragments.
+/// The state of the fragment behind the finished ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextFragment {
-    /// Nothing yet.
+    /// No fragment has begun.
     Uncounted,
-    /// Nothing yet, but the count covers it. There is room for an empty packet, but none begins.
+    /// No fragment has begun, but the count covers one. There is only room for an empty packet, so
+    /// no packet may begin.
     CountedLast,
-    /// Nothing yet, but the count covers it. A packet may begin.
+    /// No fragment has begun, but the count covers one. A packet may begin.
     Counted,
-    /// The open fragment, which the count covers, its size at `finished_bytes`.
+    /// A fragment is open, and the count covers it. Its size will be at `finished_bytes`.
     Open,
 }
 
 impl WritableChunk {
+    /// Creates the handle, and writes the chunk's header.
+    ///
     /// # Safety
     ///
-    /// The chunk has just become BeingWritten and has no other handle; `extent` is its extent in
-    /// the layout that its page has.
+    /// The chunk has just become BeingWritten and has no other handle. `extent` is its extent in
+    /// the present layout of its page.
     pub(super) unsafe fn new(
         mapping: Arc<Mapping>,
         place: ChunkPlace,
@@ -115,52 +121,53 @@ impl WritableChunk {
         chunk
     }
 
-    /// The chunk's position in what its writer writes.
+    /// Returns the position of the chunk in the trace writer's sequence.
     #[must_use]
     pub fn chunk_id(&self) -> ChunkId {
         self.chunk_id
     }
 
-    /// Where the chunk is.
+    /// Returns the place of the chunk in the shared memory.
     #[must_use]
     pub fn place(&self) -> ChunkPlace {
         self.place
     }
 
-    /// Fragment count and flags, as the header says.
+    /// Returns the fragment count and flags of the header.
     #[must_use]
     pub fn packets(&self) -> PacketsWord {
         self.packets
     }
 
-    /// Size of the payload.
+    /// Returns the size of the payload.
     #[inline]
     #[must_use]
     pub fn payload_size_bytes(&self) -> usize {
         self.extent.payload_size_bytes()
     }
 
-    /// Bytes behind the last closed fragment.
+    /// Returns the number of bytes behind the finished fragments.
     #[inline]
     #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.payload_size_bytes() - self.finished_bytes
     }
 
-    /// Whether a fragment is open.
+    /// Returns whether a fragment is open.
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.next == NextFragment::Open
     }
 
-    /// Whether the open fragment is the first of the chunk and goes on with an earlier packet.
+    /// Returns whether the open fragment is the first of the chunk and continues a packet of an
+    /// earlier chunk.
     #[must_use]
     pub fn continues_packet(&self) -> bool {
         self.finished_bytes == 0 && self.has_flag(ChunkFlags::FIRST_PACKET_CONTINUES)
     }
 
-    /// Whether a packet may begin in this chunk.
+    /// Returns whether a packet may begin in this chunk now.
     #[inline]
     #[must_use]
     pub fn has_room_for_packet(&self) -> bool {
@@ -171,14 +178,15 @@ impl WritableChunk {
         }
     }
 
-    /// Whether a packet may follow the finished fragments, if no more are counted.
+    /// Returns whether a packet may begin behind the finished fragments, if the count covers no
+    /// more than these.
     #[inline]
     fn fits_packet(&self) -> bool {
         self.free_bytes() >= PACKET_ROOM_MIN_BYTES && self.packets.count() < PACKETS_PER_CHUNK_MAX
     }
 
-    /// The memory from the end of the finished fragments on; behind its size, if the open
-    /// fragment continues a packet.
+    /// Returns the memory from the end of the finished fragments on. If the open fragment continues
+    /// a packet, the memory begins behind the fragment's size.
     #[must_use]
     pub fn writable_range(&self) -> WritableRange {
         let skipped_bytes = if self.is_open() && self.continues_packet() {
@@ -188,17 +196,18 @@ impl WritableChunk {
         };
         let start_bytes = self.start_bytes() + skipped_bytes;
         WritableRange {
-            // SAFETY: `finished_bytes` is within the payload (W3), and a fragment that is open has
-            // room for its size.
+            // SAFETY: `finished_bytes` is within the payload (W3), and an open fragment has room
+            // for its size.
             start: unsafe { self.mapping.backing.address(start_bytes) },
             len: self.free_bytes() - skipped_bytes,
         }
     }
 
-    /// Opens the first fragment of a packet and counts it. Its size is for the caller to write,
-    /// at the start of the writable range, before [`WritableChunk::end_fragment`].
+    /// Opens the first fragment of a packet and counts it. The caller writes the fragment's size at
+    /// the start of the writable range, before it calls [`WritableChunk::end_fragment`].
     ///
-    /// Returns whether there is room for it ([`WritableChunk::has_room_for_packet`]).
+    /// Returns false, and does nothing, if there is no room
+    /// ([`WritableChunk::has_room_for_packet`]).
     #[inline]
     pub fn begin_fragment(&mut self) -> bool {
         if !self.has_room_for_packet() {
@@ -211,15 +220,15 @@ impl WritableChunk {
         true
     }
 
-    /// Whether the next fragment is counted already, and a packet may begin.
+    /// Returns whether the next fragment is counted already and a packet may begin.
     #[inline]
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.next == NextFragment::Counted
     }
 
-    /// Does what [`WritableChunk::begin_fragment`] does, if [`WritableChunk::publish_finished`] has
-    /// counted ahead. Returns whether it did.
+    /// Opens a fragment like [`WritableChunk::begin_fragment`], but only if it is counted already
+    /// by [`WritableChunk::publish_finished`]. Returns whether it did.
     #[inline]
     pub fn begin_counted(&mut self) -> bool {
         let is_counted = self.next == NextFragment::Counted;
@@ -229,8 +238,8 @@ impl WritableChunk {
         is_counted
     }
 
-    /// Opens the first fragment of a new chunk as one that goes on with the packet of the chunk
-    /// before, and reserves its size.
+    /// Opens the first fragment of a new chunk as the continuation of a packet in the previous
+    /// chunk, and reserves bytes for its size.
     pub fn begin_continuation(&mut self) {
         if self.packets.count() == 0 {
             self.set_flag(ChunkFlags::FIRST_PACKET_CONTINUES);
@@ -243,8 +252,8 @@ impl WritableChunk {
     ///
     /// # Safety
     ///
-    /// The fragment stands at the start of the writable range, its size in front, and takes
-    /// `fragment_bytes` in all.
+    /// The fragment is at the start of the writable range, with its size in front. Both together
+    /// take `fragment_bytes`.
     #[inline]
     pub unsafe fn end_fragment(&mut self, fragment_bytes: usize) {
         if self.is_open() {
@@ -253,24 +262,24 @@ impl WritableChunk {
         }
     }
 
-    /// Finishes the open fragment, of which `len` bytes were filled, as the end of a packet that
-    /// came from the chunk before.
+    /// Finishes the open fragment, which has `len` bytes, as the end of a packet that began in an
+    /// earlier chunk. Writes its size.
     pub fn end_continuation(&mut self, len: usize) {
         let fragment_bytes = self.write_size(len);
         // SAFETY: the size was written just now.
         unsafe { self.end_fragment(fragment_bytes) };
     }
 
-    /// Closes the open fragment, of which `len` bytes were filled, as one whose packet continues
-    /// in the writer's next chunk. No further fragment fits.
+    /// Finishes the open fragment, which has `len` bytes, as one whose packet continues in the
+    /// trace writer's next chunk. Writes its size. No fragment may follow in this chunk.
     pub fn end_continuing(&mut self, len: usize) {
         self.write_size(len);
         self.set_flag(ChunkFlags::LAST_PACKET_CONTINUES);
         self.seal();
     }
 
-    /// Gives up the open fragment, and with it its packet: its size says that nothing follows. No
-    /// further fragment fits.
+    /// Gives up the open fragment and its packet, by writing the size [`ABANDONED_FRAGMENT_SIZE`].
+    /// No fragment may follow in this chunk.
     pub fn abandon_fragment(&mut self) {
         if self.is_open() {
             self.write(&redundant_varint(ABANDONED_FRAGMENT_SIZE));
@@ -278,14 +287,16 @@ impl WritableChunk {
         }
     }
 
-    /// Notes that the packet which continues in the next chunk has lengths that come later.
+    /// Sets the flag that the last packet of the chunk has lengths that patches fill later.
     pub fn set_needs_patching(&mut self) {
         self.set_flag(ChunkFlags::NEEDS_PATCHING);
     }
 
-    /// Lets a scraper see the last finished packet. It skips the last one that is counted, so the
-    /// count goes ahead by one; the next fragment takes it over, or an empty one at the end.
-    /// Without effect while a fragment is open or if no byte is free.
+    /// Makes the last finished packet visible to a scraper. A scraper skips the last counted
+    /// fragment, so this counts one fragment ahead. That is the next fragment, or an empty one when
+    /// the chunk is completed.
+    ///
+    /// Does nothing while a fragment is open, or if no byte is free.
     #[inline]
     pub fn publish_finished(&mut self) {
         if self.next != NextFragment::Uncounted || self.free_bytes() == 0 {
@@ -300,7 +311,7 @@ impl WritableChunk {
         };
     }
 
-    /// Does what [`WritableChunk::end_fragment`] and [`WritableChunk::publish_finished`] do. Returns
+    /// Combines [`WritableChunk::end_fragment`] and [`WritableChunk::publish_finished`]. Returns
     /// whether another packet may begin.
     ///
     /// # Safety
@@ -311,8 +322,8 @@ impl WritableChunk {
         self.is_open() && self.finish_counted(fragment_bytes)
     }
 
-    /// Does what [`WritableChunk::begin_counted`] and [`WritableChunk::finish_fragment`] do, for a
-    /// fragment that was written whole.
+    /// Combines [`WritableChunk::begin_counted`] and [`WritableChunk::finish_fragment`], for a
+    /// fragment that is already written completely.
     ///
     /// # Safety
     ///
@@ -324,8 +335,8 @@ impl WritableChunk {
         self.finish_counted(fragment_bytes);
     }
 
-    /// Finishes the fragment that the count covers already, and counts ahead again. Returns whether
-    /// another packet may begin.
+    /// Finishes the fragment that is counted already, and counts the next one ahead. Returns
+    /// whether another packet may begin.
     #[inline]
     fn finish_counted(&mut self, fragment_bytes: usize) -> bool {
         self.advance(fragment_bytes);
@@ -339,18 +350,21 @@ impl WritableChunk {
         has_room
     }
 
+    /// Makes the last finished packet visible to a scraper when no packet may follow it.
     #[cold]
     fn publish_last(&mut self) {
         self.next = NextFragment::Uncounted;
         self.publish_finished();
     }
 
-    /// Hands the chunk over to the service. A fragment that is still open is abandoned.
+    /// Completes the chunk, so that the service may read it. Abandons a fragment that is still
+    /// open.
     #[must_use = "a chunk that is not committed stays in use for ever"]
     pub fn complete(mut self) -> ChunkPlace {
         self.abandon_fragment();
         if matches!(self.next, NextFragment::Counted | NextFragment::CountedLast) {
-            // An empty packet, so that the count is true. There is room (see `NextFragment`).
+            // Write an empty packet, because the count covers one more fragment. There is room for
+            // it (see `NextFragment`).
             self.write(&[0]);
         }
         if let Some(word) = self.mapping.page_word(self.place.page_index) {
@@ -359,12 +373,12 @@ impl WritableChunk {
         self.place
     }
 
-    /// Writes a whole packet, for tests of those who read the chunk. A trace writer writes through
+    /// Writes a whole packet, in tests of code that reads chunks. Trace writers use
     /// [`Self::writable_range`].
     ///
     /// # Panics
     ///
-    /// If the chunk has no room for the packet, or one is open.
+    /// If the chunk has no room for the packet, or a fragment is open.
     pub fn append_packet(&mut self, bytes: &[u8]) {
         assert!(FRAGMENT_SIZE_BYTES + bytes.len() <= self.free_bytes());
         assert!(!self.is_open() && self.begin_fragment());
@@ -379,14 +393,14 @@ impl WritableChunk {
         }
     }
 
-    /// Writes a size of four bytes, and the open fragment's first bytes.
+    /// Writes the size of the open fragment in four bytes, and `bytes` behind it.
     pub(super) fn fill_fragment(&mut self, bytes: &[u8]) {
         assert!(FRAGMENT_SIZE_BYTES + bytes.len() <= self.free_bytes());
         self.write(&[&redundant_varint(bytes.len() as u32), bytes].concat());
     }
 
-    /// Writes the open fragment's size, no more than there is room for (W3). Returns how many bytes
-    /// the fragment takes with it.
+    /// Writes the size of the open fragment, limited to the room that there is (W3). Returns the
+    /// number of bytes that the size and the fragment take.
     fn write_size(&mut self, len: usize) -> usize {
         let room = self.free_bytes().saturating_sub(FRAGMENT_SIZE_BYTES);
         debug_assert!(self.is_open() && len <= room);
@@ -397,20 +411,20 @@ impl WritableChunk {
         FRAGMENT_SIZE_BYTES + len
     }
 
-    /// Declares the whole payload finished.
+    /// Marks the whole payload as finished.
     fn seal(&mut self) {
         self.finished_bytes = self.payload_size_bytes();
         self.next = NextFragment::Uncounted;
     }
 
-    /// Moves the end of the finished fragments over one more.
+    /// Moves the end of the finished fragments behind the next fragment.
     #[inline]
     fn advance(&mut self, fragment_bytes: usize) {
         debug_assert!(fragment_bytes <= self.free_bytes());
         self.finished_bytes += fragment_bytes;
     }
 
-    /// Counts one more fragment; callers have checked that the count does not overflow.
+    /// Counts one more fragment. Callers have checked that the count does not overflow.
     #[inline]
     fn count_one_more(&mut self) {
         debug_assert!(self.packets.count() < PacketsWord::COUNT_MAX);
@@ -429,12 +443,13 @@ impl WritableChunk {
         self.packets.flags().contains(flag)
     }
 
-    /// The one store per packet. A plain store is enough since nobody else stores there (W2).
+    /// Stores the packets word: the only atomic store per packet. A read-modify-write is not
+    /// needed, since no other thread stores there (W2).
     #[inline]
     fn store_packets(&mut self, packets: PacketsWord) {
         self.packets = packets;
-        // Release pairs with the acquire load in `ServiceMemory::scrape`: who sees the count sees
-        // the ids, and every byte before `finished_bytes`.
+        // Release pairs with the acquire load in `ServiceMemory::scrape`: a scraper that sees the
+        // count also sees the ids, and every byte before `finished_bytes`.
         self.header()
             .packets
             .store(packets.bits(), Ordering::Release);
@@ -446,27 +461,28 @@ impl WritableChunk {
         unsafe { self.mapping.chunk_header(self.extent) }
     }
 
-    /// Writes `bytes` at `finished_bytes`; the callers know that they fit.
+    /// Writes `bytes` at `finished_bytes`. Callers have checked that they fit.
     fn write(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.free_bytes());
-        // SAFETY: the bytes lie in the payload, behind what is finished (W3), where nobody but the
-        // holder of this handle reads or writes (W1).
+        // SAFETY: the bytes lie in the payload, behind the finished fragments (W3). Only the owner
+        // of this handle reads or writes there (W1).
         unsafe { self.mapping.backing.write(self.start_bytes(), bytes) }
     }
 
-    /// Distance of the end of the finished fragments from the start of the mapping.
+    /// Returns the distance of the end of the finished fragments from the start of the mapping.
     #[inline]
     fn start_bytes(&self) -> usize {
         self.extent.payload_offset_bytes() + self.finished_bytes
     }
 }
 
-/// A chunk that is being read, owned by the service. Dropping the handle frees the chunk, too.
+/// A handle of a chunk that is being read, owned by the service. Dropping the handle frees the
+/// chunk, too.
 ///
 /// Invariants:
 /// - (R1) The chunk is BeingRead and this is its only handle.
-/// - (R2) Nobody writes its payload: its writer's handle is gone, and the next writer comes after
-///   the chunk was freed.
+/// - (R2) No thread writes its payload: the handle of its trace writer is gone, and the next trace
+///   writer takes the chunk only after it was freed.
 #[derive(Debug)]
 pub struct ReadableChunk<'m> {
     mapping: &'m Mapping,
@@ -478,15 +494,17 @@ pub struct ReadableChunk<'m> {
 }
 
 impl<'m> ReadableChunk<'m> {
+    /// Creates the handle.
+    ///
     /// # Safety
     ///
-    /// The chunk has just become BeingRead and has no other handle; `extent` is its extent in the
-    /// layout that its page has.
+    /// The chunk has just become BeingRead and has no other handle. `extent` is its extent in the
+    /// present layout of its page.
     pub(super) unsafe fn new(mapping: &'m Mapping, place: ChunkPlace, extent: ChunkExtent) -> Self {
-        // SAFETY: the chunk is in use until the handle made here is gone.
+        // SAFETY: the chunk stays in use until this handle is gone.
         let header = unsafe { mapping.chunk_header(extent) };
-        // Each word is read once. Relaxed: the move to BeingRead acquired all that the writer did
-        // before it completed the chunk.
+        // Each word is read once. Relaxed: the move to BeingRead has acquired all that the trace
+        // writer did before it completed the chunk.
         Self {
             mapping,
             place,
@@ -497,48 +515,49 @@ impl<'m> ReadableChunk<'m> {
         }
     }
 
-    /// The writer that the header names.
+    /// Returns the id of the trace writer in the header.
     #[must_use]
     pub fn writer_id(&self) -> WriterId {
         self.writer_id
     }
 
-    /// The position in what that writer wrote.
+    /// Returns the position of the chunk in the trace writer's sequence, from the header.
     #[must_use]
     pub fn chunk_id(&self) -> ChunkId {
         self.chunk_id
     }
 
-    /// Fragment count and flags.
+    /// Returns the fragment count and flags of the header, as they were when the handle was
+    /// created.
     #[must_use]
     pub fn packets(&self) -> PacketsWord {
         self.packets
     }
 
-    /// The payload: as many fragments as counted, then whatever an earlier use left behind.
+    /// Returns the payload: the counted fragments, then bytes that are left over from earlier uses.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         let offset_bytes = self.extent.payload_offset_bytes();
         let len = self.extent.payload_size_bytes();
-        // SAFETY: the payload lies in the mapping (E1). The slice borrows the handle, and as long
-        // as that exists nobody writes there (R2).
+        // SAFETY: the payload lies in the mapping (E1). The slice borrows the handle, and no thread
+        // writes there as long as the handle exists (R2).
         unsafe { self.mapping.backing.read(offset_bytes, len) }
     }
 
-    /// Gives the chunk back to its producer.
+    /// Frees the chunk, so that the producer may use it again.
     ///
     /// # Errors
     ///
-    /// If the page word is not as it must be; only a hostile producer brings that about.
+    /// If the page word was changed wrongly. Only a hostile producer can cause that.
     pub fn free(self) -> Result<(), MoveError> {
         ManuallyDrop::new(self).hand_back()
     }
 
-    /// Called once, last.
+    /// Zeroes the headers in the chunk and frees it. Called once, before the handle is gone.
     fn hand_back(&mut self) -> Result<(), MoveError> {
         let mapping = self.mapping;
-        // These stores make (M4) true for the chunk. The move below releases them to the next writer, of
-        // this chunk or of one that begins in its payload.
+        // These stores establish M4 for the chunk. The move below releases them to the next trace
+        // writer of this chunk, or of a chunk in another layout that begins in its payload.
         // SAFETY: the chunk is in use until the move below.
         let header = unsafe { mapping.chunk_header(self.extent) };
         // Relaxed and release pair as in `WritableChunk::new`.
@@ -546,8 +565,8 @@ impl<'m> ReadableChunk<'m> {
         header.chunk_id.store(0, Ordering::Relaxed);
         header.packets.store(0, Ordering::Release);
         for offset_bytes in mapping.headers_in_payload(self.extent) {
-            // SAFETY: the bytes are payload of this chunk, which only the holder of this handle
-            // accesses (R1, R2); no slice of it is lent, for this borrows the handle mutably.
+            // SAFETY: the bytes are payload of this chunk, which only the owner of this handle
+            // accesses (R1, R2). No slice of it exists, since this borrows the handle mutably.
             unsafe { mapping.backing.write(offset_bytes, &[0; 4]) };
         }
         let word = mapping
@@ -560,7 +579,8 @@ impl<'m> ReadableChunk<'m> {
 
 impl Drop for ReadableChunk<'_> {
     fn drop(&mut self) {
-        // Nobody is left to tell of a hostile producer; its chunk stays in use.
+        // `drop` cannot report the error. Only a hostile producer causes one; its chunk stays in
+        // use.
         let _ = self.hand_back();
     }
 }

@@ -1,37 +1,37 @@
-//! The shared-memory ABI as numbers: page and chunk headers, layouts, sizes.
+//! The format of the shared memory: page and chunk headers, layouts, sizes.
 //!
-//! Everything here is a pure function of the geometry that was fixed when the memory was mapped;
-//! nothing reads shared memory.
+//! All functions are pure functions of sizes that were fixed when the memory was mapped. None reads
+//! shared memory.
 
 use super::sync::{AtomicU16, AtomicU32};
 
-/// Smallest page; every page size is a multiple of it.
+/// The smallest page size. Every page size is a multiple of it.
 pub const PAGE_SIZE_MIN_BYTES: usize = 4096;
-/// Largest page: the chunk that fills it has a size that still fits in 16 bits.
+/// The largest page size. The size of a chunk that fills the page still fits into 16 bits.
 pub const PAGE_SIZE_MAX_BYTES: usize = 65536;
-/// Largest shared memory buffer, the limit of a Perfetto service.
+/// The largest size of a shared memory buffer: the limit of Perfetto's service.
 pub const MEMORY_SIZE_MAX_BYTES: usize = 32 << 20;
-/// The page header: the page word ([`PageWord`](super::PageWord)) and a reserved word that nobody
-/// touches.
+/// The size of the page header: the page word ([`PageWord`](super::PageWord)) and a reserved word,
+/// which is not used.
 pub const PAGE_HEADER_SIZE_BYTES: usize = 8;
-/// The chunk header: chunk id, writer id, packets word.
+/// The size of the chunk header: chunk id, writer id, packets word.
 pub const CHUNK_HEADER_SIZE_BYTES: usize = 8;
-/// Chunks of the finest layout.
+/// The number of chunks in the layout with most chunks.
 pub const CHUNKS_PER_PAGE_MAX: u8 = 14;
-/// Chunks start at multiples of this, and their sizes are multiples of it.
+/// The alignment of chunks. Their sizes are multiples of it, too.
 const CHUNK_ALIGNMENT_BYTES: usize = 4;
 
-// The ABI is little-endian, and headers are accessed as native integers.
+// The format is little-endian, and headers are accessed as native integers.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// The first bytes of each chunk.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct ChunkHeader {
-    /// Position of the chunk in what its writer wrote.
+    /// The position of the chunk in the trace writer's sequence.
     pub(super) chunk_id: AtomicU32,
     pub(super) writer_id: AtomicU16,
-    /// Fragment count and flags, see [`PacketsWord`].
+    /// The fragment count and flags, see [`PacketsWord`].
     pub(super) packets: AtomicU16,
 }
 
@@ -45,7 +45,7 @@ const _: () = {
     assert!(std::mem::offset_of!(ChunkHeader, packets) == 6);
 };
 
-/// Loom's atomics live outside the shared memory and have a constructor of their own.
+/// Loom's atomics cannot be made from raw memory, so headers are created by this.
 #[cfg(loom)]
 impl ChunkHeader {
     pub(super) fn zeroed() -> Self {
@@ -57,7 +57,7 @@ impl ChunkHeader {
     }
 }
 
-/// How a page is divided: chunks of equal size, from one that fills the page to fourteen.
+/// The division of a page into chunks of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PageLayout {
@@ -83,8 +83,8 @@ impl PageLayout {
         Self::Fourteen,
     ];
 
-    /// The layout with a code of the page word; `None` for 0 (not partitioned) and for the
-    /// reserved codes 6 and 7.
+    /// Returns the layout with this code in the page word. Returns `None` for 0 (a page that is not
+    /// divided) and for the reserved codes 6 and 7.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -97,13 +97,13 @@ impl PageLayout {
         }
     }
 
-    /// The layout's code in the page word, 1 to 5.
+    /// Returns the layout's code in the page word, 1 to 5.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Number of chunks, at most [`CHUNKS_PER_PAGE_MAX`].
+    /// Returns the number of chunks, at most [`CHUNKS_PER_PAGE_MAX`].
     #[must_use]
     pub const fn chunk_count(self) -> u8 {
         match self {
@@ -115,20 +115,20 @@ impl PageLayout {
         }
     }
 
-    /// Size of each chunk, header included, on pages of `page_size_bytes`.
+    /// Returns the size of each chunk, including its header, in pages of `page_size_bytes`.
     #[must_use]
     pub const fn chunk_size_bytes(self, page_size_bytes: usize) -> usize {
         let share = (page_size_bytes - PAGE_HEADER_SIZE_BYTES) / self.chunk_count() as usize;
         share - share % CHUNK_ALIGNMENT_BYTES
     }
 
-    /// Size of what follows each chunk's header, on pages of `page_size_bytes`.
+    /// Returns the size of each chunk without its header, in pages of `page_size_bytes`.
     #[must_use]
     pub const fn payload_size_bytes(self, page_size_bytes: usize) -> usize {
         self.chunk_size_bytes(page_size_bytes) - CHUNK_HEADER_SIZE_BYTES
     }
 
-    /// Distance of chunk `chunk_index` from the start of its page.
+    /// Returns the distance of chunk `chunk_index` from the start of its page.
     #[must_use]
     pub const fn chunk_offset_bytes(self, page_size_bytes: usize, chunk_index: u8) -> usize {
         PAGE_HEADER_SIZE_BYTES + chunk_index as usize * self.chunk_size_bytes(page_size_bytes)
@@ -140,17 +140,17 @@ const _: () = {
     assert!(PageLayout::Fourteen.chunk_size_bytes(PAGE_SIZE_MIN_BYTES) == 292);
 };
 
-/// Where a chunk is: what a commit calls it by.
+/// The place of a chunk in the shared memory, by which commits identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkPlace {
-    /// Index of the page in the shared memory buffer.
+    /// The index of the page in the shared memory buffer.
     pub page_index: u32,
-    /// Index of the chunk in its page, below [`CHUNKS_PER_PAGE_MAX`].
+    /// The index of the chunk in its page, below [`CHUNKS_PER_PAGE_MAX`].
     pub chunk_index: u8,
 }
 
-/// Number of fragments begun in a chunk, with the chunk's flags: the last two bytes of its header,
-/// which always change together.
+/// The number of fragments that have begun in a chunk, and the chunk's flags. They are the last two
+/// bytes of the chunk's header, and are always stored together.
 ///
 /// ```text
 ///  15        10 9              0
@@ -162,43 +162,43 @@ pub struct ChunkPlace {
 pub struct PacketsWord(u16);
 
 impl PacketsWord {
-    /// Largest count that the ten bits hold.
+    /// The largest count that fits into ten bits.
     pub const COUNT_MAX: u16 = 0x3ff;
 
     const COUNT_BITS: u32 = 10;
 
-    /// The word of `count`, of which ten bits are kept, and `flags`.
+    /// Returns the word with `flags` and the low ten bits of `count`.
     #[must_use]
     pub const fn new(count: u16, flags: ChunkFlags) -> Self {
         Self((count & Self::COUNT_MAX) | (flags.bits() as u16) << Self::COUNT_BITS)
     }
 
-    /// The word as it stands in memory.
+    /// Returns the word's bits in memory.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// The word that stands in memory as `bits`.
+    /// Returns the word with these bits in memory.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// Number of fragments, at most [`PacketsWord::COUNT_MAX`].
+    /// Returns the number of fragments, at most [`PacketsWord::COUNT_MAX`].
     #[must_use]
     pub const fn count(self) -> u16 {
         self.0 & Self::COUNT_MAX
     }
 
-    /// The flags.
+    /// Returns the flags.
     #[must_use]
     pub const fn flags(self) -> ChunkFlags {
         ChunkFlags::from_bits((self.0 >> Self::COUNT_BITS) as u8)
     }
 }
 
-/// The six flag bits of a chunk header. Bits without a name here are carried along unchanged.
+/// The six flag bits of a chunk header. Bits that have no name here are kept unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ChunkFlags(u8);
 
@@ -209,34 +209,34 @@ impl ChunkFlags {
     pub const FIRST_PACKET_CONTINUES: Self = Self(1);
     /// The last fragment continues in the next chunk.
     pub const LAST_PACKET_CONTINUES: Self = Self(2);
-    /// The last packet has length slots that a later patch fills.
+    /// The last packet has lengths that later patches fill.
     pub const NEEDS_PATCHING: Self = Self(4);
 
-    /// The flags from the low six bits of `bits`.
+    /// Returns the flags in the low six bits of `bits`.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & 0x3f)
     }
 
-    /// The flags as six bits.
+    /// Returns the flags as six bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether all flags of `other` are set.
+    /// Returns whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of both.
+    /// Returns the flags that are set in either.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These flags without those of `other`.
+    /// Returns these flags without the flags of `other`.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -277,7 +277,7 @@ mod tests {
                     free_from = start + size;
                 }
                 assert!(free_from <= page_size_bytes);
-                // What is left over could not make every chunk 4 bytes larger.
+                // The rest of the page is too small to make every chunk 4 bytes larger.
                 let slack = page_size_bytes - free_from;
                 assert!(slack < CHUNK_ALIGNMENT_BYTES * usize::from(layout.chunk_count()));
             }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_survives_its_code_and_other_codes_are_none() {
+    fn layout_codes_round_trip_and_other_codes_are_none() {
         for layout in PageLayout::ALL {
             assert_eq!(PageLayout::from_code(layout.code()), Some(layout));
         }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packets_word_packs_count_low_and_all_six_flags_high() {
+    fn packets_word_has_ten_bits_of_count_below_six_flags() {
         let both = ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
         assert_eq!(PacketsWord::new(2, both).bits(), 0x1802);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Models of every hand-over, run under all interleavings that loom finds:
+//! Models of every hand-over of chunks. Loom runs each model under all interleavings that it finds:
 //! `RUSTFLAGS="--cfg loom" cargo test -p tracezero-core --lib --release loom`.
 //!
-//! Loom notices that a load conflicts with an exchange only if the exchange came first when it ran
-//! the model for the first time. So each model writes on its main thread, which runs first, and
-//! reads on another.
+//! Loom only notices a conflict between a load and an exchange if the exchange comes first in its
+//! first run of the model. The main thread runs first, so each model writes on its main thread and
+//! reads on another thread.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -30,7 +30,7 @@ fn take(producer: &ProducerMemory, layout: PageLayout, writer_id: u16) -> Option
 }
 
 #[test]
-fn writers_that_partition_and_take_at_once_get_different_chunks() {
+fn writers_that_take_chunks_at_once_get_different_ones() {
     loom::model(|| {
         let (producer, _service) = one_page();
         let writers: Vec<_> = (1..=2)
@@ -64,7 +64,7 @@ fn one_of_two_writers_gets_the_only_chunk() {
 }
 
 #[test]
-fn a_chunk_goes_round_between_writer_and_service_without_a_race() {
+fn chunk_cycles_between_writer_and_service_without_a_race() {
     loom::model(|| {
         let (producer, service) = one_page();
         let reader = thread::spawn(move || {
@@ -155,7 +155,7 @@ fn completing_and_taking_on_one_page_lose_no_move() {
 }
 
 #[test]
-fn chunks_of_one_page_that_are_completed_at_once_can_both_be_read() {
+fn two_chunks_completed_at_once_can_both_be_read() {
     loom::model(|| {
         let (producer, service) = one_page();
         let mut first = take(&producer, PageLayout::Two, 1).unwrap();
@@ -212,7 +212,7 @@ fn only_one_of_two_readers_gets_a_complete_chunk() {
 }
 
 #[test]
-fn a_scrape_beside_the_writer_sees_whole_packets_without_a_race() {
+fn scrape_beside_a_writer_sees_whole_packets_without_a_race() {
     loom::model(|| {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {
@@ -241,7 +241,7 @@ fn a_scrape_beside_the_writer_sees_whole_packets_without_a_race() {
 }
 
 #[test]
-fn a_scrape_after_a_free_never_mixes_two_writers() {
+fn scrape_after_a_free_never_mixes_two_writers() {
     loom::model(|| {
         let (producer, mut service) = one_page();
         let mut chunk = take(&producer, PageLayout::One, 1).unwrap();
@@ -264,7 +264,7 @@ fn a_scrape_after_a_free_never_mixes_two_writers() {
 }
 
 #[test]
-fn a_scrape_beside_a_writer_that_gives_up_a_packet_sees_those_before_it() {
+fn scrape_sees_the_packets_before_one_that_is_given_up() {
     loom::model(|| {
         let (producer, mut service) = one_page();
         let scraper = thread::spawn(move || {

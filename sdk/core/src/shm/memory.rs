@@ -1,12 +1,12 @@
 //! The shared memory buffer as a whole: its geometry, and one handle for each side.
 //!
-//! The producer's side takes chunks to write; it may be cloned. The service's side reads chunks,
-//! frees them and scrapes; there is one of it, and scraping borrows it mutably, so no chunk is
-//! freed and taken again under a scraper's eyes.
+//! The producer's handle takes chunks for writing, and can be cloned. The service's handle reads,
+//! frees and scrapes chunks. There is only one service's handle, and scraping borrows it mutably.
+//! So no chunk is freed and taken again while it is being scraped.
 //!
-//! The service's side takes each number from shared memory with one load, and checks that value before it
-//! uses it: no page word and no index leads to a place outside of the memory (`Geometry::extent`).
-#![allow(unsafe_code)] // Offsets become references here, under the invariants of `Mapping`.
+//! The service's side loads each number from shared memory only once, and checks it before it uses
+//! it. So no page word and no index leads to a place outside of the memory (`Geometry::extent`).
+#![allow(unsafe_code)] // Turns offsets into references, under the invariants of `Mapping`.
 
 use std::io;
 use std::ops::Range;
@@ -25,27 +25,27 @@ use super::state::{self, ChunkMove, MoveError, PageWord};
 use super::sync::{AtomicU32, Ordering};
 use crate::ids::{ChunkId, WriterId};
 
-/// Why there is no shared memory buffer.
+/// An error in creating a shared memory buffer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// The page size is not a multiple of 4096 from 4096 to 65536.
     PageSize {
-        /// What was asked for.
+        /// The requested page size.
         page_size_bytes: usize,
     },
-    /// The size is 0, more than [`MEMORY_SIZE_MAX_BYTES`], or no multiple of the page size.
+    /// The size is 0, more than [`MEMORY_SIZE_MAX_BYTES`], or not a multiple of the page size.
     Size {
-        /// What was asked for.
+        /// The requested size.
         size_bytes: usize,
-        /// The page size that came with it.
+        /// The requested page size.
         page_size_bytes: usize,
     },
     /// The system did not provide the memory.
     Map {
-        /// What was asked for.
+        /// The requested size.
         size_bytes: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -55,7 +55,7 @@ impl std::fmt::Display for MemoryError {
         match self {
             Self::PageSize { page_size_bytes } => write!(
                 f,
-                "page size {page_size_bytes} is not a multiple of {PAGE_SIZE_MIN_BYTES} up to \
+                "the page size of {page_size_bytes} bytes is not a multiple of {PAGE_SIZE_MIN_BYTES} up to \
                  {PAGE_SIZE_MAX_BYTES}"
             ),
             Self::Size {
@@ -63,11 +63,11 @@ impl std::fmt::Display for MemoryError {
                 page_size_bytes,
             } => write!(
                 f,
-                "shared memory of {size_bytes} bytes is not a number of pages of \
+                "the size of {size_bytes} bytes is not a multiple of the page size of \
                  {page_size_bytes} bytes up to {MEMORY_SIZE_MAX_BYTES}"
             ),
-            Self::Map { size_bytes, .. } => {
-                write!(f, "{size_bytes} bytes of shared memory could not be mapped")
+            Self::Map { size_bytes, source } => {
+                write!(f, "the system refused {size_bytes} bytes: {source}")
             }
         }
     }
@@ -82,30 +82,31 @@ impl std::error::Error for MemoryError {
     }
 }
 
-/// Sizes of a shared memory buffer, checked.
+/// The checked sizes of a shared memory buffer and its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Multiple of [`PAGE_SIZE_MIN_BYTES`], at most [`PAGE_SIZE_MAX_BYTES`].
+    /// A multiple of [`PAGE_SIZE_MIN_BYTES`], at most [`PAGE_SIZE_MAX_BYTES`].
     page_size_bytes: usize,
-    /// At least 1; times `page_size_bytes` at most [`MEMORY_SIZE_MAX_BYTES`].
+    /// At least 1. `page_count * page_size_bytes` is at most [`MEMORY_SIZE_MAX_BYTES`].
     page_count: u32,
 }
 
 impl Geometry {
-    /// Size of a process's memory, unless its first session asks for another one. It bounds how many
-    /// writers can be in the middle of a chunk at once: this much has a chunk for each of the
-    /// [`WriterId::MAX`](crate::ids::WriterId::MAX) that there can be, and some for packets that span
-    /// chunks. Pages that are never used cost nothing.
+    /// The size of a process's shared memory, unless its first session asks for another size.
+    ///
+    /// The size limits how many trace writers can own a chunk at the same time. The default has a
+    /// chunk for each of the [`WriterId::MAX`](crate::ids::WriterId::MAX) possible trace writers,
+    /// and more for packets that span chunks. Pages that are never used take no memory.
     pub const DEFAULT_SIZE_BYTES: usize = 16 << 20;
-    /// Size of its pages, likewise.
+    /// The size of its pages, unless the first session asks for another size.
     pub const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
 
-    /// A buffer of `size_bytes`, divided into pages of `page_size_bytes`.
+    /// Checks the sizes for a buffer of `size_bytes` with pages of `page_size_bytes`.
     ///
     /// # Errors
     ///
-    /// If the ABI does not allow the page size, or the size is not a number of pages within
-    /// [`MEMORY_SIZE_MAX_BYTES`].
+    /// If Perfetto's ABI does not allow the page size, or if the size is not a multiple of it, 0,
+    /// or more than [`MEMORY_SIZE_MAX_BYTES`].
     pub fn new(size_bytes: usize, page_size_bytes: usize) -> Result<Self, MemoryError> {
         let page_sizes = PAGE_SIZE_MIN_BYTES..=PAGE_SIZE_MAX_BYTES;
         if !page_sizes.contains(&page_size_bytes)
@@ -126,30 +127,31 @@ impl Geometry {
         })
     }
 
-    /// Size of each page.
+    /// Returns the size of each page.
     #[must_use]
     pub const fn page_size_bytes(&self) -> usize {
         self.page_size_bytes
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     #[must_use]
     pub const fn page_count(&self) -> u32 {
         self.page_count
     }
 
-    /// Size of the whole.
+    /// Returns the size of the whole buffer.
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.page_size_bytes * self.page_count as usize
     }
 
-    /// Where a page starts; `None` past the last one.
+    /// Returns the offset of a page, or `None` if there is no such page.
     fn page_offset_bytes(&self, page_index: u32) -> Option<usize> {
         (page_index < self.page_count).then(|| page_index as usize * self.page_size_bytes)
     }
 
-    /// Where a chunk lies in a page with this layout; `None` if there is no such chunk.
+    /// Returns the extent of a chunk in a page with this layout, or `None` if there is no such
+    /// chunk.
     fn extent(&self, place: ChunkPlace, layout: PageLayout) -> Option<ChunkExtent> {
         let page_offset_bytes = self.page_offset_bytes(place.page_index)?;
         (place.chunk_index < layout.chunk_count()).then(|| ChunkExtent {
@@ -160,7 +162,8 @@ impl Geometry {
     }
 }
 
-/// Returns the distances from the start of a page to each place where a chunk of any layout may begin.
+/// Returns the distances from the start of a page to each place where a chunk may begin, in any
+/// layout.
 fn chunk_offsets(page_size_bytes: usize) -> Vec<usize> {
     let offsets = PageLayout::ALL.into_iter().flat_map(|layout| {
         let offset = move |index| layout.chunk_offset_bytes(page_size_bytes, index);
@@ -172,11 +175,11 @@ fn chunk_offsets(page_size_bytes: usize) -> Vec<usize> {
     offsets
 }
 
-/// Where a chunk lies in its mapping.
+/// The position and size of a chunk in its mapping.
 ///
-/// Invariant: (E1) header and payload lie inside one page, behind its header, as one of the page
-/// layouts has it. Only [`Geometry::extent`] makes one, and each stays with the mapping whose
-/// geometry made it.
+/// Invariant: (E1) The chunk's header and payload lie inside one page, behind the page's header, as
+/// in one of the page layouts. Only [`Geometry::extent`] creates an extent, and it is only used for
+/// the mapping with that geometry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkExtent {
     offset_bytes: usize,
@@ -188,37 +191,38 @@ impl ChunkExtent {
         self.payload_size_bytes
     }
 
-    /// Distance of the payload from the start of the mapping.
+    /// Returns the distance of the payload from the start of the mapping.
     pub(super) fn payload_offset_bytes(self) -> usize {
         self.offset_bytes + CHUNK_HEADER_SIZE_BYTES
     }
 
-    /// Distances of the payload's bytes from the start of the mapping.
+    /// Returns the distances of the payload's bytes from the start of the mapping.
     fn payload_range_bytes(self) -> Range<usize> {
         let start_bytes = self.payload_offset_bytes();
         start_bytes..start_bytes + self.payload_size_bytes
     }
 }
 
-/// The memory, for the chunk handles of both sides.
+/// The mapped memory, which the handles of both sides share.
 ///
 /// Invariants:
 /// - (M1) `backing` has the size of `geometry`.
-/// - (M2) A page's word changes only by the moves of [`state`]. It names one owner for each chunk
-///   in use: the [`WritableChunk`] of one that is BeingWritten, the [`ReadableChunk`] of one that
-///   is BeingRead. Whoever made the move holds the only handle.
+/// - (M2) A page word changes only by the moves of [`state`]. Each chunk in use has at most one
+///   owner: a [`WritableChunk`] if it is BeingWritten, a [`ReadableChunk`] if it is BeingRead. The
+///   code that made the move into this state has the only handle.
 /// - (M3) A chunk's payload is plain memory that only its owner writes.
-/// - (M4) In a Free chunk, the packets word is zero wherever a chunk of any layout may begin. So a
-///   scraper that finds a chunk BeingWritten before its writer has stored the header sees a chunk
-///   without packets, also where the page had another layout before.
+/// - (M4) In a Free chunk, the packets word is zero at each place where a chunk of any layout may
+///   begin. So, if a scraper finds a chunk BeingWritten before its trace writer has stored the
+///   header, it sees a chunk without packets, even if the page had another layout before.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) backing: Backing,
     geometry: Geometry,
-    /// Distances from the start of a page to each place where a chunk of any layout may begin.
+    /// The distances from the start of a page to each place where a chunk may begin, in any layout.
     chunk_offsets: Vec<usize>,
-    /// No page from this one on was ever lent, so nobody needs to look at it: a look at a page that
-    /// was never written costs a page fault.
+    /// The number of pages from the first one on of which chunks may have been taken. The service
+    /// need not look at the other pages; reading a page that was never written would cost a page
+    /// fault.
     lent_pages: AtomicU32,
 }
 
@@ -233,51 +237,53 @@ impl Mapping {
         self.geometry.extent(place, layout)
     }
 
-    /// Notes that a page is about to be lent.
+    /// Notes that a chunk of this page is about to be taken.
     fn note_lent(&self, page_index: u32) {
-        // Relaxed: whoever is to find what a thread wrote into the page has heard of it from that
-        // thread, in whatever way, and so sees this store, too.
+        // Relaxed: if the service must find what a thread wrote into the page, it has synchronized
+        // with that thread by other means, and so also sees this store.
         if self.lent_pages.load(Ordering::Relaxed) <= page_index {
             self.lent_pages.fetch_max(page_index + 1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the distances from the start of the mapping to the last four bytes (writer id, packets
-    /// word) of each header that another layout puts into the payload at `extent`.
+    /// Returns the distances from the start of the mapping to the last four bytes (writer id,
+    /// packets word) of each chunk header that lies inside the payload at `extent` in another
+    /// layout.
     pub(super) fn headers_in_payload(&self, extent: ChunkExtent) -> impl Iterator<Item = usize> {
         let payload = extent.payload_range_bytes();
         let page_offset_bytes =
             extent.offset_bytes - extent.offset_bytes % self.geometry.page_size_bytes;
         let words = self.chunk_offsets.iter();
         let words = words.map(move |offset| page_offset_bytes + offset + size_of::<u32>());
-        // A word is as well aligned as a chunk: it is inside of the payload, or outside.
+        // A word has the alignment of chunks, so it is completely inside or completely outside of
+        // the payload.
         words.filter(move |word| payload.contains(word))
     }
 
-    /// The header of the chunk at `extent`.
+    /// Returns the header of the chunk at `extent`.
     ///
     /// # Safety
     ///
-    /// The chunk exists in the present layout of its page, and the page keeps the layout as long
-    /// as the header is accessed. A chunk in use sees to that: the layout outlives it.
+    /// The chunk exists in the present layout of its page, and the page keeps the layout as long as
+    /// the header is accessed. While a chunk is in use, its page keeps the layout.
     pub(super) unsafe fn chunk_header(&self, extent: ChunkExtent) -> &ChunkHeader {
         // SAFETY: the chunk starts there (E1, M1); the rest is the caller's promise.
         unsafe { self.backing.chunk_header(extent.offset_bytes) }
     }
 }
 
-/// What a new chunk's header says.
+/// The content of a new chunk's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewChunk {
-    /// Whose chunk it is.
+    /// The trace writer that takes the chunk.
     pub writer_id: WriterId,
-    /// The position in what the writer wrote.
+    /// The position of the chunk in the trace writer's sequence.
     pub chunk_id: ChunkId,
-    /// Whether it continues the packet of the chunk before.
+    /// The flags: whether the chunk continues a packet of the previous chunk.
     pub flags: ChunkFlags,
 }
 
-/// Maps zeroed memory that the two sides of one process share, and hands out both sides.
+/// Maps zeroed memory, and returns the handles of both sides.
 ///
 /// # Errors
 ///
@@ -298,23 +304,23 @@ pub fn shared_memory(geometry: Geometry) -> Result<(ProducerMemory, ServiceMemor
     Ok((producer, ServiceMemory { mapping }))
 }
 
-/// The producer's side of the shared memory.
+/// The producer's handle of the shared memory. Takes chunks for writing.
 #[derive(Clone, Debug)]
 pub struct ProducerMemory {
     mapping: Arc<Mapping>,
 }
 
 impl ProducerMemory {
-    /// Sizes of the memory.
+    /// Returns the sizes of the memory.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.mapping.geometry
     }
 
-    /// Takes the first Free chunk of a page, and divides the page by `layout` first if it is free
-    /// altogether. Returns `None` if the page has no Free chunk or does not exist.
+    /// Takes the first Free chunk of a page. If no chunk of the page is in use, first divides the
+    /// page by `layout`. Returns `None` if the page has no Free chunk or does not exist.
     ///
-    /// The chunk's count is 0.
+    /// The new chunk has a fragment count of 0.
     #[must_use]
     pub fn acquire_for_writing(
         &self,
@@ -330,12 +336,13 @@ impl ProducerMemory {
             chunk_index,
         };
         let extent = self.mapping.extent(place, layout)?;
-        // SAFETY: the chunk has just turned from Free to BeingWritten in a page of this layout,
-        // and this is the one handle for it (M2).
+        // SAFETY: the chunk has just turned from Free to BeingWritten in a page of this layout, and
+        // this is its only handle (M2).
         Some(unsafe { WritableChunk::new(Arc::clone(&self.mapping), place, extent, header) })
     }
 
-    /// Whether a page seems to have a Free chunk. A hint: it takes no part in any hand-over.
+    /// Returns whether a page seems to have a Free chunk. This is only a hint, read with a relaxed
+    /// load.
     #[must_use]
     pub fn seems_free(&self, page_index: u32) -> bool {
         self.mapping.page_word(page_index).is_some_and(|word| {
@@ -344,28 +351,31 @@ impl ProducerMemory {
         })
     }
 
-    /// The page's word as it is now; `None` past the last page.
+    /// Returns the present word of a page, or `None` if there is no such page.
     #[must_use]
     pub fn page_word(&self, page_index: u32) -> Option<PageWord> {
         self.mapping.page_word(page_index).map(state::load)
     }
 }
 
-/// The service's side of the shared memory: the only one that reads chunks and frees them.
+/// The service's handle of the shared memory. Reads, scrapes and frees chunks.
 #[derive(Debug)]
 pub struct ServiceMemory {
     pub(super) mapping: Arc<Mapping>,
 }
 
 impl ServiceMemory {
-    /// Sizes of the memory.
+    /// Returns the sizes of the memory.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.mapping.geometry
     }
 
-    /// Returns how many pages from the first one on have ever been lent, as far as the caller has
-    /// heard of those who write there. All others are free.
+    /// Returns the number of pages from the first one on that may have been used. All other pages
+    /// are free.
+    ///
+    /// The result covers the pages used by a thread only if the caller has synchronized with that
+    /// thread.
     #[must_use]
     pub fn lent_page_count(&self) -> u32 {
         // Relaxed: see `Mapping::note_lent`.
@@ -377,7 +387,7 @@ impl ServiceMemory {
     ///
     /// # Errors
     ///
-    /// If there is no such chunk, or it is not Complete: the commit that named it was wrong.
+    /// If there is no such chunk, or if it is not Complete. Then the commit was wrong.
     pub fn acquire_for_reading(&self, place: ChunkPlace) -> Result<ReadableChunk<'_>, MoveError> {
         let word = self
             .mapping
@@ -389,11 +399,11 @@ impl ServiceMemory {
             .extent(place, layout)
             .ok_or(MoveError::NoSuchChunk)?;
         // SAFETY: the chunk has just turned from Complete to BeingRead in a page of this layout,
-        // and this is the one handle for it (M2).
+        // and this is its only handle (M2).
         Ok(unsafe { ReadableChunk::new(&self.mapping, place, extent) })
     }
 
-    /// The page's word as it is now; `None` past the last page.
+    /// Returns the present word of a page, or `None` if there is no such page.
     #[must_use]
     pub fn page_word(&self, page_index: u32) -> Option<PageWord> {
         self.mapping.page_word(page_index).map(state::load)
@@ -406,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_size_that_the_abi_does_not_allow_is_refused_by_its_number() {
+    fn page_size_outside_of_the_abi_is_refused_by_its_number() {
         for page_size_bytes in [0, 1, 2048, 4095, 6144, 65537, 69632, 131072] {
             let error = Geometry::new(1 << 20, page_size_bytes).unwrap_err();
             assert!(
@@ -460,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_knows_how_far_pages_were_lent() {
+    fn service_knows_how_many_pages_were_used() {
         let (producer, service) = shared_memory(Geometry::new(14 * 4096, 4096).unwrap()).unwrap();
         let header = NewChunk {
             writer_id: WriterId(1),

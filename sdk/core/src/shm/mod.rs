@@ -1,10 +1,10 @@
 //! Memory shared between a producer and the service.
 //!
 //! The *shared memory buffer* is an array of *pages* of equal size. A page that is in use is
-//! divided into 1, 2, 4, 7 or 14 *chunks*. One *writer* at a time owns a chunk and fills it with
-//! *fragments*: whole *packets*, or parts of packets that span chunks. There is no global header,
-//! and memory of zeros is an empty buffer. This is Perfetto's ABI, bit for bit: a foreign service
-//! can read it.
+//! divided into 1, 2, 4, 7 or 14 *chunks*. One *trace writer* at a time owns a chunk and fills it
+//! with *fragments*: whole *packets*, or parts of packets that span several chunks. There is no
+//! global header; memory of all zeros is an empty buffer. The format is exactly Perfetto's ABI, so
+//! another service could read it.
 //!
 //! ```text
 //! shared memory buffer
@@ -28,8 +28,8 @@
 //!                                   +------+----------+------+----------+- - - - - -+
 //! ```
 //!
-//! The page word says whose each chunk is. A chunk goes round in one direction, and each step is
-//! taken by its present owner, or, where it has none, by the one who takes it:
+//! The page word has the state of each chunk, which tells who owns it. The states form a cycle.
+//! Each step is taken by the chunk's present owner or, if it has none, by the next owner:
 //!
 //! ```text
 //!              producer: ProducerMemory::acquire_for_writing
@@ -42,31 +42,32 @@
 //!                service: ServiceMemory::acquire_for_reading
 //! ```
 //!
-//! Every step is an acquire-release exchange of the page word, and that is the only hand-over:
-//! payload bytes are plain memory with one writer at a time. Beside the round, the service may
-//! *scrape*: read the finished packets of chunks that are still being written ([`ServiceMemory::scrape`]).
+//! Every step is an acquire-release operation on the page word. Nothing else hands a chunk over:
+//! payload bytes are plain memory with one writer at a time. In addition, the service may *scrape*,
+//! which means to read the finished packets of a chunk that is still being written
+//! ([`ServiceMemory::scrape`]).
 //!
-//! A page gets its layout together with its first chunk, in one exchange; it keeps the layout until
-//! its last chunk is free.
+//! One exchange of the page word sets the page's layout and takes its first chunk. The page keeps
+//! the layout until its last chunk is free.
 //!
-//! What is not here: memory of another process. The service's side already checks every number
-//! that it reads and reads each once, but it lends out payloads as slices, which is sound only as
-//! long as both sides are this code. A mapping that a foreign process can write needs a copying
-//! read in place of [`ReadableChunk::payload`].
+//! Memory of another process is not supported. The service's side is prepared for it as far as it
+//! reads each number only once and checks it. But it lends out payloads as slices, which is sound
+//! only while both sides run this code. For memory that another process can write,
+//! [`ReadableChunk::payload`] would have to copy.
 
-// From the numbers to the handles.
+// The format and the memory.
 pub mod layout; // sizes, offsets, header words
-mod state; // the page word: what moves are legal, and making them
-mod sync; // atomics, or loom's
+mod state; // the page word: the states of chunks, and the moves between them
+mod sync; // atomics, or loom's in model tests
 
 #[cfg(not(loom))]
 mod backing; // the mapped bytes
 #[cfg(loom)]
-mod backing_loom; // its twin in model tests
-mod memory; // geometry, bounds, the two sides
-// What the sides do.
-mod chunk; // handles of chunks being written and being read
-mod scrape; // reading beside the writers
+mod backing_loom; // the bytes in model tests
+mod memory; // geometry, bounds, the handles of the two sides
+// Writing and reading chunks.
+mod chunk; // handles of chunks that are being written or read
+mod scrape; // reading chunks that are still being written
 
 #[cfg(test)]
 #[cfg(loom)]

@@ -1,23 +1,24 @@
-//! Scraping: reading the packets of chunks that nobody committed yet.
+//! Scraping: reading the packets of chunks that are not committed yet.
 //!
-//! Why there is no data race, although writers go on writing:
+//! There is no data race with trace writers that go on writing, for these reasons:
 //!
-//! 1. The bytes that are read belong to finished fragments. A writer raises the packet count, with
-//!    a release store, when it opens the fragment after a finished one; the scraper loads the count
-//!    with acquire and leaves out the last fragment that it covers. So all writes to the bytes of
-//!    the others happened before.
-//! 2. Nobody writes them again while the chunk is in use. Lengths that become known late change
-//!    the service's copy, not the chunk.
+//! 1. The scraper only reads bytes of finished fragments. A trace writer raises the packet count,
+//!    with a release store, when it opens the fragment after a finished one. The scraper loads the
+//!    count with acquire, and leaves out the last fragment that the count covers. So all writes to
+//!    the bytes of the other fragments happened before.
+//! 2. These bytes are not written again while the chunk is in use. Patches change the service's
+//!    copy, not the chunk.
 //! 3. The chunk stays in use during the scrape. Only the service frees chunks, through
-//!    [`ReadableChunk`](super::ReadableChunk)s that borrow the [`ServiceMemory`], and the scraper
-//!    has that to itself: it holds it mutably.
+//!    [`ReadableChunk`](super::ReadableChunk)s that borrow the [`ServiceMemory`]. The scraper
+//!    borrows that mutably, so no other code frees a chunk meanwhile.
 //!
-//! The scraper finds the fragments by walking their sizes, which are such bytes as well. Sizes
-//! that lead out of the payload end the walk.
+//! The scraper finds the fragments by walking along their sizes, which are bytes of finished
+//! fragments, too. If a size leads out of the payload, the walk ends.
 //!
-//! Perfetto's own service copies the whole chunk, and leaves out the last fragment afterwards. Here nobody
-//! reads the bytes of an open fragment, so there is no data race to excuse.
-#![allow(unsafe_code)] // Reads fragments of chunks that others may be writing.
+//! Perfetto's own service copies the whole chunk, including bytes that may change meanwhile, and
+//! leaves out the last fragment afterwards. Here, the bytes of an open fragment are not read at
+//! all.
+#![allow(unsafe_code)] // Reads finished fragments of chunks that trace writers still write to.
 
 use super::chunk::ABANDONED_FRAGMENT_SIZE;
 use super::layout::{ChunkPlace, PacketsWord};
@@ -26,27 +27,28 @@ use super::state::{self, ChunkState};
 use super::sync::Ordering;
 use crate::ids::{ChunkId, WriterId};
 
-/// Bytes that the size of a fragment takes at most.
+/// The largest number of bytes that the size of a fragment takes.
 const SIZE_MAX_BYTES: usize = 4;
 
-/// Header of a chunk as a scraper found it.
+/// The header of a scraped chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrapedChunk {
-    /// The writer that the header names.
+    /// The id of the trace writer.
     pub writer_id: WriterId,
-    /// The position in what that writer wrote.
+    /// The position of the chunk in the trace writer's sequence.
     pub chunk_id: ChunkId,
-    /// Fragment count and flags. If the chunk is not complete, the last one that is counted is
-    /// not finished, and the flags speak of it.
+    /// The fragment count and flags. If the chunk is not complete, the last counted fragment is not
+    /// finished, and the flags about the last packet are about that fragment.
     pub packets: PacketsWord,
-    /// Whether its writer is done with the chunk.
+    /// True if the trace writer has completed the chunk.
     pub is_complete: bool,
 }
 
 impl ServiceMemory {
-    /// Copies the finished fragments of a chunk that is being written, or all of one that is
-    /// complete, to `payload`, which is replaced. Its length becomes that of the chunk's payload;
-    /// what is not finished reads as zeros. The chunk's state stays as it is.
+    /// Copies fragments of a chunk to `payload`: the finished ones if the chunk is being written,
+    /// or all if it is complete. Replaces the content of `payload`. Its length becomes that of the
+    /// chunk's payload; bytes behind the copied fragments are zero. The chunk's state does not
+    /// change.
     ///
     /// Returns `None` if the chunk does not exist, is not in use, or has no finished fragment.
     pub fn scrape(&mut self, place: ChunkPlace, payload: &mut Vec<u8>) -> Option<ScrapedChunk> {
@@ -57,10 +59,10 @@ impl ServiceMemory {
             ChunkState::Free | ChunkState::BeingRead => return None,
         };
         let extent = self.mapping.extent(place, page_word.layout()?)?;
-        // SAFETY: the chunk is in use, and stays so: see item 3 above.
+        // SAFETY: the chunk is in use, and stays in use by item 3 above.
         let header = unsafe { self.mapping.chunk_header(extent) };
-        // Acquire pairs with the release in `WritableChunk::store_packets`; it also makes the two
-        // relaxed loads below see the ids that belong to this count.
+        // Acquire pairs with the release in `WritableChunk::store_packets`. So the two relaxed
+        // loads below also see the ids that belong to this count.
         let packets = PacketsWord::from_bits(header.packets.load(Ordering::Acquire));
         let fragments = if is_complete {
             packets.count()
@@ -82,8 +84,8 @@ impl ServiceMemory {
         Some(scraped)
     }
 
-    /// Appends the first `fragments` fragments of a chunk with their sizes. All of them are
-    /// finished. Stops behind a size that marks the packet as abandoned, or is none.
+    /// Appends the first `fragments` fragments of a chunk, with their sizes. All of them are
+    /// finished. Stops behind a size that is invalid or marks an abandoned packet.
     fn copy_fragments(&self, extent: ChunkExtent, fragments: u16, payload: &mut Vec<u8>) {
         for _ in 0..fragments {
             let Some(size) = self.copy_size(extent, payload) else {
@@ -96,8 +98,8 @@ impl ServiceMemory {
         }
     }
 
-    /// Appends the bytes of the size that comes next, and returns its value unless nothing
-    /// follows it.
+    /// Appends the bytes of the next fragment's size. Returns the size, or `None` if it is invalid
+    /// or marks an abandoned packet.
     fn copy_size(&self, extent: ChunkExtent, payload: &mut Vec<u8>) -> Option<usize> {
         let mut size = 0;
         for index in 0..SIZE_MAX_BYTES {
@@ -111,8 +113,8 @@ impl ServiceMemory {
         None
     }
 
-    /// `len` bytes of the payload from `offset_bytes`, which the caller knows to belong to a
-    /// finished fragment; `None` if the payload ends before.
+    /// Returns `len` bytes of the payload from `offset_bytes` on, which belong to a finished
+    /// fragment. Returns `None` if the payload is too short.
     fn finished_bytes(
         &self,
         extent: ChunkExtent,
@@ -124,8 +126,8 @@ impl ServiceMemory {
             return None;
         }
         let start_bytes = extent.payload_offset_bytes() + offset_bytes;
-        // SAFETY: the bytes lie in the payload, as just checked, in a finished fragment; items 1
-        // to 3 above say why all writes to them happened before, and none comes.
+        // SAFETY: the bytes lie in the payload, as just checked, in a finished fragment. By items 1
+        // to 3 above, all writes to them happened before, and there are no later ones.
         Some(unsafe { self.mapping.backing.read(start_bytes, len) })
     }
 }

@@ -1,29 +1,29 @@
-//! The page word: what state each chunk of a page is in, and the moves between states.
+//! The page word: the state of each chunk of a page, and the moves between states.
 //!
-//! Values and legal moves are pure functions of [`PageWord`]; [`move_chunk`] and its siblings
-//! apply them to memory. The word is where ownership of a chunk's bytes changes hands, so each of
-//! them is an acquire-release operation on it: the one who takes a chunk sees all that the one who
-//! gave it away did.
+//! [`PageWord`] has pure functions for the values and the legal moves. [`take_free_chunk`],
+//! [`move_chunk`] and [`complete`] apply moves to memory. A move passes the ownership of a chunk's
+//! bytes on, so each is an acquire-release operation on the word: the new owner sees all that the
+//! previous owner did.
 
 use super::layout::{CHUNKS_PER_PAGE_MAX, PageLayout};
 use super::sync::{AtomicU32, Ordering};
 
-/// How often a lost race for a page word is run again. Each loss means that somebody else moved a
-/// chunk of the same page. Fourteen writers of one page, each on a processor of its own, lose many
-/// races in a row, but never so many; the limit is for hostile peers.
+/// The number of attempts to exchange a page word. An attempt fails if another thread moved a chunk
+/// of the same page meanwhile. Fourteen trace writers of one page, each on a processor of its own,
+/// may fail many times in a row, but never so often. The limit protects against hostile producers.
 const ATTEMPTS_MAX: u32 = 4096;
 
-/// State of one chunk. The discriminants are the two bits in the page word.
+/// The state of a chunk. The discriminants are the two bits in the page word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// Nobody's.
+    /// The chunk has no owner and can be taken for writing.
     Free = 0,
-    /// A writer's.
+    /// A trace writer owns the chunk.
     BeingWritten = 1,
-    /// The service's.
+    /// The service owns the chunk.
     BeingRead = 2,
-    /// Waiting for the service.
+    /// The chunk has no owner and waits for the service.
     Complete = 3,
 }
 
@@ -38,16 +38,16 @@ impl ChunkState {
     }
 }
 
-/// A move that hands a chunk over. The first move, Free to BeingWritten, is
-/// [`PageWord::with_first_free_taken`].
+/// A move of a chunk from one state to the next. The move from Free to BeingWritten is not one of
+/// these, but [`PageWord::with_first_free_taken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkMove {
-    /// BeingWritten to Complete, by the chunk's writer.
+    /// BeingWritten to Complete, by the chunk's trace writer.
     Complete,
     /// Complete to BeingRead, by the service.
     AcquireForReading,
-    /// BeingRead to Free, by the service. Freeing the last chunk in use frees the page, layout
-    /// and all.
+    /// BeingRead to Free, by the service. If it was the page's last chunk in use, the page becomes
+    /// free and loses its layout.
     Free,
 }
 
@@ -69,31 +69,34 @@ impl ChunkMove {
     }
 }
 
-/// Why a chunk could not be moved.
+/// The reason why a chunk could not be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// The page is not in the memory, or has no chunk with this index.
+    /// There is no such page, or it has no chunk with this index.
     NoSuchChunk,
-    /// The chunk is in another state than the one that this move starts from.
+    /// The chunk is in this state, from which the move does not start.
     WrongState(ChunkState),
-    /// The page word changed under every attempt, which only a hostile peer brings about.
+    /// The page word changed during every attempt. Only a hostile producer can cause that.
     Contended,
 }
 
 impl std::fmt::Display for MoveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoSuchChunk => f.write_str("there is no such chunk in the shared memory buffer"),
+            Self::NoSuchChunk => f.write_str("the shared memory buffer has no such chunk"),
             Self::WrongState(state) => write!(f, "the chunk is in state {state:?}"),
-            Self::Contended => write!(f, "the page word kept changing, {ATTEMPTS_MAX} times"),
+            Self::Contended => write!(
+                f,
+                "the page word changed during all {ATTEMPTS_MAX} attempts"
+            ),
         }
     }
 }
 
 impl std::error::Error for MoveError {}
 
-/// The first word of a page.
+/// The first word of a page: the layout, and the states `s0` to `s13` of its chunks.
 ///
 /// ```text
 ///  31 30  28 27 26                                  3 2 1 0
@@ -102,12 +105,12 @@ impl std::error::Error for MoveError {}
 /// +--+------+-----+-----   -   -   -   -   -   ---+---+---+
 /// ```
 ///
-/// All zero is a free page without a layout.
+/// Zero means a free page without a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageWord(u32);
 
 impl PageWord {
-    /// A free page, not partitioned.
+    /// The word of a free page, which has no layout.
     pub const FREE: Self = Self(0);
 
     const LAYOUT_SHIFT: u32 = 28;
@@ -116,31 +119,31 @@ impl PageWord {
     const STATE_MASK: u32 = 0x3;
     const STATE_BITS: u32 = 2;
 
-    /// The word with these bits.
+    /// Returns the word with these bits.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The word's bits.
+    /// Returns the word's bits.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// A page that was just partitioned: every chunk is Free.
+    /// Returns the word of a page that has this layout and only Free chunks.
     #[must_use]
     pub const fn partitioned(layout: PageLayout) -> Self {
         Self((layout.code() as u32) << Self::LAYOUT_SHIFT)
     }
 
-    /// The page's layout; `None` if it is not partitioned, or the code is a reserved one.
+    /// Returns the page's layout, or `None` if it has none or its code is reserved.
     #[must_use]
     pub const fn layout(self) -> Option<PageLayout> {
         PageLayout::from_code(((self.0 >> Self::LAYOUT_SHIFT) & Self::LAYOUT_MASK) as u8)
     }
 
-    /// Number of chunks, 0 if the page is not partitioned.
+    /// Returns the number of chunks; 0 if the page has no layout.
     #[must_use]
     pub const fn chunk_count(self) -> u8 {
         match self.layout() {
@@ -149,7 +152,7 @@ impl PageWord {
         }
     }
 
-    /// State of chunk `chunk_index`; `None` if the layout has no such chunk.
+    /// Returns the state of chunk `chunk_index`, or `None` if the layout has no such chunk.
     #[must_use]
     pub const fn chunk_state(self, chunk_index: u8) -> Option<ChunkState> {
         if chunk_index < self.chunk_count() {
@@ -159,13 +162,13 @@ impl PageWord {
         }
     }
 
-    /// Whether no chunk is in use: the page may be partitioned anew.
+    /// Returns whether the page is free: no chunk is in use, and the page can get a new layout.
     #[must_use]
     pub const fn is_free(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the page is partitioned and each of its chunks is Complete.
+    /// Returns whether the page has a layout and each of its chunks is Complete.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         let chunk_count = self.chunk_count() as u32;
@@ -173,13 +176,13 @@ impl PageWord {
         chunk_count > 0 && self.0 & Self::ALL_STATES_MASK == all_complete
     }
 
-    /// Bit `i` is set if chunk `i` exists and is Free.
+    /// Returns a mask of the Free chunks: bit `i` is set if chunk `i` exists and is Free.
     #[must_use]
     pub const fn free_mask(self) -> u16 {
         self.chunks_mask() & !self.used_mask()
     }
 
-    /// Bit `i` is set if chunk `i` exists and is not Free.
+    /// Returns a mask of the chunks in use: bit `i` is set if chunk `i` exists and is not Free.
     #[must_use]
     pub const fn used_mask(self) -> u16 {
         let mut mask = 0;
@@ -193,12 +196,13 @@ impl PageWord {
         mask
     }
 
+    /// Returns a mask of all chunks.
     const fn chunks_mask(self) -> u16 {
         ((1_u32 << self.chunk_count()) - 1) as u16
     }
 
-    /// Takes the first Free chunk for writing, after dividing the page by `layout` if it is not
-    /// partitioned. Returns the word and the chunk's index, or `None` if no chunk is Free.
+    /// Takes the first Free chunk for writing. A free page gets `layout` first. Returns the new
+    /// word and the chunk's index, or `None` if no chunk is Free.
     #[must_use]
     pub const fn with_first_free_taken(self, layout: PageLayout) -> Option<(Self, u8)> {
         let word = if self.is_free() {
@@ -217,11 +221,11 @@ impl PageWord {
         ))
     }
 
-    /// The word after a move of chunk `chunk_index`.
+    /// Returns the word after a move of chunk `chunk_index`.
     ///
     /// # Errors
     ///
-    /// If there is no such chunk, or it is in another state than the move starts from.
+    /// If there is no such chunk, or if the move does not start from the chunk's state.
     pub const fn moved(self, chunk_index: u8, chunk_move: ChunkMove) -> Result<Self, MoveError> {
         let Some(state) = self.chunk_state(chunk_index) else {
             return Err(MoveError::NoSuchChunk);
@@ -247,20 +251,20 @@ const fn state_shift(chunk_index: u8) -> u32 {
     chunk_index as u32 * PageWord::STATE_BITS
 }
 
-/// Reads the word for whoever then looks into chunk headers: acquire pairs with the release of
-/// every move, so a chunk that is seen in a state is seen with what was written before it got
-/// there.
+/// Loads the word, for callers that then read chunk headers. Acquire pairs with the release of
+/// every move: a caller that sees a chunk in a state also sees what was written before the chunk
+/// got into that state.
 pub(super) fn load(word: &AtomicU32) -> PageWord {
     PageWord(word.load(Ordering::Acquire))
 }
 
-/// Reads the word as a hint that nothing else is concluded from; needs no partner.
+/// Loads the word as a hint. Relaxed, since callers read no other memory because of the result.
 pub(super) fn load_hint(word: &AtomicU32) -> PageWord {
     PageWord(word.load(Ordering::Relaxed))
 }
 
-/// Takes the first Free chunk of a page for writing, and partitions the page if need be: one
-/// exchange for both. Returns the chunk's layout and index, or `None` if no chunk is Free.
+/// Takes the first Free chunk of a page for writing. If the page is free, the same exchange gives
+/// it `layout`. Returns the page's layout and the chunk's index, or `None` if no chunk is Free.
 pub(super) fn take_free_chunk(word: &AtomicU32, layout: PageLayout) -> Option<(PageLayout, u8)> {
     let mut seen = load(word);
     for _ in 0..ATTEMPTS_MAX {
@@ -273,9 +277,8 @@ pub(super) fn take_free_chunk(word: &AtomicU32, layout: PageLayout) -> Option<(P
     None
 }
 
-/// Moves chunk `chunk_index` for the party that owns it, or, with
-/// [`ChunkMove::AcquireForReading`], for the one that wants to. Returns the layout that the page
-/// has, or, after its last chunk was freed, had.
+/// Moves chunk `chunk_index`. The caller owns the chunk, or becomes its owner by
+/// [`ChunkMove::AcquireForReading`]. Returns the layout that the page had before the move.
 pub(super) fn move_chunk(
     word: &AtomicU32,
     chunk_index: u8,
@@ -292,8 +295,9 @@ pub(super) fn move_chunk(
     Err(MoveError::Contended)
 }
 
-/// Completes a chunk that its caller is writing, without fail and in one step: BeingWritten turns
-/// into Complete by setting a bit, and nobody else may touch the chunk's bits before.
+/// Completes a chunk that the caller owns. This takes one operation and cannot fail: BeingWritten
+/// turns into Complete by setting a bit, and no other thread may change the chunk's bits before
+/// that.
 pub(super) fn complete(word: &AtomicU32, chunk_index: u8) {
     let complete = (ChunkState::Complete as u32) << state_shift(chunk_index);
     // Release pairs with the acquire of `move_chunk` (for reading) and `load` (for scraping).
@@ -305,8 +309,9 @@ pub(super) fn complete(word: &AtomicU32, chunk_index: u8) {
 }
 
 fn exchange(word: &AtomicU32, seen: PageWord, next: PageWord) -> Result<(), PageWord> {
-    // Acquire pairs with the release of the move before: its owner is done with the chunk.
-    // Release hands this owner's writes to the next. On failure the word is only looked at.
+    // Acquire pairs with the release of the previous move, whose owner is done with the chunk.
+    // Release makes this owner's writes visible to the next owner. Acquire on failure: the caller
+    // goes on with the new word.
     match word.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),
         Err(now) => Err(PageWord(now)),
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partitioned_page_has_each_chunk_free_and_is_not_free_itself() {
+    fn partitioned_page_has_free_chunks_but_is_not_free() {
         let masks = [0x1, 0x3, 0xf, 0x7f, 0x3fff];
         for (layout, mask) in PageLayout::ALL.into_iter().zip(masks) {
             let word = PageWord::partitioned(layout);
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_page_with_one_chunk_are_those_of_the_abi() {
+    fn words_of_a_page_with_one_chunk_match_the_abi() {
         let (word, _) = PageWord::FREE
             .with_first_free_taken(PageLayout::One)
             .unwrap();
@@ -420,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_beyond_the_layout_or_of_a_reserved_layout_does_not_exist() {
+    fn chunk_outside_of_the_layout_does_not_exist() {
         let word = PageWord::partitioned(PageLayout::Four);
         for chunk_index in [4, 13, 14, 255] {
             assert_eq!(
@@ -436,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn completing_changes_the_one_chunk() {
+    fn completing_changes_one_chunk_only() {
         let word = AtomicU32::new(0x5555_5555);
         complete(&word, 13);
         assert_eq!(load(&word).bits(), 0x5d55_5555);

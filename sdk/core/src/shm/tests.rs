@@ -1,4 +1,5 @@
-//! The memory through both sides: scenarios of the ABI, golden bytes, scraping.
+//! Tests of the shared memory through the handles of both sides: the format, the cycle of states,
+//! scraping.
 
 use super::layout::{CHUNK_HEADER_SIZE_BYTES, PAGE_HEADER_SIZE_BYTES};
 use super::*;
@@ -26,7 +27,7 @@ fn place(page_index: u32, chunk_index: u8) -> ChunkPlace {
 }
 
 #[test]
-fn a_page_is_divided_when_its_first_chunk_is_taken_and_then_keeps_its_layout() {
+fn page_keeps_the_layout_of_its_first_chunk() {
     for page_size_bytes in PAGE_SIZES_BYTES {
         let (producer, _service) = memory(page_size_bytes, 14);
         let masks = [0x1, 0x3, 0xf, 0x7f, 0x3fff];
@@ -61,7 +62,7 @@ fn a_page_is_divided_when_its_first_chunk_is_taken_and_then_keeps_its_layout() {
 }
 
 #[test]
-fn chunks_go_round_and_the_last_one_frees_the_page() {
+fn chunks_pass_all_states_and_the_last_one_frees_the_page() {
     for page_size_bytes in PAGE_SIZES_BYTES {
         let (producer, service) = memory(page_size_bytes, 2);
         for layout in PageLayout::ALL {
@@ -122,7 +123,7 @@ fn a_place_outside_the_memory_or_the_layout_is_refused() {
 }
 
 #[test]
-fn a_header_is_read_as_it_was_written_and_is_zero_after_the_chunk_was_freed() {
+fn header_is_read_as_written_and_zero_after_the_free() {
     let (producer, service) = memory(4096, 1);
     for (writer_id, chunk_id, flags) in [(1, 0, 0), (0x7fff, u32::MAX, 0x3f), (300, 1 << 31, 1)] {
         let header = NewChunk {
@@ -168,11 +169,11 @@ fn counting_and_flagging_show_in_the_packets_word() {
     assert_eq!(chunk.payload()[..11], *b"\x03one\x83\x80\x80\x00two");
 }
 
-/// The bytes of a page, through the service's eyes, while no chunk of it is being written.
+/// Returns the bytes of a page, none of whose chunks is being written.
 #[allow(unsafe_code)]
 fn page_bytes(service: &ServiceMemory, page_index: usize) -> Vec<u8> {
     let page_size_bytes = service.geometry().page_size_bytes();
-    // SAFETY: within the mapping, and nobody writes during the test's call.
+    // SAFETY: within the mapping, and the test writes nothing during the call.
     unsafe {
         service
             .mapping
@@ -183,7 +184,7 @@ fn page_bytes(service: &ServiceMemory, page_index: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_published_packet_and_its_empty_follower_have_the_golden_bytes() {
+fn published_packet_and_empty_one_behind_have_golden_bytes() {
     let (producer, service) = memory(4096, 1);
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
@@ -206,7 +207,7 @@ fn a_published_packet_and_its_empty_follower_have_the_golden_bytes() {
 }
 
 #[test]
-fn an_abandoned_fragment_has_the_size_that_no_fragment_has_and_nothing_follows_it() {
+fn abandoned_fragment_has_the_reserved_size_and_is_the_last() {
     let (producer, service) = memory(4096, 1);
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
@@ -222,7 +223,7 @@ fn an_abandoned_fragment_has_the_size_that_no_fragment_has_and_nothing_follows_i
 }
 
 #[test]
-fn a_continuation_has_a_size_of_four_bytes_and_its_followers_begin_behind_it() {
+fn continuation_has_a_size_of_four_bytes_in_front() {
     let (producer, service) = memory(4096, 1);
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::Two, chunk_of(1, 1))
@@ -291,7 +292,7 @@ fn a_packet_begins_only_where_twelve_bytes_are_free() {
 }
 
 #[test]
-fn a_taken_chunk_still_holds_what_an_earlier_use_left_behind() {
+fn taken_chunk_still_has_payload_of_an_earlier_use() {
     let (producer, service) = memory(4096, 1);
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
@@ -310,8 +311,8 @@ fn a_taken_chunk_still_holds_what_an_earlier_use_left_behind() {
     assert_eq!(chunk.payload()[..6], *b"\x05stale");
 }
 
-/// A page divided by `layout`, its chunks filled with what would be headers of chunks with packets,
-/// read and freed.
+/// Takes, fills, reads and frees all chunks of page 0 in this layout. The content would be headers
+/// of chunks with packets, if it were read as headers.
 fn fill_and_free(producer: &ProducerMemory, service: &ServiceMemory, layout: PageLayout) {
     let chunks: Vec<_> = (0..layout.chunk_count())
         .map(|_| {
@@ -400,7 +401,7 @@ fn a_scrape_sees_finished_packets_only() {
 }
 
 #[test]
-fn a_scrape_sees_all_of_a_complete_chunk_and_leaves_it_complete() {
+fn scrape_sees_all_of_a_complete_chunk_and_keeps_its_state() {
     let (producer, mut service) = memory(4096, 1);
     let mut payload = Vec::new();
     let mut chunk = producer
@@ -446,15 +447,15 @@ fn a_size_that_leads_out_of_the_payload_ends_the_scrape() {
     }
 }
 
-/// What a hostile producer does.
+/// Overwrites shared memory, as a hostile producer could.
 #[allow(unsafe_code)]
 fn overwrite(service: &ServiceMemory, offset_bytes: usize, bytes: &[u8]) {
-    // SAFETY: payload of a chunk without a handle, and nobody reads it meanwhile.
+    // SAFETY: payload of a chunk without a handle, and the test does not read it during the call.
     unsafe { service.mapping.backing.write(offset_bytes, bytes) }
 }
 
 #[test]
-fn the_memory_outlives_either_side_as_long_as_a_chunk_is_held() {
+fn memory_outlives_both_sides_while_a_chunk_is_held() {
     let (producer, service) = memory(4096, 1);
     let mut chunk = producer
         .acquire_for_writing(0, PageLayout::One, chunk_of(1, 0))
@@ -466,7 +467,7 @@ fn the_memory_outlives_either_side_as_long_as_a_chunk_is_held() {
 }
 
 #[test]
-fn threads_that_take_and_free_chunks_of_few_pages_never_share_one() {
+fn threads_that_take_and_free_chunks_never_share_one() {
     let (producer, service) = memory(4096, 2);
     let (producer, service) = (&producer, &service);
     let take_and_free = |writer_id: u16| -> u32 {
@@ -499,7 +500,7 @@ fn threads_that_take_and_free_chunks_of_few_pages_never_share_one() {
             .map(|thread| thread.join().unwrap())
             .sum()
     });
-    // Which threads get chunks is up to the scheduler; the first to ask does.
+    // The scheduler decides which threads get chunks. The first thread that asks gets one.
     assert!(taken > 0);
     for page_index in 0..2 {
         assert_eq!(service.page_word(page_index), Some(PageWord::FREE));

@@ -43,7 +43,7 @@ fn moves(request: &CommitRequest) -> Vec<(u32, u8, u16)> {
 }
 
 #[test]
-fn chunks_fill_pages_in_order_and_are_committed_in_the_order_of_their_return() {
+fn chunks_fill_pages_in_order_and_commit_in_return_order() {
     for page_size_bytes in [4096, 65536] {
         let (arbiter, service) = Setup {
             page_size_bytes,
@@ -62,7 +62,7 @@ fn chunks_fill_pages_in_order_and_are_committed_in_the_order_of_their_return() {
             };
             assert_eq!(chunk.as_ref().unwrap().place(), place);
         }
-        // Pairwise swapped: 1, 0, 3, 2, and so on; the last one is kept.
+        // Swapped in pairs: 1, 0, 3, 2, and so on. The last chunk is not returned.
         let order: Vec<u16> = (0..28).map(|index| index ^ 1).chain([28]).collect();
         for index in &order {
             let chunk = chunks[usize::from(*index)].take().unwrap();
@@ -89,7 +89,7 @@ fn a_commit_reaches_the_service_before_the_chunk_is_returned() {
 }
 
 #[test]
-fn with_the_drop_policy_exhausted_memory_gives_nothing_until_the_service_freed_a_chunk() {
+fn drop_policy_gets_no_chunk_until_service_frees_one() {
     let (arbiter, service) = Setup {
         is_slow: true,
         ..Setup::default()
@@ -151,7 +151,7 @@ fn a_stalled_writer_blocks_nobody() {
                 None,
             )
         });
-        // The lock is free while the other thread sleeps.
+        // While the other thread sleeps, it does not hold the lock.
         for _ in 0..20 {
             assert!(acquire(&arbiter, 2).is_none());
             std::thread::sleep(Duration::from_millis(1));
@@ -181,7 +181,7 @@ fn a_stalled_writer_gives_up_when_its_time_is_up() {
 }
 
 #[test]
-fn four_thousand_writers_register_and_unregister_under_ids_of_their_own() {
+fn four_thousand_writers_register_under_distinct_ids() {
     let (arbiter, service) = Setup::default().build();
     let writers: Vec<_> = (1..=4096)
         .map(|id| {
@@ -199,14 +199,14 @@ fn four_thousand_writers_register_and_unregister_under_ids_of_their_own() {
 }
 
 #[test]
-fn packets_of_forty_thousand_writers_one_after_another_all_arrive() {
+fn packets_of_forty_thousand_successive_writers_all_arrive() {
     const WRITERS: u64 = 40_000;
     let (arbiter, service) = Setup::default().build();
     for number in 0..WRITERS {
         let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Drop);
         writer.packet(|packet| packet.append_uint64::<1>(number));
     }
-    // Reading them back asserts that each writer id's chunks are numbered without a gap.
+    // `whole_packets` asserts that each writer id's chunks are numbered without a gap.
     let ids = 1..=WriterId::MAX.0;
     let packets: Vec<_> = ids
         .map(|id| service.whole_packets(WriterId(id)).len())
@@ -217,7 +217,7 @@ fn packets_of_forty_thousand_writers_one_after_another_all_arrive() {
 }
 
 #[test]
-fn shutdown_waits_for_writers_and_those_that_come_later_drop_everything() {
+fn shutdown_waits_for_writers_and_later_ones_drop_all() {
     let (arbiter, service) = Setup::default().build();
     let writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Drop);
     assert!(!arbiter.try_shutdown());
@@ -249,7 +249,7 @@ fn a_writer_for_no_buffer_drops_everything_without_an_id() {
 }
 
 #[test]
-fn totals_keep_what_became_of_packets_after_their_writer_is_gone() {
+fn totals_keep_the_counts_of_dropped_writers() {
     let (arbiter, _service) = Setup::default().build();
     let mut writer = TraceWriter::new(&arbiter, BUFFER, BufferExhaustedPolicy::Drop);
     let id = writer.writer_id();

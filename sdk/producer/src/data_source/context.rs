@@ -1,4 +1,4 @@
-//! What a trace point gets of each session that records its data source.
+//! The context that a trace point gets for each session that records its data source.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,14 +10,14 @@ use tracezero_core::coordination::PacketCounts;
 use tracezero_core::protos::TracePacket;
 use tracezero_core::protos::trace_packet::SequenceFlags;
 
-/// A data source in one session, at one trace point.
+/// A data source in one session, at one trace point. Writes packets.
 pub struct TraceContext<'t, D: DataSource> {
     instance: &'t mut Instance,
     data_source: PhantomData<fn() -> D>,
 }
 
 impl<'t, D: DataSource> TraceContext<'t, D> {
-    /// `instance` is one of `D`.
+    /// Creates the context; `instance` must belong to `D`.
     #[inline]
     pub(super) fn new(instance: &'t mut Instance) -> Self {
         Self {
@@ -26,18 +26,19 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
         }
     }
 
-    /// Writes one packet. It goes to the trace as a whole or not at all.
+    /// Writes one packet. The trace gets the whole packet or nothing of it.
     #[inline]
     pub fn packet<R>(&mut self, write: impl FnOnce(&mut TracePacket<'_>) -> R) -> R {
         self.instance.writer.trace_packet(write)
     }
 
-    /// Writes one packet that builds on what earlier ones of this thread have said, such as the
-    /// names behind numbers.
+    /// Writes one packet that may build on earlier packets of this thread, for example on names
+    /// that were sent once and are numbers from then on.
     ///
-    /// The state says what these are. It begins with its default; it does so anew when earlier
-    /// packets may be missing: after a loss, when a ring has come further, and when the
-    /// service asks for it. The packet's `sequence_flags` tell readers.
+    /// The state is your record of what readers know from these packets. It starts with its default
+    /// value. When earlier packets may be missing, it starts again with its default: after a loss,
+    /// when a ring buffer has overwritten enough, and when the service asks for it. The packet's
+    /// `sequence_flags` tell readers.
     ///
     /// ```
     /// use tracezero::{DataSource, InMemorySession, Setup};
@@ -47,7 +48,7 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
     /// impl DataSource for Requests {
     ///     const NAME: &'static str = "com.example.requests";
     ///     type ThreadState = ();
-    ///     /// The last number that readers know of.
+    ///     /// The last number that readers know.
     ///     type IncrementalState = u32;
     ///     tracezero::data_source_state!(Requests);
     ///
@@ -91,50 +92,51 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
         })
     }
 
-    /// The state that the next [`TraceContext::incremental_packet`] builds on, unless what it
-    /// builds on is gone by then.
+    /// Returns the state that the next [`TraceContext::incremental_packet`] builds on, unless the
+    /// state has to start again before that.
     #[inline]
     pub fn incremental_state(&mut self) -> &mut D::IncrementalState {
         let (writer, local) = self.instance.split::<LocalState<D>>();
         local.incremental.current(writer)
     }
 
-    /// The instance: what [`DataSource::on_setup`] made for the session.
+    /// Returns the instance that [`DataSource::on_setup`] created for the session.
     #[inline]
     #[must_use]
     pub fn instance(&self) -> &D {
         &self.instance.local::<LocalState<D>>().instance
     }
 
-    /// What this thread keeps for this instance. It begins with its default, and goes when the
-    /// instance or the thread does.
+    /// Returns this thread's own state for this instance. It starts with its default value, and is
+    /// dropped with the instance or the thread.
     #[inline]
     pub fn thread_state(&mut self) -> &mut D::ThreadState {
         let (_, local) = self.instance.split::<LocalState<D>>();
         local.thread.get_or_insert_default()
     }
 
-    /// The time on the trace clock, for [`TracePacket::set_timestamp`].
+    /// Returns the time on the trace clock, for [`TracePacket::set_timestamp`].
     #[inline]
     #[must_use]
     pub fn now(&self) -> u64 {
         clock::now_ns()
     }
 
-    /// Commits what this thread wrote for this instance. Sessions that flush or end do that by
-    /// themselves.
+    /// Commits all packets that this thread has written for this instance. Rarely needed: sessions
+    /// do this when they flush or end.
     pub fn flush(&mut self) {
         self.instance.writer.flush();
     }
 
-    /// What became of the packets that this thread wrote for this instance, as far as its writer
-    /// knows.
+    /// Returns the counts of packets that this thread has written or dropped for this instance, as
+    /// far as its writer knows.
     #[must_use]
     pub fn packet_counts(&self) -> PacketCounts {
         self.instance.writer.packet_counts()
     }
 
-    /// Packets that this thread could not write for this instance, for lack of shared memory.
+    /// Returns the number of packets of this thread and instance that were dropped because the
+    /// shared memory was full.
     #[must_use]
     pub fn drop_count(&self) -> u64 {
         self.packet_counts().packets_dropped

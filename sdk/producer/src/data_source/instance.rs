@@ -1,4 +1,4 @@
-//! Instances of data sources of applications, as the SDK calls them.
+//! Calls the callbacks of data sources of applications.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl<D: DataSource> AnyInstance for D {
         call_application(move || self.on_clear_incremental_state());
     }
 
-    /// Data sources of applications are not told: the service changes track events alone.
+    /// Does nothing: the service changes the configuration of track events only.
     fn change(&self, _: &[u8]) {}
 
     fn of_thread(self: Arc<Self>, start: InstanceStart) -> Box<Instance> {
@@ -33,7 +33,7 @@ impl<D: DataSource> AnyInstance for D {
     }
 }
 
-/// Makes an instance; `None` if that panicked.
+/// Creates an instance; returns `None` if the application panics.
 pub(super) fn set_up<D: DataSource>(setup: &Setup<'_>) -> Option<Arc<dyn AnyInstance>> {
     let instance = call_application(|| D::on_setup(setup))?;
     Some(Arc::new(instance))

@@ -1,4 +1,4 @@
-//! What a thread keeps for an instance of a data source, besides its writer.
+//! A thread's own state for an instance of a data source.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tracezero_core::commit::RingProgress;
 /// The states of one thread in one session.
 pub(crate) struct LocalState<D: DataSource> {
     pub(super) instance: Arc<D>,
-    /// `None` until it is asked for.
+    /// `None` until it is first used.
     pub(super) thread: Option<D::ThreadState>,
     pub(super) incremental: Incremental<D::IncrementalState>,
 }
 
 impl<D: DataSource> LocalState<D> {
-    /// The packets go to the buffer of `progress`.
+    /// Creates the states. The packets go to the buffer of `progress`.
     pub(crate) fn new(instance: Arc<D>, progress: Arc<RingProgress>) -> Self {
         Self {
             instance,
@@ -30,19 +30,20 @@ impl<D: DataSource> LocalState<D> {
     }
 }
 
-/// State that the packets of one sequence build on, made anew when earlier packets may be gone.
+/// A state that packets of one sequence build on. It starts again when earlier packets may be
+/// missing.
 pub(super) struct Incremental<S> {
-    /// How far the buffer has come that the packets go to.
+    /// The progress of the buffer that the packets go to.
     progress: Arc<RingProgress>,
-    /// When `state` was made.
+    /// The moment when `state` was created.
     made_at: Option<StateStart>,
     state: Option<S>,
-    /// Whether a packet has said that it starts with this state.
+    /// True if a packet has announced the start of this state.
     is_announced: bool,
 }
 
 impl<S: Default> Incremental<S> {
-    /// The state that the next packet of `writer` may build on.
+    /// Returns the state that the next packet of `writer` may build on.
     #[inline]
     pub(super) fn current(&mut self, writer: &TraceWriter) -> &mut S {
         let made_at = self.made_at.as_ref();
@@ -54,7 +55,8 @@ impl<S: Default> Incremental<S> {
         self.state.get_or_insert_default()
     }
 
-    /// Like [`Incremental::current`], for a packet. Returns also whether it is the first one.
+    /// Like [`Incremental::current`], for a packet. Also returns true if it is the first packet of
+    /// this state.
     #[inline]
     pub(super) fn for_packet(&mut self, writer: &TraceWriter) -> (&mut S, bool) {
         self.current(writer);

@@ -1,8 +1,8 @@
-//! Data sources with a schema of their own.
+//! Data sources of applications, which may have packets with their own schema.
 //!
-//! A type that implements [`DataSource`] has a name, and one value for each session that records it.
-//! The service of the process calls that value; trace points reach it, and what their thread keeps
-//! beside it, through a [`TraceContext`].
+//! A type that implements [`DataSource`] has a name. Each session that records it has one value of
+//! the type, its instance. The service calls the instance; trace points reach it, and their
+//! thread's own state, through a [`TraceContext`].
 
 mod context; // one session at one trace point
 mod local; // what a thread keeps for an instance
@@ -17,13 +17,14 @@ use crate::setup::Setup;
 use crate::thread_writers::with_instances;
 use local::LocalState;
 
-/// A source of packets with their own schema, which extends
+/// A source of packets, which may have their own schema that extends
 /// [`TracePacket`](tracezero_core::protos::TracePacket).
 ///
-/// Call [`DataSource::trace`] wherever there is something to record. A session records it under
-/// its [`DataSource::NAME`]. A data source that only writes packets is a unit struct that
-/// [`data_source!`](crate::data_source) implements this for. One that has to know about sessions
-/// implements it by hand, with [`data_source_state!`](crate::data_source_state) among the items:
+/// Call [`DataSource::trace`] wherever there is something to record. A session names the data
+/// source by its [`DataSource::NAME`]. For a data source that only writes packets, use
+/// [`data_source!`](crate::data_source), which implements this trait for a unit struct. For one
+/// that must know about sessions, implement the trait by hand, with
+/// [`data_source_state!`](crate::data_source_state) among the items:
 ///
 /// ```
 /// use tracezero::{DataSource, InMemorySession, Setup, Starting, Stopping};
@@ -65,7 +66,7 @@ use local::LocalState;
 ///
 /// # Callbacks
 ///
-/// Each session that records the data source has its own value, an *instance*:
+/// Each session that records the data source has its own value of the type, an *instance*:
 ///
 /// ```text
 ///  on_setup ---> on_start ---> on_flush, on_clear_incremental_state ---> on_stop ---> dropped
@@ -73,72 +74,75 @@ use local::LocalState;
 ///                   '--------------- trace points reach it -----------------'
 /// ```
 ///
-/// They come one at a time, from whichever thread starts, flushes or stops a session, or reaches
-/// the first trace point of a data source. Callbacks may trace, and may wait for other threads, but
-/// not for one that starts, flushes or ends a session: that thread waits for the callback, without a
-/// limit. A panic ends at the callback, which then counts as done; one in `on_setup` leaves the session
-/// without an instance.
+/// The callbacks of an instance run one at a time. They run on the thread that starts, flushes or
+/// stops the session, or on the thread that first reaches a trace point of the data source.
+///
+/// Callbacks may trace, and may wait for other threads. But they must not wait for a thread that
+/// starts, flushes or ends a session: that thread waits for the callback, without a time limit.
+///
+/// A panic ends the callback, which then counts as done. After a panic in `on_setup`, the session
+/// has no instance.
 pub trait DataSource: Sized + Send + Sync + 'static {
-    /// The name that a configuration knows this data source by, for instance `com.example.gpu`.
+    /// The data source's name in configurations, for instance `com.example.gpu`.
     const NAME: &'static str;
 
-    /// The schema of the packets, for readers that do not have it: a serialized
-    /// `FileDescriptorSet`, as [`protozero::include_descriptor_set!`] gives it. Each trace with this
-    /// data source carries it once. Empty for none.
+    /// The schema of the packets: a serialized `FileDescriptorSet`, as
+    /// [`protozero::include_descriptor_set!`] returns it. Each trace with this data source contains
+    /// it once, for readers that do not know the schema. Empty if there is none.
     const DESCRIPTORS: &'static [u8] = &[];
 
-    /// What each thread keeps for each instance; see [`TraceContext::thread_state`].
+    /// The state of each thread for each instance; see [`TraceContext::thread_state`].
     type ThreadState: Default + 'static;
 
-    /// What the packets of a thread build on; see [`TraceContext::incremental_packet`].
+    /// The state that packets of a thread build on; see [`TraceContext::incremental_packet`].
     type IncrementalState: Default + 'static;
 
-    /// What the SDK keeps for this type. [`data_source_state!`](crate::data_source_state) writes
-    /// this.
+    /// Returns the SDK's state for this type. [`data_source_state!`](crate::data_source_state)
+    /// implements this function.
     fn state() -> &'static DataSourceState;
 
-    /// A session wants this data source: makes its instance.
+    /// Creates the instance for a session that records this data source.
     fn on_setup(setup: &Setup<'_>) -> Self;
 
-    /// Recording begins; trace points reach this instance from now on. The session counts it as
-    /// started when `starting` is dropped: at the end of this call, or later from any thread.
+    /// Starts the instance; trace points reach it from now on. The session counts it as started
+    /// when `starting` is dropped: at the end of this call, or later from any thread.
     fn on_start(&self, starting: Starting) {
         drop(starting);
     }
 
-    /// Recording ends. Trace points reach this instance until `stopping` is dropped: at the end of
-    /// this call, or later from any thread. The session waits for that, as long as its
-    /// configuration says.
+    /// Stops the instance. Trace points reach it until `stopping` is dropped: at the end of this
+    /// call, or later from any thread. The session waits for that, up to the time limit in its
+    /// configuration.
     fn on_stop(&self, stopping: Stopping) {
         drop(stopping);
     }
 
-    /// What this instance has gathered and not written yet is due. The session waits until
-    /// `flushing` is dropped. Packets that were written need no flush.
+    /// Writes the data that this instance has gathered and not written yet. The session waits until
+    /// `flushing` is dropped. Packets that are already written need no flush.
     fn on_flush(&self, flushing: Flushing) {
         drop(flushing);
     }
 
-    /// Packets from now on must not build on earlier ones. What [`TraceContext::incremental_packet`]
-    /// knows of is made anew without this.
+    /// Clears state that you keep by yourself: packets from now on must not build on earlier ones.
+    /// The state of [`TraceContext::incremental_packet`] starts again without this callback.
     fn on_clear_incremental_state(&self) {}
 
-    /// Makes this data source known before its first trace point, so that sessions set it up and
-    /// start it even if none is reached.
+    /// Registers this data source before its first trace point, so that sessions start it even if
+    /// no trace point is ever reached.
     fn register() {
         Self::state().active_slots();
         captures::registered(Self::state());
     }
 
-    /// Whether a session records this data source now: one relaxed load.
+    /// Returns true if a session records this data source now. Costs one relaxed load.
     #[inline]
     #[must_use]
     fn is_enabled() -> bool {
         Self::state().active_slots() != 0
     }
 
-    /// Calls `trace` once for every session that records this data source: not at all, at the cost
-    /// of one relaxed load, while there is none.
+    /// Calls `trace` once for each session that records this data source. While there is none, it
+    /// costs one relaxed load.
     #[inline]
     fn trace(mut trace: impl FnMut(&mut TraceContext<'_, Self>)) {
         let mask = Self::state().active_slots();
@@ -152,14 +156,14 @@ pub trait DataSource: Sized + Send + Sync + 'static {
 }
 
 impl DataSourceState {
-    /// The state of a type of data source.
+    /// Creates the state of a type of data source.
     #[must_use]
     pub const fn of<D: DataSource>() -> Self {
         Self::new(D::NAME, D::DESCRIPTORS, instance::set_up::<D>)
     }
 }
 
-/// Implements [`DataSource`] for a unit struct, without callbacks and state.
+/// Implements [`DataSource`] for a unit struct, without callbacks or state.
 ///
 /// ```
 /// use tracezero::{DataSource as _, InMemorySession, data_source};
@@ -182,8 +186,8 @@ impl DataSourceState {
 /// # Ok::<(), tracezero::Error>(())
 /// ```
 ///
-/// A third argument is its [`DataSource::DESCRIPTORS`]:
-/// `data_source!(Gpu, "com.example.gpu", protozero::include_descriptor_set!("gpu"))`.
+/// An optional third argument sets [`DataSource::DESCRIPTORS`]: `data_source!(Gpu,
+/// "com.example.gpu", protozero::include_descriptor_set!("gpu"))`.
 #[macro_export]
 macro_rules! data_source {
     ($type:path, $name:expr $(,)?) => {
@@ -204,8 +208,9 @@ macro_rules! data_source {
     };
 }
 
-/// Writes [`DataSource::state`] for the type that the implementation is for; see there.
-// A macro, because a generic function cannot have a static of its own for each type.
+/// Implements [`DataSource::state`], inside of an implementation of `DataSource`. Its argument is
+/// the implementing type.
+// This is a macro, because a generic function cannot have its own static for each type.
 #[macro_export]
 macro_rules! data_source_state {
     ($type:ty) => {

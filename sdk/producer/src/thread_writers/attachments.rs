@@ -1,11 +1,12 @@
-//! Which capture a thread writes to.
+//! The capture that a thread writes to.
 //!
-//! A thread is attached to a capture by a guard; the newest guard that lives counts. What the thread
-//! keeps for the other captures is set aside, so that a slice, or names that were defined, go on
-//! when it comes back: a task that is polled now and then finds everything as it was.
+//! A guard attaches a thread to a capture; the newest living guard decides. The thread's writers
+//! and states for other captures are stored, and used again when the thread comes back. So a slice,
+//! or names that were defined, continue, for example in a task that is polled now and then.
 //!
-//! A thread writes to that capture and to the sessions of the process. A slice ends in the capture it began
-//! in, wherever its thread is attached by then. `sdk/tests/capture/parallel.rs` and `nesting.rs` check this.
+//! A thread writes to its capture and to all sessions of the process. A slice ends in the capture
+//! in which it began, even if its thread is attached to another one by then.
+//! `sdk/tests/capture/parallel.rs` and `nesting.rs` check this.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -23,22 +24,22 @@ use crate::registry::{self, REGISTRY};
 use tracezero_core::forked_child;
 
 thread_local! {
-    /// The realm of the newest guard: that of the process stands for no capture.
+    /// The realm of the newest guard. The realm of the process means: no capture.
     static CURRENT: Cell<Realm> = const { Cell::new(Realm::PROCESS) };
 }
 
-/// The build can capture.
+/// True in builds that can capture.
 pub const CAPTURES: bool = true;
 
-/// Events that belong to no capture, while there was one.
+/// The number of events on threads that were attached to no capture, while there was one.
 static UNATTACHED: AtomicU64 = AtomicU64::new(0);
 
-/// The guards of one thread, and what it keeps for captures that it is not attached to now.
+/// A thread's guards, and its instances of captures that it is not attached to now.
 pub(super) struct Attachments {
-    /// The oldest first.
+    /// Sorted by age, the oldest first.
     guards: Vec<Guard>,
     last_guard: u64,
-    set_aside: Vec<SetAside>,
+    stored: Vec<StoredInstance>,
 }
 
 struct Guard {
@@ -46,26 +47,26 @@ struct Guard {
     realm: Realm,
 }
 
-struct SetAside {
+struct StoredInstance {
     realm: Realm,
-    /// Its place while the thread is attached.
+    /// Its index in the thread's table while the thread is attached.
     index: usize,
     instance: Box<Instance>,
 }
 
-/// The thread is attached as long as this lives.
+/// A guard: the thread is attached as long as it lives.
 #[derive(Debug)]
-#[must_use = "the thread is attached as long as this lives"]
+#[must_use = "the thread is detached when this is dropped; bind it"]
 pub struct Attached {
-    /// `None` if the thread was tracing just then, or ending.
+    /// `None` if the thread was in a trace point at the time, or ending.
     guard: Option<u64>,
     not_send: NotSend,
 }
 
-/// Keeps a guard on its thread, which others may look at.
+/// Makes the guard `!Send`, but keeps it `Sync`.
 type NotSend = PhantomData<MutexGuard<'static, ()>>;
 
-/// Has this thread write to the capture of `realm`, or to none if that is the process's.
+/// Attaches this thread to the capture of `realm`, or to none if that is the realm of the process.
 pub fn attach(realm: Realm) -> Attached {
     let is_captured = CURRENT.get() != realm;
     let guard = WRITERS.try_with(|writers| {
@@ -82,15 +83,15 @@ pub fn attach(realm: Realm) -> Attached {
     }
 }
 
-/// The capture that this thread writes to.
+/// Returns the capture that this thread writes to.
 #[must_use]
 pub fn current_capture() -> Option<Realm> {
     let realm = CURRENT.get();
     (realm != Realm::PROCESS).then_some(realm)
 }
 
-/// The capture that this thread writes to, if it has no writer of `data_source` there. `None` also where
-/// this thread is tracing already.
+/// Returns the capture that this thread writes to, if it has no writer of `data_source` there. Also
+/// returns `None` inside of a trace point.
 pub(crate) fn capture_without_instance(data_source: &'static DataSourceState) -> Option<Realm> {
     let realm = current_capture()?;
     let index = data_source.instance_index(CAPTURE_SLOT);
@@ -101,13 +102,14 @@ pub(crate) fn capture_without_instance(data_source: &'static DataSourceState) ->
     is_missing.ok()??.then_some(realm)
 }
 
-/// Returns whether one of these slots is that of captures.
+/// Returns true if `slots` contains the slot of captures.
 #[inline(always)]
 const fn has_capture(slots: u32) -> bool {
     slots & 1 << CAPTURE_SLOT != 0
 }
 
-/// The capture that a slice begins in, if `slots` say that there may be one.
+/// Returns the capture in which a slice begins, if `slots` contains the slot of captures; else
+/// [`Realm::PROCESS`].
 #[inline(always)]
 #[must_use]
 pub fn captured_in(slots: u32) -> Realm {
@@ -117,33 +119,33 @@ pub fn captured_in(slots: u32) -> Realm {
     CURRENT.get()
 }
 
-/// Whether a slice began in another capture than that which this thread writes to, if `slots` say that
-/// there may be one.
+/// Returns true if a slice began in another capture than the one that this thread writes to now,
+/// and `slots` contains the slot of captures.
 #[inline(always)]
 #[must_use]
 pub fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
     has_capture(slots) && CURRENT.get() != capture
 }
 
-/// Counts what a thread traces, while anybody captures, that is attached to no capture.
+/// Counts an event on a thread that is attached to no capture, while there is one.
 #[cold]
 pub(super) fn note_unattached() {
-    // Relaxed: a count, ordered with nothing.
+    // Relaxed: this is only a count, and orders no other memory.
     UNATTACHED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A count that moves when a thread traces that is attached to no capture, while there is one.
+/// Returns the number of events on threads that were attached to no capture, while there was one.
 pub fn unattached_count() -> u64 {
     // Relaxed: as in `note_unattached`.
     UNATTACHED.load(Ordering::Relaxed)
 }
 
-/// Whether this is the realm of a capture that goes on.
+/// Returns true if `realm` is a capture that still runs.
 #[must_use]
 pub fn is_capture(realm: Realm) -> bool {
-    // A forked child may not ask: the capture is its parent's.
+    // Not asked in a forked child: the capture belongs to the parent.
     realm != Realm::PROCESS
-        && !forked_child::is_quiet()
+        && !forked_child::is_disabled()
         && REGISTRY.lock().realms.contains_key(&realm)
 }
 
@@ -167,7 +169,7 @@ impl Attachments {
         Self {
             guards: Vec::new(),
             last_guard: 0,
-            set_aside: Vec::new(),
+            stored: Vec::new(),
         }
     }
 
@@ -178,14 +180,14 @@ impl Attachments {
         id
     }
 
-    /// In a forked child, leaves all as it is.
+    /// In a forked child, forgets everything without dropping it.
     pub(super) fn leave_to_parent(&mut self) {
         mem::forget(mem::take(self));
     }
 
-    /// Lets go of what there is for any capture.
+    /// Drops the instances of all captures.
     pub(super) fn drop_all(&mut self) {
-        for kept in self.set_aside.drain(..) {
+        for kept in self.stored.drain(..) {
             contain(|| drop(kept));
         }
     }
@@ -198,7 +200,7 @@ impl Default for Attachments {
 }
 
 impl ThreadWriters {
-    /// Attaches the thread as the newest guard says.
+    /// Attaches the thread to the realm of the newest guard.
     fn follow_guards(&mut self) {
         let newest = self.attachments.guards.last();
         let realm = newest.map_or(Realm::PROCESS, |guard| guard.realm);
@@ -207,32 +209,33 @@ impl ThreadWriters {
         }
     }
 
-    /// Sets aside what there is for one capture, and takes back what there is for another.
+    /// Stores the instances of the current capture, and brings back those of `realm`.
     fn switch(&mut self, realm: Realm) {
         self.leave_to_parent();
         let former = CURRENT.replace(realm);
         let captured = self.instances.iter_mut().enumerate();
         for (index, place) in captured.skip(CAPTURE_SLOT).step_by(SLOTS_STRIDE) {
             if let Some(instance) = place.take() {
-                self.attachments.set_aside.push(SetAside {
+                self.attachments.stored.push(StoredInstance {
                     realm: former,
                     index,
                     instance,
                 });
             }
         }
-        // Those of captures that have ended would otherwise stay until the thread traces again.
+        // Otherwise, instances of captures that have ended would stay until the thread traces
+        // again.
         self.drop_ended();
         for kept in self
             .attachments
-            .set_aside
+            .stored
             .extract_if(.., |it| it.realm == realm)
         {
             self.instances[kept.index] = Some(kept.instance);
         }
     }
 
-    /// Lets go of captures that have ended.
+    /// Drops the instances of captures that have ended, and detaches the thread from them.
     pub(super) fn leave_ended_captures(&mut self) {
         self.drop_ended();
         if current_capture().is_some_and(|realm| !is_capture(realm)) {
@@ -245,10 +248,10 @@ impl ThreadWriters {
     }
 
     fn drop_ended(&mut self) {
-        let set_aside = &mut self.attachments.set_aside;
-        let has_ended = |it: &mut SetAside| !registry::is_current(it.instance.generation);
-        for ended in set_aside.extract_if(.., has_ended) {
-            // Drops what the application keeps there, too.
+        let stored = &mut self.attachments.stored;
+        let has_ended = |it: &mut StoredInstance| !registry::is_current(it.instance.generation);
+        for ended in stored.extract_if(.., has_ended) {
+            // This also drops the application's thread state.
             contain(|| drop(ended));
         }
     }

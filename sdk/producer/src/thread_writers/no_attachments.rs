@@ -1,10 +1,11 @@
-//! The functions of `attachments.rs` for builds without the feature `testing`, where nobody captures: constants,
-//! so that the compiler leaves out all that depends on them. The checks that captures need would cost a span 20 instructions.
+//! The functions of `attachments.rs` for builds without the feature `testing`, which cannot
+//! capture. They are constants, so the compiler removes all code that depends on them; the checks
+//! for captures would cost a span 20 instructions.
 
 use super::ThreadWriters;
 use crate::realm::Realm;
 
-/// The build can capture.
+/// True in builds that can capture.
 pub const CAPTURES: bool = false;
 
 pub(super) struct Attachments;
@@ -14,7 +15,7 @@ pub(super) struct Attachments;
 #[must_use]
 pub struct Attached;
 
-/// Attaches nothing.
+/// Returns a guard that does nothing.
 #[inline(always)]
 pub const fn attach(_: Realm) -> Attached {
     Attached

@@ -4,9 +4,9 @@ use super::*;
 use tracezero_core::ids::ChunkId;
 use tracezero_core::shm::{ChunkFlags, PACKETS_PER_CHUNK_MAX, PageLayout};
 
-/// `first_packet_on_sequence`, as the first bytes of a sequence.
+/// The field `first_packet_on_sequence`, the first bytes of a sequence.
 const FIRST: &[u8] = &[0xb8, 0x05, 0x01];
-/// `previous_packet_dropped`, as the first bytes after a loss.
+/// The field `previous_packet_dropped`, the first bytes after a loss.
 const AFTER_LOSS: &[u8] = &[0xd0, 0x02, 0x81, 0x02];
 
 const BOTH_PAGE_SIZES: [usize; 2] = [4096, 65536];
@@ -23,19 +23,19 @@ fn four_chunks(page_size_bytes: usize) -> Setup {
     }
 }
 
-/// The packet as it is expected: `fields` behind what the writer put in front.
+/// Returns the expected packet: the fields that the writer adds, then `fields`.
 fn with_prefix(prefix: &[u8], fields: &[u8]) -> Vec<u8> {
     [prefix, fields].concat()
 }
 
-/// Field 1 with `len` bytes, encoded.
+/// Returns the encoding of field 1 with `len` bytes.
 fn bytes_field(len: usize) -> Vec<u8> {
     let mut buffer = protozero::HeapBuffered::<Message<'_>>::new();
     buffer.message().append_bytes::<1>(&vec![b'x'; len]);
     buffer.to_vec()
 }
 
-/// The fragments of a writer's last chunk.
+/// Returns a writer's last chunk.
 fn last_chunk(service: &FakeService, writer_id: WriterId) -> super::super::testing::ReceivedChunk {
     service.chunks(writer_id).pop().unwrap()
 }
@@ -104,7 +104,7 @@ fn a_packet_over_two_chunks_has_the_golden_bytes_and_one_patch() {
 }
 
 #[test]
-fn small_packets_arrive_in_order_and_the_first_one_says_that_it_is_first() {
+fn small_packets_arrive_in_order_and_only_first_is_marked() {
     for page_size_bytes in BOTH_PAGE_SIZES {
         let (arbiter, service) = four_chunks(page_size_bytes).build();
         let mut writer = writer(&arbiter);
@@ -123,7 +123,7 @@ fn small_packets_arrive_in_order_and_the_first_one_says_that_it_is_first() {
 }
 
 #[test]
-fn packets_larger_than_a_chunk_are_whole_once_their_patches_are_applied() {
+fn packets_larger_than_a_chunk_are_whole_after_patching() {
     for page_size_bytes in BOTH_PAGE_SIZES {
         let (arbiter, service) = four_chunks(page_size_bytes).build();
         let mut writer = writer(&arbiter);
@@ -161,7 +161,7 @@ fn packets_larger_than_a_chunk_are_whole_once_their_patches_are_applied() {
 }
 
 #[test]
-fn a_packet_of_126_bytes_has_a_size_of_one_byte_and_one_of_127_of_four() {
+fn packets_up_to_126_bytes_have_one_size_byte() {
     let (arbiter, service) = Setup::default().build();
     let mut writer = writer(&arbiter);
     writer.packet(|packet| packet.append_bool::<1>(true));
@@ -199,7 +199,7 @@ fn a_packet_that_fills_its_chunk_is_committed_at_once() {
         let (arbiter, service) = four_chunks(page_size_bytes).build();
         let mut writer = writer(&arbiter);
         let room = PageLayout::Four.payload_size_bytes(page_size_bytes) - 4 - FIRST.len();
-        // Tag, and a length of two or three bytes.
+        // The tag, and a length of two or three bytes.
         let overhead = if room < 16384 { 3 } else { 4 };
         writer.packet(|packet| packet.append_bytes::<1>(&vec![1; room - overhead]));
         let chunk = last_chunk(&service, id_of(&writer));
@@ -272,7 +272,7 @@ fn a_panic_while_writing_ends_the_packet() {
 }
 
 #[test]
-fn a_flush_commits_what_was_written_and_the_next_packet_takes_a_new_chunk() {
+fn flush_commits_and_next_packet_takes_a_new_chunk() {
     let (arbiter, service) = Setup::default().build();
     let mut writer = writer(&arbiter);
     let id = id_of(&writer);
@@ -290,7 +290,7 @@ fn a_flush_commits_what_was_written_and_the_next_packet_takes_a_new_chunk() {
 }
 
 #[test]
-fn lengths_of_messages_that_span_chunks_come_as_one_entry_of_patches() {
+fn lengths_of_one_chunk_come_as_one_entry_of_patches() {
     let (arbiter, service) = four_chunks(4096).build();
     let mut writer = writer(&arbiter);
     writer.packet(|packet| {
@@ -318,7 +318,8 @@ fn lengths_of_a_chunk_wait_for_its_outermost_message() {
     let mut writer = writer(&arbiter);
     writer.packet(|packet| {
         {
-            // The inner length is known early, but stands behind the outer one, which is not.
+            // The inner length is known early, but its slot is behind the outer length's, which is
+            // still open.
             let mut outer = packet.begin_nested::<1>();
             outer.begin_nested::<2>().append_bytes::<1>(&[1; 1200]);
             outer.append_bytes::<3>(&[2; 2000]);
@@ -343,7 +344,7 @@ fn lengths_of_a_chunk_wait_for_its_outermost_message() {
 }
 
 #[test]
-fn memory_that_ends_in_the_middle_of_a_packet_loses_that_packet_only() {
+fn memory_exhausted_within_a_packet_loses_only_that_packet() {
     for page_size_bytes in BOTH_PAGE_SIZES {
         let (arbiter, service) = Setup {
             pages: 1,
@@ -390,7 +391,7 @@ fn memory_that_ends_in_the_middle_of_a_packet_loses_that_packet_only() {
 }
 
 #[test]
-fn memory_that_ends_before_a_packet_leaves_no_gap_and_no_first_packet_mark() {
+fn memory_exhausted_from_the_start_leaves_no_gap_and_no_mark() {
     let (arbiter, service) = Setup {
         pages: 2,
         is_slow: true,
@@ -422,8 +423,8 @@ fn memory_that_ends_before_a_packet_leaves_no_gap_and_no_first_packet_mark() {
 }
 
 #[test]
-fn a_writer_recovers_with_the_first_packet_after_memory_became_free() {
-    // Few enough pages for one look at them.
+fn writer_recovers_with_first_packet_after_memory_is_freed() {
+    // So few pages that the writer looks at all of them at once.
     let (arbiter, service) = Setup {
         pages: 4,
         is_slow: true,
@@ -446,7 +447,7 @@ fn a_writer_recovers_with_the_first_packet_after_memory_became_free() {
 }
 
 #[test]
-fn each_time_that_memory_ends_counts_once() {
+fn each_exhaustion_of_memory_counts_as_one_episode() {
     let (arbiter, _service) = Setup {
         pages: 1,
         ..Setup::default()
@@ -472,7 +473,7 @@ fn each_time_that_memory_ends_counts_once() {
 }
 
 #[test]
-fn a_packet_given_up_after_its_first_chunks_is_the_buffers_to_count_and_its_patches_still_come() {
+fn packet_given_up_late_is_not_counted_here_but_is_patched() {
     let (arbiter, service) = Setup {
         pages: 3,
         is_slow: true,
@@ -522,9 +523,9 @@ fn garbage_of_any_size_is_dropped_while_memory_stays_exhausted() {
     assert!(service.chunks(id_of(&writer)).is_empty());
 }
 
-/// Packets of every size up to where one chunk ends, and over several: the chunks are the same.
+/// The chunks are the same for packets of all sizes, including some that span chunks.
 #[test]
-fn a_packet_written_at_once_leaves_the_bytes_of_one_written_by_fields() {
+fn write_packet_leaves_the_same_chunks_as_single_fields() {
     for layout in [PageLayout::One, PageLayout::Fourteen] {
         let [by_fields, at_once] = [false, true].map(|is_at_once| {
             let setup = Setup {
@@ -555,7 +556,7 @@ fn a_packet_written_at_once_leaves_the_bytes_of_one_written_by_fields() {
 }
 
 #[test]
-fn packets_written_at_once_count_as_any_other_and_scrapers_see_them() {
+fn packets_of_write_packet_are_counted_and_scrapable() {
     let setup = Setup {
         pages: 1,
         is_slow: true,
@@ -610,7 +611,8 @@ fn a_writer_moves_between_threads() {
     assert_eq!(service.whole_packets(id).len(), 2);
 }
 
-/// A packet of every size around every boundary of a small chunk, each followed by a short one.
+/// Packets of all sizes, so that they cross the end of a small chunk at every position. A short
+/// packet follows each.
 #[test]
 fn a_packet_of_any_size_arrives_whole_at_any_place_in_a_chunk() {
     let (arbiter, service) = Setup {
@@ -635,12 +637,13 @@ fn a_packet_of_any_size_arrives_whole_at_any_place_in_a_chunk() {
     let packets = service.whole_packets(id_of(&writer));
     assert_eq!(packets.len(), expected.len());
     for (packet, expected) in packets.iter().zip(&expected) {
-        // Where a message spans chunks its length has four bytes.
+        // The length of a message that spans chunks has four bytes.
         assert_eq!(without_redundant_lengths(packet), *expected);
     }
 }
 
-/// The second kind of packet above, with lengths in their shortest form.
+/// Returns a packet of the second kind above with its lengths in the shortest form; others
+/// unchanged.
 fn without_redundant_lengths(packet: &[u8]) -> Vec<u8> {
     let bytes = |field, bytes| {
         let decoder = protozero::Decoder::new(bytes);
@@ -654,7 +657,7 @@ fn without_redundant_lengths(packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn by_default_chunks_fit_demand() {
+fn by_default_chunk_sizes_follow_demand() {
     let config = ArbiterConfig::default();
     assert_eq!(config.page_layout, None);
     assert_eq!(config.stall_limit, std::time::Duration::from_secs(30));

@@ -1,4 +1,5 @@
-//! The account of every sequence: whatever happens, what was begun is the sum of what became of it.
+//! Tests of the accounts of sequences: the number of packets begun is always the sum of all
+//! outcomes.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tracezero_core::coordination::BufferExhaustedPolicy;
 
 const SOURCE: &str = "numbers";
 
-/// All packets of an account but those that were begun.
+/// Returns the sum of all outcomes in an account.
 fn accounted(account: &SequenceAccount) -> u64 {
     account.read + account.buffered + account.in_flight + account.removed + account.lost()
 }
@@ -28,7 +29,7 @@ fn config(buffer: BufferConfig) -> TraceConfig {
 }
 
 #[test]
-fn packets_are_in_flight_until_they_are_scraped_and_buffered_until_they_are_read() {
+fn packets_are_in_flight_then_buffered_then_read() {
     let world = World::new();
     let producer = world.producer("app");
     producer.register(SOURCE);
@@ -60,7 +61,7 @@ fn packets_are_in_flight_until_they_are_scraped_and_buffered_until_they_are_read
 }
 
 #[test]
-fn a_buffer_that_moves_into_a_snapshot_takes_its_packets_along_and_no_later_one() {
+fn packets_move_with_their_buffer_into_a_clone() {
     let world = World::new();
     let producer = world.producer("app");
     producer.register(SOURCE);
@@ -71,7 +72,8 @@ fn a_buffer_that_moves_into_a_snapshot_takes_its_packets_along_and_no_later_one(
     }
     let source = CloneSource::Id(session.id);
     let snapshot = world.begin_clone(source, 0).finish().unwrap();
-    // The chunk comes again, in full: what the snapshot has of it does not count again.
+    // The chunk is committed again, complete. The part that is in the snapshot does not count
+    // again.
     for _ in 0..4 {
         write(&mut writer, "after");
     }
@@ -89,7 +91,7 @@ fn a_buffer_that_moves_into_a_snapshot_takes_its_packets_along_and_no_later_one(
 }
 
 #[test]
-fn what_was_cleared_before_a_snapshot_is_in_no_trace_but_in_the_account() {
+fn packets_cleared_before_a_clone_are_in_the_account() {
     let world = World::new();
     let producer = world.producer("app");
     producer.register(SOURCE);
@@ -109,7 +111,7 @@ fn what_was_cleared_before_a_snapshot_is_in_no_trace_but_in_the_account() {
 }
 
 #[test]
-fn a_snapshot_counts_what_was_read_before_as_being_elsewhere() {
+fn packets_read_before_a_clone_count_as_removed_there() {
     let world = World::new();
     let producer = world.producer("app");
     producer.register(SOURCE);
@@ -133,7 +135,7 @@ fn a_snapshot_counts_what_was_read_before_as_being_elsewhere() {
 }
 
 #[test]
-fn what_a_full_buffer_or_a_ring_lost_is_in_the_account_of_its_sequence() {
+fn discarded_and_overwritten_packets_are_in_the_account() {
     for (buffer, is_ring) in [
         (BufferConfig::ring(4), true),
         (BufferConfig::discard(4), false),

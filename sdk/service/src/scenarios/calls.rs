@@ -32,13 +32,14 @@ fn session_of(world: &World, owner: Arc<dyn SessionOwner>) -> SessionId {
     world.service.enable(request).unwrap()
 }
 
-/// Has another thread say that a data source is done, and waits for that thread.
+/// A producer whose other thread reports that a data source has stopped. The call waits for that
+/// thread.
 #[derive(Default)]
-struct Delegating {
+struct DelegatingProducer {
     endpoint: Mutex<Weak<ProducerEndpoint>>,
 }
 
-impl Producer for Delegating {
+impl Producer for DelegatingProducer {
     fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
     fn start_data_source(&self, _: InstanceId) {}
 
@@ -57,10 +58,10 @@ impl Producer for Delegating {
 }
 
 #[test]
-fn a_producer_may_wait_inside_a_call_for_a_thread_that_answers_it() {
+fn producer_may_wait_for_another_thread_inside_a_call() {
     let world = World::new();
     let (_, memory) = shared_memory(Geometry::new(4096, 4096).unwrap()).unwrap();
-    let producer = Arc::new(Delegating::default());
+    let producer = Arc::new(DelegatingProducer::default());
     let endpoint = world
         .service
         .connect_producer("p", ClientIdentity::default(), memory, producer.clone())
@@ -78,36 +79,36 @@ fn a_producer_may_wait_inside_a_call_for_a_thread_that_answers_it() {
     assert_eq!(session.state(), Some(State::Disabled));
 }
 
-/// An owner that another session ends with.
-struct Holder {
+/// An owner that holds another session, and frees it when it is dropped.
+struct HoldingOwner {
     _held: TestSession,
 }
 
-impl SessionOwner for Holder {}
+impl SessionOwner for HoldingOwner {}
 
 #[test]
 fn the_owner_of_a_session_may_hold_another_one() {
     let world = World::new();
     let held = world.session(config());
     let held_id = held.id;
-    let holder = session_of(&world, Arc::new(Holder { _held: held }));
+    let holder = session_of(&world, Arc::new(HoldingOwner { _held: held }));
     world.service.free(holder);
     assert_eq!(world.service.state(held_id), None);
 }
 
-struct Panicking;
+struct PanickingOwner;
 
-impl SessionOwner for Panicking {
+impl SessionOwner for PanickingOwner {
     fn all_data_sources_started(&self) {
         panic!("an owner that panics");
     }
 }
 
 #[test]
-fn a_panic_in_a_call_goes_to_who_made_it_and_keeps_no_other_call_back() {
+fn panic_in_a_call_resumes_and_other_calls_are_made() {
     let world = World::new();
     let begun = panic::catch_unwind(AssertUnwindSafe(|| {
-        session_of(&world, Arc::new(Panicking));
+        session_of(&world, Arc::new(PanickingOwner));
     }));
     assert!(begun.is_err());
     let producer = world.producer("p");

@@ -16,7 +16,7 @@ fn config() -> TraceConfig {
         .add_data_source(DataSourceConfig::new("ds"))
 }
 
-/// A second buffer, for a second data source.
+/// Adds a second buffer, for a second data source.
 fn with_second(config: TraceConfig, name: &str, buffer: BufferConfig) -> TraceConfig {
     config
         .add_buffer(buffer)
@@ -68,7 +68,7 @@ fn refusal(error: Result<TestSession, StartError>) -> Refusal {
 }
 
 #[test]
-fn a_clone_holds_what_was_written_before_it_and_a_uuid_of_its_own() {
+fn clone_holds_earlier_packets_and_has_its_own_uuid() {
     let world = World::new();
     let producer = producer(&world);
     let session = world.session(config());
@@ -106,7 +106,7 @@ fn a_session_that_is_not_there_cannot_be_cloned() {
 }
 
 #[test]
-fn a_transferred_buffer_is_in_one_clone_alone_and_no_longer_in_the_source() {
+fn transferred_buffer_is_in_one_clone_only() {
     let world = World::new();
     let producer = producer(&world);
     producer.register("moved");
@@ -124,7 +124,7 @@ fn a_transferred_buffer_is_in_one_clone_alone_and_no_longer_in_the_source() {
 }
 
 #[test]
-fn a_clone_that_is_refused_for_want_of_memory_leaves_every_buffer_what_it_has() {
+fn clone_refused_for_lack_of_memory_changes_no_buffer() {
     for buffer in [
         BufferConfig::ring(128).transfer_on_clone(),
         BufferConfig::ring(128).clear_before_clone(),
@@ -173,7 +173,7 @@ fn a_chunk_that_its_writer_still_fills_is_in_no_clone_twice() {
 }
 
 #[test]
-fn a_buffer_that_is_cleared_before_a_clone_holds_what_its_flush_brought() {
+fn buffer_cleared_before_a_clone_holds_flushed_packets() {
     let world = World::new();
     let producer = producer(&world);
     let buffer = BufferConfig::ring(128).clear_before_clone();
@@ -212,7 +212,7 @@ fn a_session_that_is_over_can_be_cloned_but_not_flushed() {
 }
 
 #[test]
-fn a_clone_tells_that_its_flush_succeeded() {
+fn clone_says_that_its_flush_succeeded() {
     let world = World::new();
     let producer = producer(&world);
     let session = world.session(config());
@@ -239,7 +239,7 @@ fn a_clone_fails_if_its_source_is_freed_while_it_flushes() {
 }
 
 #[test]
-fn a_clone_takes_what_there_is_if_its_source_ends_while_it_flushes() {
+fn clone_succeeds_if_its_source_ends_during_the_flush() {
     let world = World::new();
     let producer = producer(&world);
     producer.ignore_flushes(true);
@@ -256,7 +256,7 @@ fn a_clone_takes_what_there_is_if_its_source_ends_while_it_flushes() {
 }
 
 #[test]
-fn each_group_of_buffers_is_cut_when_its_own_flush_is_over() {
+fn each_group_of_buffers_is_cloned_after_its_own_flush() {
     let world = World::new();
     let (first, second) = (producer(&world), world.producer("second"));
     second.register("moved");
@@ -295,7 +295,7 @@ fn a_name_finds_the_session_and_never_a_clone_of_it() {
 }
 
 #[test]
-fn a_clone_of_a_session_without_a_file_ignores_the_file_that_it_is_given() {
+fn clone_of_a_session_without_file_ignores_a_given_file() {
     let world = World::new();
     let producer = producer(&world);
     let session = world.session(config());
@@ -311,7 +311,7 @@ fn a_clone_of_a_session_without_a_file_ignores_the_file_that_it_is_given() {
 }
 
 #[test]
-fn clones_go_on_when_the_source_is_freed() {
+fn clones_stay_when_the_source_is_freed() {
     let world = World::new();
     let producer = producer(&world);
     let session = world.session(config());

@@ -12,7 +12,7 @@ fn config(compression: Compression) -> TraceConfig {
         .compression(compression)
 }
 
-/// The ways to compress that this build knows.
+/// Returns the compressions that this build supports.
 fn ways() -> Vec<Compression> {
     let mut ways = Vec::new();
     if cfg!(feature = "deflate") {
@@ -24,7 +24,7 @@ fn ways() -> Vec<Compression> {
     ways
 }
 
-/// The trace inside of one all of whose packets are compressed in this way.
+/// Returns the trace inside a compressed trace. All packets must be compressed in this way.
 fn unpacked(trace: &ReadTrace, way: Compression) -> ReadTrace {
     let mut bytes = Vec::new();
     for packet in trace.packets() {
@@ -52,7 +52,7 @@ fn inflate(compressed: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_packet_of_a_compressed_trace_is_compressed_and_its_content_intact() {
+fn all_packets_of_a_compressed_trace_are_compressed() {
     for way in ways() {
         let world = World::new();
         let producer = world.producer("p");
@@ -115,7 +115,7 @@ fn files_and_clones_are_compressed_as_well() {
 }
 
 #[test]
-fn a_compressed_file_stays_below_its_limit_and_what_is_not_in_it_does_not_count() {
+fn compressed_file_stays_below_its_limit() {
     for way in ways() {
         let world = World::new();
         let producer = world.producer("p");

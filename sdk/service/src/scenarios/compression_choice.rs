@@ -6,7 +6,7 @@ use tracezero_core::protos;
 use tracezero_core::protos::trace_config::{CompressionConfig, CompressionType};
 
 #[test]
-fn a_way_to_compress_that_the_build_does_not_know_is_refused_by_name() {
+fn unsupported_compression_is_refused_by_name() {
     for (way, name, is_known) in [
         (Compression::Deflate, "deflate", cfg!(feature = "deflate")),
         (
@@ -25,7 +25,8 @@ fn a_way_to_compress_that_the_build_does_not_know_is_refused_by_name() {
     }
 }
 
-/// What is taken of the ways that an encoded configuration names.
+/// Decodes a configuration that selects a compression in the legacy field, in the message, or in
+/// both.
 fn decoded(legacy: bool, message: Option<&dyn Fn(&mut CompressionConfig<'_>)>) -> Compression {
     let mut buffer = HeapBuffered::<protos::TraceConfig<'_>>::new();
     {
@@ -43,7 +44,7 @@ fn decoded(legacy: bool, message: Option<&dyn Fn(&mut CompressionConfig<'_>)>) -
 }
 
 #[test]
-fn the_best_way_that_the_build_knows_is_taken() {
+fn best_supported_compression_is_used() {
     let zstd = |out: &mut CompressionConfig<'_>| {
         out.zstd(|zstd| {
             zstd.set_level(19);
@@ -59,7 +60,7 @@ fn the_best_way_that_the_build_knows_is_taken() {
 }
 
 #[test]
-fn deflate_is_named_by_the_legacy_field_or_the_message_and_an_empty_message_names_nothing() {
+fn deflate_is_selected_by_legacy_field_or_message() {
     let deflate = |out: &mut CompressionConfig<'_>| out.deflate(|_| {});
     assert_eq!(decoded(true, None), Compression::Deflate);
     assert_eq!(decoded(false, Some(&deflate)), Compression::Deflate);

@@ -1,4 +1,4 @@
-//! What traces tell of sessions beside theirs.
+//! Tests of what traces tell about other sessions.
 
 use tracezero::{BufferConfig, BuiltinDataSources, DataSourceConfig, TraceConfig};
 use tracezero_core::protos::concurrent_session_event::State;
@@ -18,7 +18,7 @@ fn watching(name: &str) -> TraceConfig {
     config(name).builtin_data_sources(builtin)
 }
 
-/// Of each event in what is read now: the state, the name of the session, its user.
+/// Reads the session, and returns the events about other sessions: state, name and user of each.
 fn others(session: &TestSession) -> Vec<(State, String, i32)> {
     let trace = session.read();
     let event = |data| match data {
@@ -36,7 +36,7 @@ fn others(session: &TestSession) -> Vec<(State, String, i32)> {
 }
 
 #[test]
-fn a_trace_tells_of_sessions_that_were_there_and_of_what_becomes_of_them() {
+fn trace_reports_other_sessions_and_their_states() {
     let world = World::new();
     let event = |state, name: &str, uid| (state, name.to_owned(), uid);
     let a = world.try_session(watching("a"), 1).unwrap();
@@ -60,7 +60,7 @@ fn a_trace_tells_of_sessions_that_were_there_and_of_what_becomes_of_them() {
 }
 
 #[test]
-fn a_trace_tells_nothing_of_others_unless_it_is_asked_to() {
+fn other_sessions_are_reported_only_on_request() {
     let world = World::new();
     let a = world.session(config("a"));
     let b = world.session(config("b"));

@@ -1,4 +1,4 @@
-//! Producers and their data sources: which of them a session records.
+//! Tests of producers and their data sources, and of which of them a session records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn ds() -> DataSourceConfig {
     DataSourceConfig::new("ds")
 }
 
-/// A producer with the data source `ds`.
+/// Connects a producer with the data source `ds`.
 fn producer(world: &World, name: &str) -> TestProducer {
     let producer = world.producer(name);
     producer.register("ds");
@@ -41,7 +41,7 @@ fn producers(world: &World) -> Vec<(ProducerId, String)> {
 }
 
 #[test]
-fn producers_are_numbered_from_1_on_and_known_until_they_disconnect() {
+fn producers_have_ids_from_1_until_they_disconnect() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     let (first, second) = (ProducerId(1), ProducerId(2));
@@ -75,7 +75,7 @@ fn a_pattern_picks_producers_by_their_whole_names() {
 }
 
 #[test]
-fn changed_filters_bring_in_more_producers_and_send_none_away() {
+fn changed_filters_add_producers_and_remove_none() {
     let world = World::new();
     let names = ["p1", "p2", "p3"];
     let [p1, p2, p3] = names.map(|name| producer(&world, name));
@@ -112,7 +112,7 @@ fn changed_filters_bring_in_more_producers_and_send_none_away() {
 }
 
 #[test]
-fn changed_filters_are_those_of_each_data_source_alone() {
+fn changed_filters_apply_per_data_source() {
     let world = World::new();
     let names = ["p1", "p2"];
     let [p1, p2] = names.map(|name| producer(&world, name));
@@ -132,7 +132,7 @@ fn changed_filters_are_those_of_each_data_source_alone() {
 }
 
 #[test]
-fn entries_of_one_name_keep_filters_and_places_of_their_own() {
+fn entries_of_one_name_have_their_own_filters() {
     let world = World::new();
     let (p, q) = (producer(&world, "p"), producer(&world, "q"));
     let filters = |first: &str, second: &str| {
@@ -168,14 +168,14 @@ fn a_producer_that_comes_back_is_set_up_and_started_again() {
         assert_eq!(producer.calls(), calls(&["set_up ds", "start ds"]));
         let mut writer = producer.writer("ds");
         write(&mut writer, text);
-        // Its writers end with it: what they hold is committed, and it disconnects.
+        // The writers are dropped first, which commits their chunks. Then the producer disconnects.
     }
     session.disable();
     assert_eq!(session.read().texts(), ["before", "after"]);
 }
 
 #[test]
-fn a_data_source_that_is_taken_back_is_stopped() {
+fn unregistered_data_source_is_stopped() {
     let world = World::new();
     let producer = producer(&world, "p");
     let session = world.session(config(ds()));
@@ -187,7 +187,7 @@ fn a_data_source_that_is_taken_back_is_stopped() {
 }
 
 #[test]
-fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
+fn service_state_lists_data_sources_and_sessions() {
     let world = World::new();
     let (p, q) = (producer(&world, "p"), producer(&world, "q"));
     p.register("ds");
@@ -227,7 +227,7 @@ fn the_state_of_the_service_lists_data_sources_by_producer_and_sessions() {
 }
 
 #[test]
-fn what_a_data_source_is_to_do_instead_reaches_its_instances_and_those_to_come() {
+fn changed_config_reaches_present_and_later_instances() {
     let world = World::new();
     let p = producer(&world, "p");
     let session = world.session(config(ds()).add_data_source(DataSourceConfig::new("other")));
@@ -254,7 +254,7 @@ fn what_a_data_source_is_to_do_instead_reaches_its_instances_and_those_to_come()
 }
 
 #[test]
-fn a_data_source_with_an_id_can_be_updated_and_others_stay_as_they_are() {
+fn only_a_data_source_with_an_id_can_be_updated() {
     let world = World::new();
     let producer = world.producer("p");
     let with_id = |id, needs_no_flush| DataSourceDescriptor {

@@ -12,7 +12,7 @@ fn config() -> TraceConfig {
         .add_data_source(DataSourceConfig::new("ds"))
 }
 
-/// What happened, and when, in milliseconds.
+/// Returns the events in a trace, with their times in milliseconds.
 fn events_at(trace: &ReadTrace) -> Vec<(&'static str, u64)> {
     let packets = trace.packets();
     let times_ms = packets
@@ -30,7 +30,7 @@ fn time_of(trace: &ReadTrace, event: &str) -> u64 {
         .1
 }
 
-/// The producers and data sources that held up a flush, as the trace names them.
+/// Returns the producers and data sources that the trace names as slow to flush.
 fn slow_to_flush(trace: &ReadTrace) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for data in trace.data() {
@@ -61,7 +61,7 @@ fn newest_flush(producer: &TestProducer) -> tracezero_core::ids::FlushId {
 }
 
 #[test]
-fn a_trace_tells_how_its_session_started_flushed_and_ended() {
+fn trace_has_events_for_start_flush_and_end() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -91,7 +91,7 @@ fn a_trace_tells_how_its_session_started_flushed_and_ended() {
 }
 
 #[test]
-fn each_flush_is_told_with_its_own_times() {
+fn trace_has_the_times_of_each_flush() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -116,7 +116,7 @@ fn each_flush_is_told_with_its_own_times() {
 }
 
 #[test]
-fn a_clone_tells_when_it_was_asked_for_and_when_it_was_there_and_its_source_does_not() {
+fn clone_and_not_its_source_has_the_clone_events() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -154,7 +154,7 @@ fn the_events_of_a_clone_come_in_the_order_of_their_times() {
 }
 
 #[test]
-fn a_clone_tells_when_each_of_its_buffers_was_taken_once() {
+fn clone_has_one_event_for_each_of_its_buffers() {
     let world = World::new();
     let (fast, slow) = (world.producer("fast"), world.producer("slow"));
     fast.register("fast");
@@ -195,7 +195,7 @@ fn a_clone_tells_when_each_of_its_buffers_was_taken_once() {
 }
 
 #[test]
-fn data_sources_that_held_up_the_last_flush_are_named_until_one_succeeds() {
+fn slow_data_sources_are_named_until_a_flush_succeeds() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");

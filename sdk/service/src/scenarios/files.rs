@@ -29,14 +29,14 @@ fn last_stats(trace: &ReadTrace) -> TraceStatsDecoder<'_> {
     trace.data().into_iter().filter_map(of).next_back().unwrap()
 }
 
-/// How many of the calls are flushes.
+/// Returns how many of the calls are flushes.
 fn flushes(calls: &[Call]) -> usize {
     let is_flush = |call: &&Call| matches!(call, Call::Flush(..));
     calls.iter().filter(is_flush).count()
 }
 
 #[test]
-fn a_file_is_flushed_before_each_write_or_every_5_s_if_it_is_written_more_often() {
+fn file_is_flushed_before_each_write_or_every_5_s() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -63,7 +63,7 @@ fn a_file_is_flushed_before_each_write_or_every_5_s_if_it_is_written_more_often(
 }
 
 #[test]
-fn a_file_is_flushed_before_it_is_written_after_more_than_5_s_unless_that_is_disabled() {
+fn flush_before_rare_writes_can_be_disabled() {
     for (mode, written) in [
         (WriteFlushMode::Auto, &["not committed"][..]),
         (WriteFlushMode::Disabled, &[]),
@@ -81,7 +81,7 @@ fn a_file_is_flushed_before_it_is_written_after_more_than_5_s_unless_that_is_dis
         world.advance_ms(10_000);
         session.writes().unwrap();
         assert_eq!(file.read().texts(), written, "{mode:?}");
-        // The end scrapes anyway.
+        // The end of the session scrapes in any case.
         session.disable();
         session.writes().unwrap();
         assert_eq!(file.read().texts(), ["not committed"], "{mode:?}");
@@ -89,7 +89,7 @@ fn a_file_is_flushed_before_it_is_written_after_more_than_5_s_unless_that_is_dis
 }
 
 #[test]
-fn a_file_ends_before_the_packet_that_would_make_it_reach_its_limit() {
+fn file_ends_before_the_packet_that_reaches_its_limit() {
     const LIMIT_BYTES: u64 = 4096;
     let world = World::new();
     let producer = world.producer("p");
@@ -113,8 +113,8 @@ fn a_file_ends_before_the_packet_that_would_make_it_reach_its_limit() {
     assert_eq!(texts.len(), 9);
     assert_eq!(texts[8], "small 8");
     assert!((trace.bytes.len() as u64) < LIMIT_BYTES);
-    // The packets around them: clocks, marker, configuration, uuid, begin, provenance, system, events;
-    // the end.
+    // Service packets before the others: clocks, marker, configuration, uuid, begin, provenance,
+    // system, events. And one at the end.
     assert_eq!(trace.packets().len(), 9 + 10);
     let counts = world.service.read_counts(session.id);
     assert_eq!((counts.packets, counts.data_packets), (9, 9));
@@ -125,7 +125,7 @@ fn a_file_ends_before_the_packet_that_would_make_it_reach_its_limit() {
 }
 
 #[test]
-fn the_statistics_at_the_end_of_a_file_count_what_was_committed_last() {
+fn statistics_at_the_end_of_a_file_are_complete() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -149,7 +149,7 @@ fn the_statistics_at_the_end_of_a_file_count_what_was_committed_last() {
 }
 
 #[test]
-fn a_clone_of_a_file_holds_everything_so_far_and_the_source_goes_on() {
+fn clone_of_a_file_holds_everything_so_far() {
     for writes_before in [false, true] {
         let world = World::new();
         let producer = world.producer("p");
@@ -166,7 +166,7 @@ fn a_clone_of_a_file_holds_everything_so_far_and_the_source_goes_on() {
         write(&mut writer, "two");
         let source = CloneSource::Id(session.id);
         let pending = world.begin_clone_into(source, 0, None, Some(clone_file.output()));
-        // The buffers are those of the moment at which the file is written.
+        // The clone takes the buffers when the file is written next.
         assert!(!pending.is_done());
         session.writes().unwrap();
         write(&mut writer, "three");
@@ -186,7 +186,7 @@ fn a_clone_of_a_file_holds_everything_so_far_and_the_source_goes_on() {
 }
 
 #[test]
-fn a_clone_of_a_file_tells_how_it_came_about() {
+fn clone_of_a_file_has_the_clone_events() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -233,7 +233,8 @@ fn sequences_keep_their_numbers_in_a_clone_of_a_file() {
     }
     world.advance_ms(100);
     session.writes().unwrap();
-    // Begun before the clone, and complete only in the buffers that are cloned.
+    // This packet began before the clone was asked for. It becomes complete only in the cloned
+    // buffers.
     let source = CloneSource::Id(session.id);
     let pending = world.begin_clone_into(source, 0, None, Some(clone_file.output()));
     write(&mut writers[1], "after");
@@ -268,7 +269,7 @@ fn a_file_is_cloned_into_a_file_and_only_while_it_is_written() {
     let waiting = world.begin_clone_into(source(), 0, None, Some(waiting_file.output()));
     session.disable();
     session.writes().unwrap();
-    // Its end came with a last write.
+    // The end of the session wrote once more, which completed the clone.
     waiting.finish().unwrap().writes_once().unwrap();
     assert!(waiting_file.read().events().contains(&"buffer_cloned"));
     assert_eq!(
@@ -278,7 +279,7 @@ fn a_file_is_cloned_into_a_file_and_only_while_it_is_written() {
 }
 
 #[test]
-fn a_file_can_be_picked_up_at_each_sync_marker() {
+fn file_can_be_read_from_each_sync_marker() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -318,7 +319,7 @@ fn a_file_can_be_picked_up_at_each_sync_marker() {
 }
 
 #[test]
-fn a_buffer_that_fills_as_fast_as_it_is_read_leaves_time_for_the_next_one() {
+fn busy_buffer_does_not_starve_the_next_one() {
     const ROUNDS_MAX: usize = 50;
     let world = World::new();
     let producer = world.producer("p");
@@ -330,7 +331,7 @@ fn a_buffer_that_fills_as_fast_as_it_is_read_leaves_time_for_the_next_one() {
         .add_data_source(DataSourceConfig::new("busy"))
         .add_data_source(DataSourceConfig::new("quiet").target_index(1))
         .write_into_file();
-    // A file that takes no more than is read from it, so that the test goes on with it.
+    // A pipe takes no more than is read from it, so the test decides how far writing gets.
     let (mut pipe, end) = std::io::pipe().unwrap();
     let session = world.file_session(
         config,

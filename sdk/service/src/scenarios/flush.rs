@@ -19,7 +19,7 @@ fn producer(world: &World) -> TestProducer {
     producer
 }
 
-/// The flushes that a producer was asked for.
+/// Returns the flushes that a producer was asked for since the last call.
 fn flushes(producer: &TestProducer) -> Vec<(FlushId, Vec<String>, FlushFlags)> {
     let calls = producer.calls().into_iter();
     calls
@@ -99,7 +99,7 @@ fn the_answer_to_a_flush_answers_all_before_it() {
 }
 
 #[test]
-fn a_flush_that_was_given_no_timeout_has_that_of_the_configuration() {
+fn flush_without_timeout_has_the_configured_one() {
     let world = World::new();
     let producer = producer(&world);
     let session = world.session(config().flush_timeout(Duration::from_millis(300)));
@@ -122,7 +122,7 @@ fn data_sources_flush_once_a_period() {
 }
 
 #[test]
-fn only_data_sources_that_have_something_to_flush_are_asked() {
+fn only_data_sources_that_need_flushes_are_asked() {
     let world = World::new();
     let idle = |name: &str| DataSourceDescriptor {
         name: name.to_owned(),
@@ -178,7 +178,7 @@ fn a_flush_of_a_session_that_does_not_record_fails_at_once() {
 }
 
 #[test]
-fn a_session_that_is_freed_while_it_flushes_to_its_end_answers_every_flush() {
+fn freeing_a_session_answers_its_pending_flushes() {
     let world = World::new();
     let producer = producer(&world);
     producer.ignore_flushes(true);
@@ -192,7 +192,7 @@ fn a_session_that_is_freed_while_it_flushes_to_its_end_answers_every_flush() {
     assert_eq!(ids.len(), 2);
     drop(session);
     assert_eq!(*explicit.lock(), Some(FlushOutcome::Failed));
-    // Late answers and timeouts find nothing.
+    // Late answers and timeouts do nothing.
     ids.iter()
         .for_each(|id| producer.endpoint.acknowledge_flush(*id));
     world.advance_ms(20_000);

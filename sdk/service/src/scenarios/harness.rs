@@ -1,5 +1,4 @@
-//! A service whose clock stands still until a test moves it, and the producers and sessions of the
-//! test.
+//! A service whose time the test controls, with producers and sessions for the test.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,13 +26,13 @@ use tracezero_core::protos::{TraceDecoder, TracePacketDecoder, TracingServiceEve
 use tracezero_core::shm::{Geometry, PageLayout, shared_memory};
 use tracezero_producer::{Arbiter, ArbiterConfig, TraceWriter};
 
-/// Time of the trace clock at which every test begins, in milliseconds.
+/// The time of the trace clock at which each test begins, in milliseconds.
 pub(super) const BEGIN_MS: u64 = 1_000_000;
 
 /// The user that the service runs as.
 pub(super) const SERVICE_UID: u32 = 1;
 
-/// Why a session did not start.
+/// The reason why a session did not start.
 #[derive(Debug)]
 pub(super) enum StartError {
     Config(ConfigError),
@@ -55,25 +54,25 @@ impl From<SessionError> for StartError {
     }
 }
 
-/// What the service is told to do.
+/// Encodes and decodes a configuration, then prepares it for the service.
 pub(super) fn recording(config: &TraceConfig) -> Result<Recording, ConfigError> {
     let message = tracezero_config::decode(&config.encode())?;
     Recording::new(message, &LocalChoices::default())
 }
 
-/// A service with time and chance in the hand of the test.
+/// A service whose time and random numbers the test controls.
 pub(super) struct World {
     pub(super) service: Arc<Service>,
     machine: Arc<TestMachine>,
 }
 
-/// Time and chance.
+/// An environment with controlled time and random numbers.
 #[derive(Debug)]
 struct TestMachine {
     now_ns: Mutex<u64>,
-    /// How far the second clock is ahead of the first.
+    /// The time by which the second clock is ahead of the first.
     drift_ns: Mutex<u64>,
-    /// Numbers that chance gives next; then it counts.
+    /// The fractions that are returned next, in place of random ones.
     fractions: Mutex<VecDeque<f64>>,
     bits: Mutex<u64>,
 }
@@ -125,7 +124,7 @@ impl World {
         }
     }
 
-    /// Lets time pass; what is due meanwhile happens at its time.
+    /// Advances time. Timers that are due meanwhile run at their time.
     pub(super) fn advance_ms(&self, ms: u64) {
         let end_ns = self.machine.now_ns() + ms * 1_000_000;
         while let Some(due_ns) = self.service.run_due_timers()
@@ -137,17 +136,17 @@ impl World {
         self.service.run_due_timers();
     }
 
-    /// The second clock runs ahead.
+    /// Moves the second clock ahead.
     pub(super) fn drift_ms(&self, ms: u64) {
         *self.machine.drift_ns.lock() += ms * 1_000_000;
     }
 
-    /// Chance gives these next.
+    /// Sets the next random fractions.
     pub(super) fn set_chance(&self, fractions: &[f64]) {
         self.machine.fractions.lock().extend(fractions);
     }
 
-    /// A producer of user 1000.
+    /// Connects a producer of user 1000.
     pub(super) fn producer(&self, name: &str) -> TestProducer {
         self.producer_of(name, 1000)
     }
@@ -170,7 +169,7 @@ impl World {
             .map(Arc::new)?;
         *calls.endpoint.lock() = Some(Arc::downgrade(&endpoint));
         let commits: Arc<dyn ServiceEndpoint> = endpoint.clone();
-        // What the service does with chunks does not depend on how long they are.
+        // Use the simplest layout: the service handles chunks of all sizes alike.
         let config = ArbiterConfig {
             page_layout: Some(PageLayout::One),
             ..ArbiterConfig::default()
@@ -184,7 +183,7 @@ impl World {
         })
     }
 
-    /// A session of user 0.
+    /// Starts a session of user 0.
     pub(super) fn session(&self, config: TraceConfig) -> TestSession {
         self.try_session(config, 0).unwrap()
     }
@@ -197,13 +196,13 @@ impl World {
         self.begin(recording(&config).map_err(StartError::Config)?, uid, None)
     }
 
-    /// A session of user 0 that writes into `output`: see [`TestSession::writes`].
+    /// Starts a session of user 0 that writes into `output`. See [`TestSession::writes`].
     pub(super) fn file_session(&self, config: TraceConfig, output: TraceOutput) -> TestSession {
         self.begin(recording(&config).unwrap(), 0, Some(output))
             .unwrap()
     }
 
-    /// A session of user 0 by what a configuration became.
+    /// Starts a session of user 0 from a prepared configuration.
     pub(super) fn session_of(&self, recording: Recording) -> TestSession {
         self.begin(recording, 0, None).unwrap()
     }
@@ -232,7 +231,7 @@ impl World {
         })
     }
 
-    /// A snapshot of `source` for user `uid`, once it is there: flushes have to be answered first.
+    /// Begins a clone of `source` for the user `uid`. Flushes must be answered before it is done.
     pub(super) fn begin_clone(&self, source: CloneSource, uid: u32) -> PendingClone {
         self.begin_clone_into(source, uid, None, None)
     }
@@ -263,7 +262,7 @@ impl World {
     }
 }
 
-/// A snapshot that may still be in the making.
+/// A clone that may not be done yet.
 pub(super) struct PendingClone {
     service: Arc<Service>,
     owner: Arc<OwnerCalls>,
@@ -275,7 +274,7 @@ impl PendingClone {
         self.outcome.lock().is_some()
     }
 
-    /// The snapshot, or why there is none. Panics while it is in the making.
+    /// Returns the clone, or the reason why there is none. Panics if the clone is not done.
     pub(super) fn finish(self) -> Result<TestSession, StartError> {
         let outcome = self.outcome.lock().take().expect("the clone is made");
         Ok(TestSession {
@@ -286,20 +285,20 @@ impl PendingClone {
     }
 }
 
-/// What the service called a producer for.
+/// A call that the service made to a producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     SetUp(String),
     Start(String),
-    /// Name of the data source, and the configuration.
+    /// The name of the data source, and the configuration.
     Change(String, Vec<u8>),
     Stop(String),
-    /// Names of the data sources, and the flags.
+    /// The flush, the names of the data sources, and the flags.
     Flush(FlushId, Vec<String>, FlushFlags),
     Clear(Vec<String>),
 }
 
-/// The calls that are written here, each as a verb and the name of a data source: `"start ds"`.
+/// Parses calls, each written as a verb and the name of a data source: `"start ds"`.
 pub(super) fn calls(calls: &[&str]) -> Vec<Call> {
     let call = |call: &&str| {
         let (verb, name) = call.split_once(' ').expect("a verb and a name");
@@ -320,7 +319,7 @@ struct ProducerCalls {
     arbiter: Mutex<Option<Weak<Arbiter>>>,
     calls: Mutex<Vec<Call>>,
     setups: Mutex<Vec<(InstanceId, DataSourceSetup)>>,
-    /// Whether flushes are left unanswered.
+    /// True if flushes are not acknowledged.
     ignores_flushes: Mutex<bool>,
 }
 
@@ -377,7 +376,8 @@ impl Producer for ProducerCalls {
     }
 }
 
-/// A producer with shared memory of its own. Dropping it, and all its writers, disconnects it.
+/// A producer with shared memory of its own. It disconnects when it and all its writers are
+/// dropped.
 pub(super) struct TestProducer {
     pub(super) endpoint: Arc<ProducerEndpoint>,
     pub(super) arbiter: Arc<Arbiter>,
@@ -385,7 +385,7 @@ pub(super) struct TestProducer {
 }
 
 impl TestProducer {
-    /// Offers a data source that needs no answers.
+    /// Registers a data source that does not report its start or stop.
     pub(super) fn register(&self, name: &str) {
         self.register_with(DataSourceDescriptor {
             name: name.to_owned(),
@@ -397,17 +397,17 @@ impl TestProducer {
         self.endpoint.register_data_source(descriptor).unwrap();
     }
 
-    /// The calls since this was asked last.
+    /// Returns the calls since this was last called.
     pub(super) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.calls.lock())
     }
 
-    /// Leaves flushes unanswered from now on, or answers them again.
+    /// Sets whether flushes are left without an answer.
     pub(super) fn ignore_flushes(&self, ignores: bool) {
         *self.calls.ignores_flushes.lock() = ignores;
     }
 
-    /// What the service said about the newest instance of a data source.
+    /// Returns the setup of the newest instance of a data source.
     pub(super) fn setup(&self, data_source: &str) -> (InstanceId, DataSourceSetup) {
         let setups = self.calls.setups.lock();
         let newest = setups
@@ -417,7 +417,7 @@ impl TestProducer {
         newest.expect("it was set up").clone()
     }
 
-    /// A writer for the newest instance of a data source.
+    /// Creates a writer for the newest instance of a data source.
     pub(super) fn writer(&self, data_source: &str) -> TraceWriter {
         self.writer_to(self.setup(data_source).1.target_buffer)
     }
@@ -436,9 +436,9 @@ pub(super) fn write(writer: &mut TraceWriter, text: &str) {
     });
 }
 
-/// What a session's owner was told.
+/// A call that the service made to the owner of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum OwnerCall {
     WriteIntoFile,
     Disabled(Option<String>),
     AllDataSourcesStarted,
@@ -452,26 +452,26 @@ pub(super) enum Told {
 
 #[derive(Default)]
 struct OwnerCalls {
-    told: Mutex<Vec<Told>>,
+    calls: Mutex<Vec<OwnerCall>>,
 }
 
 impl SessionOwner for OwnerCalls {
     fn write_into_file(&self) {
-        self.told.lock().push(Told::WriteIntoFile);
+        self.calls.lock().push(OwnerCall::WriteIntoFile);
     }
 
     fn disabled(&self, reason: Option<&str>) {
-        self.told
+        self.calls
             .lock()
-            .push(Told::Disabled(reason.map(str::to_owned)));
+            .push(OwnerCall::Disabled(reason.map(str::to_owned)));
     }
 
     fn all_data_sources_started(&self) {
-        self.told.lock().push(Told::AllDataSourcesStarted);
+        self.calls.lock().push(OwnerCall::AllDataSourcesStarted);
     }
 
     fn data_source_changed(&self, producer: &str, data_source: &str, is_started: bool) {
-        self.told.lock().push(Told::DataSource {
+        self.calls.lock().push(OwnerCall::DataSource {
             producer: producer.to_owned(),
             data_source: data_source.to_owned(),
             is_started,
@@ -479,11 +479,13 @@ impl SessionOwner for OwnerCalls {
     }
 
     fn clone_triggered(&self, trigger: &ReceivedTrigger) {
-        self.told.lock().push(Told::CloneTriggered(trigger.clone()));
+        self.calls
+            .lock()
+            .push(OwnerCall::CloneTriggered(trigger.clone()));
     }
 }
 
-/// A session. Dropping it frees it.
+/// A session. It is freed when this is dropped.
 pub(super) struct TestSession {
     service: Arc<Service>,
     pub(super) id: SessionId,
@@ -507,39 +509,39 @@ impl TestSession {
         self.service.stats(self.id).expect("there is a session")
     }
 
-    /// Begins a flush; what is returned holds the outcome once it is known.
+    /// Begins a flush. The returned value holds the outcome once it is known.
     pub(super) fn flush(&self, timeout_ms: u32) -> Arc<Mutex<Option<FlushOutcome>>> {
         let outcome = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&outcome);
+        let noted = Arc::clone(&outcome);
         self.service
             .flush(self.id, timeout_ms, FlushFlags::explicit(), move |it| {
-                *told.lock() = Some(it);
+                *noted.lock() = Some(it);
             });
         outcome
     }
 
-    /// What the owner was told since this was asked last.
-    pub(super) fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut self.owner.told.lock())
+    /// Returns the calls to the owner since this was last called.
+    pub(super) fn owner_calls(&self) -> Vec<OwnerCall> {
+        std::mem::take(&mut self.owner.calls.lock())
     }
 
-    /// Writes into the file as often as the service asked for it since this was called last, as the
-    /// thread of a real session does.
+    /// Writes into the file as often as the service has asked for it since the last call. In a real
+    /// session, a thread does this.
     pub(super) fn writes(&self) -> std::io::Result<()> {
-        for told in self.told() {
-            if matches!(told, Told::WriteIntoFile | Told::Disabled(_)) {
+        for call in self.owner_calls() {
+            if matches!(call, OwnerCall::WriteIntoFile | OwnerCall::Disabled(_)) {
                 self.service.write_into_file(self.id)?;
             }
         }
         Ok(())
     }
 
-    /// Writes into the file once: a clone is not asked to.
+    /// Writes into the file once. The owner of a clone is not asked to write.
     pub(super) fn writes_once(&self) -> std::io::Result<()> {
         self.service.write_into_file(self.id).map(drop)
     }
 
-    /// Reads what can be read.
+    /// Reads the packets that can be read now.
     pub(super) fn read(&self) -> ReadTrace {
         let mut bytes = Vec::new();
         self.service.read(self.id, &mut bytes);
@@ -553,7 +555,7 @@ impl Drop for TestSession {
     }
 }
 
-/// A trace, or a piece of it.
+/// A trace, or a part of one.
 pub(super) struct ReadTrace {
     pub(super) bytes: Vec<u8>,
 }
@@ -572,7 +574,7 @@ impl ReadTrace {
         trace.packet().map(|packet| packet.unwrap()).collect()
     }
 
-    /// What the packets carry, in order.
+    /// Returns the data of the packets, in order.
     pub(super) fn data(&self) -> Vec<Data<'_>> {
         self.packets()
             .iter()
@@ -580,7 +582,7 @@ impl ReadTrace {
             .collect()
     }
 
-    /// The texts that [`write`] wrote, in order.
+    /// Returns the texts that [`write`] wrote, in order.
     pub(super) fn texts(&self) -> Vec<String> {
         let text = |data: &Data<'_>| match data {
             Data::ForTesting(event) => Some(event.str().unwrap().unwrap_or_default().to_owned()),
@@ -589,7 +591,7 @@ impl ReadTrace {
         self.data().iter().filter_map(text).collect()
     }
 
-    /// What happened to the session, as the names of the fields that say so.
+    /// Returns the events of the session, by the names of their fields.
     pub(super) fn events(&self) -> Vec<&'static str> {
         let name = |data: &Data<'_>| match data {
             Data::ServiceEvent(event) => Some(event_name(event)),
@@ -598,7 +600,7 @@ impl ReadTrace {
         self.data().iter().filter_map(name).collect()
     }
 
-    /// The triggers it received, by name.
+    /// Returns the names of the triggers in the trace.
     pub(super) fn triggers(&self) -> Vec<String> {
         let name = |data: &Data<'_>| match data {
             Data::Trigger(trigger) => Some(trigger.trigger_name().unwrap().unwrap().to_owned()),

@@ -1,4 +1,4 @@
-//! Sessions and the data sources in them, from set-up to end.
+//! Tests of sessions and their data sources, from setup to end.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::State;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::DataSourceDescriptor;
 
-use super::harness::{Call, Told, World, calls, write};
+use super::harness::{Call, OwnerCall, World, calls, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -15,7 +15,7 @@ fn config() -> TraceConfig {
 }
 
 #[test]
-fn data_sources_are_set_up_started_and_stopped_and_their_packets_read() {
+fn session_sets_up_starts_and_stops_data_sources() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -27,12 +27,12 @@ fn data_sources_are_set_up_started_and_stopped_and_their_packets_read() {
     session.disable();
     assert_eq!(producer.calls(), calls(&["stop ds"]));
     assert_eq!(session.state(), Some(State::Disabled));
-    assert!(session.told().contains(&Told::Disabled(None)));
+    assert!(session.owner_calls().contains(&OwnerCall::Disabled(None)));
     assert_eq!(session.read().texts(), ["one", "two"]);
 }
 
 #[test]
-fn a_deferred_session_is_set_up_at_once_and_starts_when_it_is_told() {
+fn deferred_session_starts_only_on_request() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -53,7 +53,7 @@ fn a_deferred_session_is_set_up_at_once_and_starts_when_it_is_told() {
 }
 
 #[test]
-fn a_session_that_never_started_lets_go_of_its_data_sources() {
+fn session_that_never_started_stops_its_data_sources() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");
@@ -97,7 +97,7 @@ fn statistics_are_there_as_long_as_the_session() {
 }
 
 #[test]
-fn sessions_that_record_one_after_the_other_have_ids_of_their_own() {
+fn successive_sessions_have_different_ids() {
     let world = World::new();
     let producers = [world.producer("p"), world.producer("q")];
     for producer in &producers {
@@ -114,7 +114,7 @@ fn sessions_that_record_one_after_the_other_have_ids_of_their_own() {
 }
 
 #[test]
-fn incremental_state_is_cleared_periodically_in_instances_that_ask_for_it() {
+fn incremental_state_is_cleared_periodically_on_request() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     for (producer, name, clears) in [(&p, "a", true), (&p, "b", false), (&q, "a", true)] {

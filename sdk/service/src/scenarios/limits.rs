@@ -1,17 +1,22 @@
-//! What a session may not do because of the others, and how many there may be.
+//! Tests of conflicts between sessions, and of the limits on their number.
 
 use std::time::Duration;
 
 use super::harness::StartError;
 use crate::{Limits, Refusal, SessionError, State};
-use tracezero::{BufferConfig, DataSourceConfig, LockdownMode, SessionSemaphore, TraceConfig};
+use tracezero::android::{AndroidConfig, LockdownMode};
+use tracezero::{BufferConfig, DataSourceConfig, SessionSemaphore, TraceConfig};
 
-use super::harness::{SERVICE_UID, TestSession, Told, World, calls};
+use super::harness::{OwnerCall, SERVICE_UID, TestSession, World, calls};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
+}
+
+fn guarded(config: TraceConfig) -> TraceConfig {
+    config.android(AndroidConfig::new().enable_extra_guardrails())
 }
 
 fn named(name: &str) -> TraceConfig {
@@ -45,25 +50,21 @@ fn a_name_belongs_to_one_session_until_that_is_freed() {
 fn guarded_sessions_of_one_name_begin_five_minutes_apart() {
     let world = World::new();
     let name = || "foo".to_owned();
-    let begin = || world.try_session(named("foo").enable_extra_guardrails(), 0);
+    let begin = || world.try_session(guarded(named("foo")), 0);
     drop(begin().unwrap());
     assert_eq!(
         refusal(begin()),
         Refusal::StartedTooRecently { name: name() }
     );
     world.advance_ms(299_999);
-    drop(
-        world
-            .try_session(named("other").enable_extra_guardrails(), 0)
-            .unwrap(),
-    );
+    drop(world.try_session(guarded(named("other")), 0).unwrap());
     assert_eq!(
         refusal(begin()),
         Refusal::StartedTooRecently { name: name() }
     );
     world.advance_ms(1);
     assert!(begin().is_ok());
-    let nameless = || world.try_session(config().enable_extra_guardrails(), 0);
+    let nameless = || world.try_session(guarded(config()), 0);
     assert!(nameless().is_ok() && nameless().is_ok());
 }
 
@@ -77,16 +78,16 @@ fn a_session_lasts_a_week_at_most_or_a_day_with_guardrails() {
         world.try_session(lasting(7 * DAY_MS + 1), 0),
         Err(StartError::Config(_))
     ));
-    let guarded = |ms| lasting(ms).enable_extra_guardrails();
-    assert!(world.try_session(guarded(DAY_MS), 0).is_ok());
+    let lasting_guarded = |ms| guarded(lasting(ms));
+    assert!(world.try_session(lasting_guarded(DAY_MS), 0).is_ok());
     assert!(matches!(
-        world.try_session(guarded(DAY_MS + 1), 0),
+        world.try_session(lasting_guarded(DAY_MS + 1), 0),
         Err(StartError::Config(_))
     ));
 }
 
 #[test]
-fn a_buffer_that_no_number_can_measure_is_refused_with_its_place() {
+fn buffer_too_large_for_its_offsets_is_refused_by_index() {
     let world = World::new();
     let config = config().add_buffer(BufferConfig::ring(4 * 1024 * 1024));
     let message = world.try_session(config, 0).err().unwrap().to_string();
@@ -95,7 +96,7 @@ fn a_buffer_that_no_number_can_measure_is_refused_with_its_place() {
 }
 
 #[test]
-fn each_user_has_so_many_sessions_and_all_together_so_many() {
+fn sessions_are_limited_per_user_and_in_total() {
     let world = World::new();
     let begin = |uid| world.try_session(config(), uid);
     let limit_of = |outcome: Result<TestSession, StartError>| match outcome {
@@ -127,11 +128,11 @@ fn each_user_has_so_many_sessions_and_all_together_so_many() {
 }
 
 #[test]
-fn a_lockdown_keeps_producers_of_other_users_out_until_it_is_lifted() {
+fn lockdown_keeps_out_producers_of_other_users() {
     let world = World::new();
     let stranger = world.producer_of("stranger", SERVICE_UID + 1);
     stranger.register("ds");
-    let lockdown = |mode| world.session(config().lockdown_mode(mode));
+    let lockdown = |mode| world.session(config().android(AndroidConfig::new().lockdown_mode(mode)));
 
     let session = lockdown(LockdownMode::Set);
     assert_eq!(stranger.calls(), [], "one that is there takes no part");
@@ -150,7 +151,7 @@ fn a_lockdown_keeps_producers_of_other_users_out_until_it_is_lifted() {
 }
 
 #[test]
-fn a_semaphore_lets_as_many_others_in_as_the_strictest_holder_allows() {
+fn strictest_holder_sets_the_limit_of_a_semaphore() {
     let world = World::new();
     let begin = |semaphore: &str, others| {
         let semaphore = SessionSemaphore::new(semaphore, others);
@@ -183,7 +184,7 @@ fn a_semaphore_lets_as_many_others_in_as_the_strictest_holder_allows() {
 }
 
 #[test]
-fn an_exclusive_session_ends_the_others_and_keeps_new_ones_away() {
+fn exclusive_session_ends_others_and_blocks_new_ones() {
     let world = World::new();
     let exclusive = |priority| world.try_session(config().exclusive_prio(priority), 0);
     let blocked = |requested| Refusal::ExclusiveSession {
@@ -194,10 +195,13 @@ fn an_exclusive_session_ends_the_others_and_keeps_new_ones_away() {
     let first = exclusive(3).unwrap();
     for session in &shared {
         assert_eq!(session.state(), Some(State::Disabled));
-        let reason = session.told().into_iter().find_map(|told| match told {
-            Told::Disabled(reason) => reason,
-            _ => None,
-        });
+        let reason = session
+            .owner_calls()
+            .into_iter()
+            .find_map(|told| match told {
+                OwnerCall::Disabled(reason) => reason,
+                _ => None,
+            });
         assert!(reason.unwrap().contains("priority (3)"));
     }
     for requested in [0, 2, 3] {

@@ -1,11 +1,11 @@
-//! Where packets go: buffers by name and by index, and buffers that are not a producer's to write.
+//! Tests of target buffers: by name, by index, and buffers that a producer may not write to.
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::ids::BufferId;
 
 use super::harness::{World, write};
 
-/// Two buffers with names, then one without.
+/// Creates a configuration with two named buffers and one without a name.
 fn buffers() -> TraceConfig {
     TraceConfig::new()
         .add_buffer(BufferConfig::ring(128).named("first"))
@@ -13,8 +13,8 @@ fn buffers() -> TraceConfig {
         .add_buffer(BufferConfig::ring(128))
 }
 
-/// The buffer that a data source is told to write to, in a service that had no session before; or
-/// why there is none.
+/// Returns the buffer that a data source is set up to write to, in a new service; or the error of
+/// the session.
 fn target(data_source: DataSourceConfig) -> Result<BufferId, String> {
     let world = World::new();
     let producer = world.producer("p");
@@ -46,7 +46,7 @@ fn a_buffer_is_targeted_by_name_by_index_or_by_both() {
 }
 
 #[test]
-fn a_target_that_is_not_there_or_contradicts_itself_is_refused() {
+fn missing_or_contradictory_target_is_refused() {
     let unknown = target(ds().target_name("third")).unwrap_err();
     assert!(
         unknown.contains("\"third\", which does not exist"),
@@ -73,7 +73,7 @@ fn two_buffers_of_one_name_are_refused() {
 }
 
 #[test]
-fn chunks_for_a_buffer_of_a_session_that_does_not_record_the_producer_go_nowhere() {
+fn chunks_for_a_session_without_the_producer_are_dropped() {
     let world = World::new();
     let (inside, outside) = (world.producer("inside"), world.producer("outside"));
     inside.register("ds");
@@ -95,7 +95,7 @@ fn chunks_for_a_buffer_of_a_session_that_does_not_record_the_producer_go_nowhere
 }
 
 #[test]
-fn a_producer_keeps_no_way_into_the_buffers_of_a_session_that_was_freed() {
+fn chunks_for_a_freed_session_are_dropped() {
     let world = World::new();
     let producer = world.producer("p");
     producer.register("ds");

@@ -1,11 +1,11 @@
-//! What owners of sessions, and traces, are told of the starts and ends of data sources.
+//! Tests of what owners and traces learn about starts and stops of data sources.
 
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use tracezero_core::protos::trace_packet::Data;
 use tracezero_core::protos::tracing_service_event::EventType;
 
-use super::harness::{ReadTrace, TestProducer, TestSession, Told, World};
+use super::harness::{OwnerCall, ReadTrace, TestProducer, TestSession, World};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -14,7 +14,7 @@ fn config() -> TraceConfig {
         .add_data_source(DataSourceConfig::new("ds2"))
 }
 
-/// Offers a data source that says when it has started.
+/// Registers a data source that reports when it has started.
 fn register_slow(producer: &TestProducer, name: &str) {
     producer.register_with(DataSourceDescriptor {
         name: name.to_owned(),
@@ -27,11 +27,10 @@ fn notify_started(producer: &TestProducer, name: &str) {
     producer.endpoint.notify_started(producer.setup(name).0);
 }
 
-/// What the owner was told of data sources: `"+p.ds"` for one that records now, `"-p.ds"` for one
-/// that does not.
+/// Returns what the owner was told about data sources: `"+p.ds"` for a start, `"-p.ds"` for a stop.
 fn changes(session: &TestSession) -> Vec<String> {
     let change = |told| match told {
-        Told::DataSource {
+        OwnerCall::DataSource {
             producer,
             data_source,
             is_started,
@@ -41,14 +40,18 @@ fn changes(session: &TestSession) -> Vec<String> {
         }
         _ => None,
     };
-    session.told().into_iter().filter_map(change).collect()
+    session
+        .owner_calls()
+        .into_iter()
+        .filter_map(change)
+        .collect()
 }
 
-/// How often the owner was told that all have started.
+/// Returns how often the owner was told that all data sources have started.
 fn times_all_started(session: &TestSession) -> usize {
-    let told = session.told();
+    let told = session.owner_calls();
     told.iter()
-        .filter(|told| **told == Told::AllDataSourcesStarted)
+        .filter(|told| **told == OwnerCall::AllDataSourcesStarted)
         .count()
 }
 
@@ -114,7 +117,7 @@ fn all_have_started_once_the_last_one_says_so() {
 }
 
 #[test]
-fn the_clocks_are_looked_at_when_all_have_started() {
+fn clocks_are_read_when_all_have_started() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "ds");
@@ -141,7 +144,7 @@ fn all_have_started_if_there_are_none() {
 }
 
 #[test]
-fn only_data_sources_that_say_when_they_started_are_waited_for() {
+fn only_data_sources_that_report_starts_are_waited_for() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "ds");
@@ -160,7 +163,7 @@ fn only_data_sources_that_say_when_they_started_are_waited_for() {
 }
 
 #[test]
-fn nobody_waits_for_the_start_of_a_data_source_that_is_gone() {
+fn start_does_not_wait_for_a_data_source_that_is_gone() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     p.register("ds");
@@ -172,7 +175,7 @@ fn nobody_waits_for_the_start_of_a_data_source_that_is_gone() {
 }
 
 #[test]
-fn a_data_source_that_comes_after_all_have_started_is_not_called_slow() {
+fn data_source_added_after_the_start_is_not_called_slow() {
     let world = World::new();
     let producer = world.producer("p");
     let session = world.session(config());
@@ -184,7 +187,7 @@ fn a_data_source_that_comes_after_all_have_started_is_not_called_slow() {
 }
 
 #[test]
-fn data_sources_that_have_not_started_after_20_seconds_are_named_in_the_trace() {
+fn data_sources_not_started_after_20_s_are_named() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     register_slow(&p, "ds");

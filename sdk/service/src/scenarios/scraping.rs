@@ -88,18 +88,18 @@ fn the_end_of_a_session_takes_what_writers_hold() {
     assert_eq!(session.read().texts(), ["held"]);
 }
 
-/// A producer that fills one chunk by hand, and the session that records it.
-struct ByHand {
+/// A producer that writes chunks by hand, and the session that records it.
+struct ManualProducer {
     session: TestSession,
     endpoint: ProducerEndpoint,
     memory: ProducerMemory,
     target_buffer: BufferId,
 }
 
-/// A producer that hears nothing.
-struct Deaf;
+/// A producer that ignores all calls.
+struct IgnoringProducer;
 
-impl Producer for Deaf {
+impl Producer for IgnoringProducer {
     fn set_up_data_source(&self, _: InstanceId, _: &DataSourceSetup) {}
     fn start_data_source(&self, _: InstanceId) {}
     fn stop_data_source(&self, _: InstanceId) {}
@@ -107,7 +107,7 @@ impl Producer for Deaf {
     fn clear_incremental_state(&self, _: &[InstanceId]) {}
 }
 
-impl ByHand {
+impl ManualProducer {
     const WRITER: WriterId = WriterId(1);
 
     fn new(world: &World) -> Self {
@@ -119,7 +119,7 @@ impl ByHand {
                 "by hand",
                 ClientIdentity::default(),
                 service_memory,
-                Arc::new(Deaf),
+                Arc::new(IgnoringProducer),
             )
             .unwrap();
         let registered = endpoint.register_data_source(DataSourceDescriptor {
@@ -162,7 +162,7 @@ impl ByHand {
         });
     }
 
-    /// The texts that a flush brings to light.
+    /// Returns the texts that can be read after a flush.
     fn flushed(&self) -> Vec<String> {
         let outcome = self.session.flush(0);
         assert_eq!(*outcome.lock(), Some(FlushOutcome::Succeeded));
@@ -179,8 +179,8 @@ fn packet(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_last_packet_that_is_counted_is_left_out_until_the_count_goes_ahead() {
-    let producer = ByHand::new(&World::new());
+fn scrape_leaves_out_the_last_counted_packet() {
+    let producer = ManualProducer::new(&World::new());
     let mut chunk = producer.chunk();
     chunk.append_packet(&packet("payload"));
     assert!(producer.flushed().is_empty());
@@ -193,8 +193,8 @@ fn the_last_packet_that_is_counted_is_left_out_until_the_count_goes_ahead() {
 }
 
 #[test]
-fn a_complete_chunk_is_taken_before_its_commit_and_not_again_with_it() {
-    let producer = ByHand::new(&World::new());
+fn complete_chunk_is_scraped_once_before_its_commit() {
+    let producer = ManualProducer::new(&World::new());
     let mut chunk = producer.chunk();
     chunk.append_packet(&packet("payload"));
     let place = chunk.complete();
@@ -204,8 +204,8 @@ fn a_complete_chunk_is_taken_before_its_commit_and_not_again_with_it() {
 }
 
 #[test]
-fn what_a_producer_held_when_it_disconnected_is_taken() {
-    let producer = ByHand::new(&World::new());
+fn chunks_of_a_disconnected_producer_are_scraped() {
+    let producer = ManualProducer::new(&World::new());
     let mut chunk = producer.chunk();
     chunk.append_packet(&packet("finished"));
     chunk.append_packet(&packet("not published"));

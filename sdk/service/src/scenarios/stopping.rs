@@ -1,4 +1,4 @@
-//! Data sources that say when they are done, and those that do not say it in time.
+//! Tests of data sources that report when they have stopped, in time or too late.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::State;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 
-use super::harness::{TestProducer, Told, World, calls, write};
+use super::harness::{OwnerCall, TestProducer, World, calls, write};
 
 fn config() -> TraceConfig {
     TraceConfig::new()
@@ -16,7 +16,7 @@ fn config() -> TraceConfig {
         .add_data_source(DataSourceConfig::new("late"))
 }
 
-/// Offers a data source that says when it is done.
+/// Registers a data source that reports when it has stopped.
 fn register_slow(producer: &TestProducer, name: &str) {
     producer.register_with(DataSourceDescriptor {
         name: name.to_owned(),
@@ -26,7 +26,7 @@ fn register_slow(producer: &TestProducer, name: &str) {
 }
 
 #[test]
-fn a_session_is_over_when_the_last_data_source_has_said_that_it_is_done() {
+fn session_ends_when_its_last_data_source_has_stopped() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     register_slow(&p, "slow");
@@ -44,15 +44,15 @@ fn a_session_is_over_when_the_last_data_source_has_said_that_it_is_done() {
     write(&mut writer, "on the way out");
     p.endpoint.notify_stopped(p.setup("slow").0);
     assert_eq!(session.state(), Some(State::Stopping));
-    assert!(!session.told().contains(&Told::Disabled(None)));
+    assert!(!session.owner_calls().contains(&OwnerCall::Disabled(None)));
     q.endpoint.notify_stopped(q.setup("slow").0);
     assert_eq!(session.state(), Some(State::Disabled));
-    assert!(session.told().contains(&Told::Disabled(None)));
+    assert!(session.owner_calls().contains(&OwnerCall::Disabled(None)));
     assert_eq!(session.read().texts(), ["on the way out"]);
 }
 
 #[test]
-fn only_the_producer_of_a_data_source_can_say_that_it_is_done() {
+fn only_its_own_producer_can_report_an_instance_stopped() {
     let world = World::new();
     let (p, stranger) = (world.producer("p"), world.producer("stranger"));
     register_slow(&p, "slow");
@@ -68,7 +68,7 @@ fn only_the_producer_of_a_data_source_can_say_that_it_is_done() {
 }
 
 #[test]
-fn data_sources_that_come_while_a_session_ends_are_not_set_up() {
+fn data_sources_are_not_set_up_while_a_session_ends() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "slow");
@@ -83,7 +83,7 @@ fn data_sources_that_come_while_a_session_ends_are_not_set_up() {
 }
 
 #[test]
-fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeout() {
+fn session_waits_for_slow_data_sources_until_the_timeout() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "slow");
@@ -102,8 +102,8 @@ fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeo
         assert_eq!(session.state(), Some(State::Stopping));
         world.advance_ms(1);
         assert_eq!(session.state(), Some(State::Disabled));
-        assert!(session.told().contains(&Told::Disabled(None)));
-        // Too late, but harmless.
+        assert!(session.owner_calls().contains(&OwnerCall::Disabled(None)));
+        // This report is too late and does nothing.
         producer.endpoint.notify_stopped(producer.setup("slow").0);
         assert_eq!(session.state(), Some(State::Disabled));
         assert_eq!(session.read().texts(), ["still at it"]);
@@ -111,7 +111,7 @@ fn a_data_source_that_does_not_say_that_it_is_done_is_waited_for_until_the_timeo
 }
 
 #[test]
-fn nobody_waits_for_a_data_source_that_is_gone() {
+fn stop_does_not_wait_for_a_data_source_that_is_gone() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     register_slow(&p, "slow");
@@ -125,7 +125,7 @@ fn nobody_waits_for_a_data_source_that_is_gone() {
 }
 
 #[test]
-fn a_session_that_ends_slowly_does_nothing_periodically_and_keeps_the_outcome_of_its_flush() {
+fn stopping_session_runs_no_periodic_timers() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "slow");
@@ -157,9 +157,9 @@ fn ending_a_session_once_more_changes_nothing() {
     session.disable();
     assert_eq!(
         session
-            .told()
+            .owner_calls()
             .iter()
-            .filter(|told| **told == Told::Disabled(None))
+            .filter(|told| **told == OwnerCall::Disabled(None))
             .count(),
         1
     );
@@ -174,7 +174,7 @@ fn ending_a_session_once_more_changes_nothing() {
 }
 
 #[test]
-fn data_sources_that_do_not_answer_hold_up_the_end_of_a_process_for_little_more_than_a_second() {
+fn end_of_process_waits_only_a_second_for_data_sources() {
     let world = World::new();
     let producer = world.producer("p");
     register_slow(&producer, "slow");

@@ -28,7 +28,7 @@ use super::harness::write;
 const THREADS: u64 = 8;
 const STEPS: usize = 2000;
 
-/// Small and deterministic.
+/// A small, deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -40,27 +40,27 @@ impl Random {
     }
 }
 
-/// Promises of the service to tell how something went.
+/// The number of callbacks that the service was given, and of those that it has called.
 #[derive(Default)]
-struct Promises {
+struct CallbackCounts {
     given: AtomicU64,
-    kept: AtomicU64,
+    called: AtomicU64,
 }
 
-impl Promises {
+impl CallbackCounts {
     fn count(count: &AtomicU64) {
         // Relaxed: read after the threads were joined.
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn assert_all_kept(&self) {
+    fn assert_all_called(&self) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         assert!(load(&self.given) > 0);
-        assert_eq!(load(&self.given), load(&self.kept));
+        assert_eq!(load(&self.given), load(&self.called));
     }
 }
 
-/// Calls back from inside of every call.
+/// An owner that calls the service back during every call.
 struct CuriousOwner {
     service: Weak<Service>,
     id: Mutex<Option<SessionId>>,
@@ -97,7 +97,8 @@ enum Stage {
     Stopped,
 }
 
-/// Checks the order of its calls. Answers them from inside, but for one flush in eight.
+/// A producer that checks the order of its calls. It answers them during the call, except for one
+/// flush in eight.
 #[derive(Default)]
 struct StrictProducer {
     endpoint: Mutex<Weak<ProducerEndpoint>>,
@@ -145,7 +146,7 @@ impl Producer for StrictProducer {
     }
 }
 
-/// A producer that is connected, with its arbiter.
+/// A connected producer with its arbiter.
 struct Connection {
     endpoint: Arc<ProducerEndpoint>,
     arbiter: Arc<Arbiter>,
@@ -182,13 +183,13 @@ fn descriptor(name: &str) -> DataSourceDescriptor {
     }
 }
 
-/// What all threads work on.
+/// The state that all threads share.
 struct Arena {
     service: Arc<Service>,
     producer: Connection,
-    /// Sessions and clones that were not freed yet.
+    /// Sessions and clones that are not freed yet.
     sessions: Mutex<Vec<SessionId>>,
-    promises: Promises,
+    callbacks: CallbackCounts,
 }
 
 impl Arena {
@@ -202,7 +203,7 @@ impl Arena {
             producer: connect(&service, "first"),
             service,
             sessions: Mutex::default(),
-            promises: Promises::default(),
+            callbacks: CallbackCounts::default(),
         }
     }
 
@@ -288,11 +289,11 @@ impl Arena {
     }
 
     fn flush(self: &Arc<Self>, session: SessionId) {
-        Promises::count(&self.promises.given);
+        CallbackCounts::count(&self.callbacks.given);
         let arena = Arc::clone(self);
         self.service
             .flush(session, 1, FlushFlags::explicit(), move |_| {
-                Promises::count(&arena.promises.kept);
+                CallbackCounts::count(&arena.callbacks.called);
             });
     }
 
@@ -300,7 +301,7 @@ impl Arena {
         if self.sessions.lock().len() > 50 {
             return;
         }
-        Promises::count(&self.promises.given);
+        CallbackCounts::count(&self.callbacks.given);
         let arena = Arc::clone(self);
         self.service.clone_session(CloneRequest {
             source: CloneSource::Id(session),
@@ -312,7 +313,7 @@ impl Arena {
             output: None,
             trigger: None,
             done: Box::new(move |made| {
-                Promises::count(&arena.promises.kept);
+                CallbackCounts::count(&arena.callbacks.called);
                 arena.sessions.lock().extend(made);
             }),
         });
@@ -346,7 +347,7 @@ impl Arena {
 }
 
 #[test]
-fn whatever_threads_do_at_once_everybody_is_answered_and_nothing_is_left() {
+fn concurrent_use_answers_every_callback() {
     let arena = Arc::new(Arena::new());
     let begin = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -359,13 +360,13 @@ fn whatever_threads_do_at_once_everybody_is_answered_and_nothing_is_left() {
             });
         }
     });
-    // The end of the last sessions answers flushes and clones that still wait.
+    // Freeing the last sessions answers pending flushes and clones.
     loop {
         let Some(session) = arena.sessions.lock().pop() else {
             break;
         };
         arena.free(session);
     }
-    arena.promises.assert_all_kept();
+    arena.callbacks.assert_all_called();
     assert_eq!(arena.service.run_due_timers(), None);
 }

@@ -1,4 +1,5 @@
-//! What a trace says of itself: where its packets come from, its statistics, its identity.
+//! Tests of what a trace says about itself: the origin of its packets, its statistics, its
+//! identity.
 
 use crate::trace_buffer::ChunkPayloadHistogram;
 use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
@@ -18,7 +19,7 @@ fn three_buffers() -> TraceConfig {
         })
 }
 
-/// Of each packet of a writer: sequence id, user, process, text.
+/// Returns the sequence id, user, process and text of each packet of a writer.
 fn origins(trace: &ReadTrace) -> Vec<(u32, Option<i32>, Option<i32>, String)> {
     let packets = trace.packets();
     let origin = packets
@@ -36,7 +37,7 @@ fn origins(trace: &ReadTrace) -> Vec<(u32, Option<i32>, Option<i32>, String)> {
 }
 
 #[test]
-fn sequences_are_numbered_from_2_on_and_say_once_who_writes_them() {
+fn sequences_have_ids_from_2_and_name_their_writer_once() {
     let world = World::new();
     let (p, q) = (world.producer_of("p", 1001), world.producer_of("q", 1002));
     p.register("a");
@@ -139,7 +140,7 @@ fn a_trace_without_a_configured_uuid_has_a_random_one() {
 }
 
 #[test]
-fn a_trace_says_which_sequences_of_which_producers_are_in_which_buffer() {
+fn provenance_lists_sequences_by_buffer_and_producer() {
     let world = World::new();
     let (p, q) = (world.producer("p"), world.producer("q"));
     p.register("a");

@@ -1,4 +1,4 @@
-//! A file that a test has a trace written into.
+//! A file that a test writes a trace into.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use support::Folder;
 use super::harness::ReadTrace;
 use crate::TraceOutput;
 
-/// A file of its own for each test, removed with this.
+/// A file for one test. It is removed when this is dropped.
 pub(super) struct TraceFile {
     folder: Folder,
 }
@@ -19,12 +19,12 @@ impl TraceFile {
         }
     }
 
-    /// The file, created.
+    /// Creates the file.
     pub(super) fn output(&self) -> TraceOutput {
         TraceOutput::new(File::create_new(self.folder.file("trace")).unwrap().into())
     }
 
-    /// What is in the file by now.
+    /// Reads what is in the file now.
     pub(super) fn read(&self) -> ReadTrace {
         ReadTrace::of(self.bytes())
     }

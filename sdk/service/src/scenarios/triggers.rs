@@ -5,7 +5,9 @@ use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, Trigger, TriggerCon
 use tracezero_core::coordination::ServiceControl;
 use tracezero_core::protos::trace_packet::Data;
 
-use super::harness::{BEGIN_MS, ReadTrace, TestProducer, TestSession, Told, World, calls, write};
+use super::harness::{
+    BEGIN_MS, OwnerCall, ReadTrace, TestProducer, TestSession, World, calls, write,
+};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const TIMEOUT_MS: u32 = 8 * HOUR_MS as u32;
@@ -31,7 +33,7 @@ fn is_started(session: &TestSession) -> bool {
     session.state() == Some(State::Started)
 }
 
-/// Triggers in a trace: name, producer and delay.
+/// Returns the triggers in a trace: name, producer and delay.
 fn triggers_of(trace: &ReadTrace) -> Vec<(String, String, u64)> {
     let read = |data: &Data<'_>| match data {
         Data::Trigger(trigger) => Some((
@@ -49,16 +51,16 @@ fn hit_by_p(name: &str, delay_ms: u64) -> (String, String, u64) {
 }
 
 fn clone_triggers(session: &TestSession) -> Vec<ReceivedTrigger> {
-    let told = session.told().into_iter();
+    let told = session.owner_calls().into_iter();
     told.filter_map(|told| match told {
-        Told::CloneTriggered(trigger) => Some(trigger),
+        OwnerCall::CloneTriggered(trigger) => Some(trigger),
         _ => None,
     })
     .collect()
 }
 
 #[test]
-fn a_session_that_waits_for_a_trigger_starts_when_it_is_hit_and_ends_after_its_delay() {
+fn start_trigger_starts_a_session_for_its_delay() {
     let world = World::new();
     let producer = producer(&world, "p");
     let session = world.session(config(
@@ -80,19 +82,19 @@ fn a_session_that_waits_for_a_trigger_starts_when_it_is_hit_and_ends_after_its_d
 }
 
 #[test]
-fn a_session_that_waits_for_a_trigger_in_vain_ends_empty() {
+fn session_without_its_start_trigger_ends_empty() {
     let world = World::new();
     let producer = producer(&world, "p");
     let session = world.session(config(TriggerMode::Start, [Trigger::new("go")]));
     world.advance_ms(u64::from(TIMEOUT_MS));
     assert_eq!(session.state(), Some(State::Disabled));
-    assert!(session.told().contains(&Told::Disabled(None)));
+    assert!(session.owner_calls().contains(&OwnerCall::Disabled(None)));
     assert_eq!(producer.calls(), calls(&["set_up ds", "stop ds"]));
     assert!(session.read().is_empty());
 }
 
 #[test]
-fn a_trigger_mode_that_nobody_knows_is_refused() {
+fn unknown_trigger_mode_is_refused() {
     // trigger_config { trigger_mode: 5 trigger_timeout_ms: 1 }
     let bytes = [0x8a, 0x01, 4, 0x08, 5, 0x18, 1];
     let error = TraceConfig::decode(&bytes).unwrap_err().to_string();
@@ -100,7 +102,7 @@ fn a_trigger_mode_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn a_trigger_counts_only_from_the_producers_that_its_pattern_names_whole() {
+fn trigger_counts_only_from_matching_producers() {
     let world = World::new();
     let start = |pattern: &str| {
         let trigger = Trigger::new("go").producer_name_regex(pattern);
@@ -154,7 +156,7 @@ fn each_session_gets_the_triggers_that_it_names() {
 }
 
 #[test]
-fn triggers_that_the_configuration_does_not_name_are_not_in_the_trace() {
+fn unnamed_triggers_are_not_in_the_trace() {
     let world = World::new();
     let producer = producer(&world, "p");
     let session = world.session(config(TriggerMode::Start, [Trigger::new("go")]));
@@ -165,7 +167,7 @@ fn triggers_that_the_configuration_does_not_name_are_not_in_the_trace() {
 }
 
 #[test]
-fn a_trace_tells_each_trigger_with_its_own_delay() {
+fn each_trigger_in_a_trace_has_its_own_delay() {
     let world = World::new();
     let producer = producer(&world, "p");
     let triggers = [
@@ -192,7 +194,7 @@ fn a_trigger_that_was_read_is_not_read_again() {
 }
 
 #[test]
-fn a_session_that_no_trigger_stopped_in_time_ends_unreadable() {
+fn session_without_its_stop_trigger_ends_unreadable() {
     let world = World::new();
     let producer = producer(&world, "p");
     let session = world.session(config(TriggerMode::Stop, [Trigger::new("stop")]));
@@ -204,7 +206,7 @@ fn a_session_that_no_trigger_stopped_in_time_ends_unreadable() {
 }
 
 #[test]
-fn a_ring_holds_what_came_around_the_trigger_that_stopped_the_session() {
+fn ring_holds_packets_before_and_after_a_stop_trigger() {
     let world = World::new();
     let producer = producer(&world, "p");
     let trigger = Trigger::new("stop").stop_delay(Duration::from_millis(100));
@@ -227,7 +229,7 @@ fn a_ring_holds_what_came_around_the_trigger_that_stopped_the_session() {
 }
 
 #[test]
-fn the_first_of_several_triggers_decides_when_a_session_stops() {
+fn first_of_several_triggers_decides_the_stop() {
     let world = World::new();
     let producer = producer(&world, "p");
     let triggers = [
@@ -245,7 +247,7 @@ fn the_first_of_several_triggers_decides_when_a_session_stops() {
 }
 
 #[test]
-fn a_trigger_is_taken_only_so_often_in_24_hours_over_all_sessions() {
+fn trigger_is_limited_in_24_hours_over_all_sessions() {
     let world = World::new();
     let producer = producer(&world, "p");
     let start = || {
@@ -278,7 +280,7 @@ fn a_trigger_is_skipped_as_often_as_its_probability_says() {
 }
 
 #[test]
-fn each_clone_that_a_trigger_asks_for_tells_of_that_trigger_alone() {
+fn each_triggered_clone_names_only_its_own_trigger() {
     let world = World::new();
     let producer = producer(&world, "p");
     let names = ["first", "second", "third"];
@@ -306,7 +308,7 @@ fn each_clone_that_a_trigger_asks_for_tells_of_that_trigger_alone() {
 }
 
 #[test]
-fn a_trigger_tells_the_owner_by_whom_and_when_it_was_hit() {
+fn owner_learns_who_hit_a_trigger_and_when() {
     let world = World::new();
     let producer = world.producer_of("p", 77);
     producer.register("ds");

@@ -1,4 +1,4 @@
-//! What is counted for one sequence, and whose it is.
+//! Counters of one sequence, and the identity of its writer.
 
 use tracezero_core::ids::{ProducerId, WriterId};
 
@@ -6,27 +6,28 @@ use super::chunk::ClientIdentity;
 use super::chunk_window::ChunkWindow;
 use super::stats::{ChunkPayloadHistogram, PacketCounts};
 
-/// The part of a sequence that outlives its chunks and that no decision about them depends on.
+/// The counters of one sequence. They outlive its chunks and do not affect how chunks are handled.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) hot: HotAccount,
-    /// All but what was overwritten.
+    /// The packet counts, except `overwritten`.
     pub(super) counts: PacketCounts,
     pub(super) histogram: ChunkPayloadHistogram,
 }
 
-/// What chunks that come and chunks that leave need, in one cache line: with many sequences, they
-/// are of different ones, and nothing of either is in the cache.
+/// The part that both committing and evicting a chunk use, in one cache line. With many sequences,
+/// the committed and the evicted chunk belong to different ones, and neither account is in the
+/// cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct HotAccount {
     pub(super) producer_id: ProducerId,
     pub(super) writer_id: WriterId,
-    /// As it came with the first chunk since the sequence was last forgotten.
+    /// The client as it was when the sequence was created, or created again after it was forgotten.
     pub(super) client: ClientIdentity,
-    /// Packets evicted before they were read.
+    /// The number of packets that were evicted before they were read.
     pub(super) overwritten: u64,
-    /// Chunks whose packets are accounted for.
+    /// The chunks whose packets were already counted.
     pub(super) accounted: ChunkWindow,
 }
 
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_commit_needs_fills_one_cache_line() {
+    fn state_used_by_every_commit_fills_one_cache_line() {
         assert_eq!(size_of::<HotAccount>(), 64);
     }
 }

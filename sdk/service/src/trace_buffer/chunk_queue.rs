@@ -1,4 +1,4 @@
-//! A queue of chunks in the order of their ids that stays cheap when they come in any order.
+//! A queue of chunks sorted by id. Inserting stays cheap in whatever order they come.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use tracezero_core::ids::ChunkId;
 use super::sequence::is_newer;
 use super::slot::SlotId;
 
-/// A chunk of a sequence that is in the buffer.
+/// A chunk of a sequence, in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueuedChunk {
     pub(super) id: ChunkId,
@@ -23,27 +23,26 @@ impl Default for QueuedChunk {
     }
 }
 
-/// A chunk is put straight in its place if at most so many others must move for it.
+/// The maximum number of chunks that are moved to insert one at its place in the main queue.
 const MOVES_MAX: usize = 1024;
 
-/// Chunks of one sequence, in the order of their ids, of which none occurs twice.
+/// The chunks of one sequence, sorted by id, without duplicates.
 ///
-/// A chunk that belongs far from both ends waits in a second, much smaller queue, so that it moves
-/// only the few others that wait there. When about as many wait as the root of all there are, the
-/// two are merged. Thereby a chunk that comes out of order moves a number of others that grows with
-/// that root, whatever the order; a scrape, which disturbs the order near the end alone, gets by
-/// with the first queue.
+/// A chunk that belongs far from both ends goes into a second, much smaller queue, so that it moves
+/// only few others. When the length of the second queue reaches the square root of that of the
+/// first, the two are merged. So the number of moves per chunk grows at most with that square root.
+/// A scrape disturbs the order only near the end, and needs only the first queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChunkQueue {
     chunks: VecDeque<QueuedChunk>,
-    /// Those that are not merged yet.
+    /// Chunks that are not yet merged into `chunks`.
     late: VecDeque<QueuedChunk>,
-    /// How many chunks were moved for others.
+    /// The number of moves of chunks so far.
     #[cfg(test)]
     moves: usize,
 }
 
-/// The position in `chunks` of the oldest one that is not older than `id`.
+/// Returns the position of the oldest chunk in `chunks` that is not older than `id`.
 fn position_of(chunks: &VecDeque<QueuedChunk>, id: ChunkId) -> usize {
     chunks.partition_point(|chunk| is_newer(id, chunk.id))
 }
@@ -60,7 +59,7 @@ impl ChunkQueue {
         self.chunks.push_back(chunk);
     }
 
-    /// Adds a chunk in its place.
+    /// Adds a chunk at its place in the order.
     pub(super) fn insert(&mut self, chunk: QueuedChunk) {
         let position = position_of(&self.chunks, chunk.id);
         let moves = position.min(self.chunks.len() - position);
@@ -77,7 +76,7 @@ impl ChunkQueue {
         }
     }
 
-    /// Moves the late chunks in their places, from the newest on.
+    /// Moves the late chunks to their places, the newest first.
     fn merge(&mut self) {
         let mut unmoved = self.chunks.len();
         self.chunks.extend(&self.late);
@@ -106,7 +105,8 @@ impl ChunkQueue {
         self.chunks.pop_front()
     }
 
-    /// The chunk with this id. Where no id is missing, its position follows from the newest one's.
+    /// Returns the chunk with this id. If no id is missing, its position is computed from the
+    /// newest id.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
         if let Some(newest) = self.chunks.back()
             && let behind = newest.id.0.wrapping_sub(id.0) as usize
@@ -122,7 +122,7 @@ impl ChunkQueue {
             .copied()
     }
 
-    /// All chunks, oldest first.
+    /// Returns all chunks, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = QueuedChunk> {
         let mut chunks = self.chunks.iter().peekable();
         let mut late = self.late.iter().peekable();
@@ -153,7 +153,7 @@ impl ChunkQueue {
 mod tests {
     use super::*;
 
-    /// Ids `0..count`, shuffled, on both sides of their wrap.
+    /// Returns `count` consecutive ids, shuffled, on both sides of the wrap.
     fn shuffled(count: u32) -> impl Iterator<Item = QueuedChunk> {
         assert!(count.is_power_of_two());
         // Multiplication by an odd number permutes the numbers below a power of two.
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_in_any_order_are_found_and_come_out_in_the_order_of_their_ids() {
+    fn chunks_inserted_in_any_order_come_out_by_id() {
         const COUNT: u32 = 1 << 14;
         let mut queue = ChunkQueue::default();
         for (stored, chunk) in shuffled(COUNT).enumerate() {
@@ -190,14 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn chunks_out_of_order_move_few_others_however_many_there_are() {
+    fn chunks_out_of_order_move_few_others() {
         for count in [1 << 16, 1 << 18] {
             let mut queue = ChunkQueue::default();
             shuffled(count).for_each(|chunk| queue.insert(chunk));
             let moves_each = queue.moves / count as usize;
             assert!(moves_each < 2 * MOVES_MAX, "{moves_each} for {count}");
         }
-        // As a scrape of a ring in which chunks lie in reverse order.
+        // Insert in reverse order, as a scrape does if chunks lie in the shared memory in that
+        // order.
         let mut queue = ChunkQueue::default();
         for id in (0..1 << 16).rev() {
             queue.insert(QueuedChunk {

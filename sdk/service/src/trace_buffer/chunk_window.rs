@@ -1,30 +1,30 @@
-//! Remembers which of a writer's latest chunks are accounted for, so that one that comes again is
-//! told from one that comes late.
+//! A window over the latest chunks of a writer. It remembers which of them were counted, to tell a
+//! chunk that comes again from one that comes late.
 
 use tracezero_core::ids::ChunkId;
 
 use super::sequence::ConsumedChunk;
 
-/// The chunks of one sequence that were read, evicted or refused, as far as one of them may come
-/// again.
+/// The chunks of one sequence whose packets were read, evicted or refused, and so counted, among
+/// those that may come again.
 ///
-/// A chunk is copied twice only if it was scraped, that is, while it still lay in the shared
-/// memory of its producer; so those that may come again are among the writer's latest. What is
-/// older than the window counts as accounted for.
+/// A chunk is copied twice only if it was scraped, so it was still in the shared memory of its
+/// producer. Therefore a chunk that may come again is one of the writer's latest. Chunks older than
+/// the window are treated as counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChunkWindow {
-    /// The newest chunk that was noted; meaningful if `noted` is not 0.
+    /// The newest chunk that was noted. Valid if `noted` is not 0.
     newest: u32,
-    /// Bit `n` stands for the chunk `newest - n`.
+    /// Bit `n` is set if the chunk `newest - n` was noted.
     noted: u128,
-    /// How much of a chunk that its writer had not finished is accounted for. A writer has one
-    /// such chunk at a time.
+    /// The chunk that was noted while incomplete, and how many of its payload bytes were. A writer
+    /// has one incomplete chunk at a time.
     unfinished: Option<(ChunkId, u16)>,
 }
 
 impl ChunkWindow {
-    /// Notes that the first `payload_bytes` of a chunk are accounted for, and that more of it may
-    /// come if it is not complete.
+    /// Notes that the packets in the first `payload_bytes` of a chunk were counted. If the chunk is
+    /// not complete, more of it may come.
     #[inline]
     pub(super) fn note(&mut self, id: ChunkId, payload_bytes: u16, is_complete: bool) {
         let ahead = id.0.wrapping_sub(self.newest);
@@ -45,7 +45,8 @@ impl ChunkWindow {
         }
     }
 
-    /// The newest chunk that was noted, as far as it is accounted for. Of a finished one, all is.
+    /// Returns the newest chunk that was noted, and how much of it was. A complete chunk was noted
+    /// as a whole.
     pub(super) fn newest(&self) -> Option<ConsumedChunk> {
         let id = ChunkId(self.newest);
         let unfinished = self.unfinished.filter(|(unfinished, _)| *unfinished == id);
@@ -56,9 +57,9 @@ impl ChunkWindow {
         })
     }
 
-    /// How much of a chunk is not accounted for: the offset from which on its packets are news, or
-    /// `None` if none of them is.
-    pub(super) fn news(&self, id: ChunkId) -> Option<u16> {
+    /// Returns the offset in a chunk from which on its packets were not counted yet; `None` if all
+    /// were.
+    pub(super) fn first_uncounted(&self, id: ChunkId) -> Option<u16> {
         if let Some((unfinished, payload_bytes)) = self.unfinished
             && unfinished == id
         {
@@ -79,39 +80,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_are_news_once() {
+    fn chunk_is_uncounted_until_it_is_noted() {
         let mut window = ChunkWindow::default();
-        assert_eq!(window.news(ChunkId(7)), Some(0));
+        assert_eq!(window.first_uncounted(ChunkId(7)), Some(0));
         window.note(ChunkId(7), 100, true);
         window.note(ChunkId(9), 100, true);
-        assert_eq!(window.news(ChunkId(7)), None);
-        assert_eq!(window.news(ChunkId(8)), Some(0));
+        assert_eq!(window.first_uncounted(ChunkId(7)), None);
+        assert_eq!(window.first_uncounted(ChunkId(8)), Some(0));
         window.note(ChunkId(8), 100, true);
-        assert_eq!(window.news(ChunkId(8)), None);
-        assert_eq!(window.news(ChunkId(9)), None);
-        assert_eq!(window.news(ChunkId(10)), Some(0));
+        assert_eq!(window.first_uncounted(ChunkId(8)), None);
+        assert_eq!(window.first_uncounted(ChunkId(9)), None);
+        assert_eq!(window.first_uncounted(ChunkId(10)), Some(0));
     }
 
     #[test]
-    fn an_unfinished_chunk_is_news_from_where_it_ended() {
+    fn rest_of_an_unfinished_chunk_is_uncounted() {
         let mut window = ChunkWindow::default();
         window.note(ChunkId(3), 40, false);
-        assert_eq!(window.news(ChunkId(3)), Some(40));
+        assert_eq!(window.first_uncounted(ChunkId(3)), Some(40));
         window.note(ChunkId(3), 60, false);
-        assert_eq!(window.news(ChunkId(3)), Some(60));
+        assert_eq!(window.first_uncounted(ChunkId(3)), Some(60));
         window.note(ChunkId(3), 80, true);
-        assert_eq!(window.news(ChunkId(3)), None);
+        assert_eq!(window.first_uncounted(ChunkId(3)), None);
     }
 
     #[test]
-    fn the_window_follows_the_ids_over_their_wrap_and_forgets_what_is_far_behind() {
+    fn window_follows_wrapping_ids_and_forgets_old_ones() {
         let mut window = ChunkWindow::default();
         window.note(ChunkId(u32::MAX), 1, true);
         window.note(ChunkId(1), 1, true);
-        assert_eq!(window.news(ChunkId(u32::MAX)), None);
-        assert_eq!(window.news(ChunkId(0)), Some(0));
+        assert_eq!(window.first_uncounted(ChunkId(u32::MAX)), None);
+        assert_eq!(window.first_uncounted(ChunkId(0)), Some(0));
         window.note(ChunkId(1000), 1, true);
-        assert_eq!(window.news(ChunkId(0)), None);
-        assert_eq!(window.news(ChunkId(999)), Some(0));
+        assert_eq!(window.first_uncounted(ChunkId(0)), None);
+        assert_eq!(window.first_uncounted(ChunkId(999)), Some(0));
     }
 }

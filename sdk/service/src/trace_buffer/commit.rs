@@ -1,6 +1,6 @@
-//! Takes chunks in: checks them, finds out whether they came before, stores them.
+//! Commits chunks: checks them, finds out whether they came before, and stores them.
 //!
-//! A chunk that is refused and a fragment that is malformed move counters and are not stored. `tests.rs` has
+//! Refused chunks and malformed fragments are not stored and only change counters. `tests.rs` has
 //! tests for chunks and patches that are refused.
 
 use tracezero_core::ids::ChunkId;
@@ -13,28 +13,28 @@ use super::sequence::{ConsumedChunk, SequenceIndex, is_newer};
 use super::slot::{Slot, SlotId, slot_size_bytes};
 use super::{ClientIdentity, FillPolicy, Intake, LossMask, TraceBuffer, UntrustedChunk};
 
-/// The flags that may be added to a chunk when it comes again, but not removed.
+/// Flags that a chunk may gain when it is committed again, but not lose.
 const ABI_FLAGS: ChunkFlags = ChunkFlags::FIRST_PACKET_CONTINUES
     .union(ChunkFlags::LAST_PACKET_CONTINUES)
     .union(ChunkFlags::NEEDS_PATCHING);
 
-/// A chunk after its fragments were checked.
+/// A chunk whose fragments were checked.
 #[derive(Clone, Copy)]
 struct CheckedChunk<'a> {
     id: ChunkId,
     sequence: SequenceIndex,
-    /// Fragments only.
+    /// The fragments, without the bytes behind them.
     payload: &'a [u8],
     /// The length of `payload`.
     payload_bytes: u16,
-    /// Where its last fragment starts.
+    /// The offset of the last fragment.
     last_fragment_bytes: u16,
-    /// Room to keep for it: more than that for a chunk that may still grow.
+    /// The room to reserve for the payload. It exceeds `payload_bytes` if the chunk may still grow.
     reserved_bytes: u16,
     flags: ChunkFlags,
     is_complete: bool,
     is_aborted: bool,
-    /// Packets that begin in it.
+    /// The number of packets that begin in the chunk.
     packets: u16,
 }
 
@@ -50,50 +50,50 @@ impl<'a> CheckedChunk<'a> {
     }
 }
 
-/// A chunk that is not stored. Its fragments may be more than fit into any.
+/// A chunk that is not stored. Its payload may be longer than a stored one.
 #[derive(Clone, Copy)]
 struct RefusedChunk<'a> {
     id: ChunkId,
     sequence: SequenceIndex,
-    /// Fragments only.
+    /// The fragments, without the bytes behind them.
     payload: &'a [u8],
     flags: ChunkFlags,
     is_complete: bool,
 }
 
-/// Why a chunk is not stored.
+/// The reason why a chunk is not stored.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// There is no room for it.
+    /// The buffer has no room for it.
     Discarded,
-    /// Its place in the sequence was read or evicted.
+    /// Its place in the sequence was already read or evicted.
     Late,
 }
 
-/// What to do with a chunk that may have come before.
+/// How to continue with a chunk that may have come before.
 enum Admission {
-    /// Store it; so much of it was consumed already.
+    /// Store it. The first `consumed_bytes` of its payload were consumed already.
     Store { consumed_bytes: u16 },
     /// Nothing is left to do.
     Settled,
 }
 
-/// What a chunk says of itself in a few bits. Goes into one register.
+/// The part of a chunk's header that says what its payload holds. It fits into one register.
 #[derive(Clone, Copy)]
-struct Declared {
+struct DeclaredFragments {
     fragments: u16,
     flags: ChunkFlags,
     is_complete: bool,
 }
 
-impl Declared {
-    /// Leaves out the last fragment of a chunk that its writer still works on.
+impl DeclaredFragments {
+    /// Leaves out the last fragment if the chunk is incomplete.
     #[inline]
     fn visible(self) -> Self {
         if self.is_complete || self.fragments == 0 {
             return self;
         }
-        // That fragment may still change, and these flags speak of it alone.
+        // The writer may still change the last fragment. These flags describe only that one.
         const OF_LAST: ChunkFlags =
             ChunkFlags::LAST_PACKET_CONTINUES.union(ChunkFlags::NEEDS_PATCHING);
         Self {
@@ -107,15 +107,16 @@ impl Declared {
 impl TraceBuffer {
     /// Copies a chunk into the buffer. Ends the read cycle, if there is one.
     ///
-    /// Whatever cannot be stored is counted in [`TraceBuffer::stats`] and, if packets are lost
-    /// with it, in [`TraceBuffer::packet_counts`].
+    /// Chunks that cannot be stored are counted in [`TraceBuffer::stats`]. Packets that are lost
+    /// with them are counted in [`TraceBuffer::packet_counts`].
     //
-    // A shell to be inlined, so that the fields go into registers. If they went through memory, the
-    // compiler would read neighbours with one load, and no store buffer forwards several stores to
-    // one load: each commit would wait until the stores of the one before, a whole chunk, are done.
+    // This wrapper is inlined, so that the fields are passed in registers. Through memory, the
+    // compiler would read neighboring fields with one load, and no store buffer forwards several
+    // stores to one load. So each commit would wait until the stores of the previous one, a whole
+    // chunk, are done.
     #[inline]
     pub fn commit_chunk(&mut self, untrusted: &UntrustedChunk<'_>) {
-        let declared = Declared {
+        let declared = DeclaredFragments {
             fragments: untrusted.fragment_count,
             flags: untrusted.flags,
             is_complete: untrusted.complete,
@@ -135,12 +136,12 @@ impl TraceBuffer {
         key: SequenceKey,
         client: &ClientIdentity,
         id: ChunkId,
-        declared: Declared,
+        declared: DeclaredFragments,
         untrusted: &[u8],
     ) {
         self.cycle = None;
         let sequence = self.sequences.find_or_add(key);
-        let Declared {
+        let DeclaredFragments {
             fragments,
             flags,
             is_complete,
@@ -172,8 +173,8 @@ impl TraceBuffer {
             id,
             sequence,
             payload,
-            // Both fit: the payload is at most as long as what is reserved for it, and no packet
-            // begins without a byte.
+            // Both fit: the payload is at most as long as what is reserved for it, and each packet
+            // that begins has at least one byte.
             payload_bytes: scan.len_bytes as u16,
             last_fragment_bytes: scan.last_bytes as u16,
             reserved_bytes,
@@ -209,7 +210,7 @@ impl TraceBuffer {
         self.sequences.forget_stale();
     }
 
-    /// Compares a chunk with what is known of its id, and settles what needs no new slot.
+    /// Looks up whether a chunk with this id came before, and handles it if it needs no new slot.
     #[inline]
     fn admit(&mut self, chunk: &CheckedChunk<'_>) -> Admission {
         let sequence = &mut self.sequences[chunk.sequence];
@@ -219,7 +220,7 @@ impl TraceBuffer {
         {
             let is_last = chunk.id == last.id && last.was_incomplete;
             if is_last && last.payload_bytes < chunk.payload_bytes {
-                // Consumed as far as it had come then; the rest is new.
+                // What had come then was consumed. The rest is new.
                 consumed_bytes = last.payload_bytes;
             } else {
                 if is_last && chunk.is_complete && chunk.is_aborted {
@@ -229,7 +230,7 @@ impl TraceBuffer {
                 return Admission::Settled;
             }
         }
-        // Before anything is evicted: that could destroy the chunk that is to be rewritten.
+        // Do this before evicting, which could destroy the chunk that is to be rewritten.
         let sequence = &self.sequences[chunk.sequence];
         match sequence.back() {
             Some(newest) if !is_newer(chunk.id, newest.id) => match sequence.find(chunk.id) {
@@ -240,7 +241,7 @@ impl TraceBuffer {
         }
     }
 
-    /// Takes a chunk that is in the buffer already.
+    /// Commits a chunk again that is still in the buffer.
     fn recommit(&mut self, chunk: &CheckedChunk<'_>, present: SlotId) -> Admission {
         let slot = *self.ring.slot(present);
         let removed_flags = slot.flags.difference(chunk.flags);
@@ -253,9 +254,10 @@ impl TraceBuffer {
         }
         let grows = chunk.payload_bytes > slot.payload_bytes;
         let front = self.sequences[chunk.sequence].front();
-        // A drained slot may lie right before the write cursor, where its new packets would be
-        // overwritten before anyone could read them. A discard buffer never gets there. What may
-        // grow again stays where it is for half a lap: its place is as large as it may become.
+        // Relocate a drained slot: it may lie right ahead of the write cursor, where its new
+        // packets would be overwritten before anyone could read them. A discarding buffer never
+        // overwrites. An incomplete chunk stays where it is for half a lap, because its slot has
+        // room for all that it can grow to.
         let is_soon_overwritten =
             self.ring.bytes_ahead(slot.offset) < self.ring.capacity_bytes() / 2;
         if slot.is_incomplete
@@ -266,7 +268,7 @@ impl TraceBuffer {
             && let Some(front) = front.filter(|front| front.slot == present)
         {
             self.stats.chunks_relocated += 1;
-            // An empty copy may come to its end here before anyone has looked at what precedes it.
+            // An empty copy may be released here before the losses in front of it were handled.
             self.reach_front(chunk.sequence, front);
             self.release(chunk.sequence, present);
             return Admission::Store {
@@ -293,7 +295,7 @@ impl TraceBuffer {
         Admission::Settled
     }
 
-    /// Puts a chunk into the space that was made for it.
+    /// Stores a chunk in the space that was cleared for it.
     #[inline]
     fn store(&mut self, chunk: &CheckedChunk<'_>, consumed_bytes: u16) {
         let (packets, is_sound) = match consumed_bytes {
@@ -331,7 +333,7 @@ impl TraceBuffer {
         self.stats.bytes_written += u64::from(slot.size_bytes());
     }
 
-    /// Takes the oldest chunk of a sequence out of it. Its slot becomes padding.
+    /// Removes the oldest chunk of a sequence. Its slot becomes padding.
     #[inline]
     pub(super) fn release(&mut self, sequence: SequenceIndex, id: SlotId) {
         let slot = self.ring.slot_mut(id);
@@ -349,20 +351,20 @@ impl TraceBuffer {
         self.sequences.pop_front(sequence, consumed);
     }
 
-    /// Refuses a chunk that there is no place for, neither in the memory nor in its sequence.
+    /// Refuses a chunk that has no place in the memory or in its sequence.
     #[cold]
     fn discard(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         self.stats.chunks_discarded += 1;
         self.account_refused(chunk, refusal);
     }
 
-    /// Counts the packets that are lost with a refused chunk: those that begin in it, unless an
-    /// earlier copy of it brought them.
+    /// Counts the packets that are lost with a refused chunk: those that begin in it, except for
+    /// those that an earlier copy of it brought.
     #[cold]
     fn account_refused(&mut self, chunk: &RefusedChunk<'_>, refusal: Refusal) {
         let present = self.sequences[chunk.sequence].find(chunk.id);
         let account = self.sequences.account_mut(chunk.sequence);
-        let Some(mut news_bytes) = account.hot.accounted.news(chunk.id) else {
+        let Some(mut first_uncounted) = account.hot.accounted.first_uncounted(chunk.id) else {
             return;
         };
         if let Some(present) = present {
@@ -370,20 +372,21 @@ impl TraceBuffer {
             if !slot.is_incomplete {
                 return;
             }
-            news_bytes = news_bytes.max(slot.payload_bytes);
+            first_uncounted = first_uncounted.max(slot.payload_bytes);
         }
         let (packets, _) =
-            fragment::packets_from(chunk.payload, usize::from(news_bytes), chunk.flags);
+            fragment::packets_from(chunk.payload, usize::from(first_uncounted), chunk.flags);
         *match refusal {
             Refusal::Discarded => &mut account.counts.discarded,
             Refusal::Late => &mut account.counts.late,
         } += packets as u64;
         let is_loss = packets > 0;
         let payload_bytes = u16::try_from(chunk.payload.len()).unwrap_or(u16::MAX);
-        account
-            .hot
-            .accounted
-            .note(chunk.id, payload_bytes.max(news_bytes), chunk.is_complete);
+        account.hot.accounted.note(
+            chunk.id,
+            payload_bytes.max(first_uncounted),
+            chunk.is_complete,
+        );
         if is_loss {
             self.list_losing_writer(chunk.sequence);
         }

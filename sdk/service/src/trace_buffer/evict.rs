@@ -1,4 +1,4 @@
-//! Makes room for new chunks, and shows what goes to whoever asked.
+//! Evicts chunks to make room for new ones, and shows their packets to an observer.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::sequence::SequenceIndex;
 use super::slot::SlotId;
 use super::{LossMask, Packet, TraceBuffer};
 
-/// Who is shown the packets that are about to be overwritten.
+/// A function that is called with packets that are about to be overwritten.
 pub(super) struct OverwriteObserver(Box<dyn FnMut(&Packet<'_>) + Send>);
 
 impl fmt::Debug for OverwriteObserver {
@@ -19,18 +19,18 @@ impl fmt::Debug for OverwriteObserver {
 }
 
 impl TraceBuffer {
-    /// From now on, shows `observer` every packet that nobody has read before it is overwritten:
-    /// whole, in the order of its sequence, still in the memory of the buffer.
+    /// Sets a function that is called with every unread packet before it is overwritten, in the
+    /// order of its sequence. The packet is still in the memory of the buffer.
     ///
-    /// Only packets that are whole are shown: of one that still lacks patches or fragments when
-    /// its begin must go, nothing is. The [loss](Packet::loss) of a packet is what a reader would
-    /// be told if it got the packet now, so it speaks of overwritten packets, too. Readers are told
-    /// of all losses whether somebody observes or not.
+    /// The observer gets whole packets only. If a packet still lacks patches or fragments when its
+    /// begin is overwritten, the observer gets no part of it. The [loss](Packet::loss) of a packet
+    /// is what a reader would see if it read the packet now, so it includes overwritten packets.
+    /// Readers see the same losses with and without an observer.
     ///
-    /// The observer replaces the one before. It runs inside
-    /// [`commit_chunk`](Self::commit_chunk), and a buffer in which it panics must not be used any
-    /// more. Evicting gets slower by a walk over the fragments; without an observer, nothing of
-    /// this costs anything. A [clone](Self::clone_read_only) has none, as it overwrites nothing.
+    /// The observer replaces an earlier one. It runs inside [`commit_chunk`](Self::commit_chunk).
+    /// If it panics, the buffer must not be used any more. With an observer, evicting is slower,
+    /// because it must walk over the fragments. A [clone](Self::clone_read_only) has no observer,
+    /// as it overwrites nothing.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -47,7 +47,7 @@ impl TraceBuffer {
     ///     overwritten.send(packet.slices().collect::<Vec<_>>().concat()).unwrap();
     /// });
     ///
-    /// // Such a chunk takes 32 bytes, so there is room for 128 of them.
+    /// // Each chunk takes 32 bytes, so there is room for 128 of them.
     /// for chunk_id in 0..129 {
     ///     buffer.commit_chunk(&UntrustedChunk {
     ///         producer_id: ProducerId(1),
@@ -67,15 +67,15 @@ impl TraceBuffer {
         self.observer = Some(OverwriteObserver(Box::new(observer)));
     }
 
-    /// Ends what [`observe_overwrites`](Self::observe_overwrites) began.
+    /// Removes the observer that [`observe_overwrites`](Self::observe_overwrites) has set.
     pub fn ignore_overwrites(&mut self) {
         self.observer = None;
     }
 
-    /// Takes the write cursor to the next segment, or back to the start of the only one. What lies
-    /// between it and the end of its segment is evicted and stays there as padding.
+    /// Moves the write cursor to the next segment, or back to the start of the only one. Evicts the
+    /// chunks between the cursor and the end of its segment; their slots stay there as padding.
     ///
-    /// A ring that can grow does so rather than overwrite what is not read.
+    /// A ring that can grow does so rather than overwrite unread packets.
     pub(super) fn wrap(&mut self) {
         while let Some(slot) = self.ring.slot_ahead(0) {
             self.clear(slot);
@@ -91,11 +91,11 @@ impl TraceBuffer {
         self.ring.wrap();
     }
 
-    /// Whether nothing is unread in the segment at `position` ahead of the write cursor's, which no
-    /// slot may be ahead of it in.
+    /// Returns true if nothing is unread in the segment at `position` ahead of the write cursor's.
+    /// There must be no slot ahead of the write cursor in its own segment.
     fn is_segment_read(&self, position: usize) -> bool {
         let Some((mut id, end)) = self.ring.slots_of_segment_ahead(position) else {
-            // The write cursor's own segment, where all slots are behind it.
+            // This is the write cursor's own segment, where all slots are behind the cursor.
             return false;
         };
         while id != end {
@@ -108,11 +108,11 @@ impl TraceBuffer {
         true
     }
 
-    /// Removes a segment that a growing ring no longer needs: the oldest one, if everything in it and
-    /// in the one behind it was read. Returns whether it did.
+    /// Removes the oldest segment of a growing ring if everything in it and in the next one was
+    /// read. Returns whether it did.
     ///
-    /// Its slots must be the oldest ones, so there may be none ahead of the write cursor in its own
-    /// segment.
+    /// The segment's slots must be the oldest ones. So nothing is removed while slots are ahead of
+    /// the write cursor in its own segment.
     pub(crate) fn shrink(&mut self) -> bool {
         const SEGMENTS_KEPT: usize = 2;
         if self.ring.segments_ahead() <= SEGMENTS_KEPT
@@ -137,7 +137,7 @@ impl TraceBuffer {
         true
     }
 
-    /// Evicts what the next `size_bytes` behind the write cursor touch.
+    /// Evicts the chunks in the next `size_bytes` behind the write cursor.
     #[inline]
     pub(super) fn clear_ahead(&mut self, size_bytes: u32) {
         let mut missing_bytes = size_bytes;
@@ -160,7 +160,7 @@ impl TraceBuffer {
         }
     }
 
-    /// Makes a slot padding.
+    /// Turns a slot into padding. Evicts its chunk, if it has one.
     #[inline]
     fn clear(&mut self, id: SlotId) {
         let slot = self.ring.slot(id);
@@ -170,11 +170,11 @@ impl TraceBuffer {
         }
     }
 
-    /// Evicts the chunks of a sequence from its oldest to the one in the slot `last`.
+    /// Evicts the chunks of a sequence from its oldest one to the one in the slot `last`.
     #[inline]
     fn evict_through(&mut self, sequence: SequenceIndex, last: SlotId) {
         while let Some(front) = self.sequences[sequence].front() {
-            // By its descriptor alone a chunk is only evicted if nobody wants to see its packets.
+            // A chunk can be evicted by its descriptor alone only if no observer wants its packets.
             if self.observer.is_none() && self.ring.slot(front.slot).is_self_contained() {
                 self.evict_self_contained(sequence, front);
             } else {
@@ -193,7 +193,7 @@ impl TraceBuffer {
         }
     }
 
-    /// Shows the packet in `self.packet` to whoever asked.
+    /// Shows the packet in `self.packet` to the observer, if there is one.
     fn show_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         if let Some(OverwriteObserver(observer)) = &mut self.observer {
             let loss = self.sequences[sequence].losses_before(front.id);
@@ -206,8 +206,8 @@ impl TraceBuffer {
         }
     }
 
-    /// Evicts the packets that the oldest chunk of a sequence holds whole, if nobody wants to see them.
-    /// Their payload is not looked at.
+    /// Evicts the whole packets in the oldest chunk of a sequence without reading their payload.
+    /// Does nothing if there is an observer.
     #[inline]
     fn evict_run(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         if self.observer.is_some() {
@@ -225,13 +225,13 @@ impl TraceBuffer {
         self.note_overwritten(sequence, front);
     }
 
-    /// Notes that packets of the oldest chunk of a sequence were lost.
+    /// Notes that packets in the oldest chunk of a sequence were lost.
     fn note_overwritten(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
         self.list_losing_writer(sequence);
     }
 
-    /// Evicts a chunk by its descriptor; its payload is not looked at.
+    /// Evicts a chunk by its descriptor, without reading its payload.
     #[inline]
     fn evict_self_contained(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         self.reach_front(sequence, front);

@@ -1,30 +1,31 @@
 //! Splits the payload of a chunk into fragments: `[varint size][size bytes]`, back to back.
 //!
-//! Everything read here is untrusted. Whatever the bytes are, the outcome is a fragment that lies
-//! inside the payload, or the reason why there is none.
+//! The payload is untrusted. For any bytes, the result is a fragment inside the payload, or the
+//! reason why there is none.
 
 use tracezero_core::shm::layout::ChunkFlags;
 
-/// Instead of a size: the writer gave up the packet that would have started or gone on here.
+/// A value in place of a size: the writer gave up the packet that would have begun or continued
+/// here.
 const ABORTED_PACKET_SIZE: u64 = 0x0fff_ffff;
 
-/// A size header has at most this many bytes; a 64-bit varint needs no more.
+/// The maximum size of a size header. A varint of 64 bits needs no more.
 const SIZE_HEADER_BYTES_MAX: usize = 10;
 
-/// What stands at some offset of a payload.
+/// The element at some offset of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A fragment: its bytes are `start..end`.
+    /// A fragment. Its bytes are `start..end`.
     Fragment { start: usize, end: usize },
-    /// The payload is used up.
+    /// The end of the payload.
     End,
     /// The mark of a packet that its writer gave up.
     Aborted,
-    /// No size header, or a size that points past the payload.
+    /// Bytes that are not a size header, or a size that exceeds the payload.
     Malformed,
 }
 
-/// What stands at `offset` of `payload`.
+/// Returns the element at `offset` of `payload`.
 #[inline]
 pub(super) fn token_at(payload: &[u8], offset: usize) -> Token {
     if offset >= payload.len() {
@@ -46,15 +47,15 @@ pub(super) fn token_at(payload: &[u8], offset: usize) -> Token {
     }
 }
 
-/// The varint at `offset`, and the offset behind it.
+/// Returns the varint at `offset`, and the offset behind it.
 #[inline]
 fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
     if let Some(head) = payload[offset..].first_chunk::<4>() {
         let head = u32::from_le_bytes(*head);
         let ends = !head & 0x8080_8080;
-        // The next fragment starts behind this one, so each step here is waited for. One byte or
-        // two are told apart without a branch: they alternate at random where packets of about 128
-        // bytes meet.
+        // The next fragment starts behind this one, so the next step waits for this one. Do not
+        // branch between one byte and two, because the two alternate at random if packets have
+        // about 128 bytes.
         if ends & 0x8080 != 0 {
             let is_short = head & 0x80 == 0;
             let both = (head & 0x7f) | (head & 0x7f00) >> 1;
@@ -79,7 +80,7 @@ fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
     long_size_header_at(payload, offset)
 }
 
-/// Headers of five bytes or more, and those that stand in the last three bytes of a payload.
+/// Reads a header of five bytes or more, or one in the last three bytes of a payload.
 fn long_size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
     let mut size = 0;
     for (i, &byte) in payload[offset..]
@@ -87,7 +88,7 @@ fn long_size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
         .take(SIZE_HEADER_BYTES_MAX)
         .enumerate()
     {
-        // The tenth byte keeps one bit; what it shifts out is dropped, as varint readers do.
+        // Only one bit of the tenth byte fits. The others are dropped, as varint readers do.
         size |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
             return Some((size, offset + i + 1));
@@ -96,22 +97,22 @@ fn long_size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
     None
 }
 
-/// Which part of a packet a fragment is.
+/// The part of a packet that a fragment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FragmentKind {
-    /// All of it.
+    /// The whole packet.
     Whole,
-    /// Its begin; the next chunk goes on.
+    /// The begin of a packet that continues in the next chunk.
     Begin,
-    /// A part that fills its chunk alone; neighbours on both sides.
+    /// A part that continues in both neighboring chunks. It is the only fragment of its chunk.
     Continue,
-    /// Its end; the chunk before had the rest.
+    /// The end of a packet that began in an earlier chunk.
     End,
 }
 
 impl FragmentKind {
-    /// The kind of a fragment by its position. `is_first` means offset 0 of the payload: a reader
-    /// that resumes inside a chunk never mistakes a later fragment for a continuation.
+    /// Returns the kind of a fragment by its position. `is_first` means offset 0 of the payload. So
+    /// a reader that resumes inside a chunk never takes a later fragment for a continuation.
     #[inline]
     pub(super) fn of(flags: ChunkFlags, is_first: bool, is_last: bool) -> Self {
         let continues = is_first && flags.contains(ChunkFlags::FIRST_PACKET_CONTINUES);
@@ -124,8 +125,8 @@ impl FragmentKind {
         }
     }
 
-    /// Whether a fragment of this kind and size stands for a packet in the account. A whole packet
-    /// without bytes is none: writers put such fillers at the end of a chunk.
+    /// Returns true if a fragment of this kind and size counts as a packet. A whole packet without
+    /// bytes does not: writers put such fillers at the end of a chunk.
     #[inline]
     pub(super) fn counts_as_packet(self, size_bytes: usize) -> bool {
         match self {
@@ -136,48 +137,50 @@ impl FragmentKind {
     }
 }
 
-/// How a scan over declared fragments ended.
+/// The way in which a scan over the declared fragments ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanEnd {
-    /// All declared fragments are there.
+    /// It found all declared fragments.
     Complete,
-    /// At the mark of a packet that its writer gave up.
+    /// It found the mark of a packet that its writer gave up.
     Aborted,
-    /// At bytes that are no fragment, or fewer fragments than declared.
+    /// It found bytes that are not a fragment, or fewer fragments than declared.
     Malformed,
 }
 
-/// Fragments of so many bytes on average are walked over as short ones: those of a thread that records
-/// events. Larger ones would be mispredicted where sizes of one byte and of two take turns.
+/// The average size up to which fragments are scanned as short ones. Threads that record events
+/// write fragments of such sizes. With larger ones, branches would be mispredicted where sizes of
+/// one byte and of two alternate.
 const SHORT_ON_AVERAGE_BYTES: usize = 64;
 
-/// Extent and content of the fragments that a chunk declares.
+/// The number and extent of the valid fragments that a chunk declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Bytes from the start of the payload to the end of the last good fragment.
+    /// The number of bytes from the start of the payload to the end of the last valid fragment.
     pub(super) len_bytes: usize,
-    /// Where the last good fragment starts, with its size; where the scan began if there is none.
+    /// The offset of the last valid fragment, including its size header; if there is none, the
+    /// offset at which the scan began.
     pub(super) last_bytes: usize,
-    /// Fragments with at least one byte.
+    /// The number of fragments with at least one byte.
     filled: usize,
-    /// Whether the first fragment has at least one byte.
+    /// True if the first fragment has at least one byte.
     first_filled: bool,
-    /// Whether the last fragment has at least one byte.
+    /// True if the last fragment has at least one byte.
     last_filled: bool,
-    /// Good fragments, empty ones too.
+    /// The number of valid fragments, including empty ones.
     fragments: usize,
     pub(super) end: ScanEnd,
 }
 
 impl Scan {
-    /// Walks over at most `declared` fragments of `payload`, from `offset`.
+    /// Scans at most `declared` fragments of `payload`, from `offset` on.
     #[inline]
     pub(super) fn new(payload: &[u8], offset: usize, declared: usize) -> Self {
         let are_short = payload.len() / SHORT_ON_AVERAGE_BYTES <= declared;
         Self::walk(payload, offset, declared, are_short)
     }
 
-    /// The outcome is the same whether `are_short` or not.
+    /// Scans fragments. `are_short` selects the faster of two ways with the same result.
     #[inline]
     fn walk(payload: &[u8], offset: usize, declared: usize, are_short: bool) -> Self {
         let mut scan = Self {
@@ -219,7 +222,7 @@ impl Scan {
         }
     }
 
-    /// Walks over fragments of 1 to 127 bytes, as long as they come.
+    /// Scans consecutive fragments of 1 to 127 bytes.
     #[inline]
     fn pass_short(&mut self, payload: &[u8], declared: usize) {
         let mut at = self.len_bytes;
@@ -242,8 +245,8 @@ impl Scan {
         }
     }
 
-    /// Packets whose first fragment is among the scanned ones, for a scan that began at the start
-    /// of a payload with `flags`.
+    /// Returns the number of packets that begin in the scanned fragments. The scan must have
+    /// started at the begin of a payload with `flags`.
     #[inline]
     pub(super) fn packets(&self, flags: ChunkFlags) -> usize {
         let is_continued = flags.contains(ChunkFlags::LAST_PACKET_CONTINUES);
@@ -256,8 +259,8 @@ impl Scan {
     }
 }
 
-/// Packets whose first fragment lies at or behind `offset` of `payload`; the second value tells
-/// whether the bytes from there on are nothing but fragments.
+/// Returns the number of packets that begin at or behind `offset` of `payload`, and whether the
+/// bytes from there on consist of fragments only.
 pub(super) fn packets_from(payload: &[u8], offset: usize, flags: ChunkFlags) -> (usize, bool) {
     let mut packets = 0;
     let mut at = offset;
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_abort_mark_is_told_from_malformed_bytes() {
+    fn abort_mark_is_not_malformed() {
         assert_eq!(token_at(&[0xff, 0xff, 0xff, 0x7f], 0), Token::Aborted);
         assert_eq!(token_at(&[0xff, 0xff, 0xff, 0x7e], 0), Token::Malformed);
         assert_eq!(token_at(&[0xff, 0xff, 0xff], 0), Token::Malformed);
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn both_ways_to_walk_find_the_same() {
-        // Sizes, contents and ends at random, with more empty, long and aborted fragments than in life.
+        // Random sizes, contents and ends, with more empty, long and aborted fragments than usual.
         let mut random = 1_u32;
         let mut next = move |below: u32| {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

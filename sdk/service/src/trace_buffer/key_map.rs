@@ -1,10 +1,10 @@
-//! From the producer and the writer of a chunk to its sequence.
+//! A map from the producer and the writer of a chunk to its sequence.
 
 use tracezero_core::ids::{ProducerId, WriterId};
 
 use super::sequence::SequenceIndex;
 
-/// Who wrote a sequence, in one word.
+/// The producer id and the writer id of a sequence, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SequenceKey(u32);
 
@@ -23,20 +23,22 @@ impl SequenceKey {
     }
 }
 
-/// An entry of the map; without an index it is free.
+/// An entry of the map. It is free if it has no index.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     key: SequenceKey,
     index: Option<SequenceIndex>,
 }
 
-/// A map that only grows: open addressing, linear probing.
+/// A hash map with open addressing and linear probing. Entries are never removed.
 ///
-/// With many thousands of sequences a look-up costs as much as the cache lines it touches. Here
-/// that is one, nearly always; a general map has a second one for its control bytes.
+/// With many thousands of sequences, the cost of a look-up is that of the cache lines it touches.
+/// This map nearly always touches one. A general hash map touches a second one, for its control
+/// bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyMap {
-    /// Empty or a power of two of them, at most half in use, so that each search ends.
+    /// The entries. Their number is 0 or a power of two. At most half of them are in use, so that
+    /// each search ends.
     entries: Vec<Entry>,
     len: usize,
 }
@@ -56,7 +58,7 @@ impl KeyMap {
         }
     }
 
-    /// Adds a key that is not there yet.
+    /// Adds a key that is not in the map.
     pub(super) fn insert(&mut self, key: SequenceKey, index: SequenceIndex) {
         if self.entries.len() < 2 * (self.len + 1) {
             self.grow();
@@ -86,13 +88,13 @@ impl KeyMap {
         }
     }
 
-    /// Where the search for a key starts. Multiplying spreads consecutive numbers, as the keys of
-    /// one producer are, evenly, so a producer cannot pick writers that all meet at one place. It
-    /// does not pick its own number.
+    /// Returns the position where the search for a key starts. The multiplication spreads
+    /// consecutive keys evenly, such as those of one producer. So a producer cannot choose writers
+    /// that all start at one position; it does not choose its own id.
     #[inline]
     fn home(&self, key: SequenceKey) -> usize {
         let spread = key.0.wrapping_mul(0x9e37_79b1);
-        // The upper bits, as many as the length has.
+        // Use the upper bits, as many as the length has.
         ((u64::from(spread) * self.entries.len() as u64) >> 32) as usize
     }
 
@@ -121,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn searches_stay_short_whatever_writers_a_producer_opens() {
-        // All ids; those that an attacker would pick, whose home is in one half of the map; and
-        // those in which only some bits vary.
+    fn searches_stay_short_for_any_set_of_writers() {
+        // All ids; ids that an attacker would choose, whose searches start in one half of the map;
+        // and ids in which only some bits vary.
         let half = |writer: &u16| u32::from(*writer).wrapping_mul(0x9e37_79b1) < 1 << 31;
         let patterns: [Vec<u16>; 4] = [
             (1..0x8000).collect(),

@@ -1,33 +1,33 @@
-//! Why packets of a sequence are missing, as the bits that a trace carries.
+//! Causes of losses in a sequence, as the bits that a trace carries.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Causes of the losses that precede a packet in its sequence.
+/// The causes of the losses before a packet in its sequence.
 ///
-/// The value is that of `TracePacket.previous_packet_dropped` (field 42). Several causes for one
-/// physical loss are normal: a gap inside a packet, say, also leaves an orphan behind it.
+/// The value is that of `TracePacket.previous_packet_dropped` (field 42). One loss may have several
+/// causes: for example, a gap inside a packet also leaves an orphan behind it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct LossMask(u16);
 
 impl LossMask {
-    /// Nothing was lost.
+    /// The mask without a loss.
     pub const NONE: Self = Self(0);
-    /// Something was lost; part of every other mask.
+    /// A loss of any cause. All masks except `NONE` contain it.
     pub const PRESENT: Self = Self(1);
-    /// Chunk ids are missing between two chunks of the sequence.
+    /// A gap: chunk ids are missing between two chunks of the sequence.
     pub const READ_GAP: Self = Self(1 << 1 | 1);
-    /// A chunk held bytes that are no fragments; the rest of it was dropped.
+    /// A chunk with bytes that are not fragments. The rest of the chunk was dropped.
     pub const CHUNK_CORRUPTED: Self = Self(1 << 2 | 1);
-    /// The middle or the end of a packet came without its begin.
+    /// The middle or the end of a packet without its begin.
     pub const ORPHAN_CONTINUATION: Self = Self(1 << 3 | 1);
-    /// Chunk ids are missing in the middle of a packet.
+    /// A gap inside a packet: chunk ids are missing between its fragments.
     pub const REASSEMBLY_GAP: Self = Self(1 << 4 | 1);
-    /// A packet was begun and the chunk that follows does not continue it.
+    /// A packet that the next chunk of the sequence does not continue.
     pub const REASSEMBLY_BROKEN_CHAIN: Self = Self(1 << 5 | 1);
-    /// Unread packets were overwritten by newer data.
+    /// Unread packets that newer data has overwritten.
     pub const OVERWRITE: Self = Self(1 << 6 | 1);
-    /// The writer gave up a packet that it had begun.
+    /// A packet that its writer began and gave up.
     pub const WRITER_ABORT: Self = Self(1 << 7 | 1);
 
     const NAMES: [(Self, &'static str); 7] = [
@@ -40,19 +40,19 @@ impl LossMask {
         (Self::WRITER_ABORT, "WRITER_ABORT"),
     ];
 
-    /// The mask as the trace carries it; 0 means that nothing was lost.
+    /// Returns the mask as the trace carries it; 0 means that nothing was lost.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0 as u32
     }
 
-    /// Whether nothing was lost.
+    /// Returns true if nothing was lost.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all causes of `other` are among these.
+    /// Returns true if this mask contains all causes of `other`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -1,11 +1,11 @@
-//! The central ring that receives chunks and hands back whole packets.
+//! The central ring that receives chunks and returns whole packets.
 //!
-//! Each buffer of a trace has one. Chunks come in from any number of writers; what one writer of
-//! one producer wrote is a *sequence*. A chunk holds *fragments*: most are whole packets, but the
-//! first may be the end of a packet that an earlier chunk began, and the last may be the begin of
-//! one that a later chunk goes on with. The reader gets whole packets, in order inside each
-//! sequence and roughly in order of commit across them, and with each packet what was lost before
-//! it.
+//! Each buffer of a tracing session is one of these. Chunks come from any number of writers. The
+//! packets of one writer of one producer form a *sequence*. A chunk holds *fragments*. Most
+//! fragments are whole packets, but the first may be the end of a packet that an earlier chunk
+//! began, and the last may be the begin of a packet that a later chunk continues. The reader gets
+//! whole packets: in order within each sequence, and roughly in order of commit across sequences.
+//! With each packet it learns what was lost before it.
 //!
 //! ```text
 //!                               newest  oldest
@@ -19,51 +19,52 @@
 //!   sequence B, by id      B4  B5
 //! ```
 //!
-//! Three walks run over this picture:
+//! Three operations walk over these slots:
 //!
-//! - **Writing** stores a chunk at the write cursor. What it covers is *evicted* first; if a chunk
-//!   does not fit before the end of the memory, the cursor goes back to the start. A
-//!   [`FillPolicy::Discard`] buffer stops for good there.
+//! - **Writing** stores a chunk at the write cursor. First it *evicts* the chunks that the new one
+//!   would cover. If a chunk does not fit before the end of the memory, the cursor goes back to the
+//!   start. A [`FillPolicy::Discard`] buffer never writes again from there on.
 //! - **Reading** visits the slots from the oldest to the newest. At each chunk it first consumes
-//!   what is older in the same sequence, wherever that lies. A packet that begins in the visited
-//!   chunk pulls its other fragments out of later ones. A sequence *stalls*, until the next read
-//!   cycle, at a packet whose lengths or continuations are still to come, and behind a chunk that
-//!   its writer has not finished.
-//! - **Evicting** is reading without stalls and without a reader: it must tell what was lost. A
-//!   chunk without fragments of other chunks' packets, the common case, is evicted by its
-//!   descriptor alone; its payload stays out of the cache. Only for an
-//!   [observer](TraceBuffer::observe_overwrites) are its packets looked at once more.
+//!   the older chunks of the same sequence, wherever they lie. If a packet begins in the visited
+//!   chunk, its other fragments are read from later ones. A sequence *stalls* until the next read
+//!   cycle at a packet that still lacks patches or fragments, and behind a chunk that its writer
+//!   has not finished.
+//! - **Evicting** is like reading without stalls and without a reader. It must record what was
+//!   lost. Usually a chunk shares no packet with other chunks. Then it is evicted by its descriptor
+//!   alone, and its payload is not loaded into the cache. An
+//!   [observer](TraceBuffer::observe_overwrites) is the only reason to look at these packets.
 //!
-//! Chunks usually come in order. They do not when the service scrapes: it copies chunks out of the
-//! shared memory in whatever order they lie there, some while their writers still work on them.
-//! Such a chunk is *incomplete*; it comes again, either in place of the first copy or, if that was
-//! read already, at the write cursor (`commit.rs`). A scrape is over before anything is read, so
-//! an id that is missing between two chunks is a loss, and nobody waits for it.
+//! Chunks usually come in order, but not when the service scrapes. A scrape copies chunks out of
+//! the shared memory in the order in which they lie there, some of them while their writers are
+//! still filling them. Those are *incomplete* and are committed again later. The second copy is
+//! stored in place of the first or, if the first was already read, at the write cursor
+//! (`commit.rs`). A scrape is over before anything is read. So an id that is missing between two
+//! chunks is a loss, and reading does not wait for it.
 //!
-//! **Losses** show twice. The packet behind a loss carries a [`LossMask`] with the causes, once.
-//! And each sequence has an exact account of its packets, [`PacketCounts`].
+//! **Losses** are reported in two ways. The next packet in the sequence carries a [`LossMask`] with
+//! the causes, once. And each sequence has an exact account of its packets, [`PacketCounts`].
 //!
-//! Nothing here trusts a chunk or a patch. Bad ones move counters; the memory is only ever read as
-//! fragments that were checked against the bounds of their chunk at the moment of reading.
+//! Chunks and patches are untrusted. Bad ones only change counters. Memory is read only as
+//! fragments that are checked against the bounds of their chunk when they are read.
 
-// In the order of a chunk's journey.
-mod chunk; // a chunk that nobody has checked yet
-mod commit; // takes it in, unless it came before
-mod chunk_window; // which chunks of a writer came before
+// In the order in which a chunk passes through them.
+mod chunk; // a chunk before it is checked
+mod commit; // checks and stores chunks
+mod chunk_window; // which chunks of a writer were already counted
 mod ring; // the memory
-mod slot; // the place of a chunk
-mod slot_table; // all places, in the order of the buffer
-mod evict; // makes room
+mod slot; // the descriptor of a chunk's place in the memory
+mod slot_table; // all slots, oldest first
+mod evict; // evicts chunks to make room
 mod key_map; // from producer and writer to the sequence
 mod sequence_table; // all sequences
-mod sequence; // one of them: its chunks, and its losses
-mod chunk_queue; // its chunks in the order of their ids
-mod fragment; // the packets of a chunk, or parts of them
-mod packet_reader; // the walk over all of them
-mod reassembly; // packets that lie in several chunks
-mod loss; // why packets are missing
-mod account; // what became of the packets of a sequence
-mod stats; // what a trace tells of the buffer
+mod sequence; // one sequence: its chunks and its losses
+mod chunk_queue; // the chunks of a sequence, sorted by id
+mod fragment; // splits a payload into fragments
+mod packet_reader; // reads packets out of all chunks
+mod reassembly; // puts together packets that lie in several chunks
+mod loss; // causes of losses
+mod account; // counters of a sequence
+mod stats; // statistics of the buffer, which a trace reports
 #[cfg(test)]
 mod tests;
 
@@ -93,39 +94,40 @@ use sequence::{ConsumedChunk, Sequence, SequenceIndex};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
-/// The size of a buffer is a multiple of this.
+/// The granule of buffer sizes: each is a multiple of this.
 const SIZE_GRANULE_BYTES: u64 = 4096;
 
-/// The memory that a growing ring takes at once.
+/// The size of the segments by which a growing ring grows.
 pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
 
-/// Makes memory to grow with, every page of which is there.
+/// Maps a memory segment that a ring can grow by, with all pages present.
 ///
 /// # Errors
 ///
-/// If the operating system refuses the address space.
+/// Returns an error if the operating system refuses the address space.
 pub(crate) fn map_spare_segment() -> std::io::Result<MmapMut> {
     ring::map_segment(SEGMENT_BYTES as u32)
 }
 
-/// Bytes that a patch replaces.
+/// The number of bytes that a patch replaces.
 const PATCH_BYTES: usize = size_of::<[u8; 4]>();
 
-/// Why there is no buffer.
+/// The reason why a buffer could not be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BufferError {
-    /// Offsets in a buffer have 32 bits. Ask for less than 4 GiB, or for several buffers.
+    /// The buffer is too large: offsets in it have 32 bits. Use less than 4 GiB, or several
+    /// buffers.
     TooLarge {
         /// The size that was asked for.
         size_bytes: u64,
     },
-    /// The operating system has no room for the memory. Ask for less, or raise the limit of the
-    /// process's address space.
+    /// The operating system has no memory for the buffer. Use a smaller one, or raise the limit on
+    /// the process's address space.
     OutOfMemory {
         /// The size that was asked for, rounded up.
         size_bytes: u64,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
@@ -135,11 +137,12 @@ impl fmt::Display for BufferError {
         match self {
             Self::TooLarge { size_bytes } => write!(
                 f,
-                "a trace buffer of {size_bytes} bytes is too large: the limit is 4 GiB minus 4 KiB"
+                "a trace buffer of {size_bytes} bytes is too large; the limit is 4 GiB minus 4 KiB"
             ),
-            Self::OutOfMemory { size_bytes, .. } => {
-                write!(f, "no memory for a trace buffer of {size_bytes} bytes")
-            }
+            Self::OutOfMemory { size_bytes, source } => write!(
+                f,
+                "no memory for a trace buffer of {size_bytes} bytes: {source}; use a smaller one"
+            ),
         }
     }
 }
@@ -153,17 +156,17 @@ impl std::error::Error for BufferError {
     }
 }
 
-/// Whether a buffer takes chunks.
+/// The state of a buffer that decides whether it accepts chunks and patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intake {
     Open,
-    /// A full [`FillPolicy::Discard`] buffer: chunks are refused, patches are taken.
+    /// A full [`FillPolicy::Discard`] buffer: refuses chunks, accepts patches.
     Sealed,
-    /// A clone: chunks and patches are refused.
+    /// A clone: refuses chunks and patches.
     ReadOnly,
 }
 
-/// A central buffer of the service.
+/// A trace buffer of the service: stores chunks of writers and returns their packets.
 ///
 /// ```
 /// use tracezero_core::ids::{ChunkId, ProducerId, WriterId};
@@ -199,28 +202,27 @@ pub struct TraceBuffer {
     sequences: SequenceTable,
     stats: BufferStats,
     storage: StorageCounts,
-    /// Where reading is; `None` after the buffer was written to.
+    /// The position of the reader; `None` after a write to the buffer.
     cycle: Option<ReadCycle>,
-    /// Counts the calls of [`TraceBuffer::begin_read`].
+    /// The number of calls of [`TraceBuffer::begin_read`].
     read_cycles: u64,
-    /// The fragments of the packet that was put together last. Kept to be used again.
+    /// The fragments of the packet that was put together last. The memory is reused.
     packet: Vec<Fragment>,
     observer: Option<OverwriteObserver>,
-    /// Writers whose packets were lost since somebody took the list; `None` if nobody does.
+    /// Writers whose packets were lost since the list was last taken; `None` if no list is kept.
     losing_writers: Option<Vec<(ProducerId, WriterId)>>,
 }
 
 impl TraceBuffer {
-    /// An empty buffer of at least `size_bytes`: the size is rounded up to a multiple of 4096.
+    /// Creates an empty buffer of at least `size_bytes`, rounded up to a multiple of 4096.
     ///
-    /// The memory is a private anonymous mapping, so the operating system hands out a page when
-    /// the first chunk reaches it, zeroed and without a pass over it here, and takes all of it
-    /// back when the buffer goes.
+    /// The memory is a private anonymous mapping. So the operating system provides each page,
+    /// zeroed, when the first chunk reaches it, and gets all pages back when the buffer is dropped.
     ///
     /// # Errors
     ///
-    /// [`BufferError::TooLarge`] from 4 GiB on (after rounding), [`BufferError::OutOfMemory`] if
-    /// the operating system refuses.
+    /// Returns [`BufferError::TooLarge`] for 4 GiB or more after rounding, and
+    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn new(size_bytes: u64, policy: FillPolicy) -> Result<Self, BufferError> {
         let rounded = size_bytes
             .max(1)
@@ -234,13 +236,13 @@ impl TraceBuffer {
         Ok(Self::of_ring(ring, policy))
     }
 
-    /// An empty ring that takes as much memory as its reader lags behind: it grows by segments of
-    /// [`SEGMENT_BYTES`], up to `limit_bytes`, and overwrites only when it has reached that. The limit
-    /// is rounded up to whole segments, and down to less than 4 GiB; there are at least two.
+    /// Creates an empty ring whose memory grows with the lag of its reader. It grows by segments of
+    /// [`SEGMENT_BYTES`] up to `limit_bytes`, and overwrites packets only at that limit. The limit
+    /// is rounded up to whole segments, at least two, and down to less than 4 GiB.
     ///
     /// # Errors
     ///
-    /// [`BufferError::OutOfMemory`] if the operating system refuses the first segment.
+    /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the first segment.
     pub(crate) fn growing(limit_bytes: u64) -> Result<Self, BufferError> {
         const SEGMENT_SHIFT: u32 = SEGMENT_BYTES.ilog2();
         const SEGMENTS_MAX: u64 = (1 << (u32::BITS - SEGMENT_SHIFT)) - 1;
@@ -270,14 +272,16 @@ impl TraceBuffer {
         }
     }
 
-    /// A copy that can be read but not written: it refuses chunks and patches, and counts them.
+    /// Creates a copy that can be read but not written. It refuses chunks and patches and counts
+    /// them.
     ///
-    /// It holds what is unread here. Statistics of reading start anew in it; the accounts of
-    /// packets go on, so packets that were read here count as read there, too.
+    /// The copy holds the packets that are unread here. Its statistics of reading start at zero.
+    /// Its packet counts continue those of this buffer, so packets that were read here count as
+    /// read there.
     ///
     /// # Errors
     ///
-    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
+    /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn clone_read_only(&self) -> Result<Self, BufferError> {
         let size_bytes = self.size_bytes();
         let ring = self
@@ -312,7 +316,7 @@ impl TraceBuffer {
     ///
     /// # Errors
     ///
-    /// [`BufferError::OutOfMemory`] if the operating system refuses the memory.
+    /// Returns [`BufferError::OutOfMemory`] if the operating system refuses the memory.
     pub fn empty_copy(&self) -> Result<Self, BufferError> {
         if self.can_ever_grow() {
             Self::growing(self.capacity_bytes())
@@ -321,9 +325,9 @@ impl TraceBuffer {
         }
     }
 
-    /// Makes this empty buffer the one for what comes after `earlier`: a chunk that came there while
-    /// its writer was still filling it brings only the rest when it comes here. So this buffer repeats
-    /// nothing of `earlier`.
+    /// Makes this empty buffer the successor of `earlier`, so that it repeats none of its packets.
+    /// If `earlier` holds a copy of an unfinished chunk, only the rest of that chunk is stored here
+    /// when it comes again.
     pub fn continue_after(&mut self, earlier: &Self) {
         if self.can_ever_grow() {
             self.ring.note_peak(earlier.peak_bytes());
@@ -337,24 +341,24 @@ impl TraceBuffer {
                     was_incomplete: slot.is_incomplete,
                 }
             });
-            // What was refused counts as lost, and must not be there as well.
+            // Packets that were refused count as lost there, so they must not be stored here.
             let accounted = account.hot.accounted.newest();
             let reached = [sequence.last_consumed, newest, accounted]
                 .into_iter()
                 .flatten()
                 .reduce(ConsumedChunk::further);
             if let Some(reached) = reached {
-                let untold = sequence.untold_losses();
-                self.sequences.continue_after(account, reached, untold);
+                let unreported = sequence.unreported_losses();
+                self.sequences.continue_after(account, reached, unreported);
             }
         }
     }
 
-    /// Replaces lengths in a chunk that was committed before. With `has_more_patches` false, the
-    /// packet at the end of the chunk no longer waits for any.
+    /// Applies patches to a chunk that was committed before. If `has_more_patches` is false, the
+    /// packet at the end of the chunk waits for no more of them.
     ///
-    /// Returns false if the chunk is not in the buffer, or at the first patch that lies outside
-    /// of its fragments; the patches before that one stay applied.
+    /// Returns false if the chunk is not in the buffer, or at the first patch that lies outside of
+    /// its fragments. Patches before that one stay applied.
     pub fn patch_chunk(
         &mut self,
         producer_id: ProducerId,
@@ -391,13 +395,12 @@ impl TraceBuffer {
         true
     }
 
-    /// From now on, lists the writers whose packets are lost, for
-    /// [`TraceBuffer::take_losing_writers`].
+    /// Starts listing the writers whose packets are lost, for [`TraceBuffer::take_losing_writers`].
     pub(crate) fn list_losing_writers(&mut self) {
         self.losing_writers = Some(Vec::new());
     }
 
-    /// Takes the writers whose packets were lost since the last call.
+    /// Returns the writers whose packets were lost since the last call.
     pub(crate) fn take_losing_writers(
         &mut self,
     ) -> impl Iterator<Item = (ProducerId, WriterId)> + '_ {
@@ -407,7 +410,7 @@ impl TraceBuffer {
             .flat_map(|writers| writers.drain(..))
     }
 
-    /// Lists the writer of a sequence that has lost packets, if somebody takes the list.
+    /// Adds the writer of a sequence to the list of losing writers, if one is kept.
     fn list_losing_writer(&mut self, sequence: SequenceIndex) {
         let hot = &self.sequences.account(sequence).hot;
         let writer = (hot.producer_id, hot.writer_id);
@@ -418,20 +421,20 @@ impl TraceBuffer {
         }
     }
 
-    /// What happened in this buffer so far.
+    /// Returns the statistics of this buffer.
     #[must_use]
     pub fn stats(&self) -> &BufferStats {
         &self.stats
     }
 
-    /// Where everything is that was ever stored. Takes a look at each chunk.
+    /// Returns the balance of all bytes that were ever stored. Looks at each chunk.
     #[must_use]
     pub fn storage_balance(&self) -> StorageBalance {
         let mut unread = ChunkAmount::default();
         let mut id = self.ring.first();
         while id != self.ring.end() {
             let slot = self.ring.slot(id);
-            // A chunk without fragments is at its end when it leaves.
+            // A chunk without fragments ends when it is removed, not when it is drained.
             if slot.sequence.is_some() && (!slot.is_drained() || slot.payload_bytes == 0) {
                 unread.add(slot.size_bytes());
             }
@@ -457,11 +460,11 @@ impl TraceBuffer {
         }
     }
 
-    /// Bytes of the chunks in the buffer that did not come to their end; the
-    /// [`StorageBalance::unread`] of its balance, without a look at them.
+    /// Returns the number of bytes in chunks that were neither read nor overwritten. This is
+    /// [`StorageBalance::unread`] without a look at each chunk.
     ///
-    /// What was written is more than this and what was read and overwritten: a chunk that was read
-    /// while its writer went on with it is read again.
+    /// It is not `bytes_written` less the bytes read and overwritten, because a chunk that was read
+    /// while its writer was filling it is read again.
     pub(crate) fn unread_bytes(&self) -> u64 {
         let begun_bytes = self.stats.bytes_written + self.storage.reopened.bytes;
         let ended_bytes = self.chunks_read().bytes
@@ -479,7 +482,7 @@ impl TraceBuffer {
         self.storage.read_before_clone + since_clone
     }
 
-    /// How large the chunks of a writer were; `None` if none was ever taken.
+    /// Returns the sizes of a writer's chunks; `None` if none was ever accepted.
     #[must_use]
     pub fn writer_histogram(
         &self,
@@ -492,9 +495,9 @@ impl TraceBuffer {
         Some(&self.sequences.account(sequence).histogram).filter(|histogram| !histogram.is_empty())
     }
 
-    /// The account of one writer's packets; `None` if the buffer was never given a chunk of it.
+    /// Returns the packet counts of a writer; `None` if the buffer was never given a chunk of it.
     ///
-    /// An account is kept as long as the buffer, about 400 bytes for each writer ever seen.
+    /// The counts live as long as the buffer and take about 400 bytes for each writer.
     #[must_use]
     pub fn packet_counts(
         &self,
@@ -507,7 +510,7 @@ impl TraceBuffer {
         Some(self.counts_of(&self.sequences[sequence], self.sequences.account(sequence)))
     }
 
-    /// The accounts of all writers, in the order in which their first chunks came.
+    /// Returns the packet counts of all writers, in the order of their first chunks.
     pub fn all_packet_counts(&self) -> impl Iterator<Item = (ProducerId, WriterId, PacketCounts)> {
         self.sequences.iter().map(|(sequence, account)| {
             (
@@ -518,7 +521,8 @@ impl TraceBuffer {
         })
     }
 
-    /// The account of a sequence, with what lies in the buffer. Takes a look at each chunk.
+    /// Returns the packet counts of a sequence, including packets in the buffer. Looks at each of
+    /// its chunks.
     fn counts_of(&self, sequence: &Sequence, account: &Account) -> PacketCounts {
         let unread = sequence
             .chunks()
@@ -530,38 +534,39 @@ impl TraceBuffer {
         }
     }
 
-    /// Whether this is a [`FillPolicy::Discard`] buffer that has refused a chunk for lack of room: it
-    /// takes no more of them.
+    /// Returns true if this is a [`FillPolicy::Discard`] buffer that has refused a chunk for lack
+    /// of room. It accepts no more chunks.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.intake == Intake::Sealed
     }
 
-    /// What it does when it is full.
+    /// Returns what the buffer does when it is full.
     #[must_use]
     pub fn fill_policy(&self) -> FillPolicy {
         self.policy
     }
 
-    /// The size after rounding up; of a ring that grows, the size that it has now.
+    /// Returns the size after rounding up. For a growing ring, this is its present size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         u64::from(self.ring.size_bytes())
     }
 
-    /// The size that a ring can grow to.
+    /// Returns the size that the ring can grow to.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         u64::from(self.ring.capacity_bytes())
     }
 
-    /// The largest size that it had so far.
+    /// Returns the largest size so far.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         u64::from(self.ring.peak_bytes())
     }
 
-    /// Takes the memory of segments that were removed, to be given back by who can wait.
+    /// Takes the memory of removed segments. Freeing it is slow, so the caller does that without
+    /// the lock.
     pub(crate) fn take_removed_segments(&mut self) -> Vec<MmapMut> {
         self.ring.take_removed()
     }
@@ -570,7 +575,7 @@ impl TraceBuffer {
         self.ring.capacity_bytes() > self.ring.segment_bytes()
     }
 
-    /// Whether the ring may grow soon, and would have to make memory for that first.
+    /// Returns true if the ring may grow soon and has no spare segment for that.
     pub(crate) fn wants_spare_segment(&self) -> bool {
         let half_bytes = self.ring.segment_bytes() / 2;
         self.intake == Intake::Open
@@ -578,19 +583,19 @@ impl TraceBuffer {
             && self.ring.tail_bytes() < half_bytes
     }
 
-    /// Makes the size that the ring has now the largest one: there is no memory to grow with.
+    /// Makes the present size the maximum, because no memory is left to grow into.
     pub(crate) fn stop_growing(&mut self) {
         self.ring.stop_growing();
     }
 
-    /// Takes memory of [`SEGMENT_BYTES`] to grow with.
+    /// Adds a spare segment of [`SEGMENT_BYTES`] for the ring to grow into.
     pub(crate) fn add_spare_segment(&mut self, memory: MmapMut) {
         self.ring.add_spare(memory);
     }
 
-    /// How much can be written, more or less, before something is overwritten that was there at
-    /// `mark` and was not read; `None` if there is nothing like that. Takes a look at each chunk up to
-    /// that one.
+    /// Returns roughly how many bytes can be written before an unread chunk is overwritten that was
+    /// in the buffer at `mark`; `None` if there is none. Looks at each chunk up to the first unread
+    /// one.
     pub(crate) fn bytes_before_loss(&self, mark: Mark) -> Option<u64> {
         let mut id = self.ring.first();
         while id != self.ring.end() && !mark.is_before(id) {
@@ -603,14 +608,14 @@ impl TraceBuffer {
         None
     }
 
-    /// How much of the memory was ever written to; shrinks only with a ring that had grown. What is
-    /// behind was not touched.
+    /// Returns how much of the memory was ever written. It shrinks only when a ring that had grown
+    /// does. The memory behind it is untouched.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         u64::from(self.ring.used_bytes())
     }
 
-    /// Bytes between the write cursor and the end of the buffer.
+    /// Returns the number of bytes between the write cursor and the end of the buffer.
     #[must_use]
     pub fn tail_bytes(&self) -> u64 {
         u64::from(self.ring.tail_bytes())

@@ -1,4 +1,4 @@
-//! Reads packets: the walk over the buffer, and inside it the walk over a sequence.
+//! Reads packets: walks over the slots of the buffer, and for each chunk over its sequence.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -15,33 +15,33 @@ use super::sequence::SequenceIndex;
 use super::slot::SlotId;
 use super::{ClientIdentity, LossMask, TraceBuffer};
 
-/// What packets are taken out of their chunks for.
+/// The purpose for which packets are consumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// For a reader, who waits for what may still come.
+    /// To return them to a reader, which waits for fragments and patches that may still come.
     Read,
-    /// To make room, now.
+    /// To make room at once.
     Evict,
 }
 
-/// How far a read cycle has come.
+/// The progress of a read cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadCycle {
     /// The slot that is being visited.
     visited: SlotId,
-    /// Behind the last slot to visit.
+    /// The end of the slots to visit, exclusive.
     end: SlotId,
 }
 
-/// A moment in the life of a buffer: what was in it then lies before, what comes later behind.
+/// A moment in the life of a buffer. It separates what was in the buffer then from what came later.
 ///
-/// A reading of a part goes on until its mark: it sees all that was there at its begin, and ends however fast
-/// writers are. `trace_reader.rs` and `sdk/tests/flight_recorder/snapshots.rs` have the tests.
+/// A read can be limited to what came before a mark. So it ends however fast writers are.
+/// `trace_reader.rs` and `sdk/tests/flight_recorder/snapshots.rs` have the tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// The first slot behind.
+    /// The first slot that came later.
     slot: SlotId,
-    /// What was written so far.
+    /// The number of bytes written until then.
     pub(crate) bytes_written: u64,
 }
 
@@ -51,18 +51,18 @@ impl Mark {
     }
 }
 
-/// What came of a fragment.
-enum Taken {
-    /// A packet; it is in `TraceBuffer::packet`.
+/// The outcome of consuming a fragment.
+enum FragmentOutcome {
+    /// A packet was completed. It is in `TraceBuffer::packet`.
     Packet,
-    /// The fragment was consumed without one.
+    /// The fragment was consumed without completing a packet.
     Nothing,
-    /// Its packet may come later: the sequence waits for it.
+    /// The rest of the packet may still come, so the sequence waits for it.
     Stalled,
 }
 
 impl TraceBuffer {
-    /// Starts a read cycle at the oldest chunk. Sequences that had to wait get another try.
+    /// Starts a read cycle at the oldest chunk. Stalled sequences are tried again.
     pub fn begin_read(&mut self) {
         self.read_cycles += 1;
         self.cycle = Some(ReadCycle {
@@ -71,10 +71,10 @@ impl TraceBuffer {
         });
     }
 
-    /// The next packet of this read cycle.
+    /// Returns the next packet of this read cycle.
     ///
-    /// Returns `None` at its end, and if the buffer was written to since
-    /// [`begin_read`](Self::begin_read): then start another cycle, which goes on where this one
+    /// Returns `None` at the end of the cycle, and if the buffer was written to since
+    /// [`begin_read`](Self::begin_read). Then start another cycle, which continues where this one
     /// stopped.
     pub fn read_packet(&mut self) -> Option<Packet<'_>> {
         let sequence = self.advance()?;
@@ -90,9 +90,9 @@ impl TraceBuffer {
         ))
     }
 
-    /// The next packets of this read cycle: as many as lie whole, one behind the other, in a chunk,
-    /// or one that does not. The packets and their order are those of
-    /// [`read_packet`](Self::read_packet), and so is the end.
+    /// Returns the next packets of this read cycle: a run of whole packets in one chunk, or a
+    /// single packet. Packets, order and end are the same as with
+    /// [`read_packet`](Self::read_packet).
     pub fn read_packets(&mut self) -> Option<Packets<'_>> {
         let mut cycle = self.cycle?;
         while cycle.visited != cycle.end {
@@ -117,7 +117,7 @@ impl TraceBuffer {
         None
     }
 
-    /// Consumes the whole packets at the front of a sequence.
+    /// Consumes the run of whole packets at the front of a sequence, if there is one.
     #[inline]
     fn take_run(&mut self, sequence: SequenceIndex) -> Option<ring::Run> {
         let front = self.sequences[sequence].front()?;
@@ -142,7 +142,7 @@ impl TraceBuffer {
         }
     }
 
-    /// This moment.
+    /// Returns the present moment.
     pub(crate) fn mark(&self) -> Mark {
         Mark {
             slot: self.ring.end(),
@@ -150,13 +150,13 @@ impl TraceBuffer {
         }
     }
 
-    /// Whether this read cycle has visited all that was there at `mark`.
+    /// Returns true if this read cycle has visited everything that was there at `mark`.
     pub(crate) fn has_read_until(&self, mark: Mark) -> bool {
         self.cycle
             .is_some_and(|cycle| mark.is_before(cycle.visited))
     }
 
-    /// Walks over the buffer until there is a packet in `self.packet`; returns its sequence.
+    /// Walks over the buffer until a packet is in `self.packet`. Returns its sequence.
     fn advance(&mut self) -> Option<SequenceIndex> {
         let mut cycle = self.cycle?;
         while cycle.visited != cycle.end {
@@ -173,9 +173,9 @@ impl TraceBuffer {
         None
     }
 
-    /// Walks over a sequence, from its oldest chunk up to the one in the slot `last`, until there
-    /// is a packet in `self.packet`; returns whether there is. What was passed is consumed, and
-    /// chunks that have nothing left are released.
+    /// Walks over a sequence, from its oldest chunk to the one in the slot `last`, until a packet
+    /// is in `self.packet`. Returns whether there is one. Fragments on the way are consumed, and
+    /// chunks with nothing left are released.
     pub(super) fn next_packet(
         &mut self,
         sequence: SequenceIndex,
@@ -187,9 +187,9 @@ impl TraceBuffer {
             match self.ring.next_unread(front.slot) {
                 Unread::Fragment(fragment) => {
                     match self.take_fragment(sequence, front, fragment, purpose) {
-                        Taken::Packet => return true,
-                        Taken::Nothing => {}
-                        Taken::Stalled => return false,
+                        FragmentOutcome::Packet => return true,
+                        FragmentOutcome::Nothing => {}
+                        FragmentOutcome::Stalled => return false,
                     }
                 }
                 Unread::Nothing | Unread::Corrupted
@@ -212,7 +212,7 @@ impl TraceBuffer {
         false
     }
 
-    /// Deals with the next unread fragment of a sequence.
+    /// Handles the next unread fragment of a sequence.
     #[inline]
     fn take_fragment(
         &mut self,
@@ -220,12 +220,12 @@ impl TraceBuffer {
         front: QueuedChunk,
         fragment: Fragment,
         purpose: Purpose,
-    ) -> Taken {
+    ) -> FragmentOutcome {
         match fragment.kind {
             FragmentKind::Whole => {
                 self.consume(&fragment, purpose);
                 if !fragment.counts_as_packet() {
-                    return Taken::Nothing;
+                    return FragmentOutcome::Nothing;
                 }
                 self.packet.clear();
                 self.packet.push(fragment);
@@ -233,20 +233,20 @@ impl TraceBuffer {
             FragmentKind::Continue | FragmentKind::End => {
                 self.consume(&fragment, purpose);
                 self.sequences[sequence].add_loss(front.id, LossMask::ORPHAN_CONTINUATION);
-                return Taken::Nothing;
+                return FragmentOutcome::Nothing;
             }
             FragmentKind::Begin => match self.reassemble(sequence, fragment, purpose) {
                 Reassembly::Done => {}
                 Reassembly::NotYet => match purpose {
                     Purpose::Read => {
                         self.sequences[sequence].stalled_in_cycle = self.read_cycles;
-                        return Taken::Stalled;
+                        return FragmentOutcome::Stalled;
                     }
                     Purpose::Evict => {
                         self.sequences.account_mut(sequence).hot.overwritten += 1;
                         self.sequences[sequence].add_loss(front.id, LossMask::OVERWRITE);
                         self.list_losing_writer(sequence);
-                        return Taken::Nothing;
+                        return FragmentOutcome::Nothing;
                     }
                 },
                 Reassembly::Lost(cause) => {
@@ -259,7 +259,7 @@ impl TraceBuffer {
                         Cause::Aborted => &mut counts.aborted,
                     } += 1;
                     self.list_losing_writer(sequence);
-                    return Taken::Nothing;
+                    return FragmentOutcome::Nothing;
                 }
             },
         }
@@ -268,10 +268,10 @@ impl TraceBuffer {
             Purpose::Read => account.counts.read += 1,
             Purpose::Evict => account.hot.overwritten += 1,
         }
-        Taken::Packet
+        FragmentOutcome::Packet
     }
 
-    /// To be called before the oldest chunk of a sequence is consumed.
+    /// Checks for a gap before the oldest chunk. Call this before consuming any of that chunk.
     #[inline]
     pub(super) fn reach_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         let slot = self.ring.slot_mut(front.slot);
@@ -281,14 +281,14 @@ impl TraceBuffer {
         }
     }
 
-    /// Releases the oldest chunk of a sequence, of which nothing more can be consumed.
+    /// Releases the oldest chunk of a sequence, when nothing more of it can be consumed.
     #[inline]
     pub(super) fn leave_front(&mut self, sequence: SequenceIndex, front: QueuedChunk) {
         let slot = self.ring.slot(front.slot);
         if slot.is_aborted {
             self.sequences[sequence].add_loss(front.id, LossMask::WRITER_ABORT);
         }
-        // Only in a chunk that a patch destroyed.
+        // Nonzero only if a patch has destroyed the chunk.
         let unreadable = slot.unread_packets;
         if unreadable != 0 {
             self.sequences.account_mut(sequence).counts.corrupted += u64::from(unreadable);
@@ -314,21 +314,22 @@ impl TraceBuffer {
     }
 }
 
-/// What [`TraceBuffer::read_packets`] returns.
+/// The packets that [`TraceBuffer::read_packets`] returns.
 #[derive(Clone, Copy, Debug)]
 pub enum Packets<'a> {
-    /// A packet whose fragments lie in several chunks, or that stands alone for another reason.
+    /// A packet with fragments in several chunks, or a packet that is not part of a run for another
+    /// reason.
     One(Packet<'a>),
-    /// Packets that lie whole in one chunk.
+    /// A run of whole packets in one chunk.
     Run(Run<'a>),
 }
 
-/// Who wrote a packet.
+/// The writer of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// The producer that the writer belongs to.
     pub producer_id: ProducerId,
-    /// The writer, by an id that is its own within the producer.
+    /// The writer. Its id is unique within the producer.
     pub writer_id: WriterId,
     /// The user and the process of the producer.
     pub client: ClientIdentity,
@@ -345,7 +346,8 @@ impl Origin {
     }
 }
 
-/// Packets of one sequence that lie whole in one chunk, still in the memory of the buffer.
+/// A run: consecutive whole packets of one sequence in one chunk, still in the memory of the
+/// buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     bytes: &'a [u8],
@@ -354,33 +356,33 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The bytes of all packets, each behind its size as a varint. [`split_first_packet`] takes
-    /// them apart.
+    /// Returns the bytes of all packets, each behind its size as a varint. [`split_first_packet`]
+    /// splits them.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Who wrote the packets.
+    /// Returns the writer of the packets.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// What was lost between the packet that came before in this sequence and the first of these.
+    /// Returns what was lost between the previous packet of this sequence and the first of these.
     #[must_use]
     pub fn loss(&self) -> LossMask {
         self.loss
     }
 }
 
-/// The first packet of the bytes of a [`Run`], and the bytes behind it. Fragments without bytes are no
-/// packets.
+/// Splits the bytes of a [`Run`] into the first packet and the bytes behind it. Skips fragments
+/// without bytes, because they are not packets.
 #[inline]
 #[must_use]
 pub fn split_first_packet(run: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
-    // A buffer makes runs of nothing but fragments.
+    // The bytes of a run consist of fragments only.
     while let Token::Fragment { start, end } = token_at(run, at) {
         if start != end {
             return Some((&run[start..end], &run[end..]));
@@ -392,7 +394,7 @@ pub fn split_first_packet(run: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A whole packet, still in the memory of the buffer: one slice of bytes for each fragment.
 ///
-/// The bytes are what the writer wrote; whether they are a valid message was not looked at.
+/// The bytes are as the writer wrote them. They may not be a valid message.
 #[derive(Clone, Copy)]
 pub struct Packet<'a> {
     ring: &'a Ring,
@@ -417,7 +419,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The bytes, in order. No slice is empty; a packet without bytes has none.
+    /// Returns the bytes as slices, in order. No slice is empty. A packet without bytes has no
+    /// slices.
     #[must_use]
     pub fn slices(&self) -> Slices<'a> {
         Slices {
@@ -426,7 +429,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// How many bytes the packet has.
+    /// Returns the size of the packet in bytes.
     #[must_use]
     pub fn len_bytes(&self) -> usize {
         self.fragments
@@ -435,13 +438,13 @@ impl<'a> Packet<'a> {
             .sum()
     }
 
-    /// Who wrote the packet.
+    /// Returns the writer of the packet.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// What was lost between the packet that came before in this sequence and this one.
+    /// Returns what was lost between the previous packet of this sequence and this one.
     #[must_use]
     pub fn loss(&self) -> LossMask {
         self.loss
@@ -458,7 +461,7 @@ impl fmt::Debug for Packet<'_> {
     }
 }
 
-/// The slices of a [`Packet`].
+/// An iterator over the slices of a [`Packet`].
 #[derive(Clone)]
 pub struct Slices<'a> {
     ring: &'a Ring,

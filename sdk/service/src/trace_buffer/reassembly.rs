@@ -1,8 +1,9 @@
 //! Puts a packet together from fragments in several chunks.
 //!
-//! Only the last fragment of a chunk can need patches, so a packet waits for patches only if its own fragment
-//! is that one. Perfetto's own buffer also holds a packet back whose end lies in a chunk that waits for any.
-//! While a thread is in the middle of a long packet, this holds back everything that it wrote since.
+//! Only the last fragment of a chunk can need patches. So a packet waits for patches only if its
+//! own fragment is the last one. Perfetto's own buffer also holds back a packet whose end lies in a
+//! chunk that waits for patches. While a thread is in the middle of a long packet, that holds back
+//! everything that the thread has written since.
 
 use tracezero_core::shm::layout::ChunkFlags;
 
@@ -12,27 +13,27 @@ use super::ring::{Fragment, Unread};
 use super::sequence::SequenceIndex;
 use super::{LossMask, TraceBuffer};
 
-/// What came of it.
+/// The outcome of a reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reassembly {
-    /// The packet is whole.
+    /// The packet is complete.
     Done,
-    /// Patches or chunks are missing that may still come.
+    /// Patches or fragments are missing that may still come.
     NotYet,
-    /// The packet will never be whole.
+    /// The packet can never be completed.
     Lost(Cause),
 }
 
-/// Why a packet that was begun will never be whole.
+/// The reason why a packet that was begun can never be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Chunk ids are missing where it should go on.
+    /// Chunk ids are missing where its next fragment should be.
     Gap,
-    /// The bytes where it should go on are no fragment.
+    /// The bytes where its next fragment should be are not a fragment.
     Corrupted,
-    /// The next fragment starts another packet.
+    /// The next fragment begins another packet.
     BrokenChain,
-    /// So it does, and before it the writer gave up a packet: this one.
+    /// The writer gave up this packet. The next fragment, if there is one, begins another packet.
     Aborted,
 }
 
@@ -47,9 +48,9 @@ impl Cause {
 }
 
 impl TraceBuffer {
-    /// Collects the fragments of the packet that starts with `begin`, the next unread fragment of
-    /// the oldest chunk of its sequence, in `self.packet`. Consumes what it collected unless the
-    /// rest may still come and somebody waits for it.
+    /// Collects the fragments of a packet in `self.packet`. `begin` is its first fragment, and the
+    /// next unread fragment of the oldest chunk of the sequence. Consumes the collected fragments,
+    /// unless the rest may still come and the purpose is to read.
     pub(super) fn reassemble(
         &mut self,
         sequence: SequenceIndex,
@@ -94,8 +95,9 @@ impl TraceBuffer {
             }
             match self.ring.next_unread(chunk.slot) {
                 Unread::Fragment(fragment) => match fragment.kind {
-                    // Patches concern the last fragment of a chunk, and this is it. An end with
-                    // another packet's begin behind it need not wait for that one's patches.
+                    // Patches belong to the last fragment of a chunk, which this is. An `End` that
+                    // is followed by the begin of another packet does not wait for that packet's
+                    // patches.
                     FragmentKind::Continue if slot.flags.contains(ChunkFlags::NEEDS_PATCHING) => {
                         return Reassembly::NotYet;
                     }
@@ -112,9 +114,9 @@ impl TraceBuffer {
                     }
                 },
                 Unread::Corrupted => return Reassembly::Lost(Cause::Corrupted),
-                // The continuation may be the very fragment that was left out.
+                // The next fragment may be the one that was left out of the incomplete chunk.
                 Unread::Nothing if slot.is_incomplete => return Reassembly::NotYet,
-                // Its writer gave it up, right where it should go on.
+                // The writer gave up the packet where it should continue.
                 Unread::Nothing if slot.is_aborted => return Reassembly::Lost(Cause::Aborted),
                 Unread::Nothing => {}
             }

@@ -1,19 +1,19 @@
-//! The memory of the buffer, cut into [slots](super::slot) that lie back to back.
+//! The memory of the buffer, divided into adjacent [slots](super::slot).
 //!
 //! ```text
 //!   memory   | new | newest | oldest or padding | old | ... |  never used, never touched  |
 //!            0              ^ write cursor                  ^ used                        ^ size
 //! ```
 //!
-//! A ring that grows consists of segments, each of which is a mapping of its own. The write cursor
-//! passes them in a circle; where the next one holds what is not read yet, a fresh one comes between.
+//! A growing ring consists of segments, each with its own mapping. The write cursor visits them in
+//! a circle. If the next segment has unread packets, a new segment is inserted before it.
 //!
-//! In Perfetto a streamed buffer has a fixed size, and overwrites what the file does not have yet. Here it
-//! grows as far as the file lags behind, up to a limit, and gives segments back when they were read
-//! (`evict.rs`). Near the limit writers wait, and only then drop packets (`reader_lag.rs`). The segments
-//! share one trace buffer: a buffer for each would tear packets, patches and accounts apart where one ends.
-//! The reader makes the memory of the next segment before a writer needs it. A writer that comes first makes
-//! it itself.
+//! In Perfetto, a streamed buffer has a fixed size, and overwrites packets that are not yet in the
+//! file. Here it grows with the lag of the file, up to a limit, and frees segments that were read
+//! (`evict.rs`). Near the limit, writers first wait and only then drop packets (`reader_lag.rs`).
+//! All segments belong to one trace buffer. With a buffer for each segment, packets, patches and
+//! accounts would be split at its end. The reader maps the memory of the next segment in advance,
+//! so that writers need not. A writer that needs it earlier maps it itself.
 
 use std::collections::VecDeque;
 
@@ -30,10 +30,10 @@ use super::slot_table::SlotTable;
 pub(super) struct Fragment {
     pub(super) slot: SlotId,
     pub(super) kind: FragmentKind,
-    /// Where its bytes start in the memory.
+    /// The offset of its first byte.
     pub(super) start: u32,
     pub(super) len_bytes: u32,
-    /// The value of `consumed_bytes` that stands for this fragment and all before it.
+    /// The value of `consumed_bytes` after this fragment and all before it are consumed.
     consumed_until_bytes: u16,
 }
 
@@ -44,61 +44,63 @@ impl Fragment {
     }
 }
 
-/// Whole packets of one chunk, back to back in the memory of the buffer.
+/// A run of whole packets of one chunk, back to back in the memory of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     slot: SlotId,
     start: u32,
     len_bytes: u32,
-    /// How many packets there are; at least 1. Fragments without bytes are none.
+    /// The number of packets; at least 1. Fragments without bytes do not count.
     pub(super) packets: u16,
-    /// The value of `consumed_bytes` that stands for all of them.
+    /// The value of `consumed_bytes` after the run is consumed.
     consumed_until_bytes: u16,
 }
 
-/// What the next unread bytes of a chunk are.
+/// The next unread element of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unread {
     Fragment(Fragment),
-    /// Everything was consumed.
+    /// Nothing: everything was consumed.
     Nothing,
-    /// Something was not consumed and cannot be: it is no fragment.
+    /// Bytes that are not a fragment, and so cannot be consumed.
     Corrupted,
 }
 
-/// Zeroed memory that takes no page before it is written to.
+/// Maps zeroed memory, which takes no pages before it is written to.
 fn map_memory(size_bytes: u32) -> std::io::Result<MmapMut> {
     #[cfg(test)]
     memory_refusal::check()?;
     let memory = MmapMut::map_anon(size_bytes as usize)?;
     #[cfg(target_os = "linux")]
     {
-        // Huge pages make the first lap several times faster and later ones a little. In memory of
-        // this size, the one page that is used in part does not weigh much.
+        // Huge pages make the first lap several times faster and later laps a little faster. The
+        // page that is used only in part is small compared to memory of this size.
         const HUGE_PAGES_FROM_BYTES: u32 = 8 << 20;
         if size_bytes >= HUGE_PAGES_FROM_BYTES {
-            // A kernel without huge pages says no, and small ones do as well.
+            // A kernel without huge pages refuses this. Small pages work as well.
             let _ = memory.advise(memmap2::Advice::HugePage);
         }
     }
     Ok(memory)
 }
 
-/// Memory for a segment of a growing ring, every page of which is there: to be made by who can wait.
+/// Maps memory for a segment of a growing ring, with all pages present. This is slow, so call it
+/// without a lock.
 ///
 /// # Errors
-/// If the operating system refuses the address space.
+///
+/// Returns an error if the operating system refuses the address space.
 pub(super) fn map_segment(size_bytes: u32) -> std::io::Result<MmapMut> {
     let memory = map_memory(size_bytes)?;
     #[cfg(target_os = "linux")]
     {
-        // A kernel that does not know this leaves the pages to who writes first.
+        // A kernel that does not know this advice provides each page at the first write to it.
         let _ = memory.advise(memmap2::Advice::PopulateWrite);
     }
     Ok(memory)
 }
 
-/// Simulates exhausted memory.
+/// A simulation of exhausted memory.
 #[cfg(test)]
 pub(crate) mod memory_refusal {
     use std::cell::Cell;
@@ -108,7 +110,7 @@ pub(crate) mod memory_refusal {
         static MAPPINGS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
     }
 
-    /// Calls `work`; meanwhile, `mappings_left` mappings succeed on this thread.
+    /// Calls `work`. During the call, only `mappings_left` mappings succeed on this thread.
     pub(crate) fn after<R>(mappings_left: u32, work: impl FnOnce() -> R) -> R {
         MAPPINGS_LEFT.set(mappings_left);
         let result = work();
@@ -126,33 +128,37 @@ pub(crate) mod memory_refusal {
     }
 }
 
-/// The memory and the table of its slots.
+/// The memory of a buffer and the table of its slots.
 ///
-/// An offset names a byte of any segment: the upper bits are the index in `memory`, the lower ones the
-/// place in that segment.
+/// An offset identifies a byte of any segment. The upper bits are the index in `memory`, the lower
+/// bits the position in that segment.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// The memory of each segment; `None` for one that is not there now.
+    /// The memory of each segment; `None` for one that does not exist now.
     memory: Vec<Option<MmapMut>>,
-    /// All segments have this size. If there can be several, it is 2^`segment_shift`.
+    /// The size of each segment. If the ring can grow, it is 2^`segment_shift`.
     segment_bytes: u32,
-    /// 32 for a single segment: then the offset is the place in it.
+    /// The number of lower bits in an offset. It is 32 if there is a single segment, so that the
+    /// offset is the position in that.
     segment_shift: u32,
-    /// At most so many segments are there at once; fewer than 2^(32 - `segment_shift`) or 1.
+    /// The maximum number of segments at a time: 1, or less than 2^(32 - `segment_shift`).
     segments_max: usize,
-    /// The other segments, in the order in which the write cursor reaches them.
+    /// The segments except for the write cursor's, in the order in which the write cursor reaches
+    /// them.
     ahead: VecDeque<Segment>,
-    /// Memory for a segment that is not there yet.
+    /// Memory for a further segment, mapped in advance.
     spare: Option<MmapMut>,
-    /// Memory of segments that were removed, for somebody else to give back.
+    /// Memory of removed segments, which the reader frees.
     removed: Vec<MmapMut>,
-    /// The most memory that there was at once.
+    /// The maximum size of the memory so far.
     peak_bytes: u32,
-    /// Where the segment starts that the write cursor is in.
+    /// The start of the segment that the write cursor is in.
     start_bytes: u32,
-    /// Offset at which the next chunk goes, if it fits before the end; at most `used_end_bytes`.
+    /// The write cursor: the offset of the next chunk, if it fits before the end; at most
+    /// `used_end_bytes`.
     write_bytes: u32,
-    /// Everything behind was never written; at most `segment_bytes` from `start_bytes`.
+    /// The end of the memory in the write cursor's segment that was ever written; at most
+    /// `segment_bytes` from `start_bytes`.
     used_end_bytes: u32,
     slots: SlotTable,
 }
@@ -161,7 +167,7 @@ pub(super) struct Ring {
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     start_bytes: u32,
-    /// Everything behind was never written.
+    /// The end of its memory that was ever written.
     used_end_bytes: u32,
 }
 
@@ -172,18 +178,20 @@ impl Segment {
 }
 
 impl Ring {
-    /// A ring of one segment.
+    /// Creates a ring of one segment.
     ///
     /// # Errors
-    /// If the operating system refuses the address space.
+    ///
+    /// Returns an error if the operating system refuses the address space.
     pub(super) fn new(size_bytes: u32) -> std::io::Result<Self> {
         Self::of_segments(size_bytes, u32::BITS, 1)
     }
 
-    /// A ring that starts with one segment of 2^`segment_shift` bytes and can have `segments_max`.
+    /// Creates a ring with one segment of 2^`segment_shift` bytes that can grow to `segments_max`.
     ///
     /// # Errors
-    /// If the operating system refuses the address space.
+    ///
+    /// Returns an error if the operating system refuses the address space.
     pub(super) fn growing(segment_shift: u32, segments_max: u32) -> std::io::Result<Self> {
         Self::of_segments(1 << segment_shift, segment_shift, segments_max)
     }
@@ -209,10 +217,11 @@ impl Ring {
         })
     }
 
-    /// A copy that touches no more memory than was ever used. It does not grow.
+    /// Creates a copy, which does not grow. Only memory that was ever used is copied.
     ///
     /// # Errors
-    /// If the operating system refuses the address space.
+    ///
+    /// Returns an error if the operating system refuses the address space.
     pub(super) fn try_clone(&self) -> std::io::Result<Self> {
         let mut memory = Vec::new();
         for segment in &self.memory {
@@ -236,7 +245,7 @@ impl Ring {
         })
     }
 
-    /// How much of the segment that starts there was ever written to.
+    /// Returns how much was ever written of the segment that starts at `start_bytes`.
     fn used_bytes_from(&self, start_bytes: u32) -> u32 {
         let current = Segment {
             start_bytes: self.start_bytes,
@@ -247,22 +256,22 @@ impl Ring {
         segment.map_or(0, Segment::used_bytes)
     }
 
-    /// The memory of all segments.
+    /// Returns the size of the memory of all segments.
     pub(super) fn size_bytes(&self) -> u32 {
         self.segment_bytes * (self.ahead.len() as u32 + 1)
     }
 
-    /// The most memory that there was at once.
+    /// Returns the maximum size of the memory so far.
     pub(super) fn peak_bytes(&self) -> u32 {
         self.peak_bytes
     }
 
-    /// The memory of as many segments as there can be.
+    /// Returns the size of the memory with the maximum number of segments.
     pub(super) fn capacity_bytes(&self) -> u32 {
         self.segment_bytes * self.segments_max as u32
     }
 
-    /// No chunk takes more.
+    /// Returns the size of a segment. No chunk can be larger.
     pub(super) fn segment_bytes(&self) -> u32 {
         self.segment_bytes
     }
@@ -272,14 +281,14 @@ impl Ring {
         self.used_end_bytes - self.start_bytes + ahead.sum::<u32>()
     }
 
-    /// Bytes from the write cursor to the end of its segment.
+    /// Returns the number of bytes from the write cursor to the end of its segment.
     #[inline]
     pub(super) fn tail_bytes(&self) -> u32 {
         self.segment_bytes - (self.write_bytes - self.start_bytes)
     }
 
-    /// How much can be written before the slot at `offset` is overwritten. A ring that can grow does
-    /// so before.
+    /// Returns how many bytes can be written before the slot at `offset` is overwritten, including
+    /// those that the ring can grow by.
     pub(super) fn bytes_ahead(&self, offset: u32) -> u32 {
         if offset >= self.write_bytes && offset < self.used_end_bytes {
             return offset - self.write_bytes;
@@ -295,32 +304,33 @@ impl Ring {
         self.tail_bytes() + growth_bytes + between_bytes + (offset - start_bytes)
     }
 
-    /// Whether there can be another segment.
+    /// Returns true if a segment can be added.
     pub(super) fn can_grow(&self) -> bool {
         self.ahead.len() + 1 < self.segments_max
     }
 
-    /// Makes the present segments all that there can be.
+    /// Makes the present number of segments the maximum.
     pub(super) fn stop_growing(&mut self) {
         self.segments_max = self.ahead.len() + 1;
     }
 
-    /// Takes over what another ring came to, the place of which this one takes.
+    /// Raises the maximum size so far to that of the ring that this one replaces.
     pub(super) fn note_peak(&mut self, peak_bytes: u64) {
         self.peak_bytes = self.peak_bytes.max(peak_bytes as u32);
     }
 
-    /// Whether it can grow and has no memory ready for that.
+    /// Returns true if the ring can grow and has no memory mapped in advance.
     pub(super) fn wants_spare(&self) -> bool {
         self.spare.is_none() && self.can_grow()
     }
 
-    /// Takes memory for the next segment, made by [`map_segment`].
+    /// Adds memory for the next segment. [`map_segment`] must have created it.
     pub(super) fn add_spare(&mut self, memory: MmapMut) {
         self.spare = Some(memory);
     }
 
-    /// Puts a fresh segment right ahead of the write cursor's. Returns whether there was memory.
+    /// Inserts a new segment directly ahead of the write cursor's. Returns false if there is no
+    /// memory.
     pub(super) fn grow(&mut self) -> bool {
         let memory = match self.spare.take() {
             Some(memory) => memory,
@@ -347,9 +357,9 @@ impl Ring {
         true
     }
 
-    /// The slots of the segment at `position` ahead of the write cursor's: from the oldest slot on, as
-    /// no slot may be ahead in the write cursor's own segment. Returns its first slot and the one
-    /// behind its last one.
+    /// Returns the slots of the segment at `position` ahead of the write cursor's, as its first
+    /// slot and the one behind its last. There must be no slot ahead of the write cursor in its own
+    /// segment, so that these segments have the oldest slots.
     pub(super) fn slots_of_segment_ahead(&self, position: usize) -> Option<(SlotId, SlotId)> {
         let mut id = self.slots.first();
         let mut first = id;
@@ -367,12 +377,12 @@ impl Ring {
         Some((first, id))
     }
 
-    /// How many segments there are besides the one that the write cursor is in.
+    /// Returns the number of segments besides the write cursor's.
     pub(super) fn segments_ahead(&self) -> usize {
         self.ahead.len()
     }
 
-    /// Removes the next segment, the slots of which were given up.
+    /// Removes the next segment, after its slots were dropped.
     pub(super) fn remove_segment_ahead(&mut self) {
         if let Some(segment) = self.ahead.pop_front() {
             let index = self.index_of(segment.start_bytes);
@@ -380,12 +390,12 @@ impl Ring {
         }
     }
 
-    /// The memory of segments that were removed.
+    /// Takes the memory of removed segments.
     pub(super) fn take_removed(&mut self) -> Vec<MmapMut> {
         std::mem::take(&mut self.removed)
     }
 
-    /// Gives up the oldest slot, which must be padding, for good.
+    /// Drops the oldest slot, which must be padding. Its memory is not used again.
     pub(super) fn drop_slot(&mut self) {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
@@ -396,7 +406,7 @@ impl Ring {
         (u64::from(offset) >> self.segment_shift) as usize
     }
 
-    /// `len_bytes` of a segment from `offset` on.
+    /// Returns `len_bytes` bytes from `offset` on. They must be in one segment.
     #[inline]
     fn bytes_at(&self, offset: u32, len_bytes: u32) -> &[u8] {
         let memory = self.memory[self.index_of(offset)].as_deref();
@@ -412,29 +422,29 @@ impl Ring {
         &mut memory.unwrap_or_default()[start..start + len_bytes]
     }
 
-    /// The bits of an offset that are the place in its segment.
+    /// Returns a mask of the bits of an offset that are the position in its segment.
     #[inline]
     fn place_mask(&self) -> u32 {
         ((1_u64 << self.segment_shift) - 1) as u32
     }
 
-    /// The oldest slot; equal to [`Ring::end`] if there is none.
+    /// Returns the oldest slot; equal to [`Ring::end`] if there is none.
     pub(super) fn first(&self) -> SlotId {
         self.slots.first()
     }
 
-    /// The oldest slot that holds a chunk; equal to [`Ring::end`] if there is none.
+    /// Returns the oldest slot that holds a chunk; equal to [`Ring::end`] if there is none.
     pub(super) fn first_held(&mut self) -> SlotId {
         self.slots.first_held()
     }
 
-    /// No slot before this one holds a chunk.
+    /// Returns a slot before which no slot holds a chunk.
     #[cfg(test)]
     pub(super) fn held_from(&self) -> SlotId {
         self.slots.held_from()
     }
 
-    /// The id that the next slot will get.
+    /// Returns the id that the next slot will get.
     pub(super) fn end(&self) -> SlotId {
         self.slots.end()
     }
@@ -449,15 +459,15 @@ impl Ring {
         self.slots.get_mut(id)
     }
 
-    /// The slot that starts `covered_bytes` behind the write cursor, if there is one so far; the
-    /// slots between were covered.
+    /// Returns the slot that starts `covered_bytes` behind the write cursor, if there is one. The
+    /// slots before it must have been covered already.
     #[inline]
     pub(super) fn slot_ahead(&self, covered_bytes: u32) -> Option<SlotId> {
         (self.write_bytes + covered_bytes < self.used_end_bytes).then_some(self.slots.first())
     }
 
-    /// Gives up the oldest slot, which must be padding, to a chunk that takes `size_bytes` from its
-    /// start on.
+    /// Removes the oldest slot, which must be padding, for a chunk that covers `size_bytes` from
+    /// its start on. What remains of a larger slot becomes padding.
     pub(super) fn cover_slot_ahead(&mut self, size_bytes: u32) -> Covered {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
@@ -473,7 +483,8 @@ impl Ring {
         Covered::Part { rest_bytes }
     }
 
-    /// Steps the write cursor over the slot ahead, which must be padding and stays as it is.
+    /// Moves the write cursor past the next slot, which must be padding. The slot becomes the
+    /// newest one.
     pub(super) fn skip_slot_ahead(&mut self) {
         let slot = self.slots.pop_front();
         debug_assert!(slot.sequence.is_none());
@@ -481,8 +492,8 @@ impl Ring {
         self.slots.push_back(slot);
     }
 
-    /// Takes the write cursor to the start of the next segment, or of the only one; no slot may be
-    /// ahead of it in its own.
+    /// Moves the write cursor to the start of the next segment, or of the only one. There must be
+    /// no slot ahead of it in its own segment.
     pub(super) fn wrap(&mut self) {
         debug_assert_eq!(self.slot_ahead(0), None);
         if let Some(next) = self.ahead.pop_front() {
@@ -496,8 +507,8 @@ impl Ring {
         self.write_bytes = self.start_bytes;
     }
 
-    /// Stores a chunk at the write cursor, where no slot may be in its way. The descriptor's
-    /// `offset` is set here; `payload` is as long as its `payload_bytes` say.
+    /// Stores a chunk at the write cursor, where no slot may be in its way. Sets the descriptor's
+    /// `offset`. The length of `payload` must be its `payload_bytes`.
     #[inline]
     pub(super) fn push(&mut self, mut slot: Slot, payload: &[u8]) -> SlotId {
         slot.offset = self.write_bytes;
@@ -508,7 +519,7 @@ impl Ring {
         self.slots.push_back(slot)
     }
 
-    /// Replaces the payload of a chunk by one that fits into its slot.
+    /// Replaces the payload of a chunk. The new payload must fit into its slot.
     pub(super) fn rewrite(&mut self, id: SlotId, payload: &[u8], payload_bytes: u16) {
         let slot = self.slots.get_mut(id);
         debug_assert!(payload_bytes <= slot.reserved_bytes);
@@ -516,7 +527,7 @@ impl Ring {
         self.payload_mut(id).copy_from_slice(payload);
     }
 
-    /// The fragments of a chunk, consumed or not.
+    /// Returns the fragments of a chunk, consumed or not.
     #[inline]
     pub(super) fn payload_mut(&mut self, id: SlotId) -> &mut [u8] {
         let Slot {
@@ -527,11 +538,12 @@ impl Ring {
         self.bytes_at_mut(offset, usize::from(payload_bytes))
     }
 
-    /// Pulls memory into the cache that a reader who has got to `fragment` will get to soon.
+    /// Loads memory into the cache that the reader needs soon after `fragment`.
     ///
-    /// Fragments are a chain: where the next one starts is in the bytes of this one, so a reader
-    /// would wait for the memory at each of them. These loads wait for nothing, and nothing waits
-    /// for them: a ring larger than the cache reads about as fast as one inside it.
+    /// Fragments form a chain: the position of the next one depends on the bytes of this one. So
+    /// without this, a reader would wait for memory at each fragment. These loads depend on
+    /// nothing, and nothing depends on them. So a ring larger than the cache is read about as fast
+    /// as one that fits into it.
     #[inline]
     pub(super) fn warm_up_behind(&self, fragment: &Fragment) {
         const DISTANCE_BYTES: usize = 2048;
@@ -547,20 +559,20 @@ impl Ring {
         }
     }
 
-    /// The bytes of a fragment.
+    /// Returns the bytes of a fragment.
     #[inline]
     pub(super) fn bytes(&self, fragment: &Fragment) -> &[u8] {
         self.bytes_at(fragment.start, fragment.len_bytes)
     }
 
-    /// The memory behind everything that was ever written.
+    /// Returns the memory that was never written.
     #[cfg(test)]
     pub(super) fn unused_memory(&self) -> &[u8] {
         let used_bytes = self.used_bytes();
         self.bytes_at(used_bytes, self.segment_bytes - used_bytes)
     }
 
-    /// What the reader of a chunk would meet next.
+    /// Returns the next unread element of a chunk.
     #[inline]
     pub(super) fn next_unread(&self, id: SlotId) -> Unread {
         let slot = self.slots.get(id);
@@ -579,9 +591,9 @@ impl Ring {
         }
     }
 
-    /// The packets that a chunk holds whole, from its next unread fragment on. `None` if there are
-    /// none, or if only a look at each fragment tells: at the end of an earlier packet, or in a
-    /// chunk that a patch has changed.
+    /// Returns the run of whole packets from the next unread fragment of a chunk on. Returns `None`
+    /// if there is none, or if the fragments must be looked at one by one: at the end of an earlier
+    /// packet, and in a chunk that a patch has changed.
     #[inline]
     pub(super) fn next_run(&self, id: SlotId) -> Option<Run> {
         let slot = self.slots.get(id);
@@ -590,7 +602,7 @@ impl Ring {
         if slot.is_altered || is_end_of_earlier {
             return None;
         }
-        // The begin of a packet that goes on elsewhere counts as one that is unread here.
+        // A packet that begins here and continues in a later chunk counts as unread here.
         let (end_bytes, begun_packets) = if slot.flags.contains(ChunkFlags::LAST_PACKET_CONTINUES) {
             (slot.last_fragment_bytes, 1)
         } else {
@@ -608,14 +620,14 @@ impl Ring {
         })
     }
 
-    /// The bytes of a run: fragments with their sizes, back to back.
+    /// Returns the bytes of a run: fragments with their sizes, back to back.
     #[inline]
     pub(super) fn run_bytes(&self, run: &Run) -> &[u8] {
         self.bytes_at(run.start, run.len_bytes)
     }
 
-    /// Marks a run as consumed, which must be the next one of its chunk. Returns the size of the
-    /// slot if nothing unread is left in it.
+    /// Marks a run as consumed. It must be the next one of its chunk. Returns the size of the slot
+    /// if nothing unread is left in it.
     #[inline]
     pub(super) fn consume_run(&mut self, run: &Run) -> Option<u32> {
         let slot = self.slots.get_mut(run.slot);
@@ -624,8 +636,8 @@ impl Ring {
         slot.is_drained().then(|| slot.size_bytes())
     }
 
-    /// Marks a fragment as consumed, which must be the next unread one of its chunk. Returns the
-    /// size of the slot if nothing unread is left in it.
+    /// Marks a fragment as consumed. It must be the next unread one of its chunk. Returns the size
+    /// of the slot if nothing unread is left in it.
     #[inline]
     pub(super) fn consume(&mut self, fragment: &Fragment) -> Option<u32> {
         let slot = self.slots.get_mut(fragment.slot);
@@ -637,11 +649,11 @@ impl Ring {
     }
 }
 
-/// Outcome of [`Ring::cover_slot_ahead`].
+/// The result of [`Ring::cover_slot_ahead`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Covered {
-    /// The whole slot is gone, and the chunk needs this much more.
+    /// The whole slot was covered. The chunk still needs `missing_bytes`.
     Whole { missing_bytes: u32 },
-    /// The slot was larger; this much of its end is padding now.
+    /// The slot was larger than needed. Its last `rest_bytes` became padding.
     Part { rest_bytes: u32 },
 }

@@ -1,9 +1,10 @@
-//! One sequence: its chunks in the order of their ids, what precedes them, and its losses.
+//! One sequence: its chunks sorted by id, the chunk that precedes them, and its losses.
 //!
-//! Each loss is reported once, with the first packet behind it. Perfetto's own buffer has four defects here:
-//! it does not report gaps that are crossed inside one read, an old gap can destroy a good packet, a read
-//! that is resumed reports a gap again, and aborts and overwrites can be reported before their place. Where a
-//! conformance scenario records such a defect, an `ideal` twin of the same name takes its place.
+//! Each loss is reported once, with the first packet behind it. Perfetto's own buffer has four
+//! defects here. It does not report a gap that is crossed within one read. An old gap can destroy a
+//! good packet. A read that is resumed reports a gap again. And aborts and overwrites can be
+//! reported before the place of the loss. If a conformance scenario records one of these defects,
+//! the scenario `ideal` of the same name is used instead.
 
 use std::num::NonZeroU32;
 
@@ -12,13 +13,13 @@ use tracezero_core::ids::ChunkId;
 use super::chunk_queue::{ChunkQueue, QueuedChunk};
 use super::loss::LossMask;
 
-/// Place of a sequence in the table of sequences; never reused for another one.
+/// The position of a sequence in the table of sequences. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SequenceIndex(NonZeroU32);
 
 impl SequenceIndex {
-    /// `position` counts from 0 and is less than 2^32 - 1: there are at most 2^32 keys, and no
-    /// memory for so many sequences.
+    /// Creates the index of a position that counts from 0. There are at most 2^32 keys, and memory
+    /// does not suffice for that many sequences, so `position` is less than 2^32 - 1.
     pub(super) fn new(position: usize) -> Self {
         Self(NonZeroU32::MIN.saturating_add(position as u32))
     }
@@ -29,13 +30,13 @@ impl SequenceIndex {
     }
 }
 
-/// Whether `a` is newer than `b`, for ids that wrap at 2^32.
+/// Returns true if `a` is newer than `b`. Ids wrap at 2^32.
 #[inline]
 pub(super) fn is_newer(a: ChunkId, b: ChunkId) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 1 << 31
 }
 
-/// The newest chunk that left the sequence, read or evicted.
+/// A chunk that left the sequence, read or evicted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsumedChunk {
     pub(super) id: ChunkId,
@@ -44,7 +45,8 @@ pub(super) struct ConsumedChunk {
 }
 
 impl ConsumedChunk {
-    /// The one that is further on: newer or, of the same chunk, finished or longer.
+    /// Returns the chunk that reaches further: the newer one or, if both are the same chunk, the
+    /// complete or longer one.
     pub(super) fn further(self, other: Self) -> Self {
         let reach = |chunk: &Self| (!chunk.was_incomplete, chunk.payload_bytes);
         if is_newer(other.id, self.id) || other.id == self.id && reach(&other) > reach(&self) {
@@ -55,55 +57,58 @@ impl ConsumedChunk {
     }
 }
 
-/// How many of the oldest and the newest chunk there are.
+/// The number of chunks at the ends of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ends {
     #[default]
     None,
-    /// One chunk is both.
+    /// One chunk, which is both the oldest and the newest.
     Same,
     Two,
 }
 
-/// Neighbours of a sequence without chunks in the list of those.
+/// The neighbors of a sequence in the list of empty sequences.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Links {
     pub(super) older: Option<SequenceIndex>,
     pub(super) newer: Option<SequenceIndex>,
 }
 
-/// What one writer wrote, as far as the order of it is concerned.
+/// The state of one sequence that concerns the order of its chunks.
 ///
-/// With thousands of writers, what storing and evicting a chunk costs is the cache lines of its
-/// sequence that they touch. This is one; with at most two chunks there is nothing else.
+/// With thousands of writers, the cost of storing and evicting a chunk is that of the cache lines
+/// that are touched. This struct is one line. If there are at most two chunks, no other memory is
+/// needed.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Sequence {
     ends: Ends,
-    /// Whether the order of its ids is known, that is: it had a chunk since it was forgotten.
+    /// True if the order of its ids is known: it had a chunk since it was last forgotten.
     pub(super) is_remembered: bool,
-    /// Losses that the next packet reports.
+    /// Losses that the next packet must report.
     pending: LossMask,
-    /// Losses behind a chunk that is yet to be stored or read, the next packet after which reports
-    /// them. There are none unless a chunk older than `last_consumed` is in the buffer or coming.
+    /// Losses behind a chunk that is still to be stored or read. The first packet after that chunk
+    /// must report them. `NONE` unless a chunk older than `last_consumed` is in the buffer or about
+    /// to be stored.
     pending_behind: LossMask,
-    /// The chunks in the buffer with the oldest and the newest id, as far as `ends` says so.
+    /// The oldest and the newest chunk in the buffer; valid as `ends` says.
     oldest: QueuedChunk,
     newest: QueuedChunk,
-    /// The chunks between them, once there were any; empty unless there are two ends.
+    /// The chunks between them. It is allocated when there is one, and is empty unless `ends` is
+    /// `Two`.
     between: Option<Box<ChunkQueue>>,
-    /// Never moves back, even if a chunk older than it is read later.
+    /// The newest chunk that was consumed. It stays the same if an older chunk is read later.
     pub(super) last_consumed: Option<ConsumedChunk>,
-    /// While room is made for an older chunk of this very sequence: its id.
+    /// The id of an older chunk of this sequence while room is made for it.
     incoming: Option<ChunkId>,
-    /// The read cycle in which the sequence cannot go on.
+    /// The read cycle in which the sequence is stalled.
     pub(super) stalled_in_cycle: u64,
     pub(super) links: Links,
 }
 
 impl Sequence {
-    /// Drops what is known about the order of the sequence, but for a chunk that is to come again:
-    /// of that one only the rest is news.
+    /// Forgets the order of the sequence. Keeps only `last_consumed` if that chunk is to come
+    /// again, because then only the rest of the chunk is new.
     pub(super) fn forget(&mut self) {
         debug_assert_eq!(self.ends, Ends::None);
         *self = Self {
@@ -122,14 +127,14 @@ impl Sequence {
         (self.ends != Ends::None).then_some(self.newest)
     }
 
-    /// All chunks, oldest first.
+    /// Returns all chunks, oldest first.
     pub(super) fn chunks(&self) -> impl Iterator<Item = QueuedChunk> {
         let between = self.between.iter().flat_map(|between| between.iter());
         let newest = (self.ends == Ends::Two).then_some(self.newest);
         self.front().into_iter().chain(between).chain(newest)
     }
 
-    /// The chunk with this id.
+    /// Returns the chunk with this id.
     pub(super) fn find(&self, id: ChunkId) -> Option<QueuedChunk> {
         let (oldest, newest) = (self.front()?, self.back()?);
         if newest.id == id {
@@ -144,7 +149,7 @@ impl Sequence {
         self.between.as_ref()?.find(id)
     }
 
-    /// Puts a chunk in its place; returns whether newer ones are there already.
+    /// Inserts a chunk at its place in the order. Returns whether newer ones are there already.
     #[inline]
     pub(super) fn insert(&mut self, chunk: QueuedChunk) -> bool {
         match self.ends {
@@ -181,14 +186,14 @@ impl Sequence {
         self.ends = Ends::Two;
     }
 
-    /// Removes the oldest chunk and makes it the one that precedes the rest.
+    /// Removes the oldest chunk and notes it as consumed.
     #[inline]
     pub(super) fn pop_front(&mut self, consumed: ConsumedChunk) {
         self.remove_oldest();
         if let Some(last) = self.last_consumed {
             if is_newer(last.id, consumed.id) {
-                // Evicted before an older one arrived, it stays ahead of that. Whatever comes next
-                // is behind it, unless there is another older one.
+                // The last consumed chunk was evicted before an older one arrived, so it stays the
+                // newest. The next packets are behind it, unless there is another older chunk.
                 if self.front().is_none_or(|next| !is_newer(last.id, next.id)) {
                     self.pending |= std::mem::take(&mut self.pending_behind);
                 }
@@ -198,7 +203,7 @@ impl Sequence {
                 && is_newer(consumed.id, incoming)
                 && is_newer(incoming, last.id.next())
             {
-                // The last moment at which what precedes the chunk to come is known.
+                // After this, the predecessor of the chunk to come is no longer known.
                 self.add_loss(incoming, LossMask::READ_GAP);
             }
         }
@@ -219,31 +224,32 @@ impl Sequence {
         }
     }
 
-    /// Looks at what precedes the oldest chunk, which starts to be consumed now. Each chunk needs
-    /// this once.
+    /// Checks for a gap before the oldest chunk, which is about to be consumed. Must be called once
+    /// for each chunk.
     #[inline]
     pub(super) fn check_gap(&mut self, id: ChunkId) {
         let last = self.last_consumed.map(|last| last.id);
-        // The chunk that is about to be stored may belong between.
+        // The chunk that is about to be stored may belong between the two.
         let incoming = self.incoming.filter(|&incoming| {
             is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
         });
         let Some(predecessor) = incoming.or(last) else {
             return;
         };
-        // An older id is no gap: a chunk that was consumed while it was incomplete comes back, or
-        // newer ones were evicted before it arrived.
+        // An older id is not a gap: an incomplete chunk that was consumed comes again, or newer
+        // chunks were evicted before this one arrived.
         if is_newer(id, predecessor.next()) {
             self.add_loss(id, LossMask::READ_GAP);
         }
     }
 
-    /// Whether losses behind older chunks precede the chunk `id`, the oldest one.
+    /// Returns true if the losses in `pending_behind` precede the chunk `id`, which must be the
+    /// oldest.
     fn is_behind_losses(&self, id: ChunkId) -> bool {
         self.last_consumed.is_none_or(|last| !is_newer(last.id, id))
     }
 
-    /// Notes a loss at or directly before the chunk `at`.
+    /// Notes a loss at the chunk `at` or directly before it.
     pub(super) fn add_loss(&mut self, at: ChunkId, cause: LossMask) {
         let next_to_read = self.incoming.or(self.front().map(|front| front.id));
         match next_to_read {
@@ -252,7 +258,7 @@ impl Sequence {
         }
     }
 
-    /// The losses that precede a packet of the chunk `id`, the oldest one, which goes now.
+    /// Returns the losses that precede a packet of the chunk `id`, which must be the oldest chunk.
     pub(super) fn losses_before(&self, id: ChunkId) -> LossMask {
         if self.is_behind_losses(id) {
             self.pending | self.pending_behind
@@ -261,21 +267,22 @@ impl Sequence {
         }
     }
 
-    /// The losses that no packet in the buffer is behind.
-    pub(super) fn untold_losses(&self) -> LossMask {
+    /// Returns the losses that no packet in the buffer can report.
+    pub(super) fn unreported_losses(&self) -> LossMask {
         match self.front() {
             Some(_) => LossMask::NONE,
             None => self.pending | self.pending_behind,
         }
     }
 
-    /// The losses that precede the packet that is delivered now. They are reported with it.
+    /// Takes the losses that the packet that is delivered now reports.
     #[inline]
     pub(super) fn take_losses(&mut self) -> LossMask {
         std::mem::take(&mut self.pending)
     }
 
-    /// Announces the chunk that room is made for, if newer ones may have to go for it.
+    /// Announces the chunk that room is made for, if newer chunks of the sequence may be evicted
+    /// for it.
     #[inline]
     pub(super) fn expect(&mut self, id: ChunkId) {
         self.incoming = self
@@ -284,7 +291,7 @@ impl Sequence {
             .map(|_| id);
     }
 
-    /// Ends [`Sequence::expect`].
+    /// Undoes [`Sequence::expect`].
     #[inline]
     pub(super) fn expect_none(&mut self) {
         self.incoming = None;
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_commit_needs_fills_one_cache_line() {
+    fn state_used_by_every_commit_fills_one_cache_line() {
         assert_eq!(size_of::<Sequence>(), 64);
     }
 

@@ -1,5 +1,5 @@
-//! All sequences of a buffer: from producer and writer to sequence, and which of those that hold
-//! nothing are still remembered.
+//! All sequences of a buffer. Finds a sequence by producer and writer, and limits how many empty
+//! ones are remembered.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,25 +10,26 @@ use super::key_map::{KeyMap, SequenceKey};
 use super::loss::LossMask;
 use super::sequence::{ConsumedChunk, Links, Sequence, SequenceIndex};
 
-/// How many sequences without a chunk in the buffer stay remembered when others are forgotten.
+/// The number of empty sequences that stay remembered when others are forgotten.
 const EMPTY_SEQUENCES_KEPT: u32 = 1024;
 
-/// From more than this many on, sequences without a chunk are forgotten.
+/// The number of empty sequences above which some are forgotten.
 const EMPTY_SEQUENCES_MAX: u32 = 1152;
 
 /// The sequences, by index and by key.
 ///
-/// A sequence gets its index with its first chunk and keeps it: what was counted must outlive the
-/// chunks. What is forgotten is the order of its ids, hence the detection of gaps and duplicates.
+/// A sequence gets its index with its first chunk and keeps it, because its counts must outlive its
+/// chunks. Forgetting a sequence drops only the order of its ids, by which gaps and duplicates are
+/// detected.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceTable {
     sequences: Vec<Sequence>,
-    /// One for each sequence, at its position.
+    /// The account of each sequence, at the same position.
     accounts: Vec<Account>,
     indexes: KeyMap,
-    /// The sequence that was looked up last; chunks of one writer often come in a row.
+    /// The sequence that was looked up last. Chunks of one writer often follow each other.
     latest: Option<(SequenceKey, SequenceIndex)>,
-    /// Remembered sequences without chunks, in the order in which they became empty.
+    /// The list of remembered sequences without chunks, in the order in which they became empty.
     empty: EmptyList,
 }
 
@@ -50,7 +51,7 @@ impl SequenceTable {
         }
     }
 
-    /// The sequence of a writer, if any chunk of it was ever seen.
+    /// Returns the sequence of a writer; `None` if it never had a chunk.
     pub(super) fn find(&self, key: SequenceKey) -> Option<SequenceIndex> {
         match self.latest {
             Some((latest, index)) if latest == key => Some(index),
@@ -58,7 +59,7 @@ impl SequenceTable {
         }
     }
 
-    /// The sequence of a writer, new if need be.
+    /// Returns the sequence of a writer. Creates it if needed.
     #[inline]
     pub(super) fn find_or_add(&mut self, key: SequenceKey) -> SequenceIndex {
         if let Some((latest, index)) = self.latest
@@ -81,7 +82,7 @@ impl SequenceTable {
         index
     }
 
-    /// Starts to remember the order of a sequence, unless that is so already.
+    /// Starts remembering the order of a sequence, unless it is remembered already.
     #[inline]
     pub(super) fn remember(&mut self, index: SequenceIndex, client: &ClientIdentity) {
         if !self[index].is_remembered {
@@ -91,7 +92,7 @@ impl SequenceTable {
         }
     }
 
-    /// Puts a chunk into its sequence; returns whether newer ones are there already.
+    /// Inserts a chunk into its sequence. Returns whether newer ones are there already.
     #[inline]
     pub(super) fn insert(&mut self, index: SequenceIndex, chunk: QueuedChunk) -> bool {
         if self[index].front().is_none() {
@@ -100,7 +101,7 @@ impl SequenceTable {
         self[index].insert(chunk)
     }
 
-    /// Removes the oldest chunk of a sequence and makes it the one that precedes the rest.
+    /// Removes the oldest chunk of a sequence and notes it as consumed.
     #[inline]
     pub(super) fn pop_front(&mut self, index: SequenceIndex, consumed: ConsumedChunk) {
         self.account_mut(index).hot.accounted.note(
@@ -114,13 +115,13 @@ impl SequenceTable {
         }
     }
 
-    /// Adds a sequence that another table has as well and that came as far as `reached` there; the
-    /// losses that it did not tell of are `untold`.
+    /// Adds a sequence of another table, which had consumed or stored chunks up to `reached` there.
+    /// `unreported` are the losses that it had not reported.
     pub(super) fn continue_after(
         &mut self,
         account: &Account,
         reached: ConsumedChunk,
-        untold: LossMask,
+        unreported: LossMask,
     ) {
         let HotAccount {
             producer_id,
@@ -131,18 +132,18 @@ impl SequenceTable {
         let index = self.find_or_add(SequenceKey::new(*producer_id, *writer_id));
         self.remember(index, client);
         self[index].last_consumed = Some(reached);
-        self[index].add_loss(reached.id, untold);
+        self[index].add_loss(reached.id, unreported);
         let hot = &mut self.account_mut(index).hot;
         hot.accounted = account.hot.accounted;
         hot.accounted
             .note(reached.id, reached.payload_bytes, !reached.was_incomplete);
         if account.counts.discarded > 0 {
-            // The predecessor was full. It has no later packet to say so with.
+            // The earlier buffer was full and has no later packet that could report this.
             self[index].add_loss(reached.id, LossMask::READ_GAP);
         }
     }
 
-    /// Forgets the sequences that are empty for longest, if there are too many.
+    /// Forgets the sequences that have been empty longest, if there are too many.
     #[inline]
     pub(super) fn forget_stale(&mut self) {
         if self.empty.len > EMPTY_SEQUENCES_MAX {

@@ -1,24 +1,24 @@
-//! The descriptors of all slots, in the order of the buffer: it starts behind the write cursor with the
-//! oldest and ends before it with the newest.
+//! The descriptors of all slots in buffer order: from the oldest, behind the write cursor, to the
+//! newest, before it.
 //!
-//! A descriptor takes 32 bytes, about one percent of a usual chunk. Chunks without fragments are the
-//! limit: the descriptors of nothing but those take up to four times the memory they describe.
+//! A descriptor takes 32 bytes, about one percent of a typical chunk. If all chunks are without
+//! fragments, the descriptors take up to four times as much memory as the slots.
 
 use std::fmt;
 
 use super::slot::{Slot, SlotId};
 
-/// A double-ended queue of slots in which an id leads straight to its slot.
+/// A double-ended queue of slots, in which the position of a slot follows from its id.
 ///
-/// `slots.len()` is zero or a power of two, so that ids and places wrap together. It grows with the
-/// number of slots, into capacity that is there from the start: the allocator maps so much memory
-/// without touching it.
+/// `slots.len()` is zero or a power of two, so that ids and positions wrap together. It grows with
+/// the number of slots, within a capacity that is reserved at the start. The allocator maps that
+/// much memory without touching it.
 pub(super) struct SlotTable {
     slots: Vec<Slot>,
     first: SlotId,
-    /// No slot before this one holds a chunk. At most `end`, and never before `first`.
+    /// A slot before which no slot holds a chunk. At least `first` and at most `end`.
     held_from: SlotId,
-    /// Behind the last one.
+    /// The id behind the newest slot.
     end: SlotId,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for SlotTable {
 }
 
 impl Clone for SlotTable {
-    /// Without the capacity: a clone takes no chunks.
+    /// Clones without the spare capacity, because a clone of the buffer accepts no chunks.
     fn clone(&self) -> Self {
         Self {
             slots: self.slots.clone(),
@@ -39,13 +39,13 @@ impl Clone for SlotTable {
 }
 
 impl SlotTable {
-    /// An empty table for the slots of so much memory. It allocates later on only if slots are
-    /// smaller, on average, than those of any sensible writer.
+    /// Creates an empty table for the slots of this much memory. It allocates again only if slots
+    /// are, on average, smaller than those of any reasonable writer.
     pub(super) fn for_memory_of(size_bytes: u32) -> Self {
         const SLOT_BYTES_MEAN_MIN: usize = 64;
         let slots_max = (size_bytes as usize / SLOT_BYTES_MEAN_MIN).next_power_of_two();
         let mut slots = Vec::new();
-        // Where the memory is refused, the table takes it bit by bit.
+        // If the memory is refused, the table allocates as it grows.
         let _ = slots.try_reserve_exact(slots_max);
         Self {
             slots,
@@ -55,19 +55,20 @@ impl SlotTable {
         }
     }
 
-    /// The oldest one.
+    /// Returns the oldest slot.
     #[inline]
     pub(super) fn first(&self) -> SlotId {
         self.first
     }
 
-    /// The one that [`first_held`](Self::first_held) found last, or a newer first one.
+    /// Returns the slot that [`first_held`](Self::first_held) found last, or `first` if that is
+    /// newer.
     #[cfg(test)]
     pub(super) fn held_from(&self) -> SlotId {
         self.held_from
     }
 
-    /// The one behind the newest.
+    /// Returns the id behind the newest slot.
     #[inline]
     pub(super) fn end(&self) -> SlotId {
         self.end
@@ -104,7 +105,7 @@ impl SlotTable {
         id
     }
 
-    /// Puts padding in front.
+    /// Adds padding at the front.
     pub(super) fn push_front(&mut self, slot: Slot) {
         debug_assert!(slot.sequence.is_none());
         if self.len() == self.slots.len() {
@@ -126,7 +127,7 @@ impl SlotTable {
         slot
     }
 
-    /// The first slot that holds a chunk. One that does not never does again.
+    /// Returns the first slot that holds a chunk. A slot that has become padding stays padding.
     pub(super) fn first_held(&mut self) -> SlotId {
         while self.held_from != self.end && self.get(self.held_from).sequence.is_none() {
             self.held_from = self.held_from.next();
@@ -134,7 +135,8 @@ impl SlotTable {
         self.held_from
     }
 
-    /// Doubles the table. Ends for good once the table holds as many slots as the memory has.
+    /// Doubles the table. This happens no more when the table has as many entries as the memory has
+    /// slots.
     #[cold]
     fn grow(&mut self) {
         const SLOTS_MIN: usize = 64;
@@ -142,7 +144,8 @@ impl SlotTable {
         let len = (2 * former_len).max(SLOTS_MIN);
         self.slots
             .resize(len, Slot::padding(0, Slot::SIZE_MIN_BYTES));
-        // A slot stays, or moves up by the former length: never to where another one still is.
+        // Each slot keeps its position or moves up by the former length, so it never overwrites
+        // another one.
         let mut id = self.first;
         while id != self.end {
             self.slots[id.place_among(len)] = self.slots[id.place_among(former_len)];
@@ -156,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_lead_to_their_slots_while_the_table_grows_and_ids_wrap() {
+    fn slots_are_found_by_id_while_table_grows_and_ids_wrap() {
         let near_wrap = (0..100).fold(SlotId::default(), |id, _| id.previous());
         let mut table = SlotTable {
             slots: Vec::new(),

@@ -1,21 +1,21 @@
-//! What the buffer counts: the statistics that go into a trace, the exact account of packets, and
-//! the balance of what was stored.
+//! Counters of the buffer: the statistics for the trace, the exact packet counts of sequences, and
+//! the balance of the chunks stored.
 
 use std::ops::{Add, AddAssign};
 
-/// Counters of one buffer: the fields of `TraceStats.BufferStats`, under their names.
+/// The counters of one buffer. They have the names of the fields of `TraceStats.BufferStats`.
 ///
-/// Sizes are those of slots: a chunk occupies its payload and 16 bytes, rounded up to 16.
-/// `chunks_*` and `bytes_*` alone do not balance: chunks without fragments are written and never
-/// read, and a chunk that grows after it was read is read twice. [`StorageBalance`] has what is
-/// missing.
+/// Sizes are those of slots: the payload of a chunk plus 16 bytes, rounded up to a multiple of 16.
+/// The counters `chunks_*` and `bytes_*` alone do not balance: chunks without fragments are written
+/// and never read, and a chunk that grows after it was read is read twice. [`StorageBalance`] adds
+/// the missing counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferStats {
-    /// Size of the buffer.
+    /// The size of the buffer.
     pub buffer_size: u64,
     /// Bytes of all chunks stored.
     pub bytes_written: u64,
-    /// Chunks stored; a chunk that moves is stored again.
+    /// Chunks stored. A chunk that is relocated counts again.
     pub chunks_written: u64,
     /// Bytes of the chunks that were evicted with unread fragments.
     pub bytes_overwritten: u64,
@@ -25,43 +25,43 @@ pub struct BufferStats {
     pub bytes_read: u64,
     /// Chunks whose last unread fragment was delivered.
     pub chunks_read: u64,
-    /// Bytes that became padding because a new chunk covered a part of an old slot.
+    /// Bytes that became padding because a new chunk covered part of an old slot.
     pub padding_bytes_written: u64,
-    /// Bytes of the padding that new chunks met, including slots emptied by reading.
+    /// Bytes of padding that new chunks covered, including slots that became empty by reading.
     pub padding_bytes_cleared: u64,
     /// Chunks that grew in place when they were committed again.
     pub chunks_rewritten: u64,
-    /// Chunks that moved to the write cursor when they were committed again.
+    /// Chunks that were relocated to the write cursor when they were committed again.
     pub chunks_relocated: u64,
     /// Chunks refused by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, and
-    /// chunks that came after their place in the sequence was already read or evicted. The latter
-    /// are mostly duplicates: no measure of loss.
+    /// chunks that came after their place in the sequence was read or evicted. The latter are
+    /// mostly duplicates, so this does not measure loss.
     pub chunks_discarded: u64,
     /// Chunks that arrived after a newer one of their sequence.
     pub chunks_committed_out_of_order: u64,
-    /// How often the write cursor went back to the start.
+    /// The number of times that the write cursor went back to the start.
     pub write_wrap_count: u64,
     /// Patches applied.
     pub patches_succeeded: u64,
     /// Calls with a patch that could not be applied.
     pub patches_failed: u64,
-    /// Packets put together from several chunks, whether for a reader or at eviction.
+    /// Packets put together from several chunks, for a reader or at eviction.
     pub readaheads_succeeded: u64,
-    /// Attempts to put a packet together that did not succeed (yet).
+    /// Failed attempts to put a packet together. It may succeed later.
     pub readaheads_failed: u64,
-    /// Chunks that broke the protocol: too large, not made of fragments, or in contradiction to
-    /// what was committed under their id before.
+    /// Chunks that violate the protocol: too large, not made of fragments, or in conflict with an
+    /// earlier commit of the same id.
     pub abi_violations: u64,
     /// Marks of packets that writers gave up.
     pub trace_writer_packet_loss: u64,
 }
 
-/// A number of chunks, and the bytes that their slots take.
+/// A number of chunks and the total size of their slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkAmount {
-    /// How many.
+    /// The number of chunks.
     pub chunks: u64,
-    /// How large, all together.
+    /// The total size of their slots.
     pub bytes: u64,
 }
 
@@ -84,7 +84,7 @@ impl Add for ChunkAmount {
     }
 }
 
-/// What is counted for [`StorageBalance`] beside [`BufferStats`].
+/// Counters for [`StorageBalance`] that are not in [`BufferStats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StorageCounts {
     pub(super) reopened: ChunkAmount,
@@ -94,51 +94,51 @@ pub(super) struct StorageCounts {
     pub(super) reused_bytes: u64,
 }
 
-/// Where every chunk is that was ever stored, and every byte of the memory.
+/// The balance of all chunks that were ever stored, and of all bytes of the memory.
 ///
-/// What was written was read, was overwritten, held nothing, could not be read, or is still there:
+/// Each chunk written was read, was overwritten, was empty, was unreadable, or is still unread:
 ///
 /// ```text
 /// written + reopened = read + overwritten + empty + unreadable + unread
 /// ```
 ///
-/// and each byte in use belongs to a chunk or is padding:
+/// Each byte in use belongs to a chunk or is padding:
 ///
 /// ```text
 /// written.bytes + padding_bytes_written = reused_bytes + used_bytes
 /// ```
 ///
-/// [`BufferStats::padding_bytes_cleared`] has no place in this: slots that reading emptied count
-/// there without having been written as padding.
+/// [`BufferStats::padding_bytes_cleared`] is not part of this, because it also counts slots that
+/// became empty by reading, and those were never written as padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StorageBalance {
     /// Chunks stored.
     pub written: ChunkAmount,
-    /// Chunks that were read or overwritten to their end and then grew: they come to their end
-    /// once more.
+    /// Chunks that grew after they were completely read or overwritten, and so are read or
+    /// overwritten again.
     pub reopened: ChunkAmount,
-    /// Chunks read to their end. For a clone, those read before it was made are among them.
+    /// Chunks completely read. In a clone, this includes those read before the clone was made.
     pub read: ChunkAmount,
     /// Chunks evicted with unread fragments.
     pub overwritten: ChunkAmount,
-    /// Chunks that left without ever having held a fragment.
+    /// Chunks that were removed without ever having had a fragment.
     pub empty: ChunkAmount,
-    /// Chunks that left with a rest that a patch made unreadable.
+    /// Chunks that were removed with a rest that a patch had made unreadable.
     pub unreadable: ChunkAmount,
-    /// Chunks in the buffer that did not come to their end.
+    /// Chunks in the buffer that are not completely read or overwritten.
     pub unread: ChunkAmount,
-    /// Bytes that became padding because a new chunk covered a part of an old slot.
+    /// Bytes that became padding because a new chunk covered part of an old slot.
     pub padding_bytes_written: u64,
-    /// Bytes of old slots, chunks and padding, that gave way to new chunks. Of a slot that was
-    /// covered in part, all.
+    /// Bytes of old slots, chunks and padding, that new chunks have covered. A slot that was
+    /// covered in part counts as a whole.
     pub reused_bytes: u64,
-    /// Bytes of all slots that there are now.
+    /// Bytes of all slots that exist now.
     pub used_bytes: u64,
 }
 
 impl StorageBalance {
-    /// Whether both sums come out even. They always do; what checks statistics can check this.
+    /// Returns true if both equations hold. They always do; tests of the statistics can check this.
     #[must_use]
     pub fn is_even(&self) -> bool {
         let begun = self.written + self.reopened;
@@ -149,39 +149,39 @@ impl StorageBalance {
     }
 }
 
-/// What became of the packets of one sequence.
+/// The packet counts of one sequence.
 ///
-/// A packet is counted by its first fragment: one that begins in a chunk which the buffer was
-/// given. For a writer whose chunks are complete and committed once each,
-/// `packets committed = read + lost() + unread`, exactly and at any time.
+/// A packet is counted by its first fragment, so it counts if it begins in a chunk that the buffer
+/// was given. If a writer's chunks are complete and are committed once each, `packets committed =
+/// read + lost() + unread` holds exactly, at any time.
 ///
-/// Outside of this account are packets of which the buffer saw no first fragment: those that a
-/// writer gave up before it wrote any byte of them, and those in chunks that were never committed.
+/// Packets whose first fragment the buffer never saw are not counted: those that a writer gave up
+/// before it wrote any byte of them, and those in chunks that were never committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketCounts {
-    /// Delivered to the reader.
+    /// Packets delivered to the reader.
     pub read: u64,
-    /// Still in the buffer, readable or waiting for the rest of them.
+    /// Packets in the buffer that can be read or wait for the rest of them.
     pub unread: u64,
-    /// Evicted by newer data before they were read.
+    /// Packets evicted before they were read.
     pub overwritten: u64,
-    /// In chunks refused: by a full buffer, by a clone, or for their size.
+    /// Packets in refused chunks: refused by a full buffer, by a clone, or for their size.
     pub discarded: u64,
-    /// In chunks that came after their place in the sequence was read or evicted.
+    /// Packets in chunks that came after their place in the sequence was read or evicted.
     pub late: u64,
-    /// Begun, but chunks are missing where they should go on.
+    /// Packets begun whose next fragment should be in a missing chunk.
     pub gap: u64,
-    /// Begun, but not continued by the chunk that follows.
+    /// Packets begun that the next chunk does not continue.
     pub broken_chain: u64,
-    /// Begun, then given up by the writer.
+    /// Packets begun that the writer gave up.
     pub aborted: u64,
-    /// Unreadable because a patch destroyed the size of a fragment.
+    /// Packets that are unreadable because a patch destroyed the size of a fragment.
     pub corrupted: u64,
 }
 
 impl PacketCounts {
-    /// Packets that the reader will never see.
+    /// Returns the number of packets that the reader will never get.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.overwritten
@@ -193,7 +193,7 @@ impl PacketCounts {
             + self.corrupted
     }
 
-    /// All packets that were ever committed.
+    /// Returns the number of packets that were ever committed.
     #[must_use]
     pub const fn committed(&self) -> u64 {
         self.read + self.unread + self.lost()
@@ -214,16 +214,17 @@ impl AddAssign for PacketCounts {
     }
 }
 
-/// How large the chunks of one writer were: `TraceStats.WriterStats`.
+/// A histogram of the sizes of one writer's chunks: `TraceStats.WriterStats`.
 ///
-/// Every commit counts, also of chunks that come again or too late; chunks refused for their size
-/// or by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer do not.
+/// Every commit counts, even if its chunk comes again or too late. Chunks that are refused for
+/// their size, or by a full [`FillPolicy::Discard`](super::FillPolicy::Discard) buffer, do not
+/// count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkPayloadHistogram {
     buckets: [Bucket; Self::BUCKETS],
 }
 
-/// Count and sum side by side: a commit touches one cache line of a histogram.
+/// A bucket of a histogram. Count and sum are side by side, so a commit touches one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(16))]
 struct Bucket {
@@ -232,15 +233,15 @@ struct Bucket {
 }
 
 impl ChunkPayloadHistogram {
-    /// Number of buckets: one per bound, and one for everything larger.
+    /// The number of buckets: one for each bound, and one for larger sizes.
     pub const BUCKETS: usize = Self::BOUNDS_BYTES.len() + 1;
 
-    /// The largest size that belongs to each bucket but the last.
+    /// The largest size in each bucket but the last.
     pub const BOUNDS_BYTES: [u16; 10] = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 12288, 16384];
 
     #[inline]
     pub(super) fn add(&mut self, size_bytes: u16) {
-        // Counting is branch-free: the sizes of a busy writer's chunks follow no pattern.
+        // Do this without branches, because the sizes of a busy writer's chunks follow no pattern.
         let bucket: usize = Self::BOUNDS_BYTES
             .iter()
             .map(|&bound| usize::from(size_bytes > bound))
@@ -254,13 +255,13 @@ impl ChunkPayloadHistogram {
         self.buckets.iter().all(|bucket| bucket.chunks == 0)
     }
 
-    /// Chunks per bucket.
+    /// Returns the number of chunks in each bucket.
     #[must_use]
     pub fn counts(&self) -> [u64; Self::BUCKETS] {
         self.buckets.map(|bucket| bucket.chunks)
     }
 
-    /// Total payload of the chunks per bucket, in bytes.
+    /// Returns the total payload of the chunks in each bucket, in bytes.
     #[must_use]
     pub fn sums_bytes(&self) -> [u64; Self::BUCKETS] {
         self.buckets.map(|bucket| bucket.bytes)

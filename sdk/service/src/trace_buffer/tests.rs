@@ -1,19 +1,19 @@
-//! The buffer call by call, one situation a test.
+//! Tests of single calls to the trace buffer.
 
 use super::chunk_queue::QueuedChunk;
 use super::*;
 
-mod growing; // rings that take as much memory as their reader lags behind
-mod random; // whatever writers and readers do
+mod growing; // rings whose memory grows with the lag of their reader
+mod random; // random writers and readers
 
-/// The buffer for what comes after `buffer`.
+/// Creates the successor of a buffer.
 fn successor(buffer: &TraceBuffer) -> TraceBuffer {
     let mut successor = buffer.empty_copy().unwrap();
     successor.continue_after(buffer);
     successor
 }
 
-/// What must hold between any two calls.
+/// Checks what must hold between any two calls.
 fn assert_consistent(buffer: &TraceBuffer) {
     let ring = &buffer.ring;
     let (mut id, mut covered_bytes, mut chunks) = (ring.first(), 0, 0);
@@ -122,7 +122,7 @@ fn a_clone_refuses_chunks_and_patches_and_counts_them() {
 }
 
 #[test]
-fn a_successor_takes_only_the_rest_of_a_chunk_that_its_writer_still_fills() {
+fn successor_stores_only_the_rest_of_an_unfinished_chunk() {
     let whole = whole_packets(7, b"\x03one\x03two");
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     buffer.commit_chunk(&UntrustedChunk {
@@ -145,7 +145,7 @@ fn a_successor_takes_only_the_rest_of_a_chunk_that_its_writer_still_fills() {
 }
 
 #[test]
-fn what_a_full_buffer_refused_is_not_in_its_successor_which_says_that_it_is_missing() {
+fn successor_reports_packets_that_a_full_buffer_refused() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     let mut id = 0;
     while !buffer.is_full() {
@@ -157,7 +157,7 @@ fn what_a_full_buffer_refused_is_not_in_its_successor_which_says_that_it_is_miss
         complete: false,
         ..whole
     });
-    // Those of the chunk that filled it, and one.
+    // Two packets of the chunk that filled the buffer, and one of this.
     assert_eq!(counts(&buffer).discarded, 3);
 
     let mut successor = successor(&buffer);
@@ -186,7 +186,7 @@ fn a_successor_knows_which_chunk_comes_next() {
 }
 
 #[test]
-fn a_successor_tells_of_a_loss_that_no_packet_before_it_tells_of() {
+fn successor_reports_losses_not_reported_before() {
     let other = [0x80; 2000];
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     let overwrite = |buffer: &mut TraceBuffer, first| {
@@ -219,7 +219,7 @@ fn a_successor_tells_of_a_loss_that_no_packet_before_it_tells_of() {
 }
 
 #[test]
-fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
+fn refused_packets_are_counted_once() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Discard).unwrap();
     buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
     let oversize = UntrustedChunk {
@@ -241,7 +241,7 @@ fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
         });
         assert_eq!(counts(&buffer).discarded, 2500);
     }
-    // The first one does not fit and seals the buffer.
+    // The first commit does not fit and seals the buffer.
     let most_of_it = &many_packets[..4070];
     let sealing = UntrustedChunk {
         fragment_count: 2035,
@@ -267,7 +267,7 @@ fn refused_packets_are_counted_once_however_often_their_chunk_comes() {
 }
 
 #[test]
-fn a_packet_that_may_miss_a_part_waits_for_the_unfinished_chunk_between() {
+fn packet_waits_for_an_unfinished_chunk_in_its_middle() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     let (first, last) = (
         ChunkFlags::FIRST_PACKET_CONTINUES,
@@ -286,7 +286,7 @@ fn a_packet_that_may_miss_a_part_waits_for_the_unfinished_chunk_between() {
             .map(|packet| packet.slices().collect::<Vec<_>>().concat())
     };
     assert_eq!(commit(0, last, true, b"\x01a"), None);
-    // Scraped while its only fragment was still being written; its successor was copied after.
+    // Chunk 1 is scraped while its only fragment is being written. Chunk 2 is copied after that.
     assert_eq!(commit(1, first.union(last), false, b"\x01b"), None);
     assert_eq!(commit(2, first, true, b"\x01c"), None);
     assert_eq!(
@@ -296,7 +296,7 @@ fn a_packet_that_may_miss_a_part_waits_for_the_unfinished_chunk_between() {
 }
 
 #[test]
-fn losses_wait_for_the_packets_behind_them_when_an_older_chunk_evicts_newer_ones() {
+fn older_chunk_that_evicts_newer_ones_keeps_losses_in_order() {
     // One packet of 2998 bytes.
     let mut payload = vec![b'_'; 3000];
     payload[..2].copy_from_slice(&[0xb6, 0x17]);
@@ -317,7 +317,7 @@ fn losses_wait_for_the_packets_behind_them_when_an_older_chunk_evicts_newer_ones
         }
         buffer.commit_chunk(&large(2, 1));
         assert_eq!(counts(&buffer).unread, 4);
-        // Chunk 1 is missing; chunk 2 drives 3 and 4 out.
+        // Chunk 1 is missing. Chunk 2 evicts chunks 3 and 4.
         buffer.commit_chunk(&large(1, 2));
         buffer.commit_chunk(&whole_packets(5, b"\x01d\x01e"));
         assert_eq!(
@@ -339,7 +339,7 @@ fn losses_of_first_writer(buffer: &mut TraceBuffer) -> Vec<LossMask> {
     losses
 }
 
-/// What the observer of a buffer was shown: writer, loss, bytes.
+/// The packets that the observer of a buffer was called with: writer, loss and bytes.
 type Shown = std::sync::Arc<std::sync::Mutex<Vec<(u16, LossMask, Vec<u8>)>>>;
 
 fn observe(buffer: &mut TraceBuffer) -> Shown {
@@ -355,14 +355,15 @@ fn observe(buffer: &mut TraceBuffer) -> Shown {
 }
 
 #[test]
-fn overwritten_packets_are_shown_whole_and_in_order_before_they_go() {
+fn observer_gets_whole_packets_in_order() {
     let (first, last) = (
         ChunkFlags::FIRST_PACKET_CONTINUES,
         ChunkFlags::LAST_PACKET_CONTINUES,
     );
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     let shown = observe(&mut buffer);
-    // Chunk 1 comes last, but its packets are not; a packet spans chunks 1 and 2; one was read.
+    // Chunk 1 comes last, but its packets belong in the middle. One packet spans chunks 1 and 2.
+    // One was read.
     buffer.commit_chunk(&whole_packets(0, b"\x01r\x01a"));
     buffer.commit_chunk(&UntrustedChunk {
         flags: first,
@@ -400,7 +401,7 @@ fn overwritten_packets_are_shown_whole_and_in_order_before_they_go() {
 }
 
 #[test]
-fn packets_that_are_not_whole_when_they_go_are_not_shown() {
+fn observer_gets_no_incomplete_packets() {
     let last = ChunkFlags::LAST_PACKET_CONTINUES;
     for flags in [last, last.union(ChunkFlags::NEEDS_PATCHING)] {
         let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
@@ -421,10 +422,10 @@ fn packets_that_are_not_whole_when_they_go_are_not_shown() {
 }
 
 #[test]
-fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
+fn self_contained_chunk_is_evicted_without_its_payload() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     buffer.commit_chunk(&whole_packets(0, b"\x01a\x01b"));
-    // Behind the buffer's back: whoever looked at these bytes would find nothing but corruption.
+    // Destroy the payload, so that reading it would report corruption.
     let oldest = buffer.ring.first();
     buffer.ring.payload_mut(oldest).fill(0xff);
     for chunk_id in 0..128 {
@@ -440,7 +441,7 @@ fn a_chunk_is_evicted_by_its_descriptor_whatever_its_payload_is() {
 }
 
 #[test]
-fn a_packet_that_was_given_up_is_lost_at_once_and_stalls_nobody() {
+fn given_up_packet_is_lost_at_once_and_stalls_nothing() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     buffer.commit_chunk(&UntrustedChunk {
         flags: ChunkFlags::LAST_PACKET_CONTINUES,
@@ -459,7 +460,7 @@ fn a_packet_that_was_given_up_is_lost_at_once_and_stalls_nobody() {
 }
 
 #[test]
-fn the_rest_of_a_chunk_is_known_for_it_however_many_writers_there_are() {
+fn rest_of_a_chunk_is_recognized_among_many_writers() {
     let mut buffer = TraceBuffer::new(1 << 20, FillPolicy::Ring).unwrap();
     let whole = |writer| UntrustedChunk {
         writer_id: WriterId(writer),
@@ -518,7 +519,7 @@ fn whole_packets_before_one_that_is_patched_are_read_at_once() {
         runs(&[patch(10)]),
         [(true, b"\x03one\x03two".to_vec()), last.clone()]
     );
-    // What lies before was counted as it was then, so each packet is looked at.
+    // A patch changes the bytes before it was counted, so the packets are looked at one by one.
     let altered = runs(&[patch(4), patch(10)]);
     assert!(altered.iter().all(|(is_run, _)| !is_run), "{altered:?}");
 }

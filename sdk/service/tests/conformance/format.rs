@@ -1,8 +1,8 @@
-//! The language of the scenario file. Its header is the reference; this is its parser.
+//! A parser for the scenario file. The header of that file describes the language.
 
 use std::fmt;
 
-/// A scenario: steps with the numbers of their lines.
+/// A scenario: steps with their line numbers.
 #[derive(Debug)]
 pub struct Scenario {
     pub name: String,
@@ -93,7 +93,7 @@ pub struct Bucket {
     pub sum_bytes: u64,
 }
 
-/// What is wrong with the file, and where.
+/// An error in the file and its line.
 #[derive(Debug)]
 pub struct ParseError {
     line: usize,
@@ -108,7 +108,7 @@ impl fmt::Display for ParseError {
 
 type Parsed<T> = Result<T, String>;
 
-/// Reads a file of scenarios.
+/// Parses a file of scenarios.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, ParseError> {
     let mut scenarios: Vec<Scenario> = Vec::new();
     for (index, text) in text.lines().enumerate() {
@@ -137,7 +137,8 @@ pub fn parse(text: &str) -> Result<Vec<Scenario>, ParseError> {
     Ok(scenarios)
 }
 
-/// Leaves out what has an ideal twin: a scenario of the same name without a known defect.
+/// Removes each scenario for which there is an `ideal` one: a scenario of the same name without a
+/// known defect.
 pub fn with_ideal_twins(mut scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let ideal: Vec<String> = scenarios
         .iter()
@@ -165,7 +166,7 @@ fn scenario(words: &[&str]) -> Parsed<Scenario> {
     })
 }
 
-/// Accepts `defect=N,N`, which tells readers something and the runner nothing.
+/// Parses `defect=N,N`, which is for readers. The runner ignores it.
 fn defects(word: &str) -> Parsed<()> {
     let numbers = word
         .strip_prefix("defect=")
@@ -329,7 +330,7 @@ struct Fragment {
     payload: Vec<u8>,
 }
 
-/// `TOTAL FILL ['/' H] ('@' OFF '=' HEX)*`
+/// Parses `TOTAL FILL ['/' H] ('@' OFF '=' HEX)*`.
 fn fragment(word: &str) -> Parsed<Fragment> {
     let mut parts = word.split('@');
     let base = parts.next().unwrap_or_default();
@@ -470,7 +471,7 @@ fn writer_and_chunk(word: &str) -> Parsed<(Writer, u32)> {
     Ok((writer(of)?, number(chunk)?))
 }
 
-/// `BYTES`: pieces joined with ',', each `HEX` or `HEX*NUM`.
+/// Parses `BYTES`: pieces joined with ',', each `HEX` or `HEX*NUM`.
 fn bytes(word: &str) -> Parsed<Vec<u8>> {
     let mut bytes = Vec::new();
     for piece in word.split(',') {
@@ -503,7 +504,7 @@ fn number<T: std::str::FromStr>(word: &str) -> Parsed<T> {
         .map_err(|_| format!("'{word}' is out of range"))
 }
 
-/// Whether `word` is `yes`; it may also be `no`.
+/// Returns true for `yes`, false for `no`, and an error for other words.
 fn either(word: &str, yes: &str, no: &str) -> Parsed<bool> {
     if word == yes || word == no {
         return Ok(word == yes);

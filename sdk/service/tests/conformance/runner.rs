@@ -1,4 +1,4 @@
-//! Does what a scenario says, to real buffers, and compares.
+//! Runs a scenario on real buffers and compares the results.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use tracezero_service::trace_buffer::{
 
 use crate::format::{self, ExpectedLoss, ExpectedPacket, ExpectedSlice, Scenario, Step, Writer};
 
-/// The first step of a scenario that comes out differently.
+/// The first step of a scenario with an unexpected result.
 #[derive(Debug)]
 pub struct Difference {
     line: usize,
@@ -32,10 +32,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What was expected, what was got.
+/// The result of a comparison. The error has the expected and the actual value.
 type Compared = Result<(), (String, String)>;
 
-/// Runs a scenario up to the first difference.
+/// Runs a scenario until the first difference.
 pub fn run(scenario: &Scenario) -> Result<(), Difference> {
     let mut bench = Bench::default();
     for (line, step) in &scenario.steps {
@@ -45,7 +45,7 @@ pub fn run(scenario: &Scenario) -> Result<(), Difference> {
             got,
         })?;
     }
-    // What lies beyond the used size has no accessor: the buffer's own tests look at it.
+    // The memory beyond the used size has no accessor. The buffer's own tests check it.
     let line = scenario.steps.last().map_or(0, |&(line, _)| line);
     for buffer in bench.buffers.values() {
         if buffer.used_bytes() > buffer.size_bytes() {
@@ -178,7 +178,7 @@ fn run_patch(buffer: &mut TraceBuffer, patch: &format::Patch) -> bool {
         .patches
         .iter()
         .map(|&(offset, data)| Patch {
-            // No chunk is so large that the largest offset would not be behind its end, too.
+            // The largest offset is behind the end of any chunk, like all larger ones.
             offset_bytes: u16::try_from(offset).unwrap_or(u16::MAX),
             data,
         })
@@ -253,14 +253,14 @@ fn compare_stats(values: &[(String, u64)], rest_is_zero: bool, stats: &[(&str, u
     Ok(())
 }
 
-/// The counters and the size by the names that the scenarios use.
+/// Returns the counters and the size, by the names that scenarios use.
 fn named(stats: &BufferStats) -> Vec<(&'static str, u64)> {
     let mut named = counters(stats).to_vec();
     named.push(("buffer_size", stats.buffer_size));
     named
 }
 
-/// Index, count and sum of the buckets that hold something, in order.
+/// The index, count and sum of each bucket that is not empty, in order.
 type FilledBuckets = Vec<(usize, u64, u64)>;
 
 fn expected_histogram(buckets: &[format::Bucket]) -> FilledBuckets {

@@ -1,4 +1,4 @@
-//! Does the same to the model and to a buffer, and compares all that can be seen of them.
+//! Does the same operations to the model and to a buffer, and compares everything that is visible.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use tracezero_service::trace_buffer::{
 use crate::model::{Commit, Counts, Histogram, Key, Model, Packet, Patch};
 use crate::random::{Operation, Run};
 
-/// Where the two differ for the first time.
+/// The first difference between the two.
 #[derive(Debug)]
 pub struct Difference {
-    /// Index of the operation.
+    /// The index of the operation.
     operation: usize,
     message: String,
 }
@@ -30,7 +30,7 @@ impl fmt::Display for Difference {
 
 type Same = Result<(), String>;
 
-/// Runs up to the first difference.
+/// Runs until the first difference.
 pub fn run(run: &Run) -> Result<(), Difference> {
     let mut pair = Pair::new(run);
     for (operation, step) in run.operations.iter().enumerate() {
@@ -47,11 +47,11 @@ pub fn run(run: &Run) -> Result<(), Difference> {
 struct Pair {
     model: Model,
     buffer: TraceBuffer,
-    /// What the buffer's observer saw of the last commit, if there is one.
+    /// The packets that the observer saw during the last commit, if there is an observer.
     overwritten: Option<Arc<Mutex<Vec<Packet>>>>,
-    /// The sequences that were used, in the order of their first chunks.
+    /// The sequences in use, in the order of their first chunks.
     keys: Vec<Key>,
-    /// The one that was used last.
+    /// The sequence that was used last.
     latest: Option<Key>,
 }
 
@@ -154,7 +154,7 @@ impl Pair {
         )
     }
 
-    /// Reads from both; returns whether there was a packet.
+    /// Reads a packet from both. Returns whether there was one.
     fn read(&mut self) -> Result<bool, String> {
         let expected = self.model.read();
         let packet = self.buffer.read_packet();
@@ -166,7 +166,7 @@ impl Pair {
         Ok(expected.is_some())
     }
 
-    /// Compares what changes with each operation.
+    /// Compares what each operation can change.
     fn compare(&self) -> Same {
         let (model, buffer) = (&self.model, &self.buffer);
         for (name, value) in counters(buffer.stats()) {

@@ -1,25 +1,27 @@
-//! What left a sequence, in which order, and what was lost on the way.
+//! The order in which chunks leave a sequence, and the losses between them.
 
 use std::cmp::Ordering;
 
 use super::{Chunk, Key, Model, READ_GAP, order};
 
-/// Whether a packet that begins in the chunk `id` tells a loss.
+/// Returns true if a packet that begins in the chunk `id` reports a loss.
 pub fn is_told(first_told: Option<u32>, id: u32) -> bool {
     first_told.is_none_or(|at| order(at, id) != Ordering::Greater)
 }
 
 impl Model {
-    /// Rule: the newest of all, even if an older one left later.
+    /// Returns the consumed chunk with the newest id. Rule: it stays the same if an older one
+    /// leaves later.
     pub(super) fn newest_consumed(&self, key: Key) -> Option<(u32, usize, bool)> {
         let consumed = &self.sequences.get(&key)?.consumed;
         let newest = |a: &&(u32, usize, bool), b: &&(u32, usize, bool)| order(a.0, b.0);
-        // Of several copies of one chunk, the last.
+        // If there are several copies of one chunk, the last one counts.
         consumed.iter().max_by(newest).copied()
     }
 
-    /// Rule: every chunk is looked at once, when it is first in its sequence: ids are missing if
-    /// the newest one before it, of those that left or are being stored, is not its predecessor.
+    /// Rule: each chunk is checked for a gap once, when it is the first of its sequence. There is a
+    /// gap if its predecessor is missing. The predecessor is the newest older chunk that left or is
+    /// being stored.
     pub(super) fn check_gap(&mut self, slot: usize) {
         let chunk = self.chunk_mut(slot);
         if std::mem::replace(&mut chunk.gap_checked, true) {
@@ -31,8 +33,8 @@ impl Model {
         }
     }
 
-    /// Rule: with the first chunk behind it that goes, a chunk that is being stored has nothing
-    /// more to wait for: what is missing before it is noted then.
+    /// Rule: the gap before a chunk that is being stored is noted when the first newer chunk is
+    /// evicted for it.
     fn check_gap_before_incoming(&mut self, gone: &Chunk) {
         if let Some(incoming) = &mut self.incoming
             && incoming.key == gone.key
@@ -50,7 +52,7 @@ impl Model {
     fn is_behind_gap(&self, key: Key, id: u32) -> bool {
         let left = self.sequences[&key].consumed.iter().map(|&(id, ..)| id);
         if left.clone().any(|other| other == id) {
-            // It comes again.
+            // The chunk comes again.
             return false;
         }
         left.chain(self.incoming_of(key))
@@ -59,14 +61,14 @@ impl Model {
             .is_some_and(|predecessor| predecessor.wrapping_add(1) != id)
     }
 
-    /// The chunk of this sequence that room is being made for.
+    /// Returns the chunk of this sequence that room is being made for.
     fn incoming_of(&self, key: Key) -> Option<u32> {
         let incoming = self.incoming.as_ref()?;
         (incoming.key == key).then_some(incoming.id)
     }
 
-    /// Rule: a loss is told with the first packet behind it. If it happens behind a chunk that is
-    /// yet to be read or is just being stored, that is one of the chunk `at` or of a later one.
+    /// Rule: a loss is reported with the first packet behind it. If an older chunk is still to be
+    /// read or is being stored, that packet is in the chunk `at` or a later one.
     pub(super) fn lose(&mut self, key: Key, at: u32, cause: u32) {
         let unread = self.chunks_of(key).map(|(_, chunk)| chunk.id);
         let is_behind = unread
@@ -76,7 +78,7 @@ impl Model {
         self.sequence(key).losses.push((first_told, cause));
     }
 
-    /// Takes the oldest chunk out of its sequence.
+    /// Removes the oldest chunk from its sequence.
     pub(super) fn erase(&mut self, slot: usize) {
         let chunk = self.slots[slot].chunk.take().expect("a chunk");
         self.check_gap_before_incoming(&chunk);

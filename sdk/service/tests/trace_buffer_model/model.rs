@@ -1,8 +1,8 @@
-//! A trace buffer that is slow and simple: a list of slots, each with its own copy of a chunk, and
-//! loops over all of it wherever something is looked for.
+//! A model of the trace buffer, slow and simple: a list of slots, each with its own copy of a
+//! chunk. All searches are loops over everything.
 //!
-//! It knows nothing of how the real buffer works. Where it follows a rule that the original
-//! implementation of this buffer does not have, a comment says "Rule:".
+//! It has nothing in common with the code of the real buffer. A comment with "Rule:" marks each
+//! rule that Perfetto's own buffer does not have.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,10 +26,10 @@ const BROKEN_CHAIN: u32 = 32 | PRESENT;
 const OVERWRITE: u32 = 64 | PRESENT;
 const WRITER_ABORT: u32 = 128 | PRESENT;
 
-/// Producer and writer.
+/// The producer and the writer.
 pub type Key = (u16, u16);
 
-/// User and process.
+/// The user and the process.
 pub type Client = (Option<u32>, Option<u32>);
 
 #[derive(Clone, Debug)]
@@ -56,11 +56,11 @@ pub struct Packet {
     pub key: Key,
     pub client: Client,
     pub loss: u32,
-    /// None is empty.
+    /// The slices of the packet. None is empty.
     pub slices: Vec<Vec<u8>>,
 }
 
-/// Packets by what became of them.
+/// The number of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub read: u64,
@@ -74,10 +74,10 @@ pub struct Counts {
     pub corrupted: u64,
 }
 
-/// Counters by the names that the scenarios use.
+/// The counters by the names that scenarios use.
 pub type Stats = BTreeMap<&'static str, u64>;
 
-/// Count and sum per bucket.
+/// The count and the sum of each bucket.
 pub type Histogram = [(u64, u64); 11];
 
 #[derive(Clone, Debug)]
@@ -90,33 +90,35 @@ struct Chunk {
     incomplete: bool,
     aborted: bool,
     gap_checked: bool,
-    /// First fragments that are not consumed, as counted when the chunk was stored.
+    /// The number of packets that begin in fragments that are not consumed, counted when the chunk
+    /// was stored.
     unread_packets: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Slot {
     offset: u64,
-    /// Of payload; the slot takes a header more, rounded up.
+    /// The room for payload. The size of the slot is this plus a header, rounded up.
     reserved: usize,
-    /// `None` is padding.
+    /// The chunk; `None` if the slot is padding.
     chunk: Option<Chunk>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Sequence {
     client: Client,
-    /// All chunks that left, oldest first by time.
+    /// All chunks that left, in the order in which they left: id, payload size, and whether
+    /// incomplete.
     consumed: Vec<(u32, usize, bool)>,
-    /// What was lost and is not told yet: the chunk whose packets tell it first, if not the very
-    /// next packet does, and why.
+    /// Losses that are not reported yet. The first value is the chunk from which on packets report
+    /// the loss; `None` if the next packet does.
     losses: Vec<(Option<u32>, u32)>,
     stalled: bool,
-    /// Since when it has no chunk.
+    /// The time since which it has no chunk.
     empty_since: Option<u64>,
 }
 
-/// What outlives the chunks of a sequence.
+/// The state of a sequence that outlives its chunks.
 #[derive(Clone, Debug, Default)]
 struct Account {
     counts: Counts,
@@ -124,7 +126,7 @@ struct Account {
     noted: HashSet<u32>,
     newest_noted: Option<u32>,
     unfinished: Option<(u32, usize)>,
-    /// The chunk that left last and is to come again, while the sequence is forgotten.
+    /// The chunk that left last, if it was incomplete and the sequence was forgotten.
     interrupted: Option<(u32, usize, bool)>,
 }
 
@@ -144,12 +146,12 @@ pub struct Model {
     read_only: bool,
     write: u64,
     used: u64,
-    /// In the order of their offsets.
+    /// The slots in the order of their offsets.
     slots: Vec<Slot>,
     sequences: HashMap<Key, Sequence>,
     accounts: HashMap<Key, Account>,
     pub stats: Stats,
-    /// What is left to visit in this read cycle, by offset.
+    /// The offsets of the slots that this read cycle has still to visit.
     to_visit: Option<Vec<u64>>,
     /// The chunk that room is being made for.
     incoming: Option<Incoming>,
@@ -162,7 +164,7 @@ fn outer(reserved: usize) -> u64 {
     (16 + reserved as u64).div_ceil(16) * 16
 }
 
-/// Orders ids that wrap.
+/// Compares ids that wrap.
 fn order(a: u32, b: u32) -> Ordering {
     match a.wrapping_sub(b) {
         0 => Ordering::Equal,
@@ -180,9 +182,11 @@ impl Account {
         histogram[bucket].1 += len as u64;
     }
 
-    /// Rule: what of a refused chunk is lost is counted, but not what an earlier copy of the chunk
-    /// brought. Copies are told from late chunks among the latest 128 ids of a writer, and one
-    /// chunk per writer may be unfinished.
+    /// Returns the offset from which on the packets of a chunk were not counted yet.
+    ///
+    /// Rule: packets lost with a refused chunk count, except for those that an earlier copy
+    /// brought. Copies are recognized among the latest 128 ids of a writer, and one chunk of a
+    /// writer may be incomplete.
     fn news(&self, id: u32) -> Option<usize> {
         if let Some((unfinished, len)) = self.unfinished
             && unfinished == id
@@ -274,7 +278,7 @@ impl Model {
         })
     }
 
-    /// Number and bytes of the chunks that were not read to their end.
+    /// Returns the number and the bytes of the chunks that were not completely read.
     pub fn unread_chunks(&self) -> (u64, u64) {
         let mut unread = (0, 0);
         for slot in &self.slots {
@@ -299,7 +303,7 @@ impl Model {
             .filter(move |(_, chunk)| chunk.key == key)
     }
 
-    /// The slots of a sequence, oldest id first.
+    /// Returns the slots of a sequence, oldest id first.
     fn queue(&self, key: Key) -> Vec<usize> {
         let mut queue: Vec<(u32, usize)> = self
             .chunks_of(key)

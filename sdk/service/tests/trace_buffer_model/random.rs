@@ -1,8 +1,8 @@
-//! Random use of a buffer: writers that keep the rules, scrapers, and producers that do not.
+//! Random operations on a buffer: by correct writers, by scrapers, and by hostile producers.
 
 use crate::model::{Commit, FIRST_CONTINUES, Key, LAST_CONTINUES, NEEDS_PATCH, Patch};
 
-/// Small and deterministic: the same seed gives the same run everywhere.
+/// A small, deterministic random number generator. A seed gives the same run everywhere.
 pub struct Random(u64);
 
 impl Random {
@@ -36,17 +36,17 @@ pub enum Operation {
     Patch(Patch),
     BeginRead,
     Read,
-    /// Clone, read all of the clone, and drop it.
+    /// Clones the buffer, reads everything in the clone, and drops it.
     Clone,
 }
 
-/// A buffer and what is done to it. Operations do not refer to each other, so that any part of a
-/// run is a run.
+/// A buffer and the operations on it. Operations do not refer to each other, so any part of a run
+/// is a run, too.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub size: u64,
     pub discard: bool,
-    /// Whether somebody wants to see overwritten packets.
+    /// True if an observer sees overwritten packets.
     pub observed: bool,
     pub operations: Vec<Operation>,
 }
@@ -56,16 +56,16 @@ struct Writer {
     client: (Option<u32>, Option<u32>),
     next_id: u32,
     may_jump: bool,
-    /// Whether the latest chunk ended in the middle of a packet.
+    /// True if the latest chunk ended in the middle of a packet.
     is_open: bool,
-    /// The latest chunks, as they will be when they are complete.
+    /// The latest chunks in their complete form.
     recent: Vec<Commit>,
 }
 
-/// The run with a number. Every run has its own mixture of what is done.
+/// Creates the run of a seed. Each run has its own mixture of operations.
 pub fn run(seed: u64) -> Run {
     let random = &mut Random::new(seed);
-    // One in many has so many sequences that some are forgotten.
+    // Some runs have so many sequences that some are forgotten.
     let is_crowd = seed % 512 == 77;
     let size = match random.below(10) {
         _ if is_crowd => 32 * 1024,
@@ -130,7 +130,7 @@ pub fn run(seed: u64) -> Run {
 }
 
 impl Writer {
-    /// The chunk that a writer who keeps the rules writes next.
+    /// Creates the next chunk of a correct writer.
     fn next_chunk(&mut self, random: &mut Random, max_fragment: usize) -> Commit {
         let mut commit = Commit {
             key: self.key,
@@ -166,7 +166,7 @@ impl Writer {
             commit.flags &= !(LAST_CONTINUES | NEEDS_PATCH);
             self.is_open = false;
         }
-        // Stale memory behind the fragments.
+        // Old bytes behind the fragments.
         let stale = random.below(40);
         commit.source.extend(vec![0; stale]);
         if self.recent.len() == 8 {
@@ -192,7 +192,8 @@ fn append_fragment(random: &mut Random, commit: &mut Commit, len: usize) {
     commit.declared += 1;
 }
 
-/// A scraper finds the latest chunks of a writer in any order, the last one unfinished.
+/// Adds a scrape, which finds the latest chunks of a writer in any order. The last one is
+/// incomplete.
 fn scrape(
     random: &mut Random,
     writer: &mut Writer,
@@ -214,9 +215,9 @@ fn scrape(
     }
 }
 
-/// A chunk comes again: complete, or scraped once more.
+/// Commits a chunk again, complete or scraped.
 fn complete(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operation>) {
-    // Mostly the latest one, which its writer still worked on.
+    // In most cases this is the latest chunk, which was incomplete.
     let recent = if random.percent(60) {
         writer.recent.last()
     } else {
@@ -243,7 +244,7 @@ fn patch(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operatio
         } else {
             random.below(recent.source.len() + 1)
         };
-        // Should it hit a size, it rarely makes another good one.
+        // If this hits a size, the result is rarely a valid size.
         let data = if random.percent(50) {
             *b"PTCH"
         } else {
@@ -259,7 +260,7 @@ fn patch(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operatio
     }));
 }
 
-/// What a producer may do that does not keep the rules.
+/// Adds an operation of a hostile producer.
 fn hostile(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operation>) {
     let recent = random.pick(&writer.recent).cloned();
     match (random.below(8), recent) {
@@ -291,8 +292,8 @@ fn hostile(random: &mut Random, writer: &mut Writer, operations: &mut Vec<Operat
             has_more: random.percent(50),
         })),
         (5, _) if writer.may_jump && random.percent(20) => {
-            // Once, so that all ids of a run lie within half of the id space: that there is an
-            // order among them is the one thing that the buffer asks for.
+            // Do this only once, so that all ids of a run lie within half of the id space.
+            // Otherwise the ids would have no order, and the buffer needs one.
             writer.may_jump = false;
             writer.next_id = writer.next_id.wrapping_add(1 << 30);
         }

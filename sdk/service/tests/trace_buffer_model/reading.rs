@@ -1,4 +1,4 @@
-//! Takes packets out, for a reader or for the last time.
+//! Takes packets out of the model, to read or to evict them.
 
 use super::losses::is_told;
 use super::token::{Kind, Token, is_packet, kind, token};
@@ -13,7 +13,7 @@ pub enum Mode {
     Evict,
 }
 
-/// A fragment that was looked at: its slot, its kind, and where it lies in the payload.
+/// A fragment with its slot, its kind, and its position in the payload.
 #[derive(Clone, Copy)]
 struct Fragment {
     slot: usize,
@@ -43,7 +43,7 @@ impl Model {
         self.to_visit = Some(old.chain(new).collect());
     }
 
-    /// Rule: nothing comes after a write before the next `begin_read`.
+    /// Rule: after a write, nothing can be read until the next `begin_read`.
     pub fn read(&mut self) -> Option<Packet> {
         while let Some(&visited) = self.to_visit.as_ref()?.first() {
             let slot = self
@@ -67,8 +67,8 @@ impl Model {
         None
     }
 
-    /// The next packet of a sequence up to the chunk in the slot `target`, and the chunk it begins
-    /// in.
+    /// Returns the next packet of a sequence up to the chunk in the slot `target`, and the chunk
+    /// that the packet begins in.
     pub(super) fn next_packet(
         &mut self,
         key: Key,
@@ -82,7 +82,8 @@ impl Model {
             let Some(fragment) = self.unread_fragment(front) else {
                 let chunk = self.chunk(front);
                 if chunk.incomplete && mode == Mode::Read {
-                    // Rule: what is corrupt here is told when the chunk goes, once.
+                    // Rule: corruption in an incomplete chunk is reported once, when the chunk
+                    // leaves.
                     self.sequence(key).stalled = true;
                     return None;
                 }
@@ -91,7 +92,8 @@ impl Model {
                     self.lose(key, id, CHUNK_CORRUPTED);
                 }
                 if aborted {
-                    // Rule: told behind what the chunk holds, where it happened.
+                    // Rule: an abort is reported where it happened, behind the packets of the
+                    // chunk.
                     self.lose(key, id, WRITER_ABORT);
                 }
                 self.counts_mut(key).corrupted += unread_packets;
@@ -169,7 +171,7 @@ impl Model {
         }
     }
 
-    /// Finds the fragments that continue the packet.
+    /// Finds the fragments that continue a packet.
     fn collect(&self, key: Key, fragments: &mut Vec<Fragment>) -> Outcome {
         let queue = self.queue(key);
         let begin = self.chunk(queue[0]);
@@ -179,14 +181,14 @@ impl Model {
         let mut aborted = begin.aborted;
         for pair in queue.windows(2) {
             let (previous, chunk) = (self.chunk(pair[0]), self.chunk(pair[1]));
-            // Rule: a gap counts here only if it lies inside the packet.
+            // Rule: only a gap inside the packet counts here.
             if chunk.id != previous.id.wrapping_add(1) {
                 return Outcome::Gap;
             }
             match self.unread_fragment(pair[1]) {
                 Some(fragment) => match fragment.kind {
-                    // Rule: patches concern the last fragment of a chunk. Only if that is the
-                    // continuation does the packet wait for them.
+                    // Rule: patches belong to the last fragment of a chunk. The packet waits for
+                    // them only if that fragment continues it.
                     Kind::Continue if chunk.flags & NEEDS_PATCH != 0 => return Outcome::NotYet,
                     Kind::Continue => fragments.push(fragment),
                     Kind::End => {
@@ -197,9 +199,10 @@ impl Model {
                     Kind::Whole | Kind::Begin => return Outcome::BrokenChain,
                 },
                 None if chunk.consumed < chunk.payload.len() => return Outcome::Corrupted,
-                // Rule: the continuation may be what the unfinished chunk does not show yet.
+                // Rule: the next fragment may be the one that an incomplete chunk does not show
+                // yet.
                 None if chunk.incomplete => return Outcome::NotYet,
-                // Rule: what is given up where it should go on does not go on.
+                // Rule: a packet that its writer gave up at this place does not continue.
                 None if chunk.aborted => return Outcome::Aborted,
                 None => {}
             }

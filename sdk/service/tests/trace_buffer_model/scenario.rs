@@ -1,11 +1,13 @@
-//! Prints a run as a scenario of the conformance file, with what the model answers as expectations.
+//! Prints a run as a scenario for the conformance file. The results of the model are the
+//! expectations.
 
 use std::fmt::Write;
 
 use crate::model::{Commit, Model, Packet, Patch};
 use crate::random::{Operation, Run};
 
-/// The scenario. Overwritten packets and packet counts have no place in one.
+/// Returns the scenario. Scenarios cannot express overwritten packets and packet counts, so these
+/// are left out.
 pub fn print(name: &str, run: &Run) -> String {
     let policy = if run.discard { "discard" } else { "ring" };
     let mut text = format!("scenario {name}\nbuffer {} {policy}\n", run.size);
@@ -104,7 +106,7 @@ fn line_of_stats(model: &Model) -> String {
     line + "\n"
 }
 
-/// Runs of a byte as `HEX*NUM`.
+/// Formats bytes. A run of equal bytes is written as `HEX*NUM`.
 fn bytes(bytes: &[u8]) -> String {
     let pieces: Vec<String> = bytes
         .chunk_by(|a, b| a == b)

@@ -1,10 +1,10 @@
-//! Makes a run that fails short.
+//! Shortens runs that fail.
 
 use crate::model::Commit;
 use crate::random::{Operation, Run};
 
-/// The shortest run found that still `fails`: first parts of decreasing length are left out as long
-/// as one can be (delta debugging), then what is left is made simpler.
+/// Returns the shortest run found that still `fails`. First leaves out parts of decreasing length
+/// as long as possible (delta debugging), then simplifies the operations that are left.
 pub fn shrink(mut run: Run, fails: impl Fn(&Run) -> bool) -> Run {
     loop {
         let before = weight(&run);
@@ -38,7 +38,7 @@ pub fn shrink(mut run: Run, fails: impl Fn(&Run) -> bool) -> Run {
     }
 }
 
-/// What shrinking lowers.
+/// Returns the measure that shrinking reduces.
 fn weight(run: &Run) -> usize {
     run.operations
         .iter()

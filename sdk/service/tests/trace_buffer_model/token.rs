@@ -1,4 +1,4 @@
-//! Fragments as they stand in a payload: a size, then as many bytes.
+//! Fragments in a payload: a size, then that many bytes.
 
 use super::{FIRST_CONTINUES, LAST_CONTINUES};
 
@@ -63,7 +63,7 @@ pub fn is_packet(kind: Kind, len: usize) -> bool {
     kind == Kind::Begin || kind == Kind::Whole && len > 0
 }
 
-/// Packets that begin at or behind `at`.
+/// Returns the number of packets that begin at or behind `at`.
 pub fn packets_from(payload: &[u8], mut at: usize, flags: u8) -> u64 {
     let mut packets = 0;
     while let Token::Fragment { start, end } = token(payload, at) {

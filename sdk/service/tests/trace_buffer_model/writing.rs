@@ -1,4 +1,4 @@
-//! Takes chunks and patches.
+//! Commits chunks and patches to the model.
 
 use std::cmp::Ordering;
 
@@ -73,8 +73,8 @@ impl Model {
             if comes_again && last_len < len {
                 consumed = last_len;
             } else {
-                // Rule: the loss of an aborted packet is told behind the chunk, not before it, so
-                // also if the mark of it is all that comes.
+                // Rule: the loss of an aborted packet is reported behind the chunk, even if the
+                // mark of the abort is all that was added to the chunk.
                 if comes_again && commit.complete && aborted {
                     self.lose(key, commit.id, WRITER_ABORT);
                 }
@@ -98,7 +98,8 @@ impl Model {
             let is_front = queue[0] == present;
             let offset = self.slots[present].offset;
             let lap = if offset < self.write { self.size } else { 0 };
-            // Rule: what may grow again moves only if the half lap is near.
+            // Rule: a chunk that may grow again is relocated only if the write cursor is less than
+            // half a lap behind it.
             let moves = commit.complete || offset + lap - self.write < self.size / 2;
             if chunk.incomplete && is_drained && moves && grows && is_front && !self.discard {
                 consumed = chunk.payload.len();
@@ -174,7 +175,7 @@ impl Model {
         account.counts.discarded += discarded;
     }
 
-    /// How many packets are lost with a chunk that is not stored.
+    /// Returns how many packets are lost with a chunk that is not stored.
     fn refuse(&mut self, commit: &Commit, payload: &[u8], flags: u8) -> u64 {
         let present = self
             .chunks_of(commit.key)
@@ -194,7 +195,7 @@ impl Model {
         packets_from(payload, news, flags)
     }
 
-    /// Clears the slots that start before `end`, from the write cursor on.
+    /// Evicts the slots that start between the write cursor and `end`.
     fn evict_until(&mut self, end: u64) {
         let ahead = self.write..end;
         for slot in 0..self.slots.len() {
@@ -214,8 +215,8 @@ impl Model {
         }
     }
 
-    /// Removes the slots between the write cursor and `end`, which are padding, and makes padding
-    /// of what sticks out.
+    /// Removes the slots between the write cursor and `end`, which must be padding. What extends
+    /// beyond `end` stays as padding.
     fn cover(&mut self, end: u64) {
         let write = self.write;
         let covered = |slot: &Slot| (write..end).contains(&slot.offset);
@@ -246,7 +247,7 @@ impl Model {
         }
         empty.sort_unstable();
         for &(_, key) in &empty[..empty.len() - 1024] {
-            // Rule: a chunk that is to come again is not forgotten.
+            // Rule: a chunk that may come again is not forgotten.
             let interrupted = self.newest_consumed(key).filter(|&(.., it)| it);
             self.accounts.entry(key).or_default().interrupted = interrupted;
             self.sequences.remove(&key);

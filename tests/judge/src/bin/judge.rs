@@ -2,11 +2,11 @@
 //! `judge [--extensions SCHEMA]... [--config NUMBER SCHEMA MESSAGE]... [--open-spans] [--after-loss]
 //! [--tool TRACEZERO] [--report OUTPUT] TRACE...`
 //!
-//! `--config` says what a field of data sources' configurations is.
-//! `--open-spans` lets spans without an end pass, as a snapshot has them, and `--after-loss` packets
-//! that need what was lost, as a ring has them.
-//! `--tool` is the command `tracezero`, which has to count what the judge does, and `--report` the
-//! output of a program that has printed the report of its session, which has to say the same.
+//! `--config` gives the message type of a field of data sources' configurations. `--open-spans`
+//! allows spans without an end, which a snapshot has. `--after-loss` allows packets that need lost
+//! definitions, which a ring buffer has. `--tool` is the command `tracezero`, whose counts must
+//! equal the judge's. `--report` is a file with the output of the program that printed its
+//! session's report, whose counts must be equal, too.
 
 use std::env;
 use std::fs;
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 use judge::{Counts, ExtraSchema, Options, Tool, disagreements, judge_with};
 
-/// Problems of one trace that are shown: one mistake often makes thousands.
+/// The number of problems that are shown per trace: one mistake often causes thousands.
 const SHOWN_MAX: usize = 20;
 
 fn main() -> ExitCode {
     let mut extra = ExtraSchema::new();
     let mut options = Options::default();
-    let mut others = Others::default();
+    let mut others = OtherCounts::default();
     let mut files = Vec::new();
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -81,15 +81,15 @@ fn main() -> ExitCode {
     code
 }
 
-/// Who else counts what is in a trace.
+/// Other sources of counts, to compare with the judge's.
 #[derive(Default)]
-struct Others {
+struct OtherCounts {
     tool: Option<Tool>,
     printed_report: Option<String>,
 }
 
-impl Others {
-    /// A line for each count that is not the judge's.
+impl OtherCounts {
+    /// Returns a line for each count that differs from the judge's.
     fn differences(&self, judge: &Counts, file: &Path) -> Vec<String> {
         let mut differences = Vec::new();
         if let Some(tool) = &self.tool {

@@ -1,4 +1,4 @@
-//! Async functions, on an executor that polls each future by hand.
+//! The attribute `trace` on async functions. The tests poll each future by hand.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tracezero::trace;
 
 use crate::{outline, recorded};
 
-/// Gives way to others once.
+/// A future that is pending once, then ready.
 #[derive(Default)]
 struct Pause {
     is_over: bool,
@@ -38,7 +38,7 @@ fn task<T>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
     Box::pin(future)
 }
 
-/// Polls once.
+/// Polls the task once.
 fn step<T>(task: &mut Task<T>) -> Poll<T> {
     task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -51,24 +51,25 @@ fn run<T>(mut task: Task<T>) -> T {
     }
 }
 
-/// The lives of the calls of a function, which are on tracks with its name; its polls are on those of
-/// threads.
-fn lives<'a>(verdict: &'a Verdict, name: &'a str) -> Vec<&'a Event> {
+/// Returns the slices of the calls of a function, which are on tracks with its name. The slices of
+/// its polls are on tracks of threads.
+fn call_slices<'a>(verdict: &'a Verdict, name: &'a str) -> Vec<&'a Event> {
     let events = verdict.events_named(name);
     events
         .filter(|event| event.track_name.as_deref() == Some(name))
         .collect()
 }
 
-/// The only life of a call of the function.
-fn life<'a>(verdict: &'a Verdict, name: &'a str) -> &'a Event {
-    let [life] = lives(verdict, name)[..] else {
+/// Returns the slice of the only call of a function.
+fn call_slice<'a>(verdict: &'a Verdict, name: &'a str) -> &'a Event {
+    let [slice] = call_slices(verdict, name)[..] else {
         panic!("{verdict:?}")
     };
-    life
+    slice
 }
 
-/// The events of a slice's track by time: those of a thread come together in the file.
+/// Returns the events of a slice's track by time. In the file, the events of each thread are
+/// together.
 fn on_track<'a>(verdict: &'a Verdict, slice: &Event) -> Vec<&'a Event> {
     let events = verdict.events.iter();
     let mut events: Vec<_> = events
@@ -91,12 +92,12 @@ async fn fetch(pauses: u32) -> u32 {
 }
 
 #[test]
-fn an_async_function_is_a_slice_over_its_awaits_and_a_slice_for_each_poll() {
+fn async_function_is_one_slice_and_a_slice_per_poll() {
     let verdict = recorded(|| assert_eq!(run(task(fetch(2))), 2));
     assert_eq!(
         outline(&verdict),
         [
-            "fetch", // its life, and its polls
+            "fetch", // the whole call, and its polls
             "fetch",
             "fetch",
             "  synchronous",
@@ -104,7 +105,7 @@ fn an_async_function_is_a_slice_over_its_awaits_and_a_slice_for_each_poll() {
             "  synchronous"
         ]
     );
-    let fetch = life(&verdict, "fetch");
+    let fetch = call_slice(&verdict, "fetch");
     assert_eq!(fetch.args["pauses"], Value::Uint(2));
     let [begin, end] = on_track(&verdict, fetch)[..] else {
         panic!("{verdict:?}")
@@ -122,14 +123,14 @@ fn slices_of_async_functions_that_overlap_do_not_share_a_track() {
         assert_eq!(run(first), 1);
         assert_eq!(run(second), 2);
     });
-    let [first, second] = lives(&verdict, "fetch")[..] else {
+    let [first, second] = call_slices(&verdict, "fetch")[..] else {
         panic!("{verdict:?}")
     };
     assert_ne!(first.track_uuid, second.track_uuid);
 }
 
 #[test]
-fn a_slice_ends_on_the_track_where_it_began_when_its_future_has_changed_threads() {
+fn slice_ends_on_its_track_after_future_changes_threads() {
     let verdict = recorded(|| {
         let mut wanderer = task(fetch(3));
         let mut is_done = false;
@@ -139,7 +140,7 @@ fn a_slice_ends_on_the_track_where_it_began_when_its_future_has_changed_threads(
             });
         }
     });
-    let [begin, end] = on_track(&verdict, life(&verdict, "fetch"))[..] else {
+    let [begin, end] = on_track(&verdict, call_slice(&verdict, "fetch"))[..] else {
         panic!("{verdict:?}")
     };
     assert_eq!(
@@ -156,7 +157,7 @@ fn a_slice_ends_when_its_future_is_dropped() {
         assert!(step(&mut cancelled).is_pending());
         thread::spawn(move || drop(cancelled)).join().unwrap();
     });
-    assert_eq!(on_track(&verdict, life(&verdict, "fetch")).len(), 2);
+    assert_eq!(on_track(&verdict, call_slice(&verdict, "fetch")).len(), 2);
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn a_slice_ends_when_its_future_panics() {
         assert!(thread::spawn(|| run(task(fails()))).join().is_err());
     });
     assert_eq!(outline(&verdict), ["fails"; 3]);
-    let [_, end] = on_track(&verdict, life(&verdict, "fails"))[..] else {
+    let [_, end] = on_track(&verdict, call_slice(&verdict, "fails"))[..] else {
         panic!("{verdict:?}")
     };
     assert_eq!(end.args["panicked"], Value::Bool(true));
@@ -214,10 +215,10 @@ fn async_methods_are_slices_whether_they_fail_or_not() {
             assert_eq!(client.get("").await, Err("no path".to_owned()));
         }));
     });
-    let numbers = lives(&verdict, "Client::get").into_iter();
+    let numbers = call_slices(&verdict, "Client::get").into_iter();
     let numbers: Vec<_> = numbers.map(|event| event.args["number"].as_u64()).collect();
     assert_eq!(numbers, [Some(0), Some(1)]);
-    assert_eq!(lives(&verdict, "check").len(), 2);
+    assert_eq!(call_slices(&verdict, "check").len(), 2);
 }
 
 #[trace]
@@ -231,15 +232,15 @@ async fn countdown(from: u32) -> u32 {
 #[test]
 fn each_call_of_an_async_function_that_calls_itself_is_a_slice() {
     let verdict = recorded(|| {
-        // The compiler is not told whether it is `Send`: that would need its own result.
+        // Boxed without `Send`: whether this recursive future is `Send` depends on itself.
         let mut counting = Box::pin(countdown(2));
         let context = &mut Context::from_waker(Waker::noop());
         assert_eq!(counting.as_mut().poll(context), Poll::Ready(2));
     });
-    assert_eq!(lives(&verdict, "countdown").len(), 3);
+    assert_eq!(call_slices(&verdict, "countdown").len(), 3);
 }
 
-/// Every way to say what a body returns, where the compiler has to be told.
+/// Return types that need help to be inferred in the expansion of the attribute.
 mod returns {
     use std::fmt::{Debug, Display};
 
@@ -303,5 +304,5 @@ fn an_async_function_returns_what_it_returned() {
                 .is_err()
         );
     });
-    assert_eq!(lives(&verdict, "boxed").len(), 2);
+    assert_eq!(call_slices(&verdict, "boxed").len(), 2);
 }

@@ -1,4 +1,4 @@
-//! All kinds of functions, and all ways out of them.
+//! The attribute `trace` on all kinds of functions, and all ways to leave them.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -68,7 +68,7 @@ fn a_slice_ends_whichever_way_the_function_is_left() {
 
 #[trace]
 fn fails() {
-    // As a panic, without the message.
+    // Unwinds as a panic does, without printing a message.
     panic::resume_unwind(Box::new("on purpose"));
 }
 
@@ -207,7 +207,7 @@ fn generic_functions_are_slices() {
 #[trace]
 #[expect(unsafe_code, reason = "the attribute takes unsafe functions, too")]
 unsafe extern "C" fn first_byte(text: *const u8) -> u8 {
-    // SAFETY: the caller says that it points to a byte.
+    // SAFETY: the caller promises that the pointer points to a byte.
     unsafe { *text }
 }
 
@@ -228,7 +228,7 @@ fn r#match() {}
 fn unsafe_and_foreign_functions_and_raw_names_are_slices() {
     let verdict = recorded(|| {
         #[expect(unsafe_code, reason = "it calls an unsafe function")]
-        // SAFETY: a text of one byte.
+        // SAFETY: the pointer points to a text of one byte.
         let byte = unsafe { first_byte("x".as_ptr()) };
         assert_eq!(byte, b'x');
         assert_eq!(doubled(2), 4);

@@ -1,4 +1,4 @@
-//! Functions with the attribute `trace`, judged: what each call leaves in the trace.
+//! The attribute `trace`: the events that calls of the function leave in the trace.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
@@ -9,11 +9,12 @@ use support::alone;
 use tracezero::InMemorySession;
 
 mod functions; // spans on the thread's track
-mod options; // category, name and arguments
+mod options; // its category, name and arguments
 mod asynchronous; // spans on tracks of their own
-mod results; // what functions return
+mod results; // results and errors of functions
 
-/// What a session says in which `record` runs alone. Every slice in it has an end.
+/// Records `record` in a session, without other tests, and judges the trace. Every slice in it has
+/// an end.
 fn recorded(record: impl FnOnce()) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -27,8 +28,8 @@ fn recorded(record: impl FnOnce()) -> Verdict {
     verdict
 }
 
-/// The names of all slices in the order of their begins, each indented by two spaces for every slice
-/// that is open on its track.
+/// Returns the names of all slices in the order of their begins, each indented by two spaces per
+/// slice that is open on its track.
 fn outline(verdict: &Verdict) -> Vec<String> {
     let mut depths: HashMap<u64, usize> = HashMap::new();
     let mut events: Vec<&Event> = verdict.events.iter().collect();
@@ -49,7 +50,7 @@ fn outline(verdict: &Verdict) -> Vec<String> {
     outline
 }
 
-/// The only begin of a slice with this name.
+/// Returns the begin of the only slice with this name.
 fn slice<'a>(verdict: &'a Verdict, name: &'a str) -> &'a Event {
     let mut events = verdict.events_named(name);
     let event = events.next().unwrap_or_else(|| panic!("no slice {name}"));

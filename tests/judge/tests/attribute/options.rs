@@ -1,4 +1,4 @@
-//! Category, name and arguments.
+//! The options of the attribute `trace` for category, name and arguments.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn with_name() {}
 fn with_all_parts() {}
 
 #[test]
-fn category_and_name_are_those_of_package_and_function_unless_given() {
+fn category_and_name_default_to_package_and_function() {
     let verdict = recorded(|| {
         plain();
         with_category();
@@ -112,7 +112,7 @@ fn lazy(evaluations: &Cell<u32>) {
 }
 
 #[test]
-fn arguments_are_evaluated_once_and_only_while_a_session_records() {
+fn arguments_are_evaluated_once_and_only_while_recording() {
     let evaluations = Cell::new(0);
     let verdict = recorded(|| lazy(&evaluations));
     assert_eq!(evaluations.get(), 1);

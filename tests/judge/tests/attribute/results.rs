@@ -1,4 +1,5 @@
-//! What ends of spans say of what functions return.
+//! The options `result` and `error` of the attribute `trace`, which add the function's return value
+//! to the end of the span.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use crate::{outline, recorded, text};
 
 type Args = BTreeMap<String, Value>;
 
-/// The arguments of all ends, in the order of time.
+/// Returns the arguments of all ends, by time.
 fn ends(verdict: &Verdict) -> Vec<Args> {
     let ends = ends_of(verdict, |_| true);
     ends.map(|end| end.args.clone()).collect()

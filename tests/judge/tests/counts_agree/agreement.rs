@@ -1,4 +1,4 @@
-//! Who counts, and whether all agree.
+//! Collects the counts of all sources, and compares them.
 
 use std::env;
 use std::fs;
@@ -10,18 +10,18 @@ use judge::{Counts, Tool, counts, disagreements};
 use support::alone;
 use tracezero::{InMemorySession, Report};
 
-/// What the judge counted.
+/// The judge's counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgeCounts {
     pub packets: u64,
     pub events: u64,
     pub data_packets: u64,
     pub undecodable: u64,
 }
 
-/// Records `work`, and expects that all agree about it.
+/// Records `work`, and asserts that all counts of the trace agree.
 #[track_caller]
-pub fn recorded(name: &str, work: impl FnOnce()) -> Judged {
+pub fn recorded(name: &str, work: impl FnOnce()) -> JudgeCounts {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     work();
@@ -29,9 +29,9 @@ pub fn recorded(name: &str, work: impl FnOnce()) -> Judged {
     agreed(name, &trace, Some(&report))
 }
 
-/// Expects that all who count agree about a trace. What is recorded meanwhile is no matter.
+/// Asserts that all counts of a trace agree. Other sessions may record meanwhile.
 #[track_caller]
-pub fn agreed(name: &str, trace: &[u8], report: Option<&Report>) -> Judged {
+pub fn agreed(name: &str, trace: &[u8], report: Option<&Report>) -> JudgeCounts {
     let file = scratch(&format!("{name}.pftrace"));
     fs::write(&file, trace).unwrap();
     let judged = agreed_on_file(&file, report);
@@ -40,7 +40,7 @@ pub fn agreed(name: &str, trace: &[u8], report: Option<&Report>) -> Judged {
 }
 
 #[track_caller]
-pub fn agreed_on_file(file: &Path, report: Option<&Report>) -> Judged {
+pub fn agreed_on_file(file: &Path, report: Option<&Report>) -> JudgeCounts {
     let judge = judge_of(file);
     let differences = differences(&judge, file, report);
     assert!(
@@ -49,7 +49,7 @@ pub fn agreed_on_file(file: &Path, report: Option<&Report>) -> Judged {
         file.display(),
         differences.join("\n")
     );
-    Judged {
+    JudgeCounts {
         packets: judge.packets.unwrap(),
         events: judge.events.unwrap(),
         data_packets: judge.data_packets.unwrap(),
@@ -57,7 +57,8 @@ pub fn agreed_on_file(file: &Path, report: Option<&Report>) -> Judged {
     }
 }
 
-/// What the judge counts in a file. It does not look into compressed packets, so it gets them unpacked.
+/// Returns the judge's counts of a file. Decompresses it first, since the judge does not read
+/// compressed packets.
 pub fn judge_of(file: &Path) -> Counts {
     let unpacked = file.with_extension("unpacked");
     let args = ["decompress".as_ref(), file.as_os_str(), "-o".as_ref()];
@@ -72,7 +73,7 @@ pub fn judge_of(file: &Path) -> Counts {
     }
 }
 
-/// Where others count something else than the judge.
+/// Returns a line for each count that differs from the judge's.
 pub fn differences(judge: &Counts, file: &Path, report: Option<&Report>) -> Vec<String> {
     let of_tool = TOOL.counts(file, judge.extra_values.unwrap()).unwrap();
     let of_report = report.map(|report| ("the report", Counts::from(report)));
@@ -83,8 +84,8 @@ pub fn differences(judge: &Counts, file: &Path, report: Option<&Report>) -> Vec<
         .collect()
 }
 
-/// The command. Cargo hands an executable to the tests of its own package alone; whoever runs all
-/// tests has it beside the judge's. Else it is built.
+/// The command `tracezero`. Cargo gives the path of an executable to tests of its own package only.
+/// If all tests are run, the command is built beside the judge. Otherwise it is built here.
 pub static TOOL: LazyLock<Tool> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_BIN_EXE_judge")).parent().unwrap();
     let binary = folder.join("tracezero");
@@ -94,7 +95,7 @@ pub static TOOL: LazyLock<Tool> = LazyLock::new(|| {
     Tool::new(binary)
 });
 
-/// What the command is built of.
+/// The folders whose source the command is built from.
 const SOURCES: [&str; 6] = [
     "protozero/src",
     "protozero-codegen/src",
@@ -123,7 +124,7 @@ fn is_newer_than_its_source(binary: &Path) -> bool {
     true
 }
 
-/// Builds the command into the folder of a profile.
+/// Builds the command into the target folder of a Cargo profile.
 fn build_tool(folder: &Path) {
     let profile = match folder.file_name().unwrap().to_str().unwrap() {
         "debug" => "dev",

@@ -1,4 +1,4 @@
-//! That a difference is noticed, whoever is wrong, and about whatever.
+//! Checks that a difference in any count is noticed, for each source of counts.
 
 use std::fs;
 
@@ -11,7 +11,8 @@ use crate::agreement::{differences, judge_of, scratch};
 struct Packets;
 data_source!(Packets, "com.example.packets_of_differences");
 
-/// So many events, packets with data, and packets that need what nobody has defined.
+/// Records the given numbers of events, of packets with data, and of packets that need incremental
+/// state that was never defined.
 fn trace(events: u64, data_packets: u64, undecodable: u64) -> (Vec<u8>, Report) {
     let session = InMemorySession::start().unwrap();
     for _ in 0..events {
@@ -33,7 +34,7 @@ fn trace(events: u64, data_packets: u64, undecodable: u64) -> (Vec<u8>, Report) 
 }
 
 #[test]
-fn whoever_counts_something_else_is_named_with_both_counts() {
+fn difference_names_the_counter_and_both_counts() {
     let _guard = alone();
     let file = scratch("other.pftrace");
     let (few, few_report) = trace(10, 20, 30);
@@ -72,14 +73,14 @@ fn whoever_counts_something_else_is_named_with_both_counts() {
             "{what}: {found:#?}"
         );
     }
-    // Packets are counted by two, bytes by three.
+    // Two of the sources count packets, and three count bytes.
     let lines = |what| found.iter().filter(|line| line.starts_with(what)).count();
     assert_eq!((lines("packets:"), lines("bytes:")), (2, 3), "{found:#?}");
     assert_eq!(found.len(), 9 + 2 + 3, "{found:#?}");
 }
 
 #[test]
-fn a_printed_report_says_what_the_report_does() {
+fn printed_report_has_the_counts_of_the_report() {
     let _guard = alone();
     for (events, data_packets, undecodable) in [(0, 0, 0), (1, 1, 1), (5, 0, 2), (0, 7, 0)] {
         let (trace, mut report) = trace(events, data_packets, undecodable);

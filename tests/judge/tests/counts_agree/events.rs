@@ -1,4 +1,4 @@
-//! Events of all kinds, on all kinds of tracks.
+//! Counts agree on events of all kinds, on all kinds of tracks.
 
 use std::future;
 use std::pin::pin;
@@ -18,13 +18,13 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::agreement::{agreed, recorded};
 
 #[test]
-fn of_a_recording_of_nothing() {
+fn counts_agree_on_empty_recording() {
     let judged = recorded("nothing", || ());
     assert_eq!((judged.events, judged.data_packets), (0, 0));
 }
 
 #[test]
-fn of_instants_alone() {
+fn counts_agree_on_instants() {
     let judged = recorded("instants", || {
         for number in 0..1_000 {
             instant!("counts", "instant", number);
@@ -34,7 +34,7 @@ fn of_instants_alone() {
 }
 
 #[test]
-fn of_spans_that_are_open_at_the_end() {
+fn counts_agree_on_open_spans() {
     let mut open = Vec::new();
     let judged = recorded("open", || {
         for number in 0..20 {
@@ -47,7 +47,7 @@ fn of_spans_that_are_open_at_the_end() {
 }
 
 #[test]
-fn of_spans_that_began_before_the_session() {
+fn counts_agree_on_spans_older_than_session() {
     let _guard = alone();
     let around = span!("counts", "around");
     begin!("counts", "by hand");
@@ -60,7 +60,7 @@ fn of_spans_that_began_before_the_session() {
 }
 
 #[test]
-fn of_spans_that_are_dropped_out_of_order() {
+fn counts_agree_on_spans_dropped_out_of_order() {
     let judged = recorded("drop order", || {
         for first in 0..4 {
             let mut spans = [1, 2, 3, 4].map(|number| Some(span!("counts", "span", number)));
@@ -76,19 +76,19 @@ fn of_spans_that_are_dropped_out_of_order() {
 }
 
 #[test]
-fn of_spans_nested_deeper_than_a_page_shows() {
-    // As deep as a page shows.
+fn counts_agree_on_spans_nested_deeper_than_a_page_shows() {
+    // The depth that a page of `tracezero view` shows.
     const DEPTH: usize = 512;
     let judged = recorded("deep", || {
         let spans: Vec<_> = (0..DEPTH).map(|_| span!("counts", "deep")).collect();
-        // From the innermost one on.
+        // Ends the innermost span first.
         spans.into_iter().rev().for_each(drop);
     });
     assert_eq!(judged.events, 2 * DEPTH as u64);
 }
 
 #[test]
-fn of_counters_of_all_kinds_also_beyond_64_bits_with_a_sign() {
+fn counts_agree_on_counters_of_all_kinds() {
     let judged = recorded("counters", || {
         let track = CounterTrack::new("of a track").multiplier(1024);
         for value in [i64::MIN, -1, 0, i64::MAX] {
@@ -107,7 +107,7 @@ fn of_counters_of_all_kinds_also_beyond_64_bits_with_a_sign() {
 }
 
 #[test]
-fn of_arguments_at_their_limit_and_beyond() {
+fn counts_agree_on_arguments_at_and_beyond_their_limit() {
     let judged = recorded("arguments", || {
         for len in [ARG_MAX_BYTES - 1, ARG_MAX_BYTES, ARG_MAX_BYTES + 1] {
             let text = "ü".repeat(len);
@@ -132,7 +132,7 @@ fn of_arguments_at_their_limit_and_beyond() {
 }
 
 #[test]
-fn of_flows_through_events() {
+fn counts_agree_on_flows() {
     let judged = recorded("flows", || {
         let flow = Flow::new();
         let _span = span!("counts", "first", flow: &flow);
@@ -144,7 +144,7 @@ fn of_flows_through_events() {
 }
 
 #[test]
-fn of_events_on_tracks_of_their_own_at_times_of_their_own() {
+fn counts_agree_on_events_with_own_tracks_and_times() {
     let judged = recorded("tracks and times", || {
         let now_ns = clock::now_ns();
         let requests = Track::new("requests");
@@ -156,7 +156,7 @@ fn of_events_on_tracks_of_their_own_at_times_of_their_own() {
             counter!("counts", "number", number, at: at_ns);
         }
         instant!("counts", "of the process", track: &Track::process());
-        // At no time, at the same time, and in a far future.
+        // At time 0, begin and end at the same time, and far in the future.
         instant!("counts", "early", at: 0);
         span!("counts", "short", track: &requests.child("short"), at: now_ns).end_at(now_ns);
         instant!("counts", "late", at: u64::MAX / 4);
@@ -165,15 +165,15 @@ fn of_events_on_tracks_of_their_own_at_times_of_their_own() {
 }
 
 #[test]
-fn of_every_form_of_timestamps_and_of_thread_times() {
+fn counts_agree_on_all_timestamp_forms_and_thread_times() {
     let forms = [
         TrackEventConfig::new().disable_incremental_timestamps(),
-        TrackEventConfig::new().timestamp_unit_multiplier(1_000_000),
+        TrackEventConfig::new().timestamp_unit(Duration::from_millis(1)),
         TrackEventConfig::new()
             .disable_incremental_timestamps()
-            .timestamp_unit_multiplier(1000),
-        TrackEventConfig::new().enable_thread_time_sampling(0),
-        TrackEventConfig::new().enable_thread_time_sampling(1_000_000),
+            .timestamp_unit(Duration::from_micros(1)),
+        TrackEventConfig::new().thread_time_sampling(Duration::ZERO),
+        TrackEventConfig::new().thread_time_sampling(Duration::from_millis(1)),
         TrackEventConfig::new()
             .filter_debug_annotations()
             .filter_dynamic_event_names(),
@@ -197,9 +197,9 @@ fn of_every_form_of_timestamps_and_of_thread_times() {
 }
 
 #[test]
-fn of_times_from_the_processors_counter() {
+fn counts_agree_on_times_of_the_tsc() {
     let _guard = alone();
-    // Of a machine that has none to rely on, it is the other clock again.
+    // On a machine without a reliable counter, the system's clock stays in use.
     let _ = Clock::Tsc.use_for_events();
     let session = InMemorySession::start().unwrap();
     for number in 0..1_000 {
@@ -211,7 +211,7 @@ fn of_times_from_the_processors_counter() {
 }
 
 #[test]
-fn of_threads_that_come_and_go() {
+fn counts_agree_on_short_lived_threads() {
     let judged = recorded("threads", || {
         for round in 0..50 {
             thread::scope(|scope| {
@@ -234,7 +234,7 @@ impl Wake for Nobody {
 }
 
 #[test]
-fn of_futures_that_are_polled_on_several_threads_and_of_one_that_is_cancelled() {
+fn counts_agree_on_futures_on_several_threads() {
     let judged = recorded("futures", || {
         let inner = || {
             let mut polls = 0;
@@ -263,12 +263,12 @@ fn of_futures_that_are_polled_on_several_threads_and_of_one_that_is_cancelled() 
             });
         }
     });
-    // Lives and polls.
+    // Slices of whole futures and of their polls.
     assert!(judged.events >= 3 * (2 + 6) + 3, "{judged:?}");
 }
 
 #[test]
-fn of_spans_of_the_tracing_layer() {
+fn counts_agree_on_spans_of_the_tracing_layer() {
     let judged = recorded("layer", || {
         let subscriber = tracing_subscriber::registry().with(tracezero::layer());
         tracing::subscriber::with_default(subscriber, || {

@@ -1,4 +1,4 @@
-//! Files: compressed, full, cut off, damaged, merged.
+//! Counts agree on files that are compressed, full, cut off, damaged or merged.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tracezero::{
     BufferConfig, Compression, InMemorySession, SessionState, TraceConfig, counter, instant, span,
 };
 
-use crate::agreement::{Judged, TOOL, agreed, agreed_on_file, scratch};
+use crate::agreement::{JudgeCounts, TOOL, agreed, agreed_on_file, scratch};
 use crate::own_process::{file_of_process, process};
 
 fn record(number: u64) {
@@ -18,7 +18,7 @@ fn record(number: u64) {
     counter!("counts", "counter", number);
 }
 
-/// A trace of 600 events.
+/// Records a trace of 600 events.
 fn a_trace() -> Vec<u8> {
     let session = InMemorySession::start().unwrap();
     (0..200).for_each(record);
@@ -26,7 +26,7 @@ fn a_trace() -> Vec<u8> {
 }
 
 #[test]
-fn of_traces_that_the_service_compressed() {
+fn counts_agree_on_traces_compressed_by_the_service() {
     let _guard = alone();
     for (name, compression) in [
         ("deflate", Compression::Deflate),
@@ -56,7 +56,7 @@ fn of_traces_that_the_service_compressed() {
 }
 
 #[test]
-fn of_traces_that_the_command_compressed() {
+fn counts_agree_on_traces_compressed_by_the_command() {
     let _guard = alone();
     let plain = scratch("plain.pftrace");
     let packed = scratch("packed.pftrace");
@@ -71,7 +71,7 @@ fn of_traces_that_the_command_compressed() {
 }
 
 #[test]
-fn of_a_file_as_large_as_it_may_be() {
+fn counts_agree_on_file_at_its_size_limit() {
     let _guard = alone();
     let file = scratch("full.pftrace");
     let session = TraceConfig::new()
@@ -97,7 +97,7 @@ fn trace_until_ended(control: tracezero::SessionControl) {
 }
 
 #[test]
-fn of_a_file_on_a_disk_that_is_full() {
+fn counts_agree_on_file_on_full_disk() {
     let file = scratch("disk.pftrace");
     let role = "files::process_whose_disk_is_full";
     let output = process(role, &file).output().unwrap();
@@ -111,7 +111,7 @@ fn process_whose_disk_is_full() {
     let Some(file) = file_of_process() else {
         return;
     };
-    // The command is built before there is a limit.
+    // Builds the command before the limit applies.
     TOOL.run(&["--version"]).unwrap();
     let unlimited = getrlimit(Resource::Fsize);
     let limited = Rlimit {
@@ -136,7 +136,7 @@ fn process_whose_disk_is_full() {
 }
 
 #[test]
-fn of_a_file_that_was_cut_off_anywhere_in_a_packet() {
+fn counts_agree_on_file_cut_off_inside_a_packet() {
     let _guard = alone();
     let trace = a_trace();
     let mut judged = Vec::new();
@@ -144,12 +144,12 @@ fn of_a_file_that_was_cut_off_anywhere_in_a_packet() {
         let rest = &trace[..trace.len() - cut];
         judged.push(agreed("cut off", rest, None));
     }
-    assert!(judged.is_sorted_by_key(|it: &Judged| std::cmp::Reverse(it.events)));
+    assert!(judged.is_sorted_by_key(|it: &JudgeCounts| std::cmp::Reverse(it.events)));
     assert!(judged[4].events < judged[0].events, "{judged:?}");
 }
 
 #[test]
-fn of_a_copy_of_a_file_that_is_still_written() {
+fn counts_agree_on_copy_of_growing_file() {
     let _guard = alone();
     let (file, copy) = (scratch("written.pftrace"), scratch("copy.pftrace"));
     let session = TraceConfig::new()
@@ -171,7 +171,7 @@ fn of_a_copy_of_a_file_that_is_still_written() {
 }
 
 #[test]
-fn of_several_traces_that_were_merged() {
+fn counts_agree_on_merged_traces() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(16))

@@ -1,4 +1,5 @@
-//! Rings that lap, packets that are dropped, discarded, invalid or unfinished.
+//! Counts agree on traces with losses: rings that lap, and packets that are dropped, discarded,
+//! invalid or unfinished.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -19,9 +20,10 @@ struct Packets;
 data_source!(Packets, "com.example.packets");
 
 #[test]
-fn of_rings_that_lapped_over_their_names() {
+fn counts_agree_on_rings_that_overwrote_names() {
     let _guard = alone();
-    // Threads repeat their names often. When they do decides whether any packet lacks them.
+    // Each thread often repeats its definitions. Whether a packet lacks one depends on when it last
+    // did, so this may take several attempts.
     for _ in 0..20 {
         let undecodable = [(8, 1), (32, 1), (64, 3), (256, 4)].map(undecodable_in_lapped_ring);
         if undecodable.iter().sum::<u64>() > 0 {
@@ -44,7 +46,7 @@ fn undecodable_in_lapped_ring((size_kb, threads): (u32, u32)) -> u64 {
     agreed(&name, &trace, Some(&report)).undecodable
 }
 
-/// An event of each form.
+/// Records an event of each form.
 fn record(number: i64) {
     let flow = Flow::new();
     let track = Track::new("requests").unique_child("request");
@@ -62,7 +64,7 @@ fn ring(size_kb: u32) -> TraceConfig {
 }
 
 #[test]
-fn of_a_buffer_that_was_full_and_discarded_the_rest() {
+fn counts_agree_on_full_discard_buffer() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::discard(64))
@@ -76,7 +78,7 @@ fn of_a_buffer_that_was_full_and_discarded_the_rest() {
 }
 
 #[test]
-fn of_a_streamed_ring_that_writers_do_not_wait_for() {
+fn counts_agree_on_streamed_ring_without_waiting_writers() {
     let _guard = alone();
     for (name, config) in [
         (
@@ -103,7 +105,7 @@ fn of_a_streamed_ring_that_writers_do_not_wait_for() {
             .record_to_file(path)
             .unwrap();
         drop(writer);
-        // Nobody reads meanwhile, and it is more than what there is room for anywhere.
+        // Nobody reads the pipe meanwhile, and these events need more room than all buffers have.
         let text = "long ".repeat(400);
         for number in 0..4_000 {
             record(number);
@@ -122,7 +124,7 @@ fn of_a_streamed_ring_that_writers_do_not_wait_for() {
 }
 
 #[test]
-fn of_packets_that_were_left_out_because_they_were_malformed() {
+fn counts_agree_on_malformed_packets() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     for number in 0..30 {
@@ -132,7 +134,8 @@ fn of_packets_that_were_left_out_because_they_were_malformed() {
                 packet.set_trusted_packet_sequence_id(7);
             });
             cx.packet(|packet| {
-                // Behind the loss, what needs state has none until somebody clears it.
+                // After the loss, packets that need incremental state cannot be read until it is
+                // cleared.
                 packet.set_sequence_flags(match number % 3 {
                     0 => SequenceFlags::SEQ_INCREMENTAL_STATE_CLEARED.0 as u32,
                     _ => SequenceFlags::SEQ_NEEDS_INCREMENTAL_STATE.0 as u32,
@@ -159,7 +162,7 @@ fn of_packets_that_were_left_out_because_they_were_malformed() {
 }
 
 #[test]
-fn of_packets_that_are_unfinished_at_the_end() {
+fn counts_agree_on_unfinished_packets() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     let (begun, is_begun) = mpsc::channel();
@@ -169,7 +172,7 @@ fn of_packets_that_are_unfinished_at_the_end() {
         Packets::trace(|cx| {
             cx.packet(|packet| {
                 packet.for_testing(|event| {
-                    // Of several chunks.
+                    // Longer than several chunks.
                     event.set_str(&"long ".repeat(4_000));
                     begun.send(()).unwrap();
                     is_to_finish.recv().unwrap();

@@ -1,4 +1,5 @@
-//! Several sessions at once, several buffers, snapshots, flight recorders and forks.
+//! Counts agree on several sessions at once, several buffers, snapshots, flight recorders and
+//! forks.
 
 use std::fs;
 use std::thread;
@@ -30,7 +31,7 @@ fn record(number: u32) {
 }
 
 #[test]
-fn of_two_sessions_at_once_with_different_filters() {
+fn counts_agree_on_two_sessions_with_different_filters() {
     let _guard = alone();
     let of_category = |category: &str| {
         let events = TrackEventConfig::new().disable("*").enable(category);
@@ -58,7 +59,7 @@ fn of_two_sessions_at_once_with_different_filters() {
 }
 
 #[test]
-fn of_a_session_with_several_named_buffers() {
+fn counts_agree_on_several_named_buffers() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::discard(64).named("start-up"))
@@ -80,7 +81,7 @@ fn of_a_session_with_several_named_buffers() {
 }
 
 #[test]
-fn of_snapshots_and_of_the_session_that_they_are_of() {
+fn counts_agree_on_snapshots_and_their_session() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(32))
@@ -100,7 +101,7 @@ fn of_snapshots_and_of_the_session_that_they_are_of() {
 }
 
 #[test]
-fn of_snapshots_that_take_what_they_have_out_of_the_buffer() {
+fn counts_agree_on_destructive_snapshots() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(BufferConfig::ring(256).transfer_on_clone())
@@ -120,12 +121,12 @@ fn of_snapshots_that_take_what_they_have_out_of_the_buffer() {
 }
 
 #[test]
-fn of_a_snapshot_of_a_session_that_writes_into_a_file() {
+fn counts_agree_on_snapshot_of_file_session() {
     let _guard = alone();
     let (file, copy) = (scratch("streamed.pftrace"), scratch("copied.pftrace"));
     let session = Session::record_to_file(&file).unwrap();
     (0..100).for_each(record);
-    session.control().snapshot_to(&copy).unwrap();
+    session.control().save_snapshot(&copy).unwrap();
     (0..100).for_each(record);
     let report = session.finish().unwrap();
     assert_eq!(agreed_on_file(&copy, None).events, 400);
@@ -135,10 +136,10 @@ fn of_a_snapshot_of_a_session_that_writes_into_a_file() {
 }
 
 #[test]
-fn of_files_of_a_flight_recorder() {
+fn counts_agree_on_flight_recorder_files() {
     let _guard = alone();
     let recorder = FlightRecorder::builder()
-        .at_most_kib(64)
+        .ring_kib(64)
         .min_interval(Duration::ZERO)
         .directory(scratch("flight"))
         .start()
@@ -165,7 +166,7 @@ fn of_files_of_a_flight_recorder() {
 }
 
 #[test]
-fn of_a_process_that_forked() {
+fn counts_agree_on_process_that_forked() {
     let _guard = alone();
     let file = scratch("forked.pftrace");
     let mut session = Some(Session::record_to_file(&file).unwrap());

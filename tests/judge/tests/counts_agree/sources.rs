@@ -1,4 +1,4 @@
-//! Packets of data sources, beside track events and with content of other kinds.
+//! Counts agree on packets of data sources, with and without track events beside them.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn write_frame(number: u32) {
 }
 
 #[test]
-fn of_packets_with_a_schema_of_their_own_beside_track_events() {
+fn counts_agree_on_custom_packets_beside_track_events() {
     let judged = recorded("own schema", || {
         for number in 0..100 {
             let _span = span!("counts", "frame", number);
@@ -42,13 +42,13 @@ fn of_packets_with_a_schema_of_their_own_beside_track_events() {
 }
 
 #[test]
-fn of_packets_alone_without_any_event() {
+fn counts_agree_on_packets_without_events() {
     let judged = recorded("packets alone", || (0..10).for_each(write_frame));
     assert_eq!((judged.events, judged.data_packets), (0, 10));
 }
 
 #[test]
-fn of_packets_with_incremental_state() {
+fn counts_agree_on_packets_with_incremental_state() {
     let judged = recorded("incremental", || {
         for _ in 0..100 {
             Numbers::write();
@@ -58,7 +58,7 @@ fn of_packets_with_incremental_state() {
 }
 
 #[test]
-fn of_incremental_state_that_is_cleared_now_and_then_and_that_a_ring_has_lapped_over() {
+fn counts_agree_on_lapped_incremental_state() {
     let _guard = alone();
     let session = TraceConfig::new()
         .add_buffer(tracezero::BufferConfig::ring(16))
@@ -77,7 +77,7 @@ fn of_incremental_state_that_is_cleared_now_and_then_and_that_a_ring_has_lapped_
 }
 
 #[test]
-fn of_packets_without_content_and_of_those_that_others_are_read_with() {
+fn counts_agree_on_empty_and_metadata_packets() {
     let judged = recorded("descriptions", || {
         Packets::trace(|cx| {
             cx.packet(|_| ());
@@ -108,7 +108,7 @@ fn of_packets_without_content_and_of_those_that_others_are_read_with() {
 }
 
 #[test]
-fn of_events_that_a_data_source_writes_beside_other_content() {
+fn counts_agree_on_events_with_other_content() {
     let judged = recorded("events of sources", || {
         Packets::trace(|cx| {
             let now = cx.now();
@@ -135,7 +135,7 @@ fn of_events_that_a_data_source_writes_beside_other_content() {
 }
 
 #[test]
-fn of_a_source_that_writes_to_two_sessions_with_different_names() {
+fn counts_agree_on_source_in_two_sessions() {
     let _guard = alone();
     let both = InMemorySession::start().unwrap();
     let numbers = TraceConfig::new()

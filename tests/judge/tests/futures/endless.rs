@@ -1,5 +1,5 @@
-//! Futures that are never done, and what waits for a poll of theirs: no sleep is long enough on a
-//! machine that is busy.
+//! Futures that never end, and waiting until they were polled a number of times. Waiting for a
+//! fixed time would not be reliable on a busy machine.
 
 use std::future;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use tokio::time;
 
-/// How often a future was polled.
+/// Counts the polls of a future.
 #[derive(Clone, Default)]
 pub struct Polls(Arc<AtomicU32>);
 
 impl Polls {
-    /// Waits until the future was polled so often.
+    /// Waits until the future was polled `count` times.
     pub async fn reach(&self, count: u32) {
-        // Relaxed, here and in `endless`: nothing is handed over with it.
+        // Relaxed, here and in `endless`: the count orders no other memory.
         while self.0.load(Ordering::Relaxed) < count {
             time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-/// A future that wakes itself so often, is never done, and counts.
+/// Returns a future that never ends and wakes itself `wakes` times, and the count of its polls.
 pub fn endless(wakes: u32) -> (impl Future<Output = ()> + Send + 'static, Polls) {
     let polls = Polls::default();
     let polled = polls.clone();

@@ -1,11 +1,11 @@
-//! Futures that are polled by hand, on threads by name.
+//! Polls futures by hand, on threads with given names.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-/// Gives way to others once.
+/// A future that is pending once, then ready.
 #[derive(Default)]
 pub struct Pause {
     is_over: bool,
@@ -27,7 +27,7 @@ pub fn pause() -> Pause {
     Pause::default()
 }
 
-/// Does `work` on a thread with this name.
+/// Runs `work` on a new thread with this name.
 pub fn on<T: Send>(thread_name: &str, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name(thread_name.to_owned());
@@ -36,7 +36,7 @@ pub fn on<T: Send>(thread_name: &str, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A future that is polled when a test says so.
+/// A future that a test polls by hand.
 pub struct Task<T>(Pin<Box<dyn Future<Output = T> + Send>>);
 
 impl<T: Send> Task<T> {

@@ -1,13 +1,14 @@
-//! Futures with spans, judged: the slice of a life, the slices of its polls, and the flow between.
+//! Spans of futures: the slice of the whole future, the slices of its polls, and the flow that
+//! joins them.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
-mod endless; // futures that are never done
-mod executor; // futures that are polled by hand, on threads by name
-mod recording; // what a session says of futures
-mod wandering; // tasks that are on several threads
+mod endless; // futures that never end
+mod executor; // polls futures by hand, on named threads
+mod recording; // recording a session and judging it
+mod wandering; // tasks that run on several threads
 
-mod lives; // one session, one future
-mod nested; // futures in the polls of others
-mod sessions; // which come and go while a future lives
+mod one_future; // one session, one future
+mod nested; // nested futures
+mod sessions; // sessions that start and end during a future
 mod tokio; // many tasks on many threads

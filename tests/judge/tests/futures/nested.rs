@@ -1,16 +1,16 @@
-//! Futures in the polls of others: their tracks nest as the futures do.
+//! Futures that are polled by other futures: their tracks are nested in the same way.
 
-use judge::{Picture, Verdict, picture, pictures};
+use judge::{AsyncSpan, Verdict, async_span_named, async_spans_named};
 use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{TraceFuture as _, async_span, trace};
 
 use crate::executor::{Task, pause};
 use crate::recording::recorded;
 
-/// The track that the life of a future lies under.
-fn parent_uuid(verdict: &Verdict, future: &Picture) -> u64 {
+/// Returns the parent of the track of a future's span.
+fn parent_uuid(verdict: &Verdict, future: &AsyncSpan) -> u64 {
     let descriptors = verdict.packets.iter().map(TracePacket::track_descriptor);
-    let mut of_life = descriptors.filter(|it| it.uuid() == future.life.begin.track_uuid);
+    let mut of_life = descriptors.filter(|it| it.uuid() == future.slice.begin.track_uuid);
     of_life.next().unwrap().parent_uuid()
 }
 
@@ -27,7 +27,7 @@ async fn branch() {
 }
 
 #[test]
-fn what_a_future_awaits_lies_under_it_whichever_thread_polls() {
+fn awaited_futures_are_nested_on_any_thread() {
     let verdict = recorded(|| {
         let mut task = Task::new(branch());
         for thread in ["one", "two", "one"] {
@@ -35,14 +35,14 @@ fn what_a_future_awaits_lies_under_it_whichever_thread_polls() {
         }
         assert!(task.poll_on("three").is_ready());
     });
-    let branch = picture(&verdict, "branch");
-    let leaves = pictures(&verdict, "leaf");
+    let branch = async_span_named(&verdict, "branch");
+    let leaves = async_spans_named(&verdict, "leaf");
     assert_eq!(branch.threads(), ["one", "two", "one", "three"]);
     assert_eq!(leaves[0].threads(), ["one", "two"]);
     assert_eq!(leaves[1].threads(), ["one", "three"]);
     for leaf in &leaves {
-        assert_eq!(parent_uuid(&verdict, leaf), branch.life.begin.track_uuid);
-        assert!(branch.life.contains(&leaf.life));
+        assert_eq!(parent_uuid(&verdict, leaf), branch.slice.begin.track_uuid);
+        assert!(branch.slice.contains(&leaf.slice));
         for poll in &leaf.polls {
             assert!(branch.polls.iter().any(|outer| outer.contains(poll)));
         }
@@ -50,21 +50,24 @@ fn what_a_future_awaits_lies_under_it_whichever_thread_polls() {
 }
 
 #[test]
-fn a_future_that_is_made_in_the_poll_of_another_lies_under_it_wherever_it_runs() {
+fn future_made_in_a_poll_is_nested_on_any_thread() {
     let verdict = recorded(|| {
         let spawner = async { Task::new(pause().traced(async_span!("test", "spawned"))) };
         let mut spawned = Task::new(spawner.traced(async_span!("test", "spawner"))).run();
         assert!(spawned.poll_on("other").is_pending());
     });
-    let (spawner, spawned) = (picture(&verdict, "spawner"), picture(&verdict, "spawned"));
+    let (spawner, spawned) = (
+        async_span_named(&verdict, "spawner"),
+        async_span_named(&verdict, "spawned"),
+    );
     assert_eq!(
         parent_uuid(&verdict, &spawned),
-        spawner.life.begin.track_uuid
+        spawner.slice.begin.track_uuid
     );
 }
 
 #[test]
-fn what_begins_between_polls_lies_under_none() {
+fn future_made_between_polls_has_no_parent() {
     let verdict = recorded(|| {
         let mut first = Task::new(pause().traced(async_span!("test", "first")));
         assert!(first.poll().is_pending());
@@ -76,13 +79,13 @@ fn what_begins_between_polls_lies_under_none() {
     });
     let process_uuid = tracezero::Track::process().uuid();
     for name in ["first", "second", "third"] {
-        let parent_uuid = parent_uuid(&verdict, &picture(&verdict, name));
+        let parent_uuid = parent_uuid(&verdict, &async_span_named(&verdict, name));
         assert_eq!(parent_uuid, process_uuid, "{name}");
     }
 }
 
 #[test]
-fn futures_that_nest_deeper_than_tracks_lie_beside_each_other() {
+fn too_deep_futures_are_siblings() {
     fn deep(levels: u32) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             if let Some(below) = levels.checked_sub(1) {
@@ -91,5 +94,5 @@ fn futures_that_nest_deeper_than_tracks_lie_beside_each_other() {
         })
     }
     let verdict = recorded(|| Task::new(deep(100)).run());
-    assert_eq!(pictures(&verdict, "deep").len(), 100);
+    assert_eq!(async_spans_named(&verdict, "deep").len(), 100);
 }

@@ -1,10 +1,11 @@
-//! What a session says of futures.
+//! Records a session, and judges its trace.
 
 use judge::{ExtraSchema, Options, Verdict, judge_with};
 use support::alone;
 use tracezero::InMemorySession;
 
-/// What a session says in which `record` runs alone. What it returns is kept until the session is over.
+/// Records `record` in a session, without other tests, and judges the trace. Keeps the value that
+/// `record` returns until the session is over.
 pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -14,7 +15,7 @@ pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     verdict(&trace)
 }
 
-/// What a trace says. Slices may be open at its end.
+/// Judges a trace. Slices may be open at its end.
 pub fn verdict(trace: &[u8]) -> Verdict {
     let options = Options {
         allow_open_spans: true,

@@ -1,9 +1,10 @@
-//! Sessions that come and go while a future lives: each shows what it has seen, and all of that.
+//! Sessions that start and end while a future is in progress. Each shows the part of the future
+//! that it saw.
 
 use std::future;
 use std::panic::{self, AssertUnwindSafe};
 
-use judge::{Verdict, picture};
+use judge::{Verdict, async_span_named};
 use support::alone;
 use tracezero::{
     BufferConfig, DataSourceConfig, Flow, InMemorySession, TraceConfig, TraceFuture as _,
@@ -40,14 +41,14 @@ fn a_session_that_starts_later_shows_the_future_from_then_on() {
     assert!(task.poll_on("two").is_pending());
     assert!(task.poll_on("one").is_ready());
     let verdict = finish(session);
-    let fetch = picture(&verdict, "fetch");
+    let fetch = async_span_named(&verdict, "fetch");
     assert_eq!(fetch.threads(), ["one", "two", "one"]);
-    assert!(fetch.life.end_args().is_empty());
-    assert!(fetch.life.begin.args.is_empty(), "nobody recorded it then");
+    assert!(fetch.slice.end_args().is_empty());
+    assert!(fetch.slice.begin.args.is_empty(), "nobody recorded it then");
 }
 
 #[test]
-fn a_name_that_was_made_for_nobody_is_the_text_of_its_expression() {
+fn name_made_without_session_is_its_expression_text() {
     let _guard = alone();
     let number = 7;
     let task = Task::new(pauses(1).traced(async_span!("test", format!("job {number}"))));
@@ -55,7 +56,9 @@ fn a_name_that_was_made_for_nobody_is_the_text_of_its_expression() {
     task.run();
     let verdict = finish(session);
     assert_eq!(
-        picture(&verdict, r#"format!("job {number}")"#).polls.len(),
+        async_span_named(&verdict, r#"format!("job {number}")"#)
+            .polls
+            .len(),
         2
     );
 }
@@ -73,12 +76,15 @@ fn each_of_two_sessions_shows_what_it_has_seen() {
     drop(task);
     let second = finish(second);
 
-    let (first, second) = (picture(&first, "fetch"), picture(&second, "fetch"));
+    let (first, second) = (
+        async_span_named(&first, "fetch"),
+        async_span_named(&second, "fetch"),
+    );
     assert_eq!(first.threads(), ["one", "two"]);
-    assert!(first.life.end.is_none());
+    assert!(first.slice.end.is_none());
     assert_eq!(second.threads(), ["two", "three"]);
-    assert_eq!(second.life.end_args(), ["cancelled"]);
-    for life in [&first.life, &second.life] {
+    assert_eq!(second.slice.end_args(), ["cancelled"]);
+    for life in [&first.slice, &second.slice] {
         assert_eq!(
             life.begin.args["number"].as_u64(),
             Some(1),
@@ -88,19 +94,22 @@ fn each_of_two_sessions_shows_what_it_has_seen() {
 }
 
 #[test]
-fn sessions_one_after_the_other_show_one_life_each() {
+fn consecutive_sessions_show_one_span_each() {
     let _guard = alone();
     let mut task = Task::new(future::pending::<()>().traced(async_span!("test", "fetch")));
     for _ in 0..20 {
         let session = InMemorySession::start().unwrap();
         assert!(task.poll_on("one").is_pending());
         assert!(task.poll_on("two").is_pending());
-        assert_eq!(picture(&finish(session), "fetch").threads(), ["one", "two"]);
+        assert_eq!(
+            async_span_named(&finish(session), "fetch").threads(),
+            ["one", "two"]
+        );
     }
 }
 
 #[test]
-fn a_session_in_the_place_of_one_that_ended_is_told_no_end_of_what_it_has_not_seen() {
+fn session_in_reused_slot_sees_no_end_of_older_span() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     let mut task = Task::new(pauses(1).traced(async_span!("test", "fetch")));
@@ -112,7 +121,7 @@ fn a_session_in_the_place_of_one_that_ended_is_told_no_end_of_what_it_has_not_se
 }
 
 #[test]
-fn a_session_that_has_not_seen_the_begin_is_not_taken_for_one_that_has() {
+fn session_without_begin_records_no_end() {
     let _guard = alone();
     let (off, on) = (
         TrackEventConfig::new().disable("*"),
@@ -122,7 +131,7 @@ fn a_session_that_has_not_seen_the_begin_is_not_taken_for_one_that_has() {
     let mut task = Task::new(pauses(9).traced(async_span!("test", "fetch")));
     assert!(task.poll().is_pending());
     drop(first);
-    // In the first one's place; the second is newer, and sees the begin.
+    // In the slot of the first session; `second` is newer, and sees the begin.
     let in_its_place = session(&off);
     let second = session(&on);
     assert!(task.poll().is_pending());
@@ -131,14 +140,14 @@ fn a_session_that_has_not_seen_the_begin_is_not_taken_for_one_that_has() {
     drop(task);
     for (session, polls) in [(in_its_place, 1), (second, 2)] {
         let verdict = finish(session);
-        let fetch = picture(&verdict, "fetch");
+        let fetch = async_span_named(&verdict, "fetch");
         assert_eq!(fetch.polls.len(), polls);
-        assert_eq!(fetch.life.end_args(), ["cancelled"]);
+        assert_eq!(fetch.slice.end_args(), ["cancelled"]);
     }
 }
 
 #[test]
-fn a_category_that_is_switched_off_for_a_while_hides_polls_and_not_the_end() {
+fn disabled_category_hides_polls_and_not_the_end() {
     let _guard = alone();
     let (off, on) = (
         TrackEventConfig::new().disable("*"),
@@ -157,17 +166,17 @@ fn a_category_that_is_switched_off_for_a_while_hides_polls_and_not_the_end() {
 
     let verdict = finish(session);
     let (ends_unseen, goes_on) = (
-        picture(&verdict, "ends unseen"),
-        picture(&verdict, "goes on"),
+        async_span_named(&verdict, "ends unseen"),
+        async_span_named(&verdict, "goes on"),
     );
     assert_eq!(ends_unseen.polls.len(), 1);
-    assert!(ends_unseen.life.end_args().is_empty());
+    assert!(ends_unseen.slice.end_args().is_empty());
     assert_eq!(goes_on.polls.len(), 2);
-    assert!(goes_on.life.end_args().is_empty());
+    assert!(goes_on.slice.end_args().is_empty());
 }
 
 #[test]
-fn a_future_that_panics_while_its_category_is_switched_off_ends_as_panicked() {
+fn future_panics_with_disabled_category_and_ends_as_panicked() {
     let _guard = alone();
     let session = session(&TrackEventConfig::new());
     let failing = async {
@@ -181,7 +190,10 @@ fn a_future_that_panics_while_its_category_is_switched_off_ends_as_panicked() {
     assert!(panic::catch_unwind(AssertUnwindSafe(|| task.poll())).is_err());
     drop(task);
     let verdict = finish(session);
-    assert_eq!(picture(&verdict, "fetch").life.end_args(), ["panicked"]);
+    assert_eq!(
+        async_span_named(&verdict, "fetch").slice.end_args(),
+        ["panicked"]
+    );
 }
 
 #[test]
@@ -194,7 +206,7 @@ fn a_session_without_arguments_gets_flows_and_no_arguments() {
     assert!(task.poll().is_pending());
     drop(task);
     let verdict = finish(session);
-    let life = picture(&verdict, "fetch").life;
+    let life = async_span_named(&verdict, "fetch").slice;
     assert_eq!(life.begin.flow_ids[..2], [cause.id(); 2]);
     assert!(life.begin.args.is_empty() && life.end_args().is_empty());
 }

@@ -1,10 +1,10 @@
-//! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
+//! Many tasks on the threads of a runtime: tasks move between threads, are cancelled, or never end.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use judge::pictures;
+use judge::async_spans_named;
 use support::alone;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
@@ -17,7 +17,7 @@ use crate::recording::recorded;
 use crate::wandering::wander;
 
 const TASKS: u32 = 200;
-/// Of them, those that go on until one of them has wandered.
+/// The number of tasks that continue until one of them has moved to another thread.
 const WANDERERS: u32 = 8;
 const STEPS: u32 = 10;
 
@@ -66,7 +66,10 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
         });
     });
     assert!(verdict.open_spans.is_empty());
-    let (tasks, steps) = (pictures(&verdict, "task"), pictures(&verdict, "step"));
+    let (tasks, steps) = (
+        async_spans_named(&verdict, "task"),
+        async_spans_named(&verdict, "step"),
+    );
     assert_eq!(tasks.len(), TASKS as usize);
     assert_eq!(steps.len(), (TASKS * STEPS) as usize);
     // Each step yields once; the sleep may be over before its first poll.
@@ -101,22 +104,22 @@ fn tasks_that_are_aborted_time_out_or_never_end_are_told_apart() {
             let failed = task::spawn(failing.traced(async_span!("test", "failed")));
             assert!(failed.await.unwrap_err().is_panic());
         });
-        // Its end is the end of the task.
+        // Dropping the runtime ends the task.
         runtime
     });
-    let aborted = pictures(&verdict, "aborted");
+    let aborted = async_spans_named(&verdict, "aborted");
     assert_eq!(aborted.len(), 10);
-    for cancelled in aborted.iter().chain(&pictures(&verdict, "late")) {
-        assert_eq!(cancelled.life.end_args(), ["cancelled"]);
+    for cancelled in aborted.iter().chain(&async_spans_named(&verdict, "late")) {
+        assert_eq!(cancelled.slice.end_args(), ["cancelled"]);
     }
-    let [failed] = &pictures(&verdict, "failed")[..] else {
+    let [failed] = &async_spans_named(&verdict, "failed")[..] else {
         panic!("{verdict:?}")
     };
-    assert_eq!(failed.life.end_args(), ["panicked"]);
-    let [endless] = &pictures(&verdict, "endless")[..] else {
+    assert_eq!(failed.slice.end_args(), ["panicked"]);
+    let [endless] = &async_spans_named(&verdict, "endless")[..] else {
         panic!("{verdict:?}")
     };
-    assert!(endless.life.end.is_none());
+    assert!(endless.slice.end.is_none());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Times of any clock become times of one.
+//! The judge converts timestamps of any clock to the trace clock.
 
 use judge::Rule;
 
@@ -35,7 +35,7 @@ fn a_time_of_a_clock_of_another_sequence_is_refused() {
 }
 
 #[test]
-fn a_clock_of_a_sequence_that_is_tied_to_no_global_clock_is_refused() {
+fn sequence_clock_without_global_clock_is_refused() {
     let mut packets = good_trace();
     packets[DEFAULTS].mut_clock_snapshot().clocks.remove(0);
     assert_refused(&packets, DEFAULTS, Rule::Clock);

@@ -1,4 +1,4 @@
-//! Slices, counters and the tracks they are on.
+//! The judge's rules for slices, counters and their tracks.
 
 use judge::{ExtraSchema, Options, Rule, Value, judge_with};
 use perfetto_protos::track_event::track_event::Type;
@@ -79,7 +79,7 @@ fn a_span_may_end_on_another_sequence() {
 }
 
 #[test]
-fn a_track_without_a_descriptor_is_refused_unless_it_is_the_global_one() {
+fn track_without_descriptor_is_refused_except_global() {
     let mut packets = good_trace();
     packets[INSTANT].mut_track_event().set_track_uuid(1234);
     assert_refused(&packets, INSTANT, Rule::TrackDescriptor);

@@ -1,4 +1,4 @@
-//! What is encoded: bytes, known and unknown fields, extensions.
+//! The judge's rules for the encoding: bytes, known and unknown fields, extensions.
 
 use judge::{ExtraSchema, Rule, judge};
 use perfetto_protos::trace_stats::trace_stats::BufferStats;
@@ -137,7 +137,7 @@ fn declared_extensions_are_decoded() {
 }
 
 #[test]
-fn a_message_declared_for_a_field_is_decoded_and_checked_for_unknown_fields() {
+fn message_declared_for_a_field_is_decoded_and_checked() {
     let extra = ExtraSchema::new()
         .packet_field(1901, CUSTOM_PROTO, "judge.test.GpuSample")
         .track_event_field(9901, CUSTOM_PROTO, "judge.test.GpuSample");

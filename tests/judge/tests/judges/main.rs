@@ -1,12 +1,13 @@
-//! The judge accepts a right trace, resolves it, and refuses a trace that breaks any one rule.
+//! Tests of the judge: it accepts and resolves a correct trace, and rejects a trace that breaks any
+//! one rule.
 //!
-//! The traces are built with the same foreign library that the judge reads them with.
+//! The tests build the traces with the foreign library that the judge reads them with.
 
 mod clocks; // times of any clock
 mod events; // slices, counters, tracks
 mod form; // bytes, fields, extensions
 mod sequences; // incremental state, losses, definitions
-mod traces; // a right trace, to be broken
+mod traces; // a correct trace, for tests to break
 
 use judge::{EventKind, ExtraSchema, Rule, Value, judge};
 

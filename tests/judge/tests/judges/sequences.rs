@@ -1,4 +1,4 @@
-//! Packets of one sequence build on each other.
+//! The judge's rules for packets that depend on earlier packets of their sequence.
 
 use judge::{EventKind, ExtraSchema, Options, Rule, judge, judge_with};
 use perfetto_protos::track_event::{EventName, TrackEvent};
@@ -62,7 +62,7 @@ fn depending_on_definitions_without_saying_so_is_refused() {
 }
 
 #[test]
-fn needing_incremental_state_after_a_loss_is_refused_until_the_next_clear() {
+fn needing_lost_incremental_state_is_refused_until_clear() {
     let mut packets = good_trace();
     packets[INSTANT].previous_packet_dropped = Some(true);
     assert_refused(&packets, INSTANT, Rule::IncrementalState);
@@ -137,7 +137,7 @@ fn an_id_that_is_not_defined_is_refused() {
 }
 
 #[test]
-fn an_id_defined_before_a_clear_or_on_another_sequence_is_refused() {
+fn id_from_before_a_clear_or_another_sequence_is_refused() {
     let mut packets = good_trace();
     packets[INSTANT].mut_track_event().set_name_iid(1);
     accepted(&packets);

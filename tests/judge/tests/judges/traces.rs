@@ -1,4 +1,4 @@
-//! A right trace, whose packets tests alter, and what is expected of the judge.
+//! A correct trace, whose packets tests change, and assertions about the judge's answer.
 
 use judge::{ExtraSchema, Problem, Rule, Verdict, judge};
 use perfetto_protos::clock_snapshot::ClockSnapshot;
@@ -59,7 +59,7 @@ pub fn accepted(packets: &[TracePacket]) -> Verdict {
     })
 }
 
-/// The judge objects to the packet at `index` by `rule`.
+/// Asserts that the judge reports the packet at `index` by `rule`.
 #[track_caller]
 pub fn assert_refused(packets: &[TracePacket], index: usize, rule: Rule) {
     let problems = judge(&encoded(packets), &ExtraSchema::new()).expect_err("a problem");
@@ -86,7 +86,8 @@ pub fn encoded(packets: &[TracePacket]) -> Vec<u8> {
     trace.write_to_bytes().expect("a trace encodes")
 }
 
-/// The service's introduction, a thread with a span, an instant and a counter, and a test packet.
+/// Builds a correct trace: the service's first packets, a thread with a span, an instant and a
+/// counter, and a test packet.
 pub fn good_trace() -> Vec<TracePacket> {
     let mut config = TraceConfig::new();
     config.set_duration_ms(500);
@@ -145,12 +146,13 @@ pub fn packet(sequence_id: u32) -> TracePacket {
     })
 }
 
-/// A clear: the sequence's clocks, one of them the default, and the default track.
+/// Builds the first packet of a sequence. It clears the incremental state, and sets the sequence's
+/// clocks, one of them the default, and the default track.
 pub fn defaults_packet() -> TracePacket {
     with(clear(2_000), |p| p.first_packet_on_sequence = Some(true))
 }
 
-/// A later clear of the same sequence.
+/// Builds a later clear of the same sequence.
 pub fn clear_again() -> TracePacket {
     clear(2_020)
 }

@@ -1,4 +1,4 @@
-//! Every way to end, and what is left of it: a table.
+//! A table of all ways in which a process can end, and the content of its trace file afterwards.
 
 use std::fs;
 use std::mem;
@@ -11,63 +11,64 @@ use tracezero::{Error, Session, SessionState, on_error};
 
 use crate::own_process::{file_of_process, scratch};
 use crate::recorder::{
-    Running, call_until, mode_of_process, say_started, trace_event, trace_large_event, trace_until,
+    RunningProgram, call_until, mode_of_process, say_started, trace_event, trace_large_event,
+    trace_until,
 };
 
-/// Events that a program traces which ends by itself.
+/// The number of events that a program records before it ends by itself.
 const EVENTS: u64 = 500;
 
-/// The size of a file at which the disk is full.
+/// The size limit of files, which stands for a full disk.
 const DISK_BYTES: u64 = 32 * 1024;
 
-/// The size of an event on such a disk. A file's last word takes the place of the packets that got into
-/// the file with the last write: if these are shorter, there is no room for it. The first six events end
-/// 2 KiB before the disk is full, and the seventh behind that.
+/// The size of an event in these programs. When the disk is full, the SDK overwrites the packets of
+/// the last write with a final packet, which needs enough room. The first six events end 2 KiB
+/// before the limit, and the seventh behind it.
 const LARGE_EVENT_BYTES: usize = 5000;
 
-/// How a process ended, as its parent sees it.
+/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Status {
     Code(i32),
     Signal(Signal),
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Left {
-    /// All events, and the end.
+enum FileContent {
+    /// All events, and the end of the recording.
     All,
-    /// What was there up to a moment before; `check` says that it was cut off.
+    /// The events up to a moment before the end; `check` reports that the recording was cut off.
     UntilLately,
-    /// What the disk had room for; `check` says that the file could not be written.
+    /// The events that fit on the disk; `check` reports that the file could not be written.
     WhatFits,
-    /// Nothing: it is no file.
+    /// Nothing: there is no file.
     NoFile,
 }
 
-/// What the program says on standard error.
-type Said = &'static [&'static str];
+/// The texts that the program writes to standard error.
+type StderrTexts = &'static [&'static str];
 
-const NOTHING: Said = &[];
-const FILE_TOO_LARGE: Said = &["tracezero: cannot write the trace file", "File too large"];
+const NOTHING: StderrTexts = &[];
+const FILE_TOO_LARGE: StderrTexts = &["tracezero: cannot write the trace file", "File too large"];
 
 #[rustfmt::skip]
-const TABLE: [(&str, Status, Left, Said); 14] = [
-    ("finish",               Status::Code(0),               Left::All,         NOTHING),
-    ("drop",                 Status::Code(0),               Left::All,         NOTHING),
-    ("panic",                Status::Code(101),             Left::All,         NOTHING),
-    ("exit",                 Status::Code(7),               Left::All,         NOTHING),
-    ("leak",                 Status::Code(0),               Left::All,         NOTHING),
-    ("finish_recordings",    Status::Signal(Signal::ABORT), Left::All,         NOTHING),
-    ("abort",                Status::Signal(Signal::ABORT), Left::UntilLately, NOTHING),
-    ("kill",                 Status::Signal(Signal::KILL),  Left::UntilLately, NOTHING),
-    ("full, finish",         Status::Code(5),               Left::WhatFits,    NOTHING),
-    ("full, drop",           Status::Code(0),               Left::WhatFits,    FILE_TOO_LARGE),
-    ("full, exit",           Status::Code(0),               Left::WhatFits,    FILE_TOO_LARGE),
-    ("full, SIGTERM",        Status::Signal(Signal::TERM),  Left::WhatFits,    FILE_TOO_LARGE),
-    ("full, on_error, exit", Status::Code(0),               Left::WhatFits,
+const TABLE: [(&str, Status, FileContent, StderrTexts); 14] = [
+    ("finish",               Status::Code(0),               FileContent::All,         NOTHING),
+    ("drop",                 Status::Code(0),               FileContent::All,         NOTHING),
+    ("panic",                Status::Code(101),             FileContent::All,         NOTHING),
+    ("exit",                 Status::Code(7),               FileContent::All,         NOTHING),
+    ("leak",                 Status::Code(0),               FileContent::All,         NOTHING),
+    ("finish_recordings",    Status::Signal(Signal::ABORT), FileContent::All,         NOTHING),
+    ("abort",                Status::Signal(Signal::ABORT), FileContent::UntilLately, NOTHING),
+    ("kill",                 Status::Signal(Signal::KILL),  FileContent::UntilLately, NOTHING),
+    ("full, finish",         Status::Code(5),               FileContent::WhatFits,    NOTHING),
+    ("full, drop",           Status::Code(0),               FileContent::WhatFits,    FILE_TOO_LARGE),
+    ("full, exit",           Status::Code(0),               FileContent::WhatFits,    FILE_TOO_LARGE),
+    ("full, SIGTERM",        Status::Signal(Signal::TERM),  FileContent::WhatFits,    FILE_TOO_LARGE),
+    ("full, on_error, exit", Status::Code(0),               FileContent::WhatFits,
      &["told tracezero: cannot write the trace file", "File too large"]),
-    ("closed pipe, drop",    Status::Code(0),               Left::NoFile,
+    ("closed pipe, drop",    Status::Code(0),               FileContent::NoFile,
      &["tracezero: cannot write the trace file", "Broken pipe"]),
 ];
 
@@ -80,14 +81,14 @@ fn every_way_to_end_leaves_what_the_table_says() {
     });
 }
 
-fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
+fn row_holds((mode, status, left, said): (&str, Status, FileContent, StderrTexts)) {
     let path = scratch(&format!(
         "ends_by_{}.pftrace",
         mode.replace([',', ' '], "_")
     ));
     let _ = fs::remove_file(&path);
     let started = Instant::now();
-    let ended = Running::start("endings::program", mode, &path).wait();
+    let ended = RunningProgram::start("endings::program", mode, &path).wait();
     let lived = started.elapsed();
 
     let is_status = match ended.status.code() {
@@ -95,7 +96,7 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
         None => Status::Signal(ended.signal().unwrap()),
     };
     assert_eq!(is_status, status, "{mode}");
-    // Once, if at all.
+    // Written at most once.
     assert_eq!(
         ended.said.len(),
         usize::from(!said.is_empty()),
@@ -105,17 +106,17 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
     for part in said {
         assert!(ended.said[0].contains(part), "{mode}: {:?}", ended.said);
     }
-    if left == Left::NoFile {
+    if left == FileContent::NoFile {
         return;
     }
     let errors = ended.check_errors();
     match left {
-        Left::All => {
+        FileContent::All => {
             assert_eq!(errors, [""; 0], "{mode}");
             assert_eq!(ended.assert_has_events_until(EVENTS), EVENTS);
         }
-        Left::UntilLately => {
-            // What was traced more than a period before the end is there.
+        FileContent::UntilLately => {
+            // Events that are older than a write period are in the file.
             ended.assert_has_events_until(EVENTS);
             let after = errors.iter().find_map(|it| {
                 let (_, after) = it.split_once("recording was cut off after ")?;
@@ -126,7 +127,7 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
                 "{mode}: {errors:?} of {lived:?}"
             );
         }
-        Left::WhatFits => {
+        FileContent::WhatFits => {
             assert!(ended.assert_has_events_until(1) < ended.traced, "{mode}");
             let size_bytes = fs::metadata(&ended.path).unwrap().len();
             assert!(
@@ -139,7 +140,7 @@ fn row_holds((mode, status, left, said): (&str, Status, Left, Said)) {
                 "{errors:?}"
             );
         }
-        Left::NoFile => unreachable!("see above"),
+        FileContent::NoFile => unreachable!("see above"),
     }
 }
 
@@ -180,12 +181,12 @@ fn program() {
     match mode.as_str() {
         "abort" | "kill" => {
             trace_until(|number| number > EVENTS);
-            // Longer than a period.
+            // Longer than a write period.
             thread::sleep(Duration::from_millis(500));
             trace_event(EVENTS + 1);
         }
         _ if mode.starts_with("full") || mode.starts_with("closed pipe") => {
-            // The reader hears the begin, no more.
+            // The reader of the pipe reads the begin only.
             drop(reader.take());
             call_until(
                 |number| trace_large_event(number, LARGE_EVENT_BYTES),
@@ -228,7 +229,8 @@ fn program() {
     }
 }
 
-/// The report and the error come together, and account for every packet.
+/// Asserts that finishing returns an error with a report, which accounts for every packet. Then
+/// exits.
 fn finish_on_full_disk(session: Session) -> ! {
     let error = session.finish().unwrap_err();
     let report = error.report().unwrap();

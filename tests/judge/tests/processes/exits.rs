@@ -1,7 +1,7 @@
-//! Processes that end while a session goes on: its file is finished at the exit, and readable however
-//! the process ended.
+//! Processes that end while a session is open. The SDK finishes the file at the exit, and the file
+//! is readable however the process ended.
 
-#![allow(unsafe_code)] // What is called at the exit is set by a foreign function.
+#![allow(unsafe_code)] // Exit handlers are set by a foreign function.
 
 use std::fs;
 use std::mem;
@@ -21,7 +21,7 @@ use crate::own_process::{file_of_process, process, scratch};
 struct Packets;
 data_source!(Packets, "com.example.packets");
 
-/// Events of each thread that has ended before the exit.
+/// The number of events of each thread that ends before the exit.
 const EVENTS: usize = 1_000;
 
 #[test]
@@ -83,7 +83,7 @@ fn session_in_panic() {
 }
 
 #[test]
-fn threads_that_go_on_tracing_or_hold_a_packet_open_do_not_keep_a_process_from_exiting() {
+fn tracing_threads_and_open_packets_do_not_block_exit() {
     let started = Instant::now();
     let (status, verdict) = run("exits::threads_go_on");
     assert!(status.success(), "{status}");
@@ -107,7 +107,7 @@ fn threads_go_on() {
         thread::spawn(move || {
             loop {
                 drop(span!("exit", "goes on"));
-                // Who waits for it may be gone.
+                // The receiver may be gone.
                 let _ = tell.send(());
                 thread::sleep(Duration::from_micros(50));
             }
@@ -124,16 +124,17 @@ fn threads_go_on() {
         });
     });
     is_held.recv().unwrap();
-    // In the middle of a packet of its own.
+    // Exits while a packet of this thread is open.
     Packets::trace(|cx| cx.packet(|_packet| process::exit(0)));
 }
 
 #[test]
-fn what_is_called_at_the_exit_may_trace() {
+fn exit_handlers_may_trace() {
     let (status, verdict) = run("exits::traces_at_exit");
     assert!(status.success(), "{status}");
     assert_eq!(verdict.events_named("event").count(), 2 * EVENTS);
-    // Who came after the session is called before its end, and the other way round.
+    // Exit handlers run in reverse order: a handler that was set after the session started runs
+    // before the session is finished.
     assert_eq!(verdict.events_named("set later").count(), 1);
     assert_eq!(verdict.events_named("set earlier").count(), 0);
 }
@@ -151,7 +152,7 @@ fn traces_at_exit() {
     let Some(path) = file_of_process() else {
         return;
     };
-    // SAFETY: the function is there until the process ends, and does not unwind.
+    // SAFETY: the function exists until the process ends, and does not unwind.
     assert_eq!(unsafe { libc::atexit(set_earlier) }, 0);
     mem::forget(slow_session(path));
     // SAFETY: as above.
@@ -160,7 +161,7 @@ fn traces_at_exit() {
 }
 
 #[test]
-fn what_was_streamed_until_a_process_is_killed_is_a_trace() {
+fn file_of_a_killed_process_is_a_readable_trace() {
     let path = scratch("killed.pftrace");
     let mut killed = process("exits::is_killed", &path).spawn().unwrap();
     wait_until(|| fs::metadata(&path).is_ok_and(|file| file.len() >= 50_000));
@@ -169,7 +170,7 @@ fn what_was_streamed_until_a_process_is_killed_is_a_trace() {
 
     let trace = fs::read(&path).unwrap();
     let whole = &trace[..whole_packets_bytes(&trace)];
-    // Packets are large only in a batch; at most the last one is torn.
+    // The file is written in batches of whole packets, so at most the last packet is cut off.
     assert!(trace.len() - whole.len() < 4096);
     let verdict = judged(
         whole,
@@ -196,7 +197,7 @@ fn is_killed() {
     }
 }
 
-/// A session that writes nothing before its end.
+/// Starts a session that writes nothing before its end.
 fn slow_session(path: PathBuf) -> Session {
     let config = TraceConfig::default().file_write_period(Duration::from_secs(3600));
     config.record_to_file(path).unwrap()
@@ -229,7 +230,7 @@ fn judged(trace: &[u8], options: Options) -> Verdict {
     })
 }
 
-/// Up to where there are whole packets.
+/// Returns the length of the part of the trace that has whole packets.
 fn whole_packets_bytes(trace: &[u8]) -> usize {
     let mut reader = FrameReader::new();
     assert!(reader.append(trace).all(|frame| frame.is_ok()));

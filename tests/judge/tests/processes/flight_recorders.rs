@@ -1,5 +1,5 @@
-//! Flight recorders across forks: a child saves nothing, waits for nothing, and leaves the files of
-//! its parent alone.
+//! Flight recorders and forks: a child saves nothing, does not wait, and does not touch the files
+//! of its parent.
 
 use std::fs;
 use std::panic;
@@ -15,7 +15,7 @@ use crate::own_process::{file_of_process, fork, process, scratch};
 fn a_forked_child_saves_nothing_and_its_parent_goes_on() {
     let folder = scratch("flight_of_parent");
     let _ = fs::remove_dir_all(&folder);
-    // Alone: panics are of the whole process.
+    // A process of its own, because the panic hook belongs to the whole process.
     let status = process("flight_recorders::forks", &folder)
         .status()
         .unwrap();
@@ -45,7 +45,7 @@ fn forks() {
         };
         assert!(matches!(*error, Error::ForkedChild));
         let window = window.take().unwrap();
-        assert!(!window.is_over());
+        assert!(!window.is_finished());
         assert!(window.wait().is_err());
         assert!(matches!(window.wait_for(hour), Some(Err(_))));
         assert!(panic::catch_unwind(|| panic!("of the child")).is_err());
@@ -61,14 +61,14 @@ fn forks() {
     })
     .wait();
     fork(|| drop(recorder.take())).wait();
-    // One that ends as a process does that has forgotten about it.
+    // A child that ends without dropping the recorder.
     fork(|| ()).wait();
     instant!("parent", "after");
 
     let stats = recorder.take().unwrap().stop();
     let path = window.take().unwrap().wait().unwrap();
     let files = fs::read_dir(&folder).unwrap().count();
-    // The window, and what was asked for at the end.
+    // The window around the event, and the snapshot at the end.
     assert_eq!((stats.saved, stats.failed, files), (2, 0, 2));
     let verdict = judge(&fs::read(path).unwrap(), &ExtraSchema::new()).unwrap();
     for (name, count) in [("before", 1), ("after", 1), ("point", 0)] {

@@ -1,5 +1,5 @@
-//! Forked children: they go quiet, whatever other threads did at the time, and their parent's trace is
-//! what it would be without them.
+//! Forked children record nothing, whatever other threads did during the fork, and do not change
+//! the trace of their parent.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -27,7 +27,7 @@ struct PacketsOfChildren;
 data_source!(PacketsOfChildren, "com.example.packets_of_children");
 
 #[test]
-fn a_child_records_nothing_and_leaves_session_and_file_to_its_parent() {
+fn child_records_nothing_and_leaves_the_file_alone() {
     let _guard = alone();
     let path = scratch("quiet_child.pftrace");
     let mut session = Some(Session::record_to_file(&path).unwrap());
@@ -84,7 +84,7 @@ fn a_child_records_nothing_and_leaves_session_and_file_to_its_parent() {
 }
 
 #[test]
-fn a_child_of_a_recording_in_memory_finishes_it_with_an_empty_trace() {
+fn child_finishes_memory_session_with_empty_trace() {
     let _guard = alone();
     let mut session = Some(InMemorySession::start().unwrap());
     record("before");
@@ -103,7 +103,7 @@ fn a_packet_that_is_open_at_the_fork_is_the_parents() {
     let session = InMemorySession::start().unwrap();
     let mut child = None;
     let mut is_child = false;
-    // Of several chunks, so that the child comes to the end of the one it was born with.
+    // Longer than several chunks, so that the child fills the chunk that it inherited.
     let long = "long ".repeat(4_000);
     Packets::trace(|cx| {
         cx.packet(|packet| {
@@ -130,7 +130,7 @@ fn a_packet_that_is_open_at_the_fork_is_the_parents() {
 }
 
 #[test]
-fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() {
+fn forks_while_threads_hold_locks_leave_the_trace_whole() {
     let _guard = alone();
     let path = scratch("many_children.pftrace");
     let mut session = Some(
@@ -141,7 +141,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
     );
     let is_over = &AtomicBool::new(false);
     let control = session.as_ref().unwrap().control().clone();
-    // There is a sequence before anybody asks for it.
+    // Creates a sequence, so that statistics have one.
     record("parent");
     let recorded: u64 = thread::scope(|scope| {
         let tracing: Vec<_> = (0..4)
@@ -159,7 +159,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
                 })
             })
             .collect();
-        // Sessions come and go, so that every lock is held now and then.
+        // Starts and ends sessions, so that every lock is sometimes held.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let second = InMemorySession::start().unwrap();
@@ -168,7 +168,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
                 assert!(!control.stats().sequences.is_empty());
             }
         });
-        // The threads end as well if a child fails, or the test would hang.
+        // Ends the threads even if a child fails; otherwise the test would hang.
         let over = StopOnDrop(is_over);
         for _ in 0..200 {
             fork(|| {
@@ -193,7 +193,7 @@ fn two_hundred_forks_while_threads_trace_and_hold_locks_leave_the_trace_whole() 
     assert_eq!(verdict.open_spans, []);
 }
 
-/// Tells threads to end when it is dropped.
+/// A guard that tells threads to end when it is dropped.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -202,7 +202,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// As the crate `tracing-log` makes a record of `log`.
+/// Records an event as the crate `tracing-log` does for a record of `log`.
 fn log_record(target: &str) {
     tracing::event!(
         name: "log event",
@@ -213,18 +213,18 @@ fn log_record(target: &str) {
     );
 }
 
-/// Is true from the end of its scope on, also if that is a panic.
+/// A guard that sets a flag when it is dropped, also by a panic.
 struct TrueAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for TrueAtEnd<'_> {
     fn drop(&mut self) {
-        // Relaxed: whoever waits for it is handed nothing.
+        // Relaxed: the flag orders no other memory.
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 #[test]
-fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
+fn child_forked_inside_tracing_layer_takes_no_lock() {
     let _guard = alone();
     let subscriber = tracing_subscriber::registry().with(tracezero::layer());
     let dispatch = &Dispatch::new(subscriber);
@@ -235,7 +235,7 @@ fn children_of_threads_that_are_in_the_tracing_layer_take_no_lock_of_it() {
         log_record("library");
         shared.in_scope(|| ());
     };
-    // What `tracing` itself does once for each place is over then.
+    // Lets `tracing` do its one-time work for each call site.
     dispatcher::with_default(dispatch, use_layer);
     thread::scope(|scope| {
         let _over = TrueAtEnd(is_over);
@@ -291,7 +291,7 @@ fn new_program() {
 }
 
 #[test]
-fn a_process_that_forks_before_its_first_session_records_and_so_do_its_children() {
+fn parent_and_child_record_after_a_fork_before_any_session() {
     let path = scratch("forks_first.pftrace");
     let status = process("forks::forks_first", &path).status().unwrap();
     assert!(status.success(), "{status}");
@@ -307,7 +307,7 @@ fn forks_first() {
     let Some(path) = file_of_process() else {
         return;
     };
-    // Trace points are known before the fork, here and there.
+    // Registers the trace points before the fork, for parent and child.
     record("nobody");
     fork(|| {
         let session = Session::record_to_file(path.with_extension("of_child")).unwrap();
@@ -320,7 +320,7 @@ fn forks_first() {
     assert_eq!(session.finish().unwrap().events, 2);
 }
 
-/// Three events.
+/// Records two events and a packet with this text.
 fn record(text: &str) {
     instant!("both", "point", text = text);
     counter!("both", "count", 1);
@@ -333,7 +333,7 @@ fn write_text(packet: &mut protos::TracePacket<'_>, text: &str) {
     });
 }
 
-/// Trace points that nobody has reached before the fork.
+/// Records at trace points that were not reached before the fork.
 fn record_in_new_places() {
     instant!("child", "new place");
     drop(span!("child", "new place"));

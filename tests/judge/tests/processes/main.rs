@@ -1,11 +1,11 @@
-//! Processes that fork and processes that end, while they trace.
+//! Processes that fork or end while they record.
 
 #![allow(clippy::unwrap_used)] // In helpers as in tests, an unwrap is an assertion.
 
 mod endings; // every way to end, in a table
-mod exits; // how a process ends, and what is in the file then
-mod flight_recorders; // what forked children do about the flight recorder of their parent
-mod forks; // what forked children do, and what they leave alone
-mod own_process; // children, and this executable as another process
+mod exits; // the file after each way to exit
+mod flight_recorders; // forked children and the flight recorder of their parent
+mod forks; // forked children record nothing
+mod own_process; // children by `fork`, and this executable as another process
 mod recorder; // a program that records until it ends
-mod signals; // how a process ends by a signal, and when it does not
+mod signals; // signals that end a process

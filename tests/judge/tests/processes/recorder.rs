@@ -1,7 +1,7 @@
-//! A program that records until it ends in one of many ways, and whoever watches it.
+//! A program that records until it ends in one of many ways, and the test that watches it.
 //!
-//! The program writes a line for each event that it has traced. So whoever reads these lines knows of
-//! events that were traced before it sends a signal.
+//! The program prints a line after each event. A test that reads these lines knows which events
+//! were recorded before it sends a signal.
 
 use std::env;
 use std::fs;
@@ -22,29 +22,29 @@ use tracezero::reader::{Level, check};
 
 use crate::own_process::process;
 
-/// Says how the program is to end.
+/// The environment variable with the way in which the program must end.
 const MODE: &str = "TRACEZERO_TEST_MODE";
 
-/// How far apart events are.
+/// The time between events.
 const EVENT_PERIOD: Duration = Duration::from_micros(100);
 
-/// What the program is told to do.
+/// Returns the way in which this program must end.
 pub fn mode_of_process() -> String {
     env::var(MODE).unwrap_or_default()
 }
 
-/// Says that the session has started.
+/// Prints that the session has started.
 pub fn say_started() {
     say("started");
 }
 
-/// Traces an event, and says so.
+/// Records an event, and prints its number.
 pub fn trace_event(number: u64) {
     instant!("endings", "event", number = number);
     say(&number.to_string());
 }
 
-/// Traces an event of at least so many bytes, and says so.
+/// Records an event of at least `bytes` bytes, and prints its number.
 pub fn trace_large_event(number: u64, bytes: usize) {
     instant!(
         "endings",
@@ -55,12 +55,12 @@ pub fn trace_large_event(number: u64, bytes: usize) {
     say(&number.to_string());
 }
 
-/// Traces events until `is_over`.
+/// Records events until `is_over` returns true.
 pub fn trace_until(is_over: impl FnMut(u64) -> bool) {
     call_until(trace_event, is_over);
 }
 
-/// Calls `trace` with the number of each event until `is_over`.
+/// Calls `trace` with the number of each event until `is_over` returns true.
 pub fn call_until(trace: impl Fn(u64), mut is_over: impl FnMut(u64) -> bool) {
     for number in 1.. {
         if is_over(number) {
@@ -71,35 +71,35 @@ pub fn call_until(trace: impl Fn(u64), mut is_over: impl FnMut(u64) -> bool) {
     }
 }
 
-/// Writes a line. Not by `println`, which the test harness shares.
+/// Prints a line. Does not use `println`, whose output the test harness captures.
 fn say(line: &str) {
-    // Nobody may be left to read it.
+    // The reader may be gone.
     let _ = io::stdout().write_all(format!("\n{line}\n").as_bytes());
     let _ = io::stdout().flush();
 }
 
-/// A program that runs.
-pub struct Running {
+/// A running program.
+pub struct RunningProgram {
     child: Child,
     path: PathBuf,
-    /// The number of the last event that it is known to have traced.
+    /// The number of the last event that the program has printed.
     traced: Arc<AtomicU64>,
     lines: thread::JoinHandle<()>,
 }
 
-/// What is left of a program.
+/// The result of a program that has ended.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct EndedProgram {
     pub status: ExitStatus,
-    /// Lines of the SDK on standard error.
+    /// The lines that the SDK wrote to standard error.
     pub said: Vec<String>,
     pub path: PathBuf,
-    /// Events that were traced, as far as the program came to say so.
+    /// The number of the last event that the program has printed.
     pub traced: u64,
 }
 
-impl Running {
-    /// Runs the test `role` of this executable, and waits until its session has started.
+impl RunningProgram {
+    /// Runs the ignored test `role` of this executable, and waits until its session has started.
     pub fn start(role: &str, mode: &str, path: &Path) -> Self {
         let mut child = process(role, path)
             .env(MODE, mode)
@@ -116,7 +116,7 @@ impl Running {
         let lines = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if let Ok(number) = line.parse() {
-                    // Relaxed: a count, ordered with nothing.
+                    // Relaxed: a count that orders no other memory.
                     counted.store(number, Ordering::Relaxed);
                 }
             }
@@ -129,7 +129,7 @@ impl Running {
         }
     }
 
-    /// The number of the last event that was traced before now.
+    /// Returns the number of the last event that was recorded before now.
     pub fn traced(&self) -> u64 {
         self.traced.load(Ordering::Relaxed)
     }
@@ -140,8 +140,8 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it has ended.
-    pub fn wait(mut self) -> Ended {
+    /// Waits until the program has ended.
+    pub fn wait(mut self) -> EndedProgram {
         let Some(status) = wait_for(|| self.child.try_wait().unwrap()) else {
             self.child.kill().unwrap();
             panic!("the program hangs");
@@ -149,7 +149,7 @@ impl Running {
         self.lines.join().unwrap();
         let said = BufReader::new(self.child.stderr.take().unwrap()).lines();
         let said = said.map(Result::unwrap);
-        Ended {
+        EndedProgram {
             status,
             said: said.filter(|line| line.contains("tracezero")).collect(),
             path: self.path,
@@ -158,9 +158,9 @@ impl Running {
     }
 }
 
-impl Ended {
-    /// Asserts that the file has all events up to this number, and goes on without a gap, by the word of
-    /// a foreign library. Returns how many there are.
+impl EndedProgram {
+    /// Asserts, with a foreign library, that the file has all events up to `last`, and that the
+    /// events after it have no gap. Returns the number of events.
     pub fn assert_has_events_until(&self, last: u64) -> u64 {
         let verdict = self.verdict();
         let args = verdict
@@ -186,7 +186,7 @@ impl Ended {
         })
     }
 
-    /// What the checker calls errors.
+    /// Returns the errors that the SDK's checker finds in the file.
     pub fn check_errors(&self) -> Vec<String> {
         errors_in(&self.path)
     }
@@ -196,7 +196,7 @@ impl Ended {
     }
 }
 
-/// What the checker calls errors in the file at `path`.
+/// Returns the errors that the SDK's checker finds in the file at `path`.
 pub fn errors_in(path: &Path) -> Vec<String> {
     let mut errors = Vec::new();
     let file = fs::File::open(path).unwrap();

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM: what was traced before them is in the files, and the process ends by them,
-//! unless the application says otherwise.
+//! SIGINT and SIGTERM: the events before the signal are in the files, and the process ends by the
+//! signal, unless the application handles it.
 
 #![allow(unsafe_code)] // Signal handlers are set by a foreign function.
 
@@ -18,15 +18,18 @@ use tracezero::{
 };
 
 use crate::own_process::{file_of_process, fork, fork_here, process, scratch};
-use crate::recorder::{Ended, Running, errors_in, mode_of_process, say_started, trace_until};
+use crate::recorder::{
+    EndedProgram, RunningProgram, errors_in, mode_of_process, say_started, trace_until,
+};
 
 const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
-/// A signal that comes so soon may find no event. Later ones wait for one, however slow the machine is.
+/// The time within which a signal may come before the first event. Later signals wait for an event,
+/// however slow the machine is.
 const BEFORE_FIRST_EVENT: Duration = Duration::from_millis(5);
 
-/// Runs a program until it is sent a signal, `after` it has said that its session started. Returns what
-/// is left, and the last event that was traced before the signal.
-fn interrupted(mode: &str, signal: Signal, after: Duration) -> (Ended, u64) {
+/// Runs a program, and sends it a signal `after` its session has started. Returns the ended
+/// program, and the number of the last event before the signal.
+fn interrupted(mode: &str, signal: Signal, after: Duration) -> (EndedProgram, u64) {
     let name = format!(
         "signal_{mode}_{}_{}.pftrace",
         signal.as_raw(),
@@ -34,8 +37,8 @@ fn interrupted(mode: &str, signal: Signal, after: Duration) -> (Ended, u64) {
     );
     let path = scratch(&name);
     let _ = fs::remove_file(&path);
-    let running = Running::start("signals::program", mode, &path);
-    // What is under test is that the time makes no difference.
+    let running = RunningProgram::start("signals::program", mode, &path);
+    // The moment must not make a difference.
     thread::sleep(after);
     if after > BEFORE_FIRST_EVENT {
         wait_until(|| running.traced() > 0);
@@ -105,7 +108,7 @@ fn sessions_and_flight_recorder_are_all_finished() {
     assert_eq!(snapshots.len(), 1, "{snapshots:?}");
     for path in [ended.path.clone(), second, snapshots[0].clone()] {
         assert_eq!(errors_in(&path), [""; 0]);
-        Ended {
+        EndedProgram {
             path,
             ..ended.clone()
         }
@@ -114,7 +117,8 @@ fn sessions_and_flight_recorder_are_all_finished() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// The kernel does not end the first process of a system, or of a container, by a signal's default action.
+/// The kernel does not apply a signal's default action to process 1 of a system or container, so
+/// the SDK must end the process itself.
 #[test]
 fn process_1_exits_with_128_and_the_number_of_the_signal() {
     let path = scratch("process_1.pftrace");
@@ -159,7 +163,7 @@ fn process_1() {
 #[test]
 fn forked_child_ends_at_once_and_leaves_the_file_alone() {
     let (ended, traced) = interrupted("fork", Signal::TERM, Duration::from_millis(50));
-    // It has seen its child end by the signal.
+    // It has checked that its child ended by the signal.
     assert_eq!(ended.signal(), Some(Signal::TERM));
     ended.assert_has_events_until(traced);
     assert_eq!(ended.check_errors(), [""; 0]);
@@ -170,8 +174,8 @@ fn stuck_file_is_waited_for_until_a_limit_or_a_second_signal() {
     for second_signal in [false, true] {
         let path = scratch(&format!("stuck_{second_signal}"));
         let _ = fs::remove_file(&path);
-        let running = Running::start("signals::program", "stuck", &path);
-        // Until its pipe is full.
+        let running = RunningProgram::start("signals::program", "stuck", &path);
+        // Waits until the pipe is full.
         let filled = Instant::now();
         while running.traced() == 0 && filled.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(1));
@@ -179,8 +183,9 @@ fn stuck_file_is_waited_for_until_a_limit_or_a_second_signal() {
         running.send(Signal::TERM);
         let mut sent = Instant::now();
         if second_signal {
-            // Within 50 ms it would be the first one, sent twice; after 2 s it would be too late. A
-            // program that is kept from running gets the first signal later, and this one sooner after it.
+            // A second signal within 50 ms would count as the first one, sent twice; after 2 s it
+            // would be too late. If the program is delayed, it gets the first signal later, and the
+            // second one sooner after it.
             thread::sleep(Duration::from_secs(1));
             running.send(Signal::INT);
             sent = Instant::now();
@@ -206,7 +211,7 @@ fn program() {
         return;
     };
     let mode = mode_of_process();
-    // Whoever runs the tests may ignore them.
+    // The process that runs the tests may ignore these signals, and this one inherits that.
     for signal in SIGNALS {
         set_handler(signal, libc::SIG_DFL);
     }
@@ -244,14 +249,14 @@ fn program() {
         _ => {}
     }
     say_started();
-    // One that is ignored is never noted: it ends by itself.
+    // An ignored signal is never noted, so the program ends by itself.
     let started = Instant::now();
     let is_over = |_| {
         let is_ignored = mode == "ignored" && started.elapsed() > Duration::from_millis(300);
         is_ignored || IS_NOTED.load(Ordering::Relaxed)
     };
     trace_until(is_over);
-    // A graceful shutdown takes longer than what the SDK does about a signal.
+    // A graceful shutdown takes longer than the SDK's own handling of a signal.
     thread::sleep(Duration::from_millis(200));
     drop(others);
     assert_eq!(session.finish().unwrap().losses.total(), 0);
@@ -260,7 +265,7 @@ fn program() {
 
 static IS_NOTED: AtomicBool = AtomicBool::new(false);
 
-/// The handler that was there before.
+/// The address of the handler that was set before.
 static EARLIER: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn note_signal(_: libc::c_int) {
@@ -282,14 +287,14 @@ extern "C" fn finish_and_exit(_: libc::c_int) {
     unsafe { libc::_exit(code) }
 }
 
-/// Returns the handler that was there before.
+/// Sets a signal handler. Returns the one that was set before.
 fn set_handler(signal: Signal, handler: usize) -> usize {
-    // SAFETY: the handler is a function of this type that does what is async-signal-safe, or one of
-    // the constants.
+    // SAFETY: the handler is a function of this type that is async-signal-safe, or one of the
+    // constants.
     unsafe { libc::signal(signal.as_raw(), handler) }
 }
 
-/// A runtime whose main task waits for ctrl-c, as its documentation shows.
+/// Runs a runtime whose main task waits for ctrl-c, as the documentation of tokio shows.
 fn ends_by_ctrl_c(path: &Path) {
     let session = Session::record_to_file(path).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -298,7 +303,7 @@ fn ends_by_ctrl_c(path: &Path) {
         .unwrap();
     runtime.block_on(async {
         let interrupted = tokio::spawn(tokio::signal::ctrl_c());
-        // So that its handler is there.
+        // Gives tokio time to set its handler.
         tokio::task::yield_now().await;
         tokio::time::sleep(Duration::from_millis(20)).await;
         tokio::task::spawn_blocking(|| {
@@ -325,7 +330,7 @@ fn fork_and_signal() {
     assert_eq!(child.wait_for_signal(), libc::SIGTERM);
 }
 
-/// Streams into a pipe that is read once, and not again.
+/// Streams into a pipe that is read once, and then no more.
 fn fills_a_pipe() {
     use std::os::fd::AsRawFd as _;
 
@@ -338,7 +343,7 @@ fn fills_a_pipe() {
     for _ in 0..1_000 {
         instant!("endings", "large", text = text.as_str());
     }
-    // Until the thread that writes has filled the pipe, at its next pass.
+    // Waits until the file writer's next pass has filled the pipe.
     thread::sleep(Duration::from_millis(500));
     trace_until(|_| false);
     drop((session, writer, reader));

@@ -1,4 +1,5 @@
-//! A data source with incremental state. Each packet but the first of its state needs those before it.
+//! A data source with incremental state: each packet depends on the earlier ones since the last
+//! clear.
 
 use tracezero::{DataSource, Setup};
 
@@ -7,7 +8,7 @@ pub struct Numbers;
 impl DataSource for Numbers {
     const NAME: &'static str = "com.example.numbers";
     type ThreadState = ();
-    /// Packets since the state was started.
+    /// The number of packets since the last clear.
     type IncrementalState = u32;
     tracezero::data_source_state!(Numbers);
 
@@ -17,7 +18,7 @@ impl DataSource for Numbers {
 }
 
 impl Numbers {
-    /// Writes a packet. Returns how many came before it since the state was started.
+    /// Writes a packet. Returns the number of packets before it since the last clear.
     pub fn write() -> u32 {
         let mut before = 0;
         Self::trace(|cx| {

@@ -1,4 +1,5 @@
-//! What is recorded: filters of layers, categories and levels of sessions, and what other layers see.
+//! Which spans and events are recorded, by filters of layers and by sessions' categories and
+//! levels, and which of them other layers see.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use tracing_subscriber::registry;
 
 use crate::recording::{alone, finish, recorded};
 
-/// Names in file order.
+/// Returns the names of all events, in file order.
 fn names(verdict: &Verdict) -> Vec<&str> {
     let events = verdict.events.iter();
     events.filter_map(|event| event.name.as_deref()).collect()
@@ -28,13 +29,13 @@ fn recorded_with(events: &TrackEventConfig, record: impl FnOnce()) -> Verdict {
     finish(session)
 }
 
-/// Counts what it sees.
+/// A layer that counts the spans and events that it sees.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicU32>);
 
 impl<S: Subscriber> Layer<S> for Counting {
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        // Relaxed: one thread counts.
+        // Relaxed: only one thread counts.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

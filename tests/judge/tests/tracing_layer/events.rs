@@ -1,4 +1,4 @@
-//! Events, counters, and records of `log`.
+//! Events and counters of `tracing`, and records of `log`.
 
 use std::sync::Once;
 
@@ -20,7 +20,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn an_event_is_an_instant_that_is_called_as_its_message_and_has_its_level() {
+fn event_is_an_instant_named_by_message_with_its_level() {
     let verdict = recorded(|| {
         info!("plain");
         error!(target: "net", code = 5, "with a field");
@@ -50,7 +50,7 @@ fn an_event_is_an_instant_that_is_called_as_its_message_and_has_its_level() {
 }
 
 #[test]
-fn an_event_with_a_name_of_its_own_keeps_it_and_has_its_message_as_an_argument() {
+fn named_event_has_its_message_as_argument() {
     let verdict = recorded(|| event!(name: "accepted", Level::INFO, "from {}", "here"));
     let [accepted] = instants(&verdict)[..] else {
         panic!("{verdict:?}")
@@ -60,7 +60,7 @@ fn an_event_with_a_name_of_its_own_keeps_it_and_has_its_message_as_an_argument()
 }
 
 #[test]
-fn an_event_without_a_message_is_called_as_its_first_field_that_is_no_counter() {
+fn event_without_message_is_named_by_first_field() {
     let verdict = recorded(|| {
         let problem = "no luck";
         error!(counter.failures = 1, error = %problem, code = 5);
@@ -92,7 +92,7 @@ fn a_message_that_is_always_the_same_is_in_the_trace_once() {
 }
 
 #[test]
-fn fields_that_are_called_counters_are_values_on_tracks_of_counters() {
+fn counter_fields_are_values_on_counter_tracks() {
     let verdict = recorded(|| {
         trace!(counter.queue = 5_u64, counter.load = 0.75);
         trace!(counter.queue = -1, "with a message");
@@ -140,7 +140,7 @@ fn records_of_log_have_their_own_targets_and_places() {
 }
 
 #[test]
-fn a_session_without_arguments_and_names_made_at_run_time_gets_neither() {
+fn session_can_omit_arguments_and_dynamic_names() {
     let _guard = alone();
     let events = TrackEventConfig::new()
         .filter_debug_annotations()

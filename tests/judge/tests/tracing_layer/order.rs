@@ -1,4 +1,4 @@
-//! Spans that are left in any order, on any threads: the slices of each thread nest.
+//! Spans that are exited in any order, on any threads. The slices of each thread still nest.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use tracing::{info_span, span::EnteredSpan};
 use crate::recording::{alone, finish, recorded, recorded_by};
 
 #[test]
-fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
+fn span_exited_before_its_inner_span_splits_the_inner_span() {
     let verdict = recorded(|| {
         let (outer, inner) = (info_span!("outer"), info_span!("inner"));
         let outer = outer.enter();
@@ -28,13 +28,13 @@ fn a_span_that_is_left_before_the_one_inside_splits_that_one() {
 }
 
 #[test]
-fn a_span_that_is_split_goes_on_in_no_session_that_has_not_seen_its_begin() {
+fn split_span_continues_only_where_its_begin_was_seen() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     let outer = info_span!("outer").entered();
     let inner = info_span!("inner").entered();
     drop(session);
-    // In its place.
+    // In the slot of the first session.
     let next = InMemorySession::start().unwrap();
     drop(outer);
     drop(inner);
@@ -67,7 +67,7 @@ fn spans_that_are_left_in_any_order_are_in_slices_that_nest() {
             }
         }
     });
-    // Each end is that of the innermost slice, which `slices` and the judge check.
+    // `slices` and the judge check that each end belongs to the innermost slice.
     let slices = slices(&verdict);
     assert!(slices.len() > 1000);
     assert!(verdict.open_spans.is_empty());
@@ -75,7 +75,7 @@ fn spans_that_are_left_in_any_order_are_in_slices_that_nest() {
 }
 
 #[test]
-fn a_span_that_is_entered_twice_at_once_is_two_slices_on_the_thread() {
+fn span_entered_twice_at_once_is_two_slices() {
     let verdict = recorded(|| {
         let span = info_span!("twice");
         let outer = span.enter();
@@ -93,7 +93,7 @@ fn a_span_that_is_entered_twice_at_once_is_two_slices_on_the_thread() {
 }
 
 #[test]
-fn a_span_that_many_threads_are_in_is_a_slice_on_each() {
+fn span_entered_by_many_threads_is_a_slice_on_each() {
     let verdict = recorded(|| {
         let span = info_span!("shared");
         thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn the_spans_of_two_subscribers_on_one_thread_nest() {
         let _outer = outer.enter();
         let second = tracing_subscriber::registry().with(tracezero::layer());
         tracing::subscriber::with_default(second, || {
-            // The first span of each registry has the same id.
+            // The first spans of the two registries have the same id.
             drop(info_span!("of the second").entered());
         });
     });

@@ -1,4 +1,4 @@
-//! What a session says of `tracing`.
+//! Records a session, and judges its trace.
 
 use std::sync::{MutexGuard, Once};
 
@@ -7,8 +7,8 @@ use tracezero::{InMemorySession, TracingLayer};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
 
-/// Sessions are of the whole process. Where no other subscriber is chosen, the layer has the spans and
-/// events of all threads.
+/// Waits for other tests, because sessions record the whole process. Installs the layer as the
+/// default subscriber, so it gets the spans and events of all threads that choose no other one.
 pub fn alone() -> MutexGuard<'static, ()> {
     static SUBSCRIBED: Once = Once::new();
     SUBSCRIBED.call_once(|| {
@@ -18,8 +18,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
     support::alone()
 }
 
-/// What a session says in which `record` runs alone. What it returns is kept until the session is over,
-/// and dropped before the next one begins.
+/// Records `record` in a session, without other tests, and judges the trace. Keeps the value that
+/// `record` returns until the session is over, and drops it before the next one begins.
 pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
@@ -27,13 +27,13 @@ pub fn recorded<K>(record: impl FnOnce() -> K) -> Verdict {
     finish(session)
 }
 
-/// The same with a layer of its own, on this thread.
+/// Does the same as [`recorded`], with another layer on this thread.
 pub fn recorded_by(layer: TracingLayer, record: impl FnOnce()) -> Verdict {
     let subscriber = registry().with(layer);
     recorded(|| tracing::subscriber::with_default(subscriber, record))
 }
 
-/// What a session says. Slices may be open at its end.
+/// Judges the trace of a session. Slices may be open at its end.
 pub fn finish(session: InMemorySession) -> Verdict {
     let (trace, report) = session.finish();
     assert_eq!(report.losses.total(), 0, "{report}");

@@ -1,4 +1,4 @@
-//! Spans that are entered once.
+//! Spans of `tracing` that are entered once.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::executor::on;
 use crate::recording::{alone, finish, recorded, recorded_by};
 
 #[test]
-fn a_span_is_a_slice_on_the_thread_that_enters_it_with_its_target_as_category_and_its_place() {
+fn span_is_a_slice_with_target_as_category_and_source_place() {
     let verdict = recorded(|| {
         on("worker", || {
             let _outer = info_span!("outer").entered();
@@ -67,8 +67,7 @@ fn fields_are_arguments_of_their_types() {
 }
 
 #[test]
-fn a_value_that_is_recorded_before_the_span_is_entered_is_in_its_begin_and_a_later_one_in_its_end()
-{
+fn values_recorded_before_entering_are_on_the_begin() {
     let verdict = recorded(|| {
         let span = info_span!("late", early = Empty, late = Empty);
         span.record("early", 1);
@@ -134,7 +133,7 @@ fn chosen_fields_stand_in_the_names_of_spans() {
 }
 
 #[test]
-fn a_span_that_was_created_before_the_session_is_there_without_the_values_it_had_then() {
+fn span_older_than_session_appears_without_its_values() {
     let _guard = alone();
     let early = info_span!("early", number = 1, later = Empty);
     let entered = info_span!("entered before").entered();
@@ -149,7 +148,7 @@ fn a_span_that_was_created_before_the_session_is_there_without_the_values_it_had
 }
 
 #[test]
-fn a_span_that_is_open_when_its_session_ends_is_not_ended_in_the_next_one() {
+fn open_span_does_not_end_in_the_next_session() {
     let _guard = alone();
     let session = InMemorySession::start().unwrap();
     let entered = info_span!("open").entered();
@@ -175,7 +174,7 @@ fn spans_that_are_entered_once_carry_no_flow() {
 }
 
 #[test]
-fn what_follows_from_a_span_is_joined_to_it_once_that_is_known_of_its_call_site() {
+fn follower_is_joined_once_its_call_site_is_known() {
     let verdict = recorded(|| {
         for _ in 0..2 {
             let cause = info_span!("cause");
@@ -197,7 +196,7 @@ fn what_follows_from_a_span_is_joined_to_it_once_that_is_known_of_its_call_site(
 }
 
 #[test]
-fn a_span_is_joined_to_what_follows_from_it_before_it_is_entered() {
+fn span_is_joined_to_follower_before_it_is_entered() {
     let verdict = recorded(|| {
         let early = info_span!("early");
         let late = info_span!("late");
@@ -211,7 +210,7 @@ fn a_span_is_joined_to_what_follows_from_it_before_it_is_entered() {
 }
 
 #[test]
-fn values_that_trace_while_they_are_formatted_are_recorded_with_what_they_trace() {
+fn values_may_trace_while_they_are_formatted() {
     struct Noisy;
     impl fmt::Debug for Noisy {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

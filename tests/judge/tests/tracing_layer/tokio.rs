@@ -1,10 +1,10 @@
-//! Many tasks on the threads of a runtime: they wander, are cancelled, or never end.
+//! Many tasks on the threads of a runtime: tasks move between threads, are cancelled, or never end.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use judge::{Picture, pictures};
+use judge::{AsyncSpan, async_spans_named};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinSet};
 use tokio::time;
@@ -17,7 +17,7 @@ use crate::recording::{alone, recorded};
 use crate::wandering::wander;
 
 const TASKS: u32 = 200;
-/// Of them, those that go on until one of them has wandered.
+/// The number of tasks that continue until one of them has moved to another thread.
 const WANDERERS: u32 = 8;
 const STEPS: u32 = 10;
 
@@ -66,15 +66,19 @@ fn tasks_that_wander_between_the_threads_of_a_runtime_are_whole() {
         });
     });
     assert!(verdict.open_spans.is_empty());
-    let (tasks, steps) = (pictures(&verdict, "task"), pictures(&verdict, "step"));
+    let (tasks, steps) = (
+        async_spans_named(&verdict, "task"),
+        async_spans_named(&verdict, "step"),
+    );
     assert_eq!(tasks.len(), TASKS as usize);
     assert_eq!(steps.len(), (TASKS * STEPS) as usize);
-    // Each step yields once; the sleep may be over before its first poll; the drop is another one.
+    // Each step yields once; the sleep may be over before its first poll; the drop is one more
+    // poll.
     let polls = STEPS as usize + 2;
     assert!(tasks.iter().all(|task| task.polls.len() >= polls));
     assert!(steps.iter().all(|step| step.polls.len() == 3));
-    let has_wandered = |picture: &Picture| {
-        let tracks = picture.polls.iter().map(|poll| poll.begin.track_uuid);
+    let has_wandered = |span: &AsyncSpan| {
+        let tracks = span.polls.iter().map(|poll| poll.begin.track_uuid);
         tracks.collect::<HashSet<u64>>().len() > 1
     };
     assert!(tasks.iter().any(has_wandered));
@@ -103,12 +107,12 @@ fn tasks_that_are_aborted_or_never_end_are_told_apart() {
             let failed = task::spawn(failing.instrument(info_span!("failed")));
             assert!(failed.await.unwrap_err().is_panic());
         });
-        // Its end is the end of the task.
+        // Dropping the runtime ends the task.
         runtime
     });
     let ended = |name| -> Vec<bool> {
-        let pictures = pictures(&verdict, name);
-        pictures.iter().map(|it| it.life.end.is_some()).collect()
+        let spans = async_spans_named(&verdict, name);
+        spans.iter().map(|it| it.slice.end.is_some()).collect()
     };
     assert_eq!(ended("aborted"), [true; 10]);
     assert_eq!(ended("failed"), [true]);
@@ -142,7 +146,7 @@ fn an_outline_tells_nothing_of_the_threads_that_tasks_ran_on() {
         let mut reader = TraceReader::new(trace.as_slice());
         Outline::read(&mut reader).unwrap().to_string()
     };
-    // Call sites are known from then on.
+    // Registers the call sites.
     outline();
     let expected = "\
 track \"all\"

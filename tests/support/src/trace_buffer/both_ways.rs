@@ -1,21 +1,22 @@
-//! The two ways to read a buffer, packet by packet and in runs, give the same packets and accounts.
+//! Checks that the two ways to read a trace buffer, packet by packet and in runs, return equal
+//! packets and statistics.
 
 use tracezero_service::trace_buffer::{LossMask, Packets, TraceBuffer, split_first_packet};
 
-/// Who wrote a packet, what was lost before it, and its bytes.
+/// A packet as read: its writer, the loss before it, and its bytes.
 #[derive(Debug, PartialEq)]
-struct Read {
+struct ReadPacket {
     producer: u16,
     writer: u16,
     loss: LossMask,
     bytes: Vec<u8>,
 }
 
-/// Reads what is unread in `buffer` in both ways, out of copies, and compares.
+/// Reads the unread packets of `buffer` in both ways, each from a copy, and compares the results.
 ///
 /// # Panics
 ///
-/// If a packet or an account is another one.
+/// If a packet or a statistic differs.
 pub fn assert_same_both_ways(buffer: &TraceBuffer) {
     let copy = || buffer.clone_read_only().expect("memory for a copy");
     let (mut one_by_one, mut in_runs) = (copy(), copy());
@@ -29,11 +30,11 @@ pub fn assert_same_both_ways(buffer: &TraceBuffer) {
     assert!(in_runs.storage_balance().is_even());
 }
 
-fn read_one_by_one(buffer: &mut TraceBuffer) -> Vec<Read> {
+fn read_one_by_one(buffer: &mut TraceBuffer) -> Vec<ReadPacket> {
     let mut read = Vec::new();
     buffer.begin_read();
     while let Some(packet) = buffer.read_packet() {
-        read.push(Read {
+        read.push(ReadPacket {
             producer: packet.origin().producer_id.0,
             writer: packet.origin().writer_id.0,
             loss: packet.loss(),
@@ -43,12 +44,12 @@ fn read_one_by_one(buffer: &mut TraceBuffer) -> Vec<Read> {
     read
 }
 
-fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<Read> {
+fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<ReadPacket> {
     let mut read = Vec::new();
     buffer.begin_read();
     while let Some(packets) = buffer.read_packets() {
         match packets {
-            Packets::One(packet) => read.push(Read {
+            Packets::One(packet) => read.push(ReadPacket {
                 producer: packet.origin().producer_id.0,
                 writer: packet.origin().writer_id.0,
                 loss: packet.loss(),
@@ -59,7 +60,7 @@ fn read_in_runs(buffer: &mut TraceBuffer) -> Vec<Read> {
                 let mut rest = run.bytes();
                 while let Some((bytes, behind)) = split_first_packet(rest) {
                     rest = behind;
-                    read.push(Read {
+                    read.push(ReadPacket {
                         producer: run.origin().producer_id.0,
                         writer: run.origin().writer_id.0,
                         loss: std::mem::take(&mut loss),

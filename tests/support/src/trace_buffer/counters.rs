@@ -1,11 +1,11 @@
-//! Statistics by name, to be compared with what a text or a model says.
+//! Names the statistics of a trace buffer, to compare them with a text or a model.
 
 use tracezero_service::trace_buffer::BufferStats;
 
-/// The counters by the names that the scenarios of the service use, but for the size.
+/// Returns each counter except the size, with the name that the service's scenario files use.
 #[must_use]
 pub fn counters(stats: &BufferStats) -> [(&'static str, u64); 19] {
-    // Without `..`: a new counter must get its name here.
+    // No `..`, so a new counter does not compile until it has a name here.
     let BufferStats {
         buffer_size: _,
         bytes_written,

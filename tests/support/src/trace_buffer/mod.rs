@@ -1,6 +1,6 @@
-//! Trace buffers, as tests outside of the service have them.
+//! Helpers for tests of trace buffers outside of the service.
 
-mod both_ways; // the two ways to read are compared
+mod both_ways; // compares the two ways to read
 mod chunk; // chunks to commit
 mod counters; // statistics by name
 

@@ -1,4 +1,4 @@
-//! Spans in a file, counted by decoders that are not ours.
+//! Counts the spans in a file, with decoders that are not ours.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -12,7 +12,7 @@ use crate::sdks::{SPAN, Sdk};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Spans that a reader of the file gets to see, with begin and end.
+/// Returns the number of spans in the file that a reader can show, with begin and end.
 pub fn spans_in(sdk: Sdk, file: &Path) -> Result<u64> {
     match sdk {
         Sdk::Tracezero | Sdk::PerfettoSdk | Sdk::PerfettoSdkLarge => perfetto(file),
@@ -22,7 +22,7 @@ pub fn spans_in(sdk: Sdk, file: &Path) -> Result<u64> {
     }
 }
 
-/// The fields of `perfetto.protos.TracePacket` that count.
+/// The fields of `perfetto.protos.TracePacket` that are needed.
 #[derive(Message)]
 struct Packet {
     #[prost(uint32, tag = "10")]
@@ -35,7 +35,7 @@ struct Packet {
     previous_packet_dropped: bool,
 }
 
-/// The fields of `perfetto.protos.TrackEvent` that count.
+/// The fields of `perfetto.protos.TrackEvent` that are needed.
 #[derive(Message)]
 struct Event {
     #[prost(int32, tag = "9")]
@@ -47,8 +47,8 @@ const SLICE_END: i32 = 2;
 const INCREMENTAL_STATE_CLEARED: u32 = 1;
 const NEEDS_INCREMENTAL_STATE: u32 = 2;
 
-/// Spans of a Perfetto trace whose begin and end can be decoded: after a loss, packets that need
-/// incremental state are of no use until their sequence starts anew.
+/// Counts the spans of a Perfetto trace whose begin and end can be decoded: after a loss, packets
+/// that need incremental state are useless until their sequence clears it.
 fn perfetto(file: &Path) -> Result<u64> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(file)?);
     let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ fn lines(file: &Path, is_span: impl Fn(&str) -> bool) -> Result<u64> {
     Ok(spans)
 }
 
-/// By its own decoder: nobody else knows the format.
+/// Counts the spans with dial9's own decoder, the only one for the format.
 fn dial9(file: &Path) -> Result<u64> {
     let bytes = fs::read(file)?;
     let mut decoder = dial9::format::Decoder::new(&bytes).ok_or("not a trace of dial9")?;

@@ -1,5 +1,5 @@
-//! `sustained`: how much an SDK records into a file, and for how long it keeps that up. Threads make
-//! spans with two arguments in tight loops; each SDK has a process of its own.
+//! `sustained`: measures how much an SDK records into a file, and for how long it can keep that up.
+//! Threads make spans with two arguments in tight loops. Each SDK runs in a process of its own.
 //!
 //! ```sh
 //! sustained                                # 1, 2 and 4 threads for 10 s, all SDKs
@@ -7,11 +7,11 @@
 //! sustained --folder /mnt/disk             # files go there; the default is the temporary folder
 //! ```
 //!
-//! Spans are counted in the file, by decoders that are not ours. Files are removed.
+//! Decoders that are not ours count the spans in the file. The files are removed.
 
-mod count; // spans in a file
+mod count; // counts the spans in a file
 mod record; // one SDK, one file
-mod sdks; // how each of them records into a file
+mod sdks; // each SDK, recording into a file
 
 use std::env;
 use std::error::Error;
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use record::Recorded;
+use record::Measurements;
 use sdks::Sdk;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -93,7 +93,7 @@ impl Options {
     }
 }
 
-/// One SDK with so many threads, as a row of the table.
+/// Measures one SDK with a number of threads. Returns a row of the table.
 fn row(sdk: Sdk, threads: usize, options: &Options) -> Result<String> {
     let folder = options
         .folder
@@ -124,7 +124,7 @@ fn row_in(folder: &Path, sdk: Sdk, threads: usize, seconds: u64) -> Result<Strin
         ));
     }
     let text = String::from_utf8(output.stdout)?;
-    let recorded: Recorded = text.trim().parse()?;
+    let recorded: Measurements = text.trim().parse()?;
     let files: Vec<_> = fs::read_dir(folder)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;

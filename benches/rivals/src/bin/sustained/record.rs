@@ -1,4 +1,4 @@
-//! One recording: threads in tight loops, and what the system says of them.
+//! One recording: threads in tight loops, and the system's statistics of them.
 
 use std::fmt;
 use std::fs;
@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 
 use crate::sdks::{self, FileRecording, Sdk};
 
-/// 16 bytes.
+/// A text of 16 bytes.
 const TEXT: &str = "sixteen bytes ..";
 
-/// The figures of a recording. Printed, it is one line, from which it can be parsed.
+/// The measurements of a recording. It is printed as one line, and parsed from it.
 #[derive(Debug, Default)]
-pub struct Recorded {
-    /// Spans that threads have made.
+pub struct Measurements {
+    /// The number of spans that the threads have made.
     pub spans: u64,
-    /// From the first of them to the last.
+    /// The time from the first span to the last.
     pub seconds: f64,
-    /// How long threads neither ran nor waited for a core, in sum.
+    /// The total time in which threads neither ran nor waited for a core.
     pub blocked_seconds: f64,
-    /// How long it took to stop recording and finish the file.
+    /// The time to stop recording and finish the file.
     pub finishing_seconds: f64,
-    /// The most memory that the process ever had.
+    /// The peak memory of the process.
     pub peak_memory_kib: u64,
 }
 
-/// The figures of one thread.
-struct Made {
+/// The measurements of one thread.
+struct ThreadMeasurements {
     spans: u64,
     blocked: Duration,
 }
 
-pub fn record(sdk: Sdk, threads: usize, seconds: u64, file: &Path) -> Recorded {
+pub fn record(sdk: Sdk, threads: usize, seconds: u64, file: &Path) -> Measurements {
     match sdk {
         Sdk::Tracezero => record_with::<sdks::Tracezero>(threads, seconds, file),
         Sdk::PerfettoSdk => record_with::<sdks::PerfettoSdk>(threads, seconds, file),
@@ -46,11 +46,11 @@ pub fn record(sdk: Sdk, threads: usize, seconds: u64, file: &Path) -> Recorded {
     }
 }
 
-fn record_with<R: FileRecording>(threads: usize, seconds: u64, file: &Path) -> Recorded {
+fn record_with<R: FileRecording>(threads: usize, seconds: u64, file: &Path) -> Measurements {
     let recording = R::start(file);
     let all_there = Barrier::new(threads);
     let start = Instant::now();
-    let made: Vec<Made> = thread::scope(|scope| {
+    let made: Vec<ThreadMeasurements> = thread::scope(|scope| {
         let all_there = &all_there;
         let workers: Vec<_> = (0..threads)
             .map(|_| {
@@ -60,12 +60,14 @@ fn record_with<R: FileRecording>(threads: usize, seconds: u64, file: &Path) -> R
                 })
             })
             .collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, Made>| worker.join().expect("no panic");
+        let join = |worker: thread::ScopedJoinHandle<'_, ThreadMeasurements>| {
+            worker.join().expect("no panic")
+        };
         workers.into_iter().map(join).collect()
     });
     let recorded_for = start.elapsed();
     recording.finish();
-    Recorded {
+    Measurements {
         spans: made.iter().map(|made| made.spans).sum(),
         seconds: recorded_for.as_secs_f64(),
         blocked_seconds: made.iter().map(|made| made.blocked.as_secs_f64()).sum(),
@@ -74,14 +76,14 @@ fn record_with<R: FileRecording>(threads: usize, seconds: u64, file: &Path) -> R
     }
 }
 
-fn make_spans<R: FileRecording>(duration: Duration) -> Made {
+fn make_spans<R: FileRecording>(duration: Duration) -> ThreadMeasurements {
     let (start, scheduled) = (Instant::now(), scheduled());
     let mut spans = 0;
     while start.elapsed() < duration {
         R::batch(spans, black_box(TEXT));
         spans += sdks::BATCH;
     }
-    Made {
+    ThreadMeasurements {
         spans,
         blocked: start
             .elapsed()
@@ -89,7 +91,7 @@ fn make_spans<R: FileRecording>(duration: Duration) -> Made {
     }
 }
 
-/// How long this thread has been running, or waiting for a core.
+/// Returns the time in which this thread was running or waiting for a core.
 fn scheduled() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("statistics of the thread");
     let times = text.split_whitespace().take(2);
@@ -105,7 +107,7 @@ fn peak_memory_kib() -> u64 {
     number.and_then(|kib| kib.parse().ok()).expect("the peak")
 }
 
-impl fmt::Display for Recorded {
+impl fmt::Display for Measurements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -119,7 +121,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-impl FromStr for Recorded {
+impl FromStr for Measurements {
     type Err = Box<dyn std::error::Error>;
 
     fn from_str(line: &str) -> Result<Self, Self::Err> {

@@ -1,4 +1,4 @@
-//! How each SDK records into a file, as its own documentation shows it and with its defaults.
+//! Records into a file with each SDK, as its own documentation shows it and with its defaults.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -28,10 +28,10 @@ use tracing::info_span;
 use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Spans between two looks at the clock; for `fastrace`, those of one request.
+/// The number of spans between two reads of the clock; for `fastrace`, the spans of one request.
 pub const BATCH: u64 = 100;
 
-/// The name of all spans, which counts them in the file.
+/// The name of all spans, by which they are counted in the file.
 pub const SPAN: &str = "span";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +75,18 @@ impl FromStr for Sdk {
     }
 }
 
-/// A recording into a file; one for each process.
+/// A recording into a file. Each process has only one.
 pub trait FileRecording {
     fn start(file: &Path) -> Self;
 
-    /// Makes [`BATCH`] spans with two arguments: a number, of which `first` is the first, and a text.
+    /// Makes [`BATCH`] spans with two arguments: a number, which counts up from `first`, and a
+    /// text.
     fn batch(first: u64, text: &'static str);
 
     fn finish(self);
 }
 
-/// Ours.
+/// The SDK of this repository.
 pub struct Tracezero(tracezero::Session);
 
 impl FileRecording for Tracezero {
@@ -99,7 +100,7 @@ impl FileRecording for Tracezero {
         }
     }
 
-    /// The report goes to standard error: what it says should be what is counted in the file.
+    /// Prints the report to standard error, to compare it with the counts of the file.
     fn finish(self) {
         let report = self.0.finish().expect("a report");
         eprintln!("tracezero: {report}");
@@ -111,13 +112,14 @@ track_event_categories! {
         ("bench", "What is measured", []),
     }
 }
-// The macros of events look for their categories under this name.
+// The event macros expect the categories under this name.
 use categories as perfetto_te_ns;
 
-/// The official binding with the ring of its examples, 1 MiB.
+/// The official binding, with a ring of 1 MiB as in its examples.
 pub struct PerfettoSdk(TracingSession);
 
-/// `perfetto-sdk` with room: a ring of 64 MiB and 4 MiB of shared memory, written ten times a second.
+/// The official binding with more memory: a ring of 64 MiB and 4 MiB of shared memory, written to
+/// the file ten times a second.
 pub struct PerfettoSdkLarge(PerfettoSdk);
 
 impl PerfettoSdk {
@@ -137,7 +139,8 @@ impl PerfettoSdk {
     }
 }
 
-/// A session that its service writes into `file`, which must not exist.
+/// Returns the configuration of a session that the service writes into `file`, which must not
+/// exist.
 fn perfetto_config(ring_kb: u32, write_period_ms: Option<u32>, file: &Path) -> Vec<u8> {
     let writer = PbMsgWriter::new();
     let buffer = HeapBuffer::new(writer.stream_writer());
@@ -204,7 +207,7 @@ impl FileRecording for PerfettoSdkLarge {
     }
 }
 
-/// A layer of `tracing`, whose thread writes JSON.
+/// A layer of `tracing` whose thread writes JSON.
 pub struct TracingChrome(FlushGuard);
 
 impl FileRecording for TracingChrome {
@@ -227,8 +230,8 @@ impl FileRecording for TracingChrome {
     }
 }
 
-/// Spans of requests. It has no file of its own, so its reporter is one that writes a line for each
-/// span.
+/// An SDK that records spans of requests. It has no file format, so the reporter here writes a line
+/// for each span.
 pub struct Fastrace;
 
 struct Lines(BufWriter<File>);
@@ -285,10 +288,10 @@ impl FileRecording for Fastrace {
     }
 }
 
-/// A flight recorder for tokio, which takes events of the application's own as well.
+/// A flight recorder for tokio, which also takes events of the application.
 pub struct Dial9(Recorder);
 
-/// A span is one event, recorded at its end.
+/// A span, which is one event, recorded at its end.
 #[derive(TraceEvent)]
 #[traceevent(name = "span")]
 struct Dial9Span {

@@ -1,18 +1,19 @@
-//! Time by the counter, as a chain of short lines.
+//! Converts ticks of the counter to nanoseconds by a chain of short lines.
 //!
 //! ```text
-//!  ns                      ____--'   line: from its base at the pace, for LINE_TICKS at most
-//!              ____-----''|          anchor: the next line begins at a new reading
+//!  ns                      ____--'   line: starts at its base, lasts LINE_TICKS at most
+//!              ____-----''|          anchor: the next line starts at a new reading
 //!  ____-----'''           |
 //!  base    LINE_TICKS     base       ticks
 //! ```
 //!
-//! A line is replaced only when it has ended, and nobody uses it beyond its end. So time depends on
-//! the ticks alone, whoever reads them and whenever: a thread that stood between any two instructions
-//! changes nothing of what others see.
+//! A line is replaced only after it has ended, and no thread uses a line beyond its end. So each
+//! value of the counter means one time, no matter which thread converts it and when. If a thread is
+//! interrupted between any two instructions, the others still get correct times.
 //!
-//! One thread at a time anchors. The others do not wait for it: meanwhile they ask the system for the
-//! time, and raise the floor to what they got, below which no line is read any more.
+//! One thread at a time *anchors*: it reads both clocks and replaces the line. The other threads do
+//! not wait for it. Meanwhile they use the system's clock, and raise the *floor* to the time that
+//! they got. No conversion returns a time below the floor any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -20,33 +21,37 @@ use parking_lot::Mutex;
 
 use super::pace::{Clocks, Pace, Reading};
 
-/// Ticks after which a line ends: 1.4 ms at 3 GHz.
+/// The length of a line in ticks: 1.4 ms at 3 GHz.
 pub(super) const LINE_TICKS: u64 = 1 << 22;
 
-/// Attempts to get a reading for a line. If the thread is interrupted in each, it asks the system for
-/// the time, and the next event tries again.
+/// The number of attempts to get a reading for a line. If the thread is interrupted in each of
+/// them, it uses the system's clock, and the next event tries again.
 pub(super) const ANCHOR_ATTEMPTS: usize = 3;
 
-/// Further ahead of the trace clock than this, time steps back: the machine was moved, or its counter
-/// set.
+/// The largest time by which a line may be ahead of the trace clock. If it is ahead by more, the
+/// machine was moved or its counter was set, and time steps back.
 pub(super) const AHEAD_MAX_NS: u64 = 1_000_000;
 
-/// The base of no line: as if it had ended long ago.
+/// The value of `base_ticks` while there is no line. Any ticks count as after the end of this line.
 const NO_LINE: u64 = u64::MAX;
 
-/// On a cache line of its own up to the pace: all threads read it, and hardly anybody writes it.
+/// The state of the conversion. All fields before `pace` share one cache line, which all threads
+/// read and which is rarely written.
 #[repr(align(64))]
 pub(super) struct Counter {
     is_used: AtomicBool,
-    /// The base of the line in ticks, [`NO_LINE`] while there is none or it changes. The other two
-    /// belong to it. No two lines have the same.
+    /// The line's base in ticks, or [`NO_LINE`] while there is no line or the line changes.
+    /// Different for each line, so it tells whether `base_ns` and `multiplier` belong to the same
+    /// line.
     base_ticks: AtomicU64,
+    /// The line's base on the trace clock.
     base_ns: AtomicU64,
+    /// The line's pace: 2^32 times the nanoseconds per tick.
     multiplier: AtomicU64,
-    /// The earliest time that may still be returned.
+    /// The earliest time that a conversion may still return.
     floor_ns: AtomicU64,
-    /// Locked by the thread that anchors. Threads that record only ever try to lock it. `None` until
-    /// the counter is used for the first time.
+    /// The pace, and the lock of the thread that anchors. Threads that record only use `try_lock`.
+    /// `None` until the counter is used for the first time.
     pace: Mutex<Option<Pace>>,
 }
 
@@ -69,14 +74,15 @@ impl Counter {
         }
     }
 
-    /// True while events take their time from the counter.
+    /// Returns whether events get their time from the counter.
     #[inline(always)]
     pub(super) fn is_used(&self) -> bool {
-        // Acquire pairs with the release in `start_use`: the last line of an earlier use is gone.
+        // Acquire pairs with the release in `start_use`: a thread that sees true no longer sees the
+        // last line of an earlier use.
         self.is_used.load(Ordering::Acquire)
     }
 
-    /// Starts the use. `calibrate` makes the pace if there is none yet.
+    /// Starts the use of the counter. Calls `calibrate` if the pace was never measured.
     pub(super) fn start_use<E>(
         &self,
         calibrate: impl FnOnce() -> Result<Pace, E>,
@@ -88,16 +94,17 @@ impl Counter {
         if pace.is_none() {
             *pace = Some(calibrate()?);
         }
-        // The first event anchors, after what threads have read off the trace clock before.
-        // Relaxed: the release below publishes it.
+        // Remove the old line, so that the first event anchors. Then its time is not before times
+        // that threads have read from the trace clock so far. Relaxed: the release below publishes
+        // the store.
         self.base_ticks.store(NO_LINE, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Ends the use.
+    /// Ends the use of the counter.
     pub(super) fn end_use(&self) {
-        // Relaxed: nothing was written that others would need.
+        // Relaxed: this thread has written nothing that others need to see.
         self.is_used.store(false, Ordering::Relaxed);
     }
 
@@ -112,12 +119,12 @@ impl Counter {
         }
     }
 
-    /// Returns the line, or `None` while it changes.
+    /// Returns the line, or `None` if it changed meanwhile. May return the line of [`NO_LINE`].
     #[inline(always)]
     fn line(&self) -> Option<Line> {
-        // Acquire pairs with the release in `publish`: base and pace are those of this line, or of a
-        // later one. In the latter case the fence pairs with the one there, and the base is seen to
-        // have changed.
+        // Acquire pairs with the release in `publish`: `base_ns` and `multiplier` are those of this
+        // line, or of a later one. If they are of a later one, the fence below pairs with the fence
+        // in `publish`, and the second load sees that `base_ticks` has changed.
         let base_ticks = self.base_ticks.load(Ordering::Acquire);
         let line = Line {
             base_ticks,
@@ -128,13 +135,15 @@ impl Counter {
         (self.base_ticks.load(Ordering::Relaxed) == base_ticks).then_some(line)
     }
 
+    /// Returns the time, raised to the floor if it is below.
     #[inline(always)]
     fn raised_ns(&self, ns: u64) -> u64 {
-        // Relaxed: whoever knows of a time that was returned for the floor sees that floor.
+        // Relaxed: if this thread knows, by any synchronization, of an event whose time came from
+        // the floor, it also sees that floor.
         ns.max(self.floor_ns.load(Ordering::Relaxed))
     }
 
-    /// Begins a new line, unless another thread does or has.
+    /// Begins a new line, unless another thread does so now or has done so. Returns the time.
     #[cold]
     #[inline(never)]
     fn anchor(&self, clocks: &impl Clocks) -> u64 {
@@ -143,36 +152,40 @@ impl Counter {
         {
             self.begin_line(pace, clocks);
         }
-        // In this order: what the line is at these ticks, it is now.
+        // Load the line before reading the ticks: then the line's time at these ticks is the time
+        // now.
         let line = self.line().filter(|line| line.base_ticks != NO_LINE);
         let ticks = clocks.ticks_in_order();
         if let Some(ns) = line.and_then(|line| line.at(ticks)) {
             return self.raised_ns(ns);
         }
-        // A line that ended may have ended ahead of the trace clock. `begin_line` has raised the
-        // floor to that end before it takes the line away.
+        // The line has ended, perhaps ahead of the trace clock. If `begin_line` has replaced it, it
+        // has raised the floor to the line's end before that.
         let end_ns = line.map_or(0, Line::end_ns);
         let ns = clocks.trace_ns().max(end_ns);
         self.floor_ns.fetch_max(ns, Ordering::Relaxed).max(ns)
     }
 
-    /// Replaces the line if it has ended and the thread is not interrupted. `pace` is locked.
+    /// Replaces the line if it has ended, unless the thread is interrupted. The caller holds the
+    /// lock of `pace`.
     fn begin_line(&self, pace: &mut Pace, clocks: &impl Clocks) {
-        // Only this thread changes it: there is a line, or `NO_LINE`.
+        // Only this thread can change the line now, so `None` only means `NO_LINE`.
         let line = self.line().filter(|line| line.base_ticks != NO_LINE);
         if let Some(line) = line
             && line.at(clocks.ticks_in_order()).is_some()
         {
             return;
         }
-        // Before the reading: what other threads ask the system for later is not before it.
+        // Load the floor before the reading: if other threads raise it later, their time from the
+        // system's clock is not before this reading.
         let floor_ns = self.floor_ns.load(Ordering::Relaxed);
         let last_ns = floor_ns.max(line.map_or(0, Line::end_ns));
         let Some(reading) = Reading::narrowest(clocks, ANCHOR_ATTEMPTS) else {
             return;
         };
         pace.follow(reading);
-        // By the second reading of the counter: not ahead of the trace clock.
+        // Begin at the second value of the counter, so that the line is not ahead of the trace
+        // clock.
         let line = Line {
             base_ticks: reading.ticks_after,
             base_ns: reading.trace_ns,
@@ -188,9 +201,11 @@ impl Counter {
         }
     }
 
+    /// Replaces the line for all threads.
     fn publish(&self, line: Line) {
-        // Relaxed, since the fence orders the first two: whoever sees base or pace of the new line
-        // also sees that the old one is gone. The release pairs with the acquire in `line`.
+        // The first stores are relaxed, since the fence orders them: a thread that sees `base_ns`
+        // or `multiplier` of the new line also sees that the old base is gone. This pairs with the
+        // fence in `line`. The release at the end pairs with the acquire in `line`.
         self.base_ticks.store(NO_LINE, Ordering::Relaxed);
         fence(Ordering::Release);
         self.base_ns.store(line.base_ns, Ordering::Relaxed);
@@ -200,25 +215,28 @@ impl Counter {
 }
 
 impl Line {
-    /// Returns `None` after the end, and before the base.
+    /// Returns the time at `ticks`, or `None` if they are before the base or after the end.
     #[inline(always)]
     fn at(self, ticks: u64) -> Option<u64> {
         let passed_ticks = ticks.wrapping_sub(self.base_ticks);
         (passed_ticks <= LINE_TICKS).then(|| self.after(passed_ticks))
     }
 
+    /// Returns the time at the end of the line.
     fn end_ns(self) -> u64 {
         self.after(LINE_TICKS)
     }
 
+    /// Returns the time `passed_ticks` after the base.
     #[inline(always)]
     fn after(self, passed_ticks: u64) -> u64 {
-        // At most 2^22 ticks times less than 2^41: the product fits.
+        // At most 2^22 ticks times less than 2^41: the product fits into 64 bits.
         self.base_ns + ((passed_ticks * self.multiplier) >> 32)
     }
 
-    /// Returns the line that begins so far ahead of this one and meets it at its end, or comes as
-    /// close as half the pace allows.
+    /// Returns a line that begins `ahead_ns` ahead of this one, and is slower, so that it meets
+    /// this one at its end. Its pace is at least half of this one's, even if it then does not meet
+    /// this one.
     fn ahead_by(self, ahead_ns: u64) -> Self {
         let slower = (ahead_ns << 32) / LINE_TICKS;
         Self {

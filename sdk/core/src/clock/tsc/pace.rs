@@ -1,49 +1,51 @@
-//! How long a tick of the counter takes, and readings of both clocks to find out.
+//! The pace: the nanoseconds on the trace clock per tick of the counter, measured by readings of
+//! both clocks.
 //!
-//! A pace is never too fast: it is the slowest that two readings allow. The wider the readings, the
-//! slower the pace; an interruption cannot make it faster.
+//! A pace is never too fast, because it is the slowest that two readings allow. The wider the
+//! readings, the slower the pace. So an interruption cannot make the pace faster.
 
 use std::time::Duration;
 
-/// The two clocks: those of the machine, or of a test.
+/// The two clocks, real ones or those of a test.
 pub(super) trait Clocks {
-    /// The counter, roughly now: neighbouring instructions may run before or after it.
+    /// Reads the counter. The processor may reorder the read with neighbouring instructions.
     fn ticks(&self) -> u64;
 
-    /// The counter, once everything before this call is done.
+    /// Reads the counter after all instructions before this call are done.
     fn ticks_in_order(&self) -> u64;
 
-    /// The trace clock.
+    /// Reads the trace clock.
     fn trace_ns(&self) -> u64;
 
+    /// Waits.
     fn sleep(&self, duration: Duration);
 }
 
-/// A reading that took more ticks than this, about a microsecond, was interrupted.
+/// The largest width of a usable reading, 1.4 µs at 3 GHz. A wider reading was interrupted.
 pub(super) const READING_MAX_TICKS: u64 = 4096;
 
-/// How long the first measurement takes.
+/// The duration of the first measurement.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// Attempts to get a reading for the first measurement.
+/// The number of attempts to get a reading for the first measurement.
 const CALIBRATION_ATTEMPTS: usize = 50;
 
-/// Ticks after which the pace is measured anew, about a tenth of a second.
+/// The number of ticks after which the pace is measured again, about a tenth of a second.
 pub(super) const MEASUREMENT_TICKS: u64 = 1 << 28;
 
-/// By how much a pace is slower than measured, in parts per million: small changes of the system's
-/// pace leave the counter behind the trace clock.
+/// The difference, in parts per million, by which a pace is made slower than measured. So a line
+/// stays behind the trace clock even if the trace clock becomes a little slower.
 pub(super) const SLOWNESS_PPM: u64 = 20;
 
-/// By how much a measurement may differ from the one before, in parts per million. The kernel changes
-/// the pace of its clock by as much, to follow NTP. Where they differ by more, the machine slept or was
-/// moved, and the pace stays until two measurements agree.
+/// The largest difference between two measurements, in parts per million. The kernel changes the
+/// pace of its clock by as much, to follow NTP. If two measurements differ by more, the machine was
+/// suspended or moved. Then the pace stays the same until two measurements agree.
 pub(super) const CHANGE_MAX_PPM: u64 = 500;
 
-/// A multiplier is below this: the product with the ticks of a line fits into 64 bits.
+/// The limit of multipliers. Below it, the product with the ticks of a line fits into 64 bits.
 const MULTIPLIER_LIMIT: u64 = 1 << 41;
 
-/// The trace clock, read between two readings of the counter.
+/// A value of the trace clock, with the values of the counter directly before and after.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) ticks_before: u64,
@@ -52,6 +54,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
+    /// Reads the clocks once.
     fn now(clocks: &impl Clocks) -> Self {
         Self {
             ticks_before: clocks.ticks_in_order(),
@@ -60,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// Returns the narrowest of some readings, or `None` if each was interrupted.
+    /// Makes `attempts` readings and returns the narrowest, or `None` if each was interrupted.
     pub(super) fn narrowest(clocks: &impl Clocks, attempts: usize) -> Option<Self> {
         (0..attempts)
             .map(|_| Self::now(clocks))
@@ -68,24 +71,25 @@ impl Reading {
             .filter(|reading| reading.width_ticks() <= READING_MAX_TICKS)
     }
 
+    /// Returns the ticks between the two values of the counter.
     fn width_ticks(&self) -> u64 {
         self.ticks_after.wrapping_sub(self.ticks_before)
     }
 }
 
-/// The pace of the counter, which follows that of the trace clock.
+/// The pace, which is measured again from time to time.
 #[derive(Debug)]
 pub(super) struct Pace {
     multiplier: u64,
-    /// The last measurement, also if the pace did not follow it.
+    /// The last measured multiplier, also if `multiplier` did not follow it.
     measured: u64,
-    /// Where the next measurement begins.
+    /// The reading at which the next measurement begins.
     since: Reading,
 }
 
 impl Pace {
-    /// Measures the pace for the first time. Returns `None` if the thread was interrupted all the
-    /// time, or one of the clocks stood.
+    /// Measures the pace for the first time. Returns `None` if the thread was interrupted in each
+    /// reading, or if one of the clocks did not advance.
     pub(super) fn calibrate(clocks: &impl Clocks) -> Option<Self> {
         let first = Reading::narrowest(clocks, CALIBRATION_ATTEMPTS)?;
         clocks.sleep(CALIBRATION);
@@ -98,14 +102,15 @@ impl Pace {
         })
     }
 
-    /// 2^32 times the nanoseconds of a tick.
+    /// Returns 2^32 times the nanoseconds per tick.
     pub(super) const fn multiplier(&self) -> u64 {
         self.multiplier
     }
 
-    /// Measures the pace anew if the last measurement is long ago.
+    /// Measures the pace again if the last measurement was at least [`MEASUREMENT_TICKS`] ago.
     pub(super) fn follow(&mut self, reading: Reading) {
-        // A counter that was reset is far ahead as well.
+        // If the counter was reset, the difference wraps to a large number, so the pace is
+        // measured.
         let passed_ticks = reading.ticks_after.wrapping_sub(self.since.ticks_after);
         if passed_ticks < MEASUREMENT_TICKS {
             return;
@@ -122,8 +127,8 @@ impl Pace {
     }
 }
 
-/// Returns the slowest multiplier that the readings allow, less [`SLOWNESS_PPM`], or `None` if one of
-/// the clocks did not go on.
+/// Returns the slowest multiplier that the readings allow, reduced by [`SLOWNESS_PPM`]. Returns
+/// `None` if one of the clocks did not advance.
 fn multiplier_between(first: Reading, last: Reading) -> Option<u64> {
     let passed_ns = last.trace_ns.checked_sub(first.trace_ns)?;
     // At most as many ticks as this passed between the two readings of the trace clock.
@@ -147,13 +152,13 @@ mod tests {
         }
     }
 
-    /// The nanoseconds that so many ticks take by this multiplier.
+    /// Returns the nanoseconds of `ticks` at this multiplier.
     fn scaled_ns(ticks: u64, multiplier: u64) -> u64 {
         ((u128::from(ticks) * u128::from(multiplier)) >> 32) as u64
     }
 
     #[test]
-    fn multiplier_is_twenty_millionths_too_small() {
+    fn multiplier_is_20_ppm_too_small() {
         let first = reading(5_000, 1_000, 0);
         let multiplier = multiplier_between(first, reading(30_005_000, 10_001_000, 0)).unwrap();
         // 3 GHz for a day, which falls behind by 1728 ms.
@@ -182,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_stand_or_go_back_have_no_pace() {
+    fn clock_that_stands_or_goes_back_has_no_pace() {
         let first = reading(5_000, 1_000, 10);
         assert_eq!(multiplier_between(first, reading(5_000, 1_000, 0)), None);
         assert_eq!(multiplier_between(first, reading(4_000, 2_000, 10)), None);
         assert_eq!(multiplier_between(first, reading(6_000, 900, 10)), None);
         assert_eq!(multiplier_between(first, reading(6_000, 1_000, 10)), None);
-        // A counter of a kilohertz is none.
+        // A counter of 1 kHz is too slow to be used.
         let slow = reading(5_010, 10_001_000, 0);
         assert_eq!(multiplier_between(first, slow), None);
     }

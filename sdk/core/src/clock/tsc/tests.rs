@@ -1,4 +1,4 @@
-//! Time by the counter, with both clocks in the test's hand.
+//! Tests of the conversion, with simulated clocks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,36 +8,38 @@ use std::time::Duration;
 use super::counter::{AHEAD_MAX_NS, ANCHOR_ATTEMPTS, Counter, LINE_TICKS};
 use super::pace::{Clocks, MEASUREMENT_TICKS, Pace, READING_MAX_TICKS};
 
-/// The error that the docs of the module allow.
+/// The largest error that the docs of `tsc.rs` allow.
 const BOUND_NS: i64 = 10_000;
 
-/// How long it takes to read a clock.
+/// The simulated duration of a clock's read.
 const READ_NS: u64 = 15;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// A machine with one counter, in which time passes only when a clock is read or a test says so.
+/// A simulated machine. Its time passes only when a clock is read or a test calls `pass`.
 struct Machine {
     counter: Counter,
-    /// Thousandths of ticks: a nanosecond is `pace_millis` of them.
+    /// The counter, in thousandths of ticks.
     ticks_millis: Cell<u64>,
+    /// Thousandths of ticks per nanosecond.
     pace_millis: Cell<u64>,
     trace_ps: Cell<u64>,
-    /// By how much the trace clock is faster than real time, in parts per million.
+    /// The difference by which the trace clock is faster than real time, in parts per million.
     slew_ppm: Cell<i64>,
-    /// How long the thread is interrupted before each of the next readings of a clock.
+    /// The durations of interruptions before each of the next reads of a clock.
     interruptions_ns: RefCell<VecDeque<u64>>,
-    /// Another thread asks for the time whenever this one reads the trace clock.
+    /// True if another thread converts the time whenever this one reads the trace clock.
     has_other_thread: Cell<bool>,
     /// The times that the other thread got.
     seen_by_other_ns: RefCell<Vec<u64>>,
-    /// The trace clock when a clock was read last.
+    /// The time on the trace clock at the last read of any clock.
     read_at_ns: Cell<u64>,
+    /// The number of reads of the trace clock.
     trace_reads: Cell<u32>,
 }
 
 impl Machine {
-    /// With so many thousandths of ticks in a nanosecond.
+    /// Creates a machine whose counter has `pace_millis` thousandths of a tick per nanosecond.
     fn new(pace_millis: u64) -> Self {
         Self {
             counter: Counter::new(),
@@ -53,7 +55,7 @@ impl Machine {
         }
     }
 
-    /// At 3 GHz, with the counter in use.
+    /// Creates a machine at 3 GHz that uses the counter.
     fn started() -> Self {
         let machine = Self::new(3_000);
         machine.start();
@@ -91,13 +93,14 @@ impl Machine {
         self.counter.now_ns(self)
     }
 
-    /// How far the counter's time is ahead of the trace clock.
+    /// Converts the time, and returns by how much it is ahead of the trace clock.
     fn ahead_ns(&self) -> i64 {
         let ns = self.now_ns();
         ns.wrapping_sub(self.read_at_ns.get()).cast_signed()
     }
 
-    /// The largest distance of both clocks to either side, with an event every 50 µs.
+    /// Records an event every 50 µs. Returns the largest distances behind and ahead of the trace
+    /// clock.
     fn range_ns(&self, duration_ns: u64) -> (i64, i64) {
         let steps = duration_ns / 50_000;
         let ahead_ns = (0..steps).map(|_| {
@@ -107,6 +110,7 @@ impl Machine {
         ahead_ns.fold((0, 0), |(least, most), ns| (ns.min(least), ns.max(most)))
     }
 
+    /// Returns how often `work` reads the trace clock.
     fn trace_reads_of(&self, work: impl FnOnce()) -> u32 {
         let before = self.trace_reads.get();
         work();
@@ -157,7 +161,7 @@ fn interrupted_reading_is_taken_again() {
     let ahead_ns = machine.ahead_ns();
     assert!((-100..=0).contains(&ahead_ns), "{ahead_ns}");
     assert!(machine.interruptions_ns.borrow().is_empty());
-    // The third reading counted.
+    // The third reading was used, and began a line.
     assert_eq!(machine.trace_reads_of(|| _ = machine.now_ns()), 0);
 }
 
@@ -184,13 +188,13 @@ fn thread_that_is_always_interrupted_asks_the_system() {
 
 #[test]
 fn interrupted_calibration_is_refused_or_harmless() {
-    // Every reading takes too long: there is no pace.
+    // Every reading takes too long, so there is no pace.
     let machine = Machine::new(3_000);
     machine.interrupt(&[2_000; 150]);
     assert!(!machine.try_start());
     assert!(!machine.counter.is_used());
 
-    // The readings are as wide as they may be, and the trace clock was read at the worst time.
+    // The readings have the largest allowed width, and read the trace clock at the worst moment.
     let width_ns = READING_MAX_TICKS / 3 - 3 * READ_NS;
     for [first, last] in [
         [[0, width_ns, 0], [0, 0, width_ns]],
@@ -244,7 +248,8 @@ fn time_never_goes_back_and_the_bound_holds() {
         let (mut last_ns, mut seen) = (0, 0);
         let (mut slew_ppm, mut changed_at) = (0, 0);
         for _ in 0..20_000 {
-            // Mostly busy; sometimes nobody traces for as long as a line, sometimes for a second.
+            // Mostly busy. Sometimes no event is recorded for the length of a line, sometimes for a
+            // second.
             machine.pass(match below(100) {
                 0 => below(1_000 * MILLISECOND_NS),
                 1..10 => below(3 * MILLISECOND_NS),
@@ -253,7 +258,7 @@ fn time_never_goes_back_and_the_bound_holds() {
             if below(50) == 0 {
                 machine.interrupt(&[0, below(2_000), below(2_000), below(100_000), 0, 700]);
             }
-            // Within what the kernel may change from one measurement to the next.
+            // Change the pace no more than the kernel may from one measurement to the next.
             let now = machine.ticks_millis.get() / 1_000;
             if now - changed_at > 3 * MEASUREMENT_TICKS {
                 changed_at = now;
@@ -279,7 +284,7 @@ fn time_never_goes_back_and_the_bound_holds() {
 fn other_threads_do_not_wait_for_the_one_that_anchors() {
     let machine = Machine::started();
     let before_ns = machine.now_ns();
-    // The line ended ahead of the trace clock.
+    // Let the line end ahead of the trace clock.
     machine.slew_ppm.set(-500);
     machine.pass(LINE_TICKS / 3 + 1);
     machine.has_other_thread.set(true);
@@ -290,10 +295,10 @@ fn other_threads_do_not_wait_for_the_one_that_anchors() {
 }
 
 #[test]
-fn sleep_with_a_counter_that_stands_is_not_taken_for_a_pace() {
+fn suspend_with_a_standing_counter_does_not_change_the_pace() {
     let machine = Machine::started();
     machine.range_ns(500 * MILLISECOND_NS);
-    // Half a second, during which the trace clock goes on by a minute.
+    // Within half a second of ticks, the trace clock advances by a minute.
     machine
         .trace_ps
         .set(machine.trace_ps.get() + 60_000_000_000_000);
@@ -303,7 +308,7 @@ fn sleep_with_a_counter_that_stands_is_not_taken_for_a_pace() {
 }
 
 #[test]
-fn counter_of_another_machine_is_followed() {
+fn conversion_recovers_after_a_move_to_another_machine() {
     let machine = Machine::started();
     machine.range_ns(500 * MILLISECOND_NS);
     for (pace_millis, ticks_millis) in [(2_000, 5_000), (4_500, 1 << 60), (3_000, 1 << 40)] {
@@ -350,7 +355,7 @@ fn counter_that_starts_again_follows_the_system_clock() {
         assert!(by_system_ns <= machine.now_ns());
         machine.pass(70_000);
     }
-    // The pace is known already.
+    // The pace is known already, so it is not measured again.
     let again: Result<(), Infallible> = machine.counter.start_use(|| unreachable!());
     assert!(again.is_ok());
 }

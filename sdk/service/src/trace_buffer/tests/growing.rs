@@ -1,17 +1,17 @@
-//! Rings that grow by segments, and shrink again.
+//! Tests of rings that grow by segments and shrink again.
 
 use super::super::*;
 use super::{assert_consistent, counts, whole_packets};
 
 const MIB: u64 = 1 << 20;
-/// Bytes of a chunk's payload here. With its header, 512 chunks fill a segment.
+/// The payload size of chunks. With their headers, 512 of them fill a segment.
 const PAYLOAD_BYTES: usize = 4080;
 const CHUNKS_PER_SEGMENT: u32 = 512;
 
-/// Commits chunks of two packets each, from `first` on.
+/// Commits chunks of two packets each. Their ids begin at `first`.
 fn commit(buffer: &mut TraceBuffer, first: u32, chunks: u32) {
     let mut payload = vec![0; PAYLOAD_BYTES];
-    // Two sizes of two bytes: 2038 each.
+    // The sizes of both packets: 2038, in two bytes.
     payload[..2].copy_from_slice(&[0xf6, 0x0f]);
     payload[PAYLOAD_BYTES / 2..][..2].copy_from_slice(&[0xf6, 0x0f]);
     for id in first..first + chunks {
@@ -20,7 +20,7 @@ fn commit(buffer: &mut TraceBuffer, first: u32, chunks: u32) {
     }
 }
 
-/// Reads everything; returns the chunk ids that its packets begin with.
+/// Reads everything. Returns the chunk ids that the packets begin with.
 fn read_ids(buffer: &mut TraceBuffer) -> Vec<u32> {
     let mut ids = Vec::new();
     buffer.begin_read();
@@ -28,7 +28,7 @@ fn read_ids(buffer: &mut TraceBuffer) -> Vec<u32> {
         let bytes = packet.slices().next().unwrap();
         ids.push(u32::from_le_bytes(bytes[..4].try_into().unwrap()));
     }
-    // Only every other packet begins with one.
+    // Only every second packet begins with an id.
     ids.into_iter().step_by(2).collect()
 }
 
@@ -116,7 +116,7 @@ fn spare_memory_is_what_the_ring_grows_with() {
         assert!(buffer.wants_spare_segment());
         buffer.add_spare_segment(map_spare_segment().unwrap());
         assert!(!buffer.wants_spare_segment());
-        // The rest of the segment, and one chunk more.
+        // These fill the rest of the segment and begin the next one.
         next += CHUNKS_PER_SEGMENT / 2 + 1;
         commit(&mut buffer, next, CHUNKS_PER_SEGMENT / 2);
         next += CHUNKS_PER_SEGMENT / 2;
@@ -125,8 +125,8 @@ fn spare_memory_is_what_the_ring_grows_with() {
     assert!(!buffer.wants_spare_segment(), "it cannot grow any further");
 }
 
-/// A packet of each writer goes on in its next chunk, which often lies in another segment. Read now
-/// and then, the ring gives what a ring of fixed size gives that is large enough.
+/// Compares a growing ring with a large ring of fixed size. A packet of each writer continues in
+/// its next chunk, which often lies in another segment.
 #[test]
 fn packets_across_segments_are_whole() {
     let mut growing = TraceBuffer::growing(64 * MIB).unwrap();
@@ -150,7 +150,7 @@ fn packets_across_segments_are_whole() {
                 ..whole_packets(id, &payload)
             });
         }
-        // In the middle of many a packet, and less and less often.
+        // Read in the middle of packets, more and more rarely.
         if number.is_power_of_two() || number % 700 == 0 {
             growing.begin_read();
             fixed.begin_read();

@@ -1,9 +1,9 @@
-//! The buffer under random use: by writers that keep the rules, to the packet, and by ones that do
-//! not.
+//! Random tests of the buffer: with correct writers, whose packets are all accounted for, and with
+//! hostile ones.
 
 use super::*;
 
-/// Small and deterministic: the same seed gives the same run everywhere.
+/// A small, deterministic random number generator. A seed gives the same run everywhere.
 struct Random(u64);
 
 impl Random {
@@ -18,7 +18,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// Mostly below `bound`, sometimes anything.
+    /// Returns a number below `bound` in most cases, otherwise any number.
     fn mostly_below(&mut self, bound: usize) -> u16 {
         let bound = if self.percent(10) { 1 << 16 } else { bound };
         self.below(bound) as u16
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Packet number `serial` of a writer: the number, then bytes that follow from it.
+/// Returns the bytes of a writer's packet: its serial number, then bytes that follow from it.
 fn packet_bytes(writer: u16, serial: u32) -> Vec<u8> {
     let mut random = Random(u64::from(writer) << 32 | u64::from(serial));
     let len = if random.percent(10) {
@@ -73,21 +73,22 @@ impl TestChunk {
     }
 }
 
-/// A writer that keeps the rules.
+/// A correct writer.
 struct TestWriter {
     id: u16,
     writes_large_chunks: bool,
     next_chunk: ChunkId,
     next_serial: u32,
-    /// What is left of the packet that the last chunk ended in.
+    /// The rest of the packet in which the last chunk ended.
     open: Vec<u8>,
-    /// A chunk that was scraped and is yet to be committed, and how many fragments were seen.
+    /// A chunk that was scraped and is not committed yet, and the number of fragments that were
+    /// seen.
     scraped: Option<(TestChunk, usize)>,
-    /// Packets that began in what was committed.
+    /// The number of packets that began in committed fragments.
     begun: u64,
     /// Chunks that wait for patches.
     unpatched: Vec<ChunkId>,
-    /// The last packet that was read.
+    /// The serial number of the last packet that was read.
     read_serial: Option<u32>,
     read: u64,
 }
@@ -124,7 +125,7 @@ impl TestWriter {
         let is_given_up = !self.open.is_empty() && random.percent(5);
         loop {
             if is_given_up || self.open.is_empty() && random.percent(2) {
-                // The packet goes no further, and the mark of that ends the chunk.
+                // The writer gives the packet up, and the mark for that ends the chunk.
                 self.next_serial += u32::from(!is_given_up);
                 self.open.clear();
                 chunk.payload.extend([0xff, 0xff, 0xff, 0x7f]);
@@ -164,21 +165,21 @@ impl TestWriter {
                 break;
             }
         }
-        // What follows the fragments in the chunk's memory.
+        // Bytes behind the fragments, which the buffer must ignore.
         chunk
             .payload
             .resize(chunk.payload.len() + random.below(40), 0xee);
         chunk
     }
 
-    /// Commits all of a chunk, of which `seen` fragments were committed before.
+    /// Commits a complete chunk. `seen` of its fragments were committed before.
     fn commit(&mut self, buffer: &mut TraceBuffer, chunk: &TestChunk, seen: usize) {
         let all = chunk.fragments.len();
         chunk.commit(buffer, self.id, all, true);
         self.begun += chunk.begun(all) - chunk.begun(seen);
     }
 
-    /// Commits what a scraper sees of a chunk: all fragments up to a random one, but not that.
+    /// Commits what a scrape sees of a chunk: its fragments before a random one.
     fn scrape(
         &mut self,
         buffer: &mut TraceBuffer,
@@ -239,7 +240,7 @@ fn read_packets(buffer: &mut TraceBuffer, writers: &mut [TestWriter], max: usize
 }
 
 /// Three writers share a buffer. Chunks are skipped, scraped, committed out of order and patched
-/// late; readers stop anywhere.
+/// late. Readers stop at random places.
 fn run_account(seed: u64) {
     let mut random = Random(seed);
     let policy = if random.percent(75) {
@@ -263,7 +264,7 @@ fn run_account(seed: u64) {
                     writer.commit(&mut buffer, &chunk, 0);
                 }
             },
-            // A scrape finds the writer's chunks in any order, the last one unfinished.
+            // A scrape finds the writer's chunks in any order. The last one is incomplete.
             8..10 if writer.scraped.is_none() => {
                 let mut chunks: Vec<_> = (0..1 + random.below(4))
                     .map(|_| writer.next_chunk(&mut random))
@@ -275,7 +276,7 @@ fn run_account(seed: u64) {
                         writer.scrape(&mut buffer, chunk, 0, &mut random);
                     } else {
                         writer.commit(&mut buffer, &chunk, 0);
-                        // Its producer commits it again.
+                        // Its producer commits it again later.
                         writer.commit(&mut buffer, &chunk, chunk.fragments.len());
                     }
                 }

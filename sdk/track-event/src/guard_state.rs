@@ -1,16 +1,16 @@
-//! What guards keep of a recording.
+//! The state of a guard, which is empty in programs that are built without tracing.
 
 use std::marker::PhantomData;
 
-/// An `Option` that is always `None`, and takes no room, under `cfg(tracezero_off)`.
+/// An `Option` that is always `None` and takes no room under `cfg(tracezero_off)`.
 #[derive(Debug)]
-pub(super) struct Recorded<T> {
+pub(super) struct GuardState<T> {
     #[cfg(not(tracezero_off))]
     value: Option<T>,
     of: PhantomData<T>,
 }
 
-impl<T> Recorded<T> {
+impl<T> GuardState<T> {
     pub(super) const NOTHING: Self = Self {
         #[cfg(not(tracezero_off))]
         value: None,

@@ -1,61 +1,62 @@
-//! The thread that serves requests: takes parts when they are due, and hands them to the saver. It
-//! does no I/O and waits for none, but for what may be the last that is saved; so a snapshot is of the
-//! moment at which it was asked for.
+//! The thread that serves requests: it takes parts out of the buffers when they are due, and hands
+//! them to the saver. It does no I/O, so a snapshot is taken at the time of its request. It waits
+//! for I/O of the saver only for requests after which the process may end.
 //!
-//! A snapshot never stops a writer: it takes what is in the buffers, batch by batch as any reading does, and
-//! the saver writes files on a thread of its own.
+//! A snapshot never stops a trace writer: this thread reads the buffers batch by batch, like any
+//! reader, and the saver writes files on another thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SendError, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use super::cut::Part;
-use super::desk::{Desk, Request};
 use super::error::FlightError;
 use super::history::{History, long_before};
+use super::request_queue::{Request, RequestQueue};
 use crate::instant;
 use tracezero_track_event::Track;
 
-/// Snapshots that wait for the rest of their time. Each holds on to what came before its event.
+/// The number of snapshots that may wait for the time after their request. Each keeps the parts
+/// before its request in memory.
 const WINDOWS_MAX: usize = 16;
 
-/// Snapshots that wait to be written. Their parts stay in memory meanwhile.
+/// The number of snapshots that may wait to be written. Their parts stay in memory meanwhile.
 pub(super) const SAVES_WAITING_MAX: usize = 4;
 
-/// How often it is looked whether parts can be forgotten, while there are any.
+/// How often to check whether parts can be dropped, while there are any.
 const FORGET_PERIOD: Duration = Duration::from_secs(1);
 
 /// A snapshot that is to be written.
-pub(super) struct Save {
+pub(super) struct SaveJob {
     pub(super) request: Request,
     pub(super) parts: Vec<Arc<Part>>,
-    /// Where it begins, on the trace clock.
+    /// The time at which it begins, on the trace clock.
     pub(super) from_ns: Option<u64>,
 }
 
-pub(super) struct Keeper {
-    pub(super) desk: Arc<Desk>,
+pub(super) struct Collector {
+    pub(super) queue: Arc<RequestQueue>,
     pub(super) history: History,
-    /// Requests whose time after the event is not over.
+    /// Requests that wait for the time after them.
     pub(super) windows: Vec<Request>,
-    pub(super) saves: SyncSender<Save>,
+    pub(super) saves: SyncSender<SaveJob>,
 }
 
-impl Drop for Keeper {
+impl Drop for Collector {
     fn drop(&mut self) {
-        self.desk.keeper_is_gone();
+        self.queue.collector_has_ended();
     }
 }
 
-impl Keeper {
-    /// Works until the desk stops.
+impl Collector {
+    /// Serves requests until the queue stops.
     pub(super) fn run(mut self) {
         let mut is_ending = false;
         loop {
-            let work = self.desk.work(self.next_deadline(), is_ending);
+            let work = self.queue.work(self.next_deadline(), is_ending);
             is_ending = work.is_ending;
-            // So that a snapshot has no part that the ring has replaced, and that it is the last to
-            // need a part.
+            // Before serving: a snapshot must not contain parts that the ring has replaced. After
+            // serving: the snapshot may have been the last that needed a part.
             self.forget();
             self.serve(work.requests, is_ending || work.has_stopped);
             self.forget();
@@ -65,20 +66,20 @@ impl Keeper {
         }
     }
 
-    /// Forgets what neither a window nor a snapshot to come needs.
+    /// Drops parts that neither a waiting request nor a later snapshot needs.
     fn forget(&mut self) {
         let wanted_ns = self.windows.iter().map(|it| self.begin_ns(it).unwrap_or(0));
         self.history.forget(wanted_ns.min());
     }
 
-    /// When there is something to do, if nobody asks for anything.
+    /// Returns the time of the next work if no request arrives.
     fn next_deadline(&self) -> Option<Instant> {
         let windows = self.windows.iter().map(due_at);
         let forgets = (!self.history.is_empty()).then(|| Instant::now() + FORGET_PERIOD);
         windows.chain(forgets).min()
     }
 
-    /// Takes in requests, and saves those whose time has come, or all of them.
+    /// Accepts requests, and saves those that are due, or all of them.
     fn serve(&mut self, requests: Vec<Request>, all_at_once: bool) {
         let now = Instant::now();
         requests.iter().for_each(mark);
@@ -89,16 +90,17 @@ impl Keeper {
         if due.is_empty() && others.is_empty() {
             return;
         }
-        // First of all: what comes before a request from now on may not be in them.
-        due.iter().for_each(|request| self.desk.close(request));
-        // Also for those that go on: what came before them is safe then.
+        // Must come first: a later request may ask for events that this snapshot does not contain.
+        due.iter().for_each(|request| self.queue.close(request));
+        // Also for requests that wait: the events before them are safe then.
         self.history.take();
         for request in others {
             if self.windows.len() < WINDOWS_MAX {
                 self.windows.push(request);
             } else {
                 let limit = WINDOWS_MAX;
-                self.desk.finish(&request, Err(FlightError::Busy { limit }));
+                self.queue
+                    .finish(&request, Err(FlightError::Busy { limit }));
             }
         }
         for request in due {
@@ -106,15 +108,16 @@ impl Keeper {
         }
     }
 
-    /// Hands a snapshot to the saver. What is the last that may be saved waits for its turn.
+    /// Hands a snapshot to the saver. A request after which the process may end waits for a place
+    /// in the saver's queue.
     fn save(&self, request: Request, is_ending: bool) {
         let from_ns = self.begin_ns(&request);
-        let save = Save {
+        let save = SaveJob {
             parts: self.history.parts_from(from_ns),
             from_ns,
             request,
         };
-        let handed_over = if is_ending || save.request.is_last_word {
+        let handed_over = if is_ending || save.request.may_be_last {
             let sent = self.saves.send(save);
             sent.map_err(|SendError(save)| TrySendError::Disconnected(save))
         } else {
@@ -124,16 +127,16 @@ impl Keeper {
             Ok(()) => {}
             Err(TrySendError::Full(save)) => {
                 let limit = SAVES_WAITING_MAX;
-                self.desk
+                self.queue
                     .finish(&save.request, Err(FlightError::Busy { limit }));
             }
             Err(TrySendError::Disconnected(save)) => {
-                self.desk.finish(&save.request, Err(FlightError::Stopped));
+                self.queue.finish(&save.request, Err(FlightError::Stopped));
             }
         }
     }
 
-    /// Where a snapshot begins, on the trace clock.
+    /// Returns the time at which a snapshot begins, on the trace clock.
     fn begin_ns(&self, request: &Request) -> Option<u64> {
         match request.before {
             Some(before) => Some(long_before(request.at_ns, before)),
@@ -143,14 +146,14 @@ impl Keeper {
 }
 
 fn due_at(request: &Request) -> Instant {
-    // What is beyond all times is as far away as a day.
+    // A time beyond the range of `Instant` is replaced by a day.
     let a_day = Duration::from_secs(24 * 60 * 60);
     let after = request.at.checked_add(request.after);
     after.unwrap_or_else(|| request.at + a_day)
 }
 
-/// Shows in the trace when a snapshot was asked for, and by whom. Not written by who asked: that
-/// thread may be in the middle of another event.
+/// Records an event for the request, with its time and thread. The thread that made the request
+/// does not record it: it may be in the middle of another event.
 fn mark(request: &Request) {
     let own_track = Track::current_thread;
     let track = request.track.clone().unwrap_or_else(own_track);

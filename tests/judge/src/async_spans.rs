@@ -1,31 +1,32 @@
-//! Spans as slices, and what a trace says of asynchronous ones: a life, and polls.
+//! Slices of a trace, and asynchronous spans: a slice for the whole span, and a slice for each
+//! poll.
 
 use crate::{Event, EventKind, Verdict};
 
 /// A slice of a track, from its begin to its end.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    /// Where it begins.
+    /// The event that begins it.
     pub begin: Event,
-    /// `None` if it is open when the trace ends.
+    /// The event that ends it; `None` if it is open when the trace ends.
     pub end: Option<Event>,
-    /// Slices around it on its track.
+    /// The number of slices around it on its track.
     pub depth: usize,
 }
 
 impl Slice {
-    /// Whether `other` lies within, on whatever track.
+    /// Returns true if `other` lies within this slice in time, on any track.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         let end_ns = |slice: &Self| slice.end.as_ref().map_or(u64::MAX, |end| end.timestamp_ns);
         self.begin.timestamp_ns <= other.begin.timestamp_ns && end_ns(other) <= end_ns(self)
     }
 
-    /// The names of the arguments of its end.
+    /// Returns the names of the arguments of its end.
     ///
     /// # Panics
     ///
-    /// If it is open.
+    /// If the slice is open.
     #[must_use]
     pub fn end_args(&self) -> Vec<&str> {
         let args = self.end.as_ref().expect("it has ended").args.keys();
@@ -33,17 +34,18 @@ impl Slice {
     }
 }
 
-/// An asynchronous span: one slice for all of it, and one for each time that a thread was in it.
+/// An asynchronous span: one slice for the whole span, and one for each time that a thread was in
+/// it (a poll).
 #[derive(Clone, Debug)]
-pub struct Picture {
-    /// The slice on a track of its own.
-    pub life: Slice,
-    /// Those on threads, by time.
+pub struct AsyncSpan {
+    /// The slice of the whole span, on a track of its own.
+    pub slice: Slice,
+    /// The slices of the polls, on the tracks of threads, by time.
     pub polls: Vec<Slice>,
 }
 
-impl Picture {
-    /// The threads of its polls, by time.
+impl AsyncSpan {
+    /// Returns the names of the threads of its polls, by time.
     ///
     /// # Panics
     ///
@@ -57,7 +59,7 @@ impl Picture {
     }
 }
 
-/// All slices by their begins, an outer one before what it contains.
+/// Returns all slices in the order of their begins; an outer slice precedes those that it contains.
 ///
 /// # Panics
 ///
@@ -89,7 +91,7 @@ pub fn slices(verdict: &Verdict) -> Vec<Slice> {
     slices
 }
 
-/// The slices called `name`, by their begins.
+/// Returns the slices called `name`, in the order of their begins.
 #[must_use]
 pub fn slices_named(verdict: &Verdict, name: &str) -> Vec<Slice> {
     let mut slices = slices(verdict);
@@ -97,7 +99,7 @@ pub fn slices_named(verdict: &Verdict, name: &str) -> Vec<Slice> {
     slices
 }
 
-/// The only slice called `name`.
+/// Returns the only slice called `name`.
 ///
 /// # Panics
 ///
@@ -107,26 +109,27 @@ pub fn slice(verdict: &Verdict, name: &str) -> Slice {
     only(slices_named(verdict, name), name)
 }
 
-/// The asynchronous spans called `name`, by their first polls.
+/// Returns the asynchronous spans called `name`, in the order of their begins.
 ///
 /// # Panics
 ///
-/// If one is not whole: it has a life, and polls within it that one flow joins, from the life's begin
-/// to its end. The flow may leave out the first poll.
+/// If a span is incomplete. It must have a slice on a track of its own, polls within that slice,
+/// and one flow that leads from the slice's begin through the polls to its end. The flow may leave
+/// out the first poll.
 #[must_use]
-pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
-    let (lives, polls): (Vec<_>, Vec<_>) = slices_named(verdict, name)
+pub fn async_spans_named(verdict: &Verdict, name: &str) -> Vec<AsyncSpan> {
+    let (wholes, polls): (Vec<_>, Vec<_>) = slices_named(verdict, name)
         .into_iter()
         .partition(|slice| slice.begin.thread_name.is_none());
-    // Threads begin lives at the same nanosecond now and then: each of these has one first poll.
+    // Two threads may begin spans at the same nanosecond: each first poll belongs to one span only.
     let mut is_first_of_other = vec![false; polls.len()];
-    let pictures: Vec<Picture> = lives
+    let spans: Vec<AsyncSpan> = wholes
         .into_iter()
-        .map(|life| {
-            assert_eq!(life.begin.track_name.as_deref(), Some(name));
-            let flow = *life.begin.flow_ids.last().expect("a flow begins");
+        .map(|whole| {
+            assert_eq!(whole.begin.track_name.as_deref(), Some(name));
+            let flow = *whole.begin.flow_ids.last().expect("a flow begins");
             let is_first = |index: &usize| {
-                is_unknown_first(&polls[*index], &life) && !is_first_of_other[*index]
+                is_unknown_first(&polls[*index], &whole) && !is_first_of_other[*index]
             };
             let first = (0..polls.len()).find(is_first);
             if let Some(first) = first {
@@ -135,44 +138,45 @@ pub fn pictures(verdict: &Verdict, name: &str) -> Vec<Picture> {
             let polls = polls.iter().enumerate().filter(|(index, poll)| {
                 poll.begin.flow_ids.contains(&flow) || first == Some(*index)
             });
-            if let Some(end) = &life.end {
+            if let Some(end) = &whole.end {
                 assert_eq!(end.terminating_flow_ids, [flow]);
             }
-            Picture {
+            AsyncSpan {
                 polls: polls.map(|(_, poll)| poll.clone()).collect(),
-                life,
+                slice: whole,
             }
         })
         .collect();
-    for Picture { life, polls } in &pictures {
-        assert!(polls.iter().all(|poll| life.contains(poll)), "{pictures:?}");
+    for AsyncSpan { slice, polls } in &spans {
+        assert!(polls.iter().all(|poll| slice.contains(poll)), "{spans:?}");
         let first = polls.first().expect("a life begins with a poll");
-        assert!(first.begin.timestamp_ns - life.begin.timestamp_ns <= 1);
+        assert!(first.begin.timestamp_ns - slice.begin.timestamp_ns <= 1);
     }
-    let of_lives: usize = pictures.iter().map(|picture| picture.polls.len()).sum();
+    let in_spans: usize = spans.iter().map(|span| span.polls.len()).sum();
     assert_eq!(
-        of_lives,
+        in_spans,
         polls.len(),
         "each poll is of one life: {polls:#?}"
     );
-    pictures
+    spans
 }
 
-/// Whether this is the poll that a life begins with, written when nobody knew that there would be more.
-fn is_unknown_first(poll: &Slice, life: &Slice) -> bool {
+/// Returns true if `poll` is the first poll of the span, which was written before it was known that
+/// more polls would follow. It has no flow.
+fn is_unknown_first(poll: &Slice, whole: &Slice) -> bool {
     poll.begin.flow_ids.is_empty()
-        && poll.begin.timestamp_ns == life.begin.timestamp_ns + 1
-        && poll.begin.args == life.begin.args
+        && poll.begin.timestamp_ns == whole.begin.timestamp_ns + 1
+        && poll.begin.args == whole.begin.args
 }
 
-/// The only asynchronous span called `name`.
+/// Returns the only asynchronous span called `name`.
 ///
 /// # Panics
 ///
-/// As [`pictures`], or if there is none, or more than one.
+/// If [`async_spans_named`] panics, or if there is not exactly one.
 #[must_use]
-pub fn picture(verdict: &Verdict, name: &str) -> Picture {
-    only(pictures(verdict, name), name)
+pub fn async_span_named(verdict: &Verdict, name: &str) -> AsyncSpan {
+    only(async_spans_named(verdict, name), name)
 }
 
 fn only<T: std::fmt::Debug>(all: Vec<T>, name: &str) -> T {

@@ -1,4 +1,4 @@
-//! One session, one future: what becomes of it, and what is written of it.
+//! One future in one session: how it can end, and the events that it records.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::future::{self, Future};
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Poll;
 
-use judge::{EventKind, Value, picture, pictures, slices};
+use judge::{EventKind, Value, async_span_named, async_spans_named, slices};
 use perfetto_protos::trace_packet::TracePacket;
 use tracezero::{EndingSpan, Flow, TraceFuture as _, Track, async_span, end, instant, span};
 
@@ -21,7 +21,7 @@ async fn pauses(count: u32) -> u32 {
 }
 
 #[test]
-fn a_future_is_one_slice_over_all_threads_and_a_slice_on_each_that_polls_it() {
+fn future_is_one_slice_and_a_slice_per_poll() {
     let verdict = recorded(|| {
         let mut task = Task::new(pauses(3).traced(async_span!("test", "fetch")));
         assert!(task.poll_on("one").is_pending());
@@ -29,24 +29,24 @@ fn a_future_is_one_slice_over_all_threads_and_a_slice_on_each_that_polls_it() {
         assert!(task.poll_on("two").is_pending());
         assert_eq!(task.poll_on("three"), Poll::Ready(3));
     });
-    let fetch = picture(&verdict, "fetch");
+    let fetch = async_span_named(&verdict, "fetch");
     assert_eq!(fetch.threads(), ["one", "two", "two", "three"]);
-    assert_eq!(fetch.life.begin.track_name.as_deref(), Some("fetch"));
-    assert_eq!(fetch.life.begin.categories, ["test"]);
-    assert!(fetch.life.end_args().is_empty());
+    assert_eq!(fetch.slice.begin.track_name.as_deref(), Some("fetch"));
+    assert_eq!(fetch.slice.begin.categories, ["test"]);
+    assert!(fetch.slice.end_args().is_empty());
     assert_eq!(slices(&verdict).len(), 5);
 }
 
 #[test]
-fn it_begins_when_it_is_polled_first() {
+fn future_begins_at_its_first_poll() {
     let verdict = recorded(|| {
         let task = Task::new(pauses(0).traced(async_span!("test", "fetch")));
         instant!("test", "made");
         task.run();
     });
     let made = verdict.events_named("made").next().unwrap();
-    let fetch = picture(&verdict, "fetch");
-    assert!(made.timestamp_ns <= fetch.life.begin.timestamp_ns);
+    let fetch = async_span_named(&verdict, "fetch");
+    assert!(made.timestamp_ns <= fetch.slice.begin.timestamp_ns);
 }
 
 #[test]
@@ -56,33 +56,36 @@ fn a_future_that_is_never_polled_leaves_nothing() {
 }
 
 #[test]
-fn a_future_that_is_dropped_before_it_is_done_ends_there_as_cancelled() {
+fn dropped_future_ends_as_cancelled() {
     let verdict = recorded(|| {
         let mut task = Task::new(pauses(2).traced(async_span!("test", "fetch", url = "/a")));
         assert!(task.poll_on("one").is_pending());
         on("two", || drop(task));
     });
-    let fetch = picture(&verdict, "fetch");
+    let fetch = async_span_named(&verdict, "fetch");
     assert_eq!(fetch.threads(), ["one"]);
-    let end = fetch.life.end.unwrap();
+    let end = fetch.slice.end.unwrap();
     assert_eq!(end.args["cancelled"], Value::Bool(true));
-    assert_ne!(end.sequence_id, fetch.life.begin.sequence_id);
+    assert_ne!(end.sequence_id, fetch.slice.begin.sequence_id);
 }
 
 #[test]
-fn what_a_dropped_future_holds_ends_before_it() {
+fn spans_held_by_dropped_future_end_before_it() {
     let verdict = recorded(|| {
         let inner = pauses(2).traced(async_span!("test", "inner"));
         let mut task = Task::new(inner.traced(async_span!("test", "outer")));
         assert!(task.poll().is_pending());
     });
-    let (outer, inner) = (picture(&verdict, "outer"), picture(&verdict, "inner"));
-    assert!(outer.life.contains(&inner.life), "{outer:?} {inner:?}");
-    assert_eq!(inner.life.end_args(), ["cancelled"]);
+    let (outer, inner) = (
+        async_span_named(&verdict, "outer"),
+        async_span_named(&verdict, "inner"),
+    );
+    assert!(outer.slice.contains(&inner.slice), "{outer:?} {inner:?}");
+    assert_eq!(inner.slice.end_args(), ["cancelled"]);
 }
 
 #[test]
-fn a_poll_that_panics_ends_and_the_future_ends_as_panicked_when_it_is_dropped() {
+fn panicking_poll_ends_and_dropped_future_ends_as_panicked() {
     let verdict = recorded(|| {
         let failing = async {
             pause().await;
@@ -95,34 +98,39 @@ fn a_poll_that_panics_ends_and_the_future_ends_as_panicked_when_it_is_dropped() 
         instant!("test", "caught");
         drop(task);
     });
-    let fetch = picture(&verdict, "fetch");
+    let fetch = async_span_named(&verdict, "fetch");
     let caught = verdict.events_named("caught").next().unwrap();
     let ends_ns = fetch
         .polls
         .iter()
         .map(|poll| poll.end.as_ref().unwrap().timestamp_ns);
     assert!(ends_ns.max().unwrap() <= caught.timestamp_ns);
-    assert!(caught.timestamp_ns <= fetch.life.end.as_ref().unwrap().timestamp_ns);
-    assert_eq!(fetch.life.end_args(), ["panicked"]);
+    assert!(caught.timestamp_ns <= fetch.slice.end.as_ref().unwrap().timestamp_ns);
+    assert_eq!(fetch.slice.end_args(), ["panicked"]);
 }
 
 #[test]
-fn arguments_of_an_end_are_at_the_end_of_the_life() {
+fn end_arguments_are_on_the_end_of_the_span() {
     let verdict = recorded(|| {
         let fetch = pauses(2).traced(async_span!("test", "fetch", url = "/a"));
         Task::new(fetch.end_with(|count, span| end!(span, count, twice = count * 2))).run();
         let plain = pauses(0).traced(async_span!("test", "plain"));
         Task::new(plain.end_with(|_, _| {})).run();
     });
-    let fetch = picture(&verdict, "fetch");
-    assert_eq!(fetch.life.end_args(), ["count", "twice"]);
-    assert_eq!(fetch.life.end.unwrap().args["twice"], Value::Uint(4));
+    let fetch = async_span_named(&verdict, "fetch");
+    assert_eq!(fetch.slice.end_args(), ["count", "twice"]);
+    assert_eq!(fetch.slice.end.unwrap().args["twice"], Value::Uint(4));
     assert!(fetch.polls.iter().all(|poll| poll.end_args().is_empty()));
-    assert!(picture(&verdict, "plain").life.end_args().is_empty());
+    assert!(
+        async_span_named(&verdict, "plain")
+            .slice
+            .end_args()
+            .is_empty()
+    );
 }
 
 #[test]
-fn a_panic_in_what_ends_a_future_leaves_an_end() {
+fn panic_while_ending_a_future_still_leaves_an_end() {
     let verdict = recorded(|| {
         let panics = |_: &u32, _: EndingSpan<'_>| panic::resume_unwind(Box::new("on purpose"));
         let before = pauses(0)
@@ -134,12 +142,15 @@ fn a_panic_in_what_ends_a_future_leaves_an_end() {
         assert!(run(Task::new(before)).is_err());
         assert!(run(Task::new(during)).is_err());
     });
-    assert_eq!(picture(&verdict, "before").life.end_args(), ["panicked"]);
-    let during = picture(&verdict, "during").life.end.unwrap();
+    assert_eq!(
+        async_span_named(&verdict, "before").slice.end_args(),
+        ["panicked"]
+    );
+    let during = async_span_named(&verdict, "during").slice.end.unwrap();
     assert_eq!(during.args["count"], Value::Int(1));
 }
 
-/// Formatting it panics.
+/// A value whose formatting panics.
 struct Panics;
 
 impl fmt::Display for Panics {
@@ -149,14 +160,14 @@ impl fmt::Display for Panics {
 }
 
 #[test]
-fn a_future_that_never_ends_is_an_open_slice_with_polls_that_have_ended() {
+fn unfinished_future_is_an_open_slice_with_ended_polls() {
     let mut task = Task::new(future::pending::<()>().traced(async_span!("test", "fetch")));
     let verdict = recorded(|| {
         assert!(task.poll_on("one").is_pending());
         assert!(task.poll_on("two").is_pending());
     });
-    let fetch = picture(&verdict, "fetch");
-    assert!(fetch.life.end.is_none());
+    let fetch = async_span_named(&verdict, "fetch");
+    assert!(fetch.slice.end.is_none());
     assert!(fetch.polls.iter().all(|poll| poll.end.is_some()));
     assert_eq!(verdict.open_spans.len(), 1);
 }
@@ -173,7 +184,7 @@ fn spans_inside_of_a_future_lie_within_its_polls() {
         assert!(task.poll_on("one").is_pending());
         assert!(task.poll_on("two").is_ready());
     });
-    let polls = picture(&verdict, "fetch").polls;
+    let polls = async_span_named(&verdict, "fetch").polls;
     for (name, poll) in ["before", "after"].into_iter().zip(&polls) {
         let slices = slices(&verdict);
         let mut inside = slices.iter();
@@ -184,7 +195,7 @@ fn spans_inside_of_a_future_lie_within_its_polls() {
 }
 
 #[test]
-fn its_life_carries_what_the_macro_is_given_and_the_future_borrows_none_of_it() {
+fn span_has_macro_arguments_and_future_borrows_none() {
     fn task(url: &str, cause: &Flow, parent: &Track) -> Task<u32> {
         let error = std::io::Error::other("no luck");
         Task::new(pauses(1).traced(async_span!(
@@ -206,8 +217,8 @@ fn its_life_carries_what_the_macro_is_given_and_the_future_borrows_none_of_it() 
     let verdict = recorded(|| {
         assert_eq!(task(&String::from("/a"), &cause, &parent).run(), 1);
     });
-    let fetch = picture(&verdict, "fetch");
-    let begin = &fetch.life.begin;
+    let fetch = async_span_named(&verdict, "fetch");
+    let begin = &fetch.slice.begin;
     assert_eq!(begin.args["url"], Value::Text("/a".to_owned()));
     assert_eq!(begin.args["error"], Value::Text("no luck".to_owned()));
     assert_eq!(begin.args["attempt"], Value::Int(3));
@@ -224,7 +235,7 @@ fn its_life_carries_what_the_macro_is_given_and_the_future_borrows_none_of_it() 
 }
 
 #[test]
-fn its_name_may_be_made_at_run_time() {
+fn future_name_may_be_made_at_run_time() {
     let verdict = recorded(|| {
         for number in 1..=2 {
             let span = async_span!("test", format!("job {number}"), number);
@@ -232,10 +243,10 @@ fn its_name_may_be_made_at_run_time() {
         }
     });
     for number in 1..=2 {
-        let job = picture(&verdict, &format!("job {number}"));
+        let job = async_span_named(&verdict, &format!("job {number}"));
         assert_eq!(job.polls.len(), number + 1);
-        assert_eq!(job.life.begin.track_name, job.life.begin.name);
-        assert_eq!(job.life.begin.args["number"].as_u64(), Some(number as u64));
+        assert_eq!(job.slice.begin.track_name, job.slice.begin.name);
+        assert_eq!(job.slice.begin.args["number"].as_u64(), Some(number as u64));
     }
 }
 
@@ -252,7 +263,7 @@ fn arguments_are_evaluated_once_and_where_the_macro_stands() {
         task.run();
     });
     assert_eq!(evaluations.get(), 1);
-    assert_eq!(picture(&verdict, "fetch").polls.len(), 4);
+    assert_eq!(async_span_named(&verdict, "fetch").polls.len(), 4);
 }
 
 #[test]
@@ -267,10 +278,13 @@ fn an_argument_may_make_spans_of_futures_while_it_is_formatted() {
     let verdict = recorded(|| {
         Task::new(pauses(1).traced(async_span!("test", "outer", value = %Nested))).run();
     });
-    let (outer, inner) = (picture(&verdict, "outer"), picture(&verdict, "inner"));
-    assert_eq!(outer.life.begin.args["value"], Value::Text("0".to_owned()));
+    let (outer, inner) = (
+        async_span_named(&verdict, "outer"),
+        async_span_named(&verdict, "inner"),
+    );
+    assert_eq!(outer.slice.begin.args["value"], Value::Text("0".to_owned()));
     let text = Value::Text("inner text".to_owned());
-    assert_eq!(inner.life.begin.args["text"], text);
+    assert_eq!(inner.slice.begin.args["text"], text);
 }
 
 #[test]
@@ -283,14 +297,14 @@ fn futures_that_overlap_have_tracks_of_their_own() {
         assert!(first.poll().is_ready());
         assert!(second.poll().is_ready());
     });
-    let [first, second] = &pictures(&verdict, "fetch")[..] else {
+    let [first, second] = &async_spans_named(&verdict, "fetch")[..] else {
         panic!("{verdict:?}")
     };
-    assert_ne!(first.life.begin.track_uuid, second.life.begin.track_uuid);
+    assert_ne!(first.slice.begin.track_uuid, second.slice.begin.track_uuid);
 }
 
 #[test]
-fn a_future_with_a_span_is_what_it_was_but_for_a_few_words() {
+fn traced_future_keeps_its_traits_and_grows_little() {
     fn is_send_and_sync<T: Send + Sync + 'static>(_: &T) {}
     fn size_of_output_of<F: Future>(_: &F) -> usize {
         size_of::<F>()
@@ -303,7 +317,7 @@ fn a_future_with_a_span_is_what_it_was_but_for_a_few_words() {
 }
 
 #[test]
-fn its_slices_have_begins_and_ends_alone() {
+fn slices_of_a_future_are_begins_and_ends_only() {
     let verdict = recorded(|| {
         Task::new(pauses(1).traced(async_span!("test", "fetch"))).run();
     });

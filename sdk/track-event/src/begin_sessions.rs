@@ -1,12 +1,12 @@
-//! Who has seen the begin of a slice: its end is for nobody else.
+//! The sessions that have seen the begin of a slice; only these get its end.
 //!
-//! A slice that a guard began ends in every session that saw its begin and still records, and in no other,
-//! also if its category is switched off meanwhile. `tests/judge/tests/categories.rs` and
-//! `tests/judge/tests/futures/` check this.
+//! A slice that a guard began ends in every session that saw its begin and still records, even if
+//! the category was switched off in between. No other session gets the end.
+//! `tests/judge/tests/categories.rs` and `tests/judge/tests/futures/` check this.
 //!
-//! Perfetto's own SDK writes an end to whatever sessions there are, and leaves it to readers to pair ends
-//! with begins. Here a guard knows which sessions saw its begin, and no other session gets its end, whether
-//! the guard ends on another thread, in a later session or in a capture.
+//! Perfetto's own SDK writes an end into all sessions that run at the time, and readers pair ends
+//! with begins. Here a guard remembers the sessions that saw its begin. That holds even if the
+//! guard ends on another thread, during a later session or in a test's capture.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -17,24 +17,26 @@ use tracezero_producer::Realm;
 
 /// The sessions that have seen the begin of a slice.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
-    /// In the lower half, their slots. In the upper half, the realm of the capture that the thread wrote
-    /// to, if one may have seen it. Of two words, a guard travels in registers.
+pub struct BeginSessions {
+    /// The lower half: the slots of the sessions. The upper half: the realm of the capture that the
+    /// thread wrote to, if a capture may have seen the begin. With two words in all, a guard is
+    /// passed in registers.
     slots_and_realm: NonZeroU64,
-    /// Instances that started later are of other sessions, even if their slots are the same.
+    /// The generation at the begin. Instances with a later generation are of other sessions, even
+    /// in the same slots.
     generation: u64,
 }
 
-impl Begun {
-    /// In what the slots stand for now, which is to be recorded by [`begin`](Self::begin); `None`
-    /// without any.
+impl BeginSessions {
+    /// Returns the sessions that have these slots now; `None` if there are no slots.
+    /// [`begin`](Self::begin) then writes the begin.
     #[inline(always)]
     #[must_use]
     pub fn in_slots(slots: u32) -> Option<Self> {
         Some(Self::in_some_slots(NonZeroU32::new(slots)?))
     }
 
-    /// Like [`in_slots`](Self::in_slots), where there is one.
+    /// Like [`in_slots`](Self::in_slots), for at least one slot.
     #[inline(always)]
     pub(crate) fn in_some_slots(slots: NonZeroU32) -> Self {
         Self::new(slots, producer::generation())
@@ -49,14 +51,14 @@ impl Begun {
         }
     }
 
-    /// As two words, for memory that threads share. Nobody is 0.
+    /// Returns two words, for memory that threads share. The first word is never 0.
     #[inline(always)]
     #[must_use]
     pub const fn to_words(self) -> [u64; 2] {
         [self.slots_and_realm.get(), self.generation]
     }
 
-    /// What [`to_words`](Self::to_words) has made.
+    /// Restores the value from [`to_words`](Self::to_words); `None` if the first word is 0.
     #[inline(always)]
     #[must_use]
     pub fn from_words([slots_and_realm, generation]: [u64; 2]) -> Option<Self> {
@@ -66,37 +68,37 @@ impl Begun {
         })
     }
 
-    /// The slots of these sessions, as a bit mask.
+    /// Returns the slots of these sessions, as a bit mask.
     #[inline(always)]
     #[must_use]
     pub const fn slots(self) -> u32 {
         self.slots_and_realm.get() as u32
     }
 
-    /// That of the process if there is no capture among them.
+    /// Returns the realm of the capture; [`Realm::PROCESS`] if there is none.
     #[inline(always)]
     const fn capture(self) -> Realm {
         Realm::of_number((self.slots_and_realm.get() >> u32::BITS) as u32)
     }
 
-    /// Has `write` begin the slice in all of them; in none that has taken the slot of one since.
-    /// A session that has taken such a slot sees neither begin nor end. The test below and
-    /// `tests/judge/tests/odd_places.rs` check this.
+    /// Calls `write` once per session, to begin the slice. A session that has taken one of the
+    /// slots since `in_slots` is skipped; it sees neither begin nor end.
+    /// `tests/judge/tests/odd_places.rs` checks this.
     #[inline]
     pub fn begin(self, write: impl FnMut(&mut EventThread)) {
         Self::write(self.generation, self.slots(), write);
     }
 
-    /// In one session.
+    /// Returns the one session of `instance`.
     #[must_use]
     pub fn in_instance(instance: &EventThread) -> Option<Self> {
         let slot = NonZeroU32::new(1 << instance.slot)?;
         Some(Self::new(slot, instance.generation))
     }
 
-    /// In the sessions of both, which must still record: a slot whose session has ended might stand for
-    /// the next one, if the other generation is newer.
-    /// Of two captures, in that of `other`.
+    /// Returns the union of both. All sessions in both must still be recording: if one had ended,
+    /// its slot together with the newer generation could mean the next session in that slot. If
+    /// both name a capture, `other`'s wins.
     #[must_use]
     pub fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -116,7 +118,7 @@ impl Begun {
         }
     }
 
-    /// Those of them but one; `None` without any other.
+    /// Removes the session of `instance`; `None` if no other is left.
     pub(super) fn without(self, instance: &EventThread) -> Option<Self> {
         let is_last = self.slots() == 1 << instance.slot;
         let slots_and_realm = self.slots_and_realm.get() & !(1 << instance.slot);
@@ -126,7 +128,7 @@ impl Begun {
         })
     }
 
-    /// Those of them that still record.
+    /// Returns the sessions that still record.
     #[must_use]
     pub fn still_recording(self) -> Option<Self> {
         let mut still = None;
@@ -136,7 +138,7 @@ impl Begun {
         still
     }
 
-    /// Whether the session of this instance is among them.
+    /// Returns true if the session of `instance` is one of these.
     #[inline]
     #[must_use]
     pub fn includes(self, instance: &EventThread) -> bool {
@@ -146,8 +148,9 @@ impl Begun {
         self.slots() & 1 << instance.slot != 0 && instance.generation <= self.generation
     }
 
-    /// Whether the slice is not to begin in the session of this instance: that is among them, or is a
-    /// capture while another one that has seen the begin goes on. A slice is in one capture.
+    /// Returns true if the slice must not begin in the session of `instance`: because it has begun
+    /// there, or because `instance` belongs to a capture while another capture that has seen the
+    /// begin still runs. A slice is in at most one capture.
     #[must_use]
     pub fn is_known_to(self, instance: &EventThread) -> bool {
         if producer::CAPTURES
@@ -159,14 +162,15 @@ impl Begun {
         self.includes(instance)
     }
 
-    /// Whether a capture is among them.
+    /// Returns true if a capture may have seen the begin.
     #[inline(always)]
     #[must_use]
     pub fn is_captured(self) -> bool {
         producer::CAPTURES && self.capture() != Realm::PROCESS
     }
 
-    /// Whether a capture is among them, and no capture among the `earlier` ones, unless that is over.
+    /// Returns true if a capture has seen the begin, but none had seen the `earlier` one, or that
+    /// capture is over.
     #[inline(always)]
     #[must_use]
     pub fn is_new_to_capture(self, earlier: Self) -> bool {
@@ -175,20 +179,20 @@ impl Begun {
             && !producer::is_capture(earlier.capture())
     }
 
-    /// The slots in which some of them may still record.
+    /// Returns the slots in which some of these sessions may still record.
     #[inline(always)]
     pub fn active_slots(self) -> u32 {
         TRACK_EVENT.active_of(self.slots())
     }
 
-    /// Calls `write` for those of them that still record, in the slots of
-    /// [`active_slots`](Self::active_slots).
+    /// Calls `write` once for each of these sessions that still records in `active_slots`, as
+    /// [`active_slots`](Self::active_slots) returns them.
     #[inline(always)]
     pub fn each(self, active_slots: u32, write: impl FnMut(&mut EventThread)) {
         Self::each_of_words(self.to_words(), active_slots, write);
     }
 
-    /// Calls `write` for those of them that the words stand for.
+    /// Like [`each`](Self::each), for the words of [`to_words`](Self::to_words).
     #[inline(always)]
     pub(super) fn each_of_words(
         words: [u64; 2],
@@ -205,7 +209,8 @@ impl Begun {
         Self::write(generation, active_slots, write);
     }
 
-    /// Calls `write` where this thread writes to another capture by now, or to none.
+    /// Calls `write` in the original capture, if this thread now writes to another capture or to
+    /// none.
     #[cold]
     #[inline(never)]
     fn each_in_capture(

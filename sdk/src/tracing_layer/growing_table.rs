@@ -1,44 +1,46 @@
-//! A hash table that grows without moving anything, and that is read without a lock.
+//! A hash table that grows without moving entries, and that is read without a lock.
 //!
-//! Each level has [`GROWTH`] times as many buckets as the one before, and is made when a bucket of all
-//! levels before has no room left. An entry stays where it was put.
+//! The table consists of levels. Each level has [`GROWTH`] times as many buckets as the one before.
+//! A level is allocated when a key's buckets in all earlier levels are full. An entry stays where
+//! it was put.
 
 use std::sync::OnceLock;
 
-/// Buckets of the first level.
+/// The number of buckets of the first level.
 const FIRST_BUCKETS: usize = 16;
-/// How many times larger the next level is.
+/// The factor by which each level is larger than the one before.
 const GROWTH: usize = 4;
-/// Levels that there can be; all together have 350,000 buckets.
+/// The number of levels at most. Together they have 350,000 buckets.
 const LEVELS: usize = 8;
 
-/// Buckets, of which a hash has one in each level.
+/// The levels of buckets. A key belongs to one bucket in each level.
 #[derive(Debug)]
-pub(super) struct Levels<B> {
+pub(super) struct GrowingTable<B> {
     levels: [OnceLock<Box<[B]>>; LEVELS],
 }
 
-/// Where a bucket is.
+/// The position of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketIndex {
     level: u8,
     index: u32,
 }
 
-impl<B: Default> Levels<B> {
+impl<B: Default> GrowingTable<B> {
     pub(super) const fn new() -> Self {
         Self {
             levels: [const { OnceLock::new() }; LEVELS],
         }
     }
 
-    /// Returns whether there is no bucket yet.
+    /// Returns whether no level is allocated yet.
     #[inline]
     pub(super) fn is_unused(&self) -> bool {
         self.levels[0].get().is_none()
     }
 
-    /// The buckets that `key` may be in, those of the first levels first, as far as there are any.
+    /// Returns the buckets in which `key` may be, in the order of their levels, as far as levels
+    /// are allocated.
     #[inline]
     pub(super) fn buckets(&self, key: u64) -> impl Iterator<Item = (BucketIndex, &B)> {
         self.levels
@@ -53,7 +55,8 @@ impl<B: Default> Levels<B> {
             })
     }
 
-    /// The same, to the last level there can be: those that are not yet there are made.
+    /// Returns the buckets in which `key` may be, in all levels. Levels that are missing are
+    /// allocated.
     #[inline]
     pub(super) fn all_buckets(&self, key: u64) -> impl Iterator<Item = (BucketIndex, &B)> {
         self.levels
@@ -71,7 +74,7 @@ impl<B: Default> Levels<B> {
             })
     }
 
-    /// The bucket at a place that the iterators gave.
+    /// Returns the bucket at an index that an iterator has returned.
     #[inline]
     pub(super) fn at(&self, BucketIndex { level, index }: BucketIndex) -> Option<&B> {
         self.levels
@@ -82,12 +85,12 @@ impl<B: Default> Levels<B> {
 }
 
 impl BucketIndex {
-    /// In 21 bits.
+    /// Encodes the index in 21 bits.
     pub(super) fn to_bits(self) -> u32 {
         self.index * LEVELS as u32 + u32::from(self.level)
     }
 
-    /// What [`to_bits`](Self::to_bits) has made.
+    /// Decodes an index from [`to_bits`](Self::to_bits).
     #[inline]
     pub(super) fn from_bits(bits: u32) -> Self {
         Self {
@@ -97,7 +100,8 @@ impl BucketIndex {
     }
 }
 
-/// The place of a key among `len` buckets, a power of two (Fibonacci hashing).
+/// Returns the index of the key's bucket among `len` buckets (Fibonacci hashing). `len` is a power
+/// of two.
 #[inline]
 const fn index(key: u64, len: usize) -> usize {
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -110,10 +114,10 @@ mod tests {
 
     use super::*;
 
-    /// Room for one key.
+    /// A bucket for one key.
     type Bucket = Mutex<Option<u64>>;
 
-    fn insert(levels: &Levels<Bucket>, key: u64) -> Option<BucketIndex> {
+    fn insert(levels: &GrowingTable<Bucket>, key: u64) -> Option<BucketIndex> {
         levels.all_buckets(key).find_map(|(index, bucket)| {
             let mut place = bucket.lock().unwrap();
             place.is_none().then(|| {
@@ -124,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_into_any_level_is_found_again_at_its_place() {
-        let levels = Levels::<Bucket>::new();
+    fn entries_of_every_level_are_found_again() {
+        let levels = GrowingTable::<Bucket>::new();
         assert_eq!(levels.buckets(1).count(), 0);
         let places: Vec<_> = (1..=1000)
             .map(|key| insert(&levels, key << 38).unwrap())
@@ -143,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_finds_no_room_when_its_bucket_is_full_in_every_level() {
-        let levels = Levels::<Bucket>::new();
+    fn insert_fails_when_all_buckets_of_a_key_are_full() {
+        let levels = GrowingTable::<Bucket>::new();
         for _ in 0..LEVELS {
             assert!(insert(&levels, 7).is_some());
         }

@@ -1,5 +1,6 @@
-//! What handles and guards consist of where nothing is captured, which is nothing. Users see no difference
-//! to `attached.rs`: the same traits, also those that the compiler implements.
+//! The implementation of handles and guards for builds in which nothing is captured: types of size
+//! 0. For users it does not differ from `attached.rs`: types implement the same traits, auto traits
+//! included.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -12,11 +13,11 @@ use super::CaptureHandle;
 #[cfg(feature = "testing")]
 use tracezero_producer::Realm;
 
-/// No capture.
+/// Stands for a capture. No value of it is created, because `current` returns `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target;
 
-/// Stays on its thread, as a guard does that attaches.
+/// A guard that does nothing. Like the guard in `attached.rs`, it is not `Send`.
 #[derive(Debug)]
 pub(super) struct Guard {
     not_send: PhantomData<MutexGuard<'static, ()>>,
@@ -41,14 +42,15 @@ impl Target {
     }
 }
 
-// Who drops or forgets a guard would be told otherwise that it makes no difference.
+// Without this impl, lints would tell callers that dropping or forgetting a guard has no effect.
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
 pin_project! {
-    /// A future that is captured, whichever threads poll it. Made by [`CaptureHandle::wrap_future`].
+    /// A future whose trace points are captured, whichever threads poll it. Created by
+    /// [`CaptureHandle::wrap_future`].
     #[must_use = "futures do nothing unless polled"]
     pub struct CapturedFuture<F> {
         #[pin]
@@ -56,7 +58,8 @@ pin_project! {
     }
 
     impl<F> PinnedDrop for CapturedFuture<F> {
-        // What the future borrows outlives it here, too.
+        // A destructor, as in `attached.rs`, makes the borrow checker treat the future the same in
+        // both.
         fn drop(_this: Pin<&mut Self>) {}
     }
 }

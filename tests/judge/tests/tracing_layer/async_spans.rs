@@ -1,9 +1,11 @@
-//! Spans that are entered more than once: futures.
+//! Spans of `tracing` that are entered more than once, such as those of futures.
 
 use std::future;
 use std::task::Poll;
 
-use judge::{Picture, Value, Verdict, picture, pictures, slice, slices, slices_named};
+use judge::{
+    AsyncSpan, Value, Verdict, async_span_named, async_spans_named, slice, slices, slices_named,
+};
 use tracezero::{AsyncSpans, InMemorySession};
 use tracing::{Instrument as _, Span, info_span};
 
@@ -17,16 +19,16 @@ async fn pauses(count: u32) -> u32 {
     count
 }
 
-/// The track that the life's track lies under.
-fn parent_track(verdict: &Verdict, picture: &Picture) -> u64 {
-    let uuid = picture.life.begin.track_uuid;
+/// Returns the parent of the track of an asynchronous span.
+fn parent_track(verdict: &Verdict, span: &AsyncSpan) -> u64 {
+    let uuid = span.slice.begin.track_uuid;
     let mut packets = verdict.packets.iter();
     let own = packets.find(|packet| packet.track_descriptor().uuid() == uuid);
     own.unwrap().track_descriptor().parent_uuid()
 }
 
 #[test]
-fn a_future_is_one_slice_from_its_first_poll_to_its_end_and_one_on_each_thread_that_polls_it() {
+fn future_is_one_slice_and_a_slice_per_poll() {
     let verdict = recorded(|| {
         let future = async {
             pause().await;
@@ -41,36 +43,36 @@ fn a_future_is_one_slice_from_its_first_poll_to_its_end_and_one_on_each_thread_t
         assert_eq!(task.poll_on("three"), Poll::Ready(2));
         on("four", || drop(task));
     });
-    let fetch = picture(&verdict, "fetch");
-    // Dropped futures are entered once more.
+    let fetch = async_span_named(&verdict, "fetch");
+    // `tracing` enters the span of a future once more when the future is dropped.
     assert_eq!(fetch.threads(), ["one", "two", "two", "three", "four"]);
-    assert_eq!(fetch.life.begin.args["url"], Value::Text("/a".to_owned()));
+    assert_eq!(fetch.slice.begin.args["url"], Value::Text("/a".to_owned()));
     let before = slice(&verdict, "before").begin.timestamp_ns;
-    assert!(before < fetch.life.begin.timestamp_ns);
+    assert!(before < fetch.slice.begin.timestamp_ns);
     let inside = slice(&verdict, "inside");
     assert_eq!(inside.depth, 1);
     assert!(fetch.polls[1].contains(&inside));
 }
 
 #[test]
-fn what_is_known_to_be_asynchronous_has_its_life_from_the_first_poll_on() {
+fn known_async_span_begins_at_its_first_poll() {
     let verdict = recorded(|| {
         let fetch = || Task::new(pauses(1).instrument(info_span!("known", number = 1)));
         fetch().run();
-        // It is polled once, and never ends.
+        // This future is polled once, and never ends.
         let mut pending = fetch();
         assert!(pending.poll().is_pending());
         std::mem::forget(pending);
     });
-    let [first, second] = <[Picture; 2]>::try_from(pictures(&verdict, "known")).unwrap();
-    assert!(first.life.end.is_some());
-    assert!(second.life.end.is_none());
+    let [first, second] = <[AsyncSpan; 2]>::try_from(async_spans_named(&verdict, "known")).unwrap();
+    assert!(first.slice.end.is_some());
+    assert!(second.slice.end.is_none());
     assert_eq!(second.polls.len(), 1);
-    assert_eq!(second.life.begin.args["number"], Value::Int(1));
+    assert_eq!(second.slice.begin.args["number"], Value::Int(1));
 }
 
 #[test]
-fn futures_in_futures_have_their_tracks_below_those_of_the_outer_ones() {
+fn nested_futures_have_nested_tracks() {
     let outer = || {
         let inner = || pauses(2).instrument(info_span!("inner"));
         async move {
@@ -89,12 +91,15 @@ fn futures_in_futures_have_their_tracks_below_those_of_the_outer_ones() {
             }
         }
     });
-    let (outers, inners) = (pictures(&verdict, "outer"), pictures(&verdict, "inner"));
+    let (outers, inners) = (
+        async_spans_named(&verdict, "outer"),
+        async_spans_named(&verdict, "inner"),
+    );
     assert_eq!((outers.len(), inners.len()), (2, 4));
     for inner in &inners {
         let parent = parent_track(&verdict, inner);
-        let outer = outers.iter().find(|it| it.life.begin.track_uuid == parent);
-        assert!(outer.unwrap().life.contains(&inner.life));
+        let outer = outers.iter().find(|it| it.slice.begin.track_uuid == parent);
+        assert!(outer.unwrap().slice.contains(&inner.slice));
     }
 }
 
@@ -112,9 +117,15 @@ fn an_explicit_parent_counts_and_not_the_span_around() {
             Task::new(pauses(1).instrument(root)).run();
         });
     });
-    let (parent, child) = (picture(&verdict, "parent"), picture(&verdict, "child"));
-    assert_eq!(parent_track(&verdict, &child), parent.life.begin.track_uuid);
-    let root = picture(&verdict, "root");
+    let (parent, child) = (
+        async_span_named(&verdict, "parent"),
+        async_span_named(&verdict, "child"),
+    );
+    assert_eq!(
+        parent_track(&verdict, &child),
+        parent.slice.begin.track_uuid
+    );
+    let root = async_span_named(&verdict, "root");
     assert_eq!(
         parent_track(&verdict, &root),
         parent_track(&verdict, &parent)
@@ -130,13 +141,13 @@ fn a_future_that_is_dropped_before_it_is_done_ends_there() {
         on("two", || drop(task));
         drop(info_span!("after").entered());
     });
-    let dropped = picture(&verdict, "dropped");
+    let dropped = async_span_named(&verdict, "dropped");
     let after = slice(&verdict, "after").begin.timestamp_ns;
-    assert!(dropped.life.end.unwrap().timestamp_ns <= after);
+    assert!(dropped.slice.end.unwrap().timestamp_ns <= after);
 }
 
 #[test]
-fn values_that_are_recorded_in_a_later_poll_are_in_the_end_of_the_life() {
+fn values_recorded_in_a_later_poll_are_on_the_end() {
     let verdict = recorded(|| {
         let span = info_span!("answer", early = 1, bytes = tracing::field::Empty);
         let future = async {
@@ -145,9 +156,12 @@ fn values_that_are_recorded_in_a_later_poll_are_in_the_end_of_the_life() {
         };
         Task::new(future.instrument(span)).run();
     });
-    let answer = picture(&verdict, "answer");
-    assert_eq!(answer.life.begin.args.keys().collect::<Vec<_>>(), ["early"]);
-    assert_eq!(answer.life.end.unwrap().args["bytes"], Value::Int(17));
+    let answer = async_span_named(&verdict, "answer");
+    assert_eq!(
+        answer.slice.begin.args.keys().collect::<Vec<_>>(),
+        ["early"]
+    );
+    assert_eq!(answer.slice.end.unwrap().args["bytes"], Value::Int(17));
 }
 
 #[test]
@@ -159,7 +173,10 @@ fn a_session_that_starts_later_shows_the_span_from_then_on() {
     assert!(task.poll_on("one").is_pending());
     assert!(task.poll_on("two").is_pending());
     let verdict = finish(session);
-    assert_eq!(picture(&verdict, "later").threads(), ["one", "two"]);
+    assert_eq!(
+        async_span_named(&verdict, "later").threads(),
+        ["one", "two"]
+    );
     drop(task);
 }
 
@@ -178,12 +195,12 @@ fn each_of_two_sessions_shows_what_it_has_seen() {
     on("five", || drop(task));
     let (second, third) = (finish(second), finish(third));
     let [first, second, third] =
-        [first, second, third].map(|verdict| picture(&verdict, "two sessions"));
+        [first, second, third].map(|verdict| async_span_named(&verdict, "two sessions"));
     assert_eq!(first.threads(), ["one", "two", "three"]);
-    assert!(first.life.end.is_none());
+    assert!(first.slice.end.is_none());
     assert_eq!(second.threads(), ["three", "four", "five"]);
     assert_eq!(third.threads(), ["four", "five"]);
-    assert!(second.life.end.is_some() && third.life.end.is_some());
+    assert!(second.slice.end.is_some() && third.slice.end.is_some());
 }
 
 #[test]
