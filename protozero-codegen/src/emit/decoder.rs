@@ -9,7 +9,10 @@ use super::{
 };
 use crate::schema::{Field, Message, Oneof, OneofGetter, OneofMember, Scalar, Shape, Type};
 
-const ERRORS: &str = "\n\n# Errors\n\nIf the message is malformed.";
+const ERRORS: &str = "\n\n# Errors\n\nIf decoding fails.";
+
+/// What an iterator over elements or entries does in place of `ERRORS`.
+const MALFORMED: &str = " An error ends the iterator.";
 
 /// Emits the decoder of a message.
 pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
@@ -31,8 +34,8 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
     });
     let methods = getters.chain(oneofs).map(|method| method.inherent());
     let new_doc = match index {
-        Some(_) => "A decoder of one encoded message, which is read once to find its fields.",
-        None => "A decoder of one encoded message; nothing is read until a field is asked for.",
+        Some(_) => "Creates a decoder, and reads the message once to find its fields.",
+        None => "Creates a decoder. Each accessor reads the whole message.",
     };
     let new_doc = doc(new_doc);
     // Each slot is one line of `new`.
@@ -65,14 +68,14 @@ pub(super) fn decoder(message: &Message, at: &[String]) -> TokenStream {
 
             #(#methods)*
 
-            /// All fields in the order of the bytes, also those that the schema does not know.
+            /// Iterates over all fields in the order of the bytes, also unknown ones.
             #[inline]
             #[must_use]
             pub fn fields(&self) -> ::protozero::Fields<'a> {
                 self.as_decoder().fields()
             }
 
-            /// The untyped decoder, for fields that the schema does not know.
+            /// Returns the untyped decoder, for unknown fields.
             #[inline]
             #[must_use]
             pub fn as_decoder(&self) -> &::protozero::Decoder<'a> {
@@ -175,6 +178,10 @@ pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place
     let getter = ident(&field.getter);
     let number = field.number;
     let title = field_title(field);
+    let oneof = match &field.oneof {
+        Some(oneof) => format!(", a member of oneof `{oneof}`. Other members are ignored"),
+        None => String::new(),
+    };
     let (what, returned, body, is_iterator_type) = match &field.shape {
         Shape::Singular(value) => {
             let value_type = value_type(value, at);
@@ -189,7 +196,7 @@ pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place
                     ::protozero::DecodeError,
                 >
             };
-            ("The last value of field", returned, body, false)
+            ("Returns the last value of", returned, body, false)
         }
         Shape::Repeated(value) | Shape::Packed(value) => {
             let marker = marker(value);
@@ -198,11 +205,11 @@ pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place
                 Some(convert) => {
                     let returned = iterator(&value_type(value, at), place);
                     let body = quote! { #repeated.map(|value| value.map(#convert)) };
-                    ("The elements of field", returned, body, false)
+                    ("Returns the elements of", returned, body, false)
                 }
                 None => {
                     let returned = quote! { ::protozero::Repeated<'a, #marker> };
-                    ("The elements of field", returned, repeated, true)
+                    ("Returns the elements of", returned, repeated, true)
                 }
             }
         }
@@ -211,28 +218,33 @@ pub(super) fn getter(field: &Field, source: &Source, at: &[String], place: Place
                 (scalar_type(*key, &quote! { &'a }), value_type(value, at));
             let returned = iterator(&quote! { (#key_type, #value_type) }, place);
             let (key, value_marker) = (scalar_marker(*key), marker(value));
-            let value = match convert(value, at) {
-                Some(convert) => quote! { #convert(value) },
-                None => quote! { value },
+            // A missing value is the default of its type: of an enum, that is its first value.
+            let value = match (convert(value, at), value) {
+                (Some(convert), Type::Enum { .. }) => quote! { .map(#convert).unwrap_or_default() },
+                (Some(convert), _) => quote! { .map(#convert).unwrap_or_else(|| #convert(&[])) },
+                (None, _) => quote! { .unwrap_or_default() },
             };
             let entries = source.repeated(&scalar_marker(Scalar::Bytes), number);
             let body = quote! {
                 #entries.map(|entry| {
                     let entry = ::protozero::Decoder::new(entry?);
                     let key = entry.last::<#key>(1)?.unwrap_or_default();
-                    let value = entry.last::<#value_marker>(2)?.unwrap_or_default();
-                    ::core::result::Result::Ok((key, #value))
+                    let value = entry.last::<#value_marker>(2)? #value;
+                    ::core::result::Result::Ok((key, value))
                 })
             };
-            ("The entries of field", returned, body, false)
+            ("Returns the entries of", returned, body, false)
         }
     };
     let is_singular = matches!(field.shape, Shape::Singular(_));
     let must_use = is_iterator_type.then(|| quote! { #[must_use] });
     let lints = name_lints(&field.getter);
     Method {
-        doc: titled(&format!("{what} {title}."), &field.comment)
-            + if is_singular { ERRORS } else { "" },
+        doc: if is_singular {
+            titled(&format!("{what} field {title}{oneof}."), &field.comment) + ERRORS
+        } else {
+            titled(&format!("{what} field {title}.{MALFORMED}"), &field.comment)
+        },
         attributes: quote! { #lints #must_use },
         signature: quote! { fn #getter(&self) -> #returned },
         body,
@@ -277,7 +289,7 @@ fn oneof_getter(oneof: &OneofGetter, index: &Index, at: &[String]) -> Method {
     Method {
         doc: titled(
             &format!(
-                "The member of oneof `{}` that was written last.",
+                "Returns the member of oneof `{}` that was written last.",
                 oneof.proto_name
             ),
             &oneof.comment,

@@ -63,7 +63,7 @@ pub(super) fn open_enum(item: &Enum, at: &[String]) -> TokenStream {
         impl #name {
             #(#constants)*
 
-            /// The name in the schema; of several with the same number, the first.
+            /// Returns the name in the schema. If several values share the number, this is the first name.
             #many_lines
             #[inline]
             #[must_use]

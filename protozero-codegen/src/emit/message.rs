@@ -41,7 +41,7 @@ pub(super) fn writer(message: &Message, at: &[String]) -> TokenStream {
             #(#constants)*
             #(#methods)*
 
-            /// The untyped message, for fields that the schema does not know.
+            /// Returns the untyped message, for unknown fields.
             #[inline]
             pub fn as_message_mut(&mut self) -> &mut ::protozero::Message<'w> {
                 &mut self.message
@@ -205,7 +205,7 @@ impl FieldWriter<'_> {
             Method {
                 doc: format!(
                     "{}\n\nThe message ends when the returned writer is dropped.",
-                    self.title(begins)
+                    self.doc(begins)
                 ),
                 attributes: TokenStream::new(),
                 signature: quote! { fn #begin(&mut self) -> #child<'_> },

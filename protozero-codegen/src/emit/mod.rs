@@ -14,8 +14,8 @@ use crate::schema::{Field, Module, Path, Scalar, Shape, Type, Unit};
 
 /// A comment in the generated file that explains the attribute of [`allow_unused`].
 const WHY_ALLOWED: &str = "\
-// Each item allows what a schema cannot help: a program rarely uses every field, may keep the
-// module to itself, and comments of a schema name things without backquotes.";
+// Each item allows lints that a schema cannot avoid: a program rarely uses every field and may keep
+// the module private, and comments of a schema name things without backquotes.";
 
 /// Returns the source text of a unit.
 pub(crate) fn file(unit: &Unit) -> String {

@@ -4,9 +4,7 @@
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
-use super::{
-    allow_unused, doc, doc_with, field_title, ident, literal, many_lines, path, scalar_type,
-};
+use super::{allow_unused, doc_with, field_title, ident, literal, many_lines, path, scalar_type};
 use crate::schema::{
     DefaultValue, OwnedCase, OwnedField, OwnedMember, OwnedMessage, OwnedOneof, OwnedShape,
     OwnedType, Path, Scalar,
@@ -44,7 +42,7 @@ pub(super) fn message(message: &OwnedMessage, at: &[String]) -> TokenStream {
         #allow
         pub struct #name {
             #(#members)*
-            /// What the schema does not know, extensions included.
+            /// The fields that the schema does not have, extensions included.
             pub #unknown_fields: ::protozero::owned::UnknownFields,
         }
 
@@ -367,10 +365,11 @@ fn accessor(owned: &OwnedField, at: &[String]) -> Option<TokenStream> {
             quote! { self.#member.unwrap_or(#default_value) },
         ),
     };
-    let title = doc(&format!(
-        "Field {}, or its default in the schema if it is not set.",
+    let title = format!(
+        "Returns field {}, or its default in the schema if it is not set.",
         field_title(field)
-    ));
+    );
+    let title = doc_with(&title, &field.comment);
     Some(quote! {
         #title
         #[must_use]

@@ -629,6 +629,14 @@ fn default_of_an_enum_is_its_first_value() {
 }
 
 #[test]
+fn map_entry_without_enum_value_has_its_first_value() {
+    // Field 5: an entry with the key "a" alone.
+    let bytes = b"\x2a\x03\x0a\x01a";
+    let decoder = names::RDecoder::new(bytes);
+    assert_eq!(all(decoder.options()), [("a", names::Option::SOME)]);
+}
+
+#[test]
 fn extension_fields_are_written_and_read_through_traits() {
     use extensions::base::{Base, BaseDecoder};
     use extensions::wrapper::{

@@ -65,9 +65,9 @@ const VERBS: [(&str, Verb); 9] = [
     ("Appends all elements of field ", Verb::AppendAll),
     ("Begins field ", Verb::Begin),
     ("Begins one element of field ", Verb::Begin),
-    ("The last value of field ", Verb::Get),
-    ("The elements of field ", Verb::Get),
-    ("The entries of field ", Verb::Get),
+    ("Returns the last value of field ", Verb::Get),
+    ("Returns the elements of field ", Verb::Get),
+    ("Returns the entries of field ", Verb::Get),
 ];
 
 /// The names of methods that do not belong to a field.
@@ -227,7 +227,7 @@ impl Surface {
             return Ok(());
         }
         let doc = doc(attrs);
-        let (verb, target) = match quoted_after(&doc, "The member of oneof ") {
+        let (verb, target) = match quoted_after(&doc, "Returns the member of oneof ") {
             Some(oneof) => (Verb::Get, Target::Oneof(oneof.to_owned())),
             None => {
                 let (prefix, verb) = VERBS
@@ -265,7 +265,8 @@ impl Surface {
 }
 
 fn is_of_field(doc: &str) -> bool {
-    doc.starts_with("The member of oneof ") || VERBS.iter().any(|(verb, _)| doc.starts_with(verb))
+    doc.starts_with("Returns the member of oneof ")
+        || VERBS.iter().any(|(verb, _)| doc.starts_with(verb))
 }
 
 /// Returns the first paragraph of an item's documentation.
