@@ -14,6 +14,9 @@
 //! ```ignore
 //! protozero::include_protos!("gpu");
 //! ```
+//!
+//! The page [`generated_api`] shows what the generator makes of each part of a schema, with a
+//! complete example.
 #![forbid(unsafe_code)]
 
 // In the order of processing: files, descriptors, model, source text.
@@ -35,3 +38,6 @@ mod error; // errors, with place and remedy
 
 pub use config::{Config, GeneratedFile};
 pub use error::{Error, Location};
+
+#[doc = include_str!("generated_api.md")]
+pub mod generated_api {}
