@@ -50,14 +50,14 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
     assert_refused(
         one_buffer().add_data_source(DataSourceConfig::new("com.example.a").target_index(1)),
         "invalid trace config: data_sources[0] (com.example.a) targets buffers[1], \
-         but the number of buffers is 1",
+         which does not exist; the number of buffers is 1",
     );
     assert_refused(
         one_buffer()
             .add_data_source(DataSourceConfig::new("com.example.a"))
             .add_data_source(DataSourceConfig::new("com.example.b").target_name("other")),
         "invalid trace config: data_sources[1] (com.example.b) targets the buffer \"other\", \
-         which does not exist",
+         which does not exist; use the name of a buffer",
     );
     assert_refused(
         one_buffer()
@@ -68,7 +68,7 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
                     .target_index(1),
             ),
         "invalid trace config: data_sources[0] (com.example.a) targets buffers[0] by name, \
-         but buffers[1] by index",
+         but buffers[1] by index; leave one of them out",
     );
 }
 
@@ -76,7 +76,7 @@ fn a_target_buffer_that_does_not_exist_is_refused() {
 fn names_of_buffers_that_occur_twice_are_refused() {
     assert_refused(
         one_buffer().add_buffer(BufferConfig::discard(64).named("first")),
-        "invalid trace config: buffers[1] has the name \"first\" of buffers[0]",
+        "invalid trace config: buffers[1] has the same name as buffers[0], \"first\"; rename one of them",
     );
 }
 
@@ -84,11 +84,11 @@ fn names_of_buffers_that_occur_twice_are_refused() {
 fn buffers_without_a_size_or_none_at_all_are_refused() {
     assert_refused(
         one_buffer().add_buffer(BufferConfig::ring(0)),
-        "invalid trace config: buffers[1] has size_kb 0: give it at least 1",
+        "invalid trace config: buffers[1]: size_kb is 0; give at least 1",
     );
     assert_refused(
         TraceConfig::new().record_all(),
-        "invalid trace config: there are data sources to record, but no buffers",
+        "invalid trace config: the configuration has data sources, but no buffers; add a buffer",
     );
 }
 
@@ -102,7 +102,7 @@ fn a_text_with_a_mistake_is_refused_with_its_line() {
     );
     assert_refused(
         TraceConfig::from_text("buffers {\n  name: \"first\"\n}").unwrap(),
-        "invalid trace config: buffers[0] has size_kb 0: give it at least 1",
+        "invalid trace config: buffers[0]: size_kb is 0; give at least 1",
     );
 }
 

@@ -339,7 +339,7 @@ impl Check<'_> {
         if !is_identifier(name) {
             return Err(self.fault(
                 at,
-                "the name has letters other than a-z, A-Z, 0-9 and _; rename it",
+                "the name is not an identifier of a-z, A-Z, 0-9 and _; rename it",
             ));
         }
         if let Some(span) = self.spans.get(at.path) {
@@ -381,7 +381,7 @@ impl Check<'_> {
             return Ok(());
         }
         let message = format!(
-            "its type `{}` is not in the set; add its file to the set",
+            "its type `{}` is not in the set, or is of another kind; make the set with `protoc`",
             field.type_name()
         );
         Err(self.fault(at, &message))

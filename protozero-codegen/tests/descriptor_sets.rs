@@ -134,7 +134,7 @@ fn sets_joined_end_to_end_are_one() {
     let error = generate("twice_input.binpb", &bytes);
     // Both sets contain a file of that name.
     assert!(
-        error.contains("input.proto: the set holds another file of this name"),
+        error.contains("input.proto: the set contains another file of this name"),
         "{error}"
     );
     let twice = parsed("packages").write_to_bytes().unwrap().repeat(2);
@@ -339,7 +339,7 @@ fn field_at_fault_is_named() {
             fields.push(fields[0].clone());
             fields[1].set_name("g".to_owned());
         },
-        "a.proto: `p.M.g`: another field has number 1",
+        "a.proto: `p.M.g`: number 1 belongs to another field already",
     );
 }
 
@@ -361,8 +361,8 @@ fn declaration_at_fault_is_named() {
         assert_fault(
             |file| file.message_type[0].set_name(name.to_owned()),
             &match name {
-                "" => "a.proto: `p.`: a name consists of".to_owned(),
-                name => format!("a.proto: `p.{name}`: a name consists of"),
+                "" => "a.proto: `p.`: the name is not an identifier of".to_owned(),
+                name => format!("a.proto: `p.{name}`: the name is not an identifier of"),
             },
         );
         assert_fault(
@@ -371,12 +371,12 @@ fn declaration_at_fault_is_named() {
                 oneof.set_name(name.to_owned());
                 file.message_type[0].oneof_decl.push(oneof);
             },
-            &format!("a.proto: `p.M.{name}`: a name consists of"),
+            &format!("a.proto: `p.M.{name}`: the name is not an identifier of"),
         );
     }
     assert_fault(
         |file| file.set_package("p..q".to_owned()),
-        "a.proto: `p..q` cannot be a package's name",
+        "a.proto: `p..q` is not a valid package name",
     );
     assert_fault(
         |file| {
@@ -392,7 +392,7 @@ fn declaration_at_fault_is_named() {
             field.set_extendee(".p.N".to_owned());
             file.extension.push(field);
         },
-        "a.proto: `p.f`: it extends `.p.N`, which is no message of the set",
+        "a.proto: `p.f`: it extends `.p.N`, which is not a message of the set",
     );
 }
 
@@ -425,7 +425,7 @@ fn map_without_its_own_entry_of_key_and_value_is_an_error() {
     let files = Config::new().generate_descriptor_set(path).unwrap();
     assert!(files[0].source.contains("map from int32 to int32"));
 
-    let entry = "a.proto: `p.M.FEntry`: the entry of a map has a key";
+    let entry = "a.proto: `p.M.FEntry`: a map entry needs a key";
     assert_fault(
         |file| drop(make_map(file).nested_type[0].field.pop()),
         entry,
@@ -442,7 +442,7 @@ fn map_without_its_own_entry_of_key_and_value_is_an_error() {
         |file| make_map(file).nested_type[0].field[1].set_label(Label::LABEL_REPEATED),
         entry,
     );
-    let other = "the entries of this map belong to another field";
+    let other = "the entry type of this map belongs to another field";
     assert_fault(
         |file| make_map(file).field[0].set_label(Label::LABEL_OPTIONAL),
         &format!("a.proto: `p.M.f`: {other}"),

@@ -93,7 +93,7 @@ fn import_cycle() {
                 "syntax = \"proto2\";\n  import public \"b.proto\";",
             ),
         ],
-        "c.proto:2:17: import cycle: b.proto -> c.proto -> b.proto; move what they share into a file of its own",
+        "c.proto:2:17: import cycle: b.proto -> c.proto -> b.proto; move the shared declarations into a file of their own",
     );
 }
 
@@ -101,7 +101,7 @@ fn import_cycle() {
 fn a_file_that_imports_itself() {
     assert_error(
         &[("a.proto", "import \"a.proto\";")],
-        "a.proto:1:8: import cycle: a.proto -> a.proto; move what they share into a file of its own",
+        "a.proto:1:8: import cycle: a.proto -> a.proto; move the shared declarations into a file of their own",
     );
 }
 
@@ -135,7 +135,7 @@ fn longest_chain_of_imports() {
     assert!(generate(&chain(100)).is_ok());
     assert_eq!(
         generate(&chain(101)).unwrap_err(),
-        "99.proto:1:8: a chain of imports is longer than 100 files; import what is needed directly"
+        "99.proto:1:8: a chain of imports is longer than 100 files; import the needed files directly"
     );
 }
 
@@ -181,7 +181,7 @@ fn field_number_zero() {
 fn field_number_reserved_for_protobuf() {
     assert_error(
         &[("a.proto", "message A {\n  optional int32 a = 19500;\n}\n")],
-        "a.proto:2:22: the number 19500 of field `a` is in 19000 to 19999, which protobuf keeps for itself; choose another",
+        "a.proto:2:22: the number 19500 of field `a` is in 19000 to 19999, which protobuf reserves; choose another",
     );
 }
 
@@ -295,7 +295,7 @@ fn extension_number_outside_of_the_ranges() {
             "import \"base.proto\";\nextend .base.Event {{ optional int32 mine = {number}; }}\n"
         );
         let expected = format!(
-            "a.proto:2:44: field `mine` extends `base.Event` with number {number}, which is none of its numbers for extensions; choose one of 1000 to 1499, 1501 to 9999, 20000 to 20000"
+            "a.proto:2:44: field `mine` extends `base.Event` with number {number}, which is not one of its extension numbers; choose one of 1000 to 1499, 1501 to 9999, 20000 to 20000"
         );
         assert_error(&[BASE, ("a.proto", &text)], &expected);
     }
@@ -311,7 +311,7 @@ fn extension_of_a_message_that_takes_none() {
                 "import \"base.proto\";\nextend base.Event.Inner { optional int32 mine = 1000; }\n",
             ),
         ],
-        "a.proto:2:49: field `mine` extends `base.Event.Inner` with number 1000, but the message declares no numbers for extensions; add `extensions 1000 to max;` to it, or extend another message",
+        "a.proto:2:49: field `mine` extends `base.Event.Inner` with number 1000, but the message declares no extension numbers; add `extensions 1000 to max;` to it, or extend another message",
     );
 }
 
@@ -356,7 +356,7 @@ fn json_name_clash() {
             "a.proto",
             "message A {\n  optional int32 foo_bar = 1;\n  optional int32 fooBar = 2;\n}\n",
         )],
-        "a.proto:3:18: field `fooBar` is \"fooBar\" in JSON, as `foo_bar` is (line 2); rename one of them",
+        "a.proto:3:18: fields `foo_bar` (line 2) and `fooBar` have the same JSON name, \"fooBar\"; rename one of them",
     );
 }
 
@@ -445,7 +445,7 @@ fn brackets_too_deep() {
 fn map_with_a_message_key() {
     assert_error(
         &[("a.proto", "message B {}\nmessage A { map<B, B> m = 1; }")],
-        "a.proto:2:17: `B` cannot be the key of a map; use bool, string or a type of integers",
+        "a.proto:2:17: `B` cannot be the key of a map; use bool, string or an integer type",
     );
 }
 #[test]
@@ -455,7 +455,7 @@ fn map_with_a_float_key() {
             "a.proto",
             "message B {}\nmessage A { map<float, B> m = 1; }",
         )],
-        "a.proto:2:17: `float` cannot be the key of a map; use bool, string or a type of integers",
+        "a.proto:2:17: `float` cannot be the key of a map; use bool, string or an integer type",
     );
 }
 #[test]
@@ -465,7 +465,7 @@ fn map_with_a_label() {
             "a.proto",
             "syntax = \"proto3\";\nmessage A {\n  optional map<int32, int32> m = 1;\n}\n",
         )],
-        "a.proto:3:3: a map cannot be `optional`; remove that word, a map holds any number of entries",
+        "a.proto:3:3: a map cannot be `optional`; remove that word, since a map holds any number of entries",
     );
 }
 
@@ -540,7 +540,7 @@ fn file_outside_of_the_include_folders() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "other/a.proto: lies in none of the include folders (protos); add its root with `include`"
+        "other/a.proto: not in any include folder (protos); add its root with `include`"
     );
 }
 
@@ -549,7 +549,7 @@ fn no_include_folder() {
     let error = Config::new().generate(&["protos/a.proto"]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "protos/a.proto: lies in none of the include folders (there are none); add its root with `include`"
+        "protos/a.proto: not in any include folder (none); add its root with `include`"
     );
 }
 

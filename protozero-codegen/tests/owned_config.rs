@@ -109,8 +109,8 @@ fn owned_name_that_an_extern_path_covers_is_an_error() {
         .owned(".geo.Point");
     assert_eq!(
         generate(config).unwrap_err().to_string(),
-        "owned(\".geo.Point\"): an `extern_path` says that this is generated elsewhere; ask for \
-         the owned messages in the build script there"
+        "owned(\".geo.Point\"): an `extern_path` says that another crate generates this; call \
+         `owned` in the build script of that crate"
     );
 }
 
@@ -147,8 +147,9 @@ fn a_struct_whose_place_cannot_be_known_is_an_error() {
         generate_files(&files, config("::geo::Unit"))
             .unwrap_err()
             .to_string(),
-        "the owned form of `geo.Point.Unit` cannot be found beside `::geo::Unit`, because that \
-         does not end as the schema nests it; give the path of its package with `extern_path`"
+        "the owned form of `geo.Point.Unit` cannot be found next to `::geo::Unit`, because \
+         that path does not end with the nesting of the schema; pass the path of its package to \
+         `extern_path`"
     );
     let source = generate_files(&files, config("::geo::point::Unit")).unwrap();
     assert!(source.contains("::geo::owned::point::Unit"));

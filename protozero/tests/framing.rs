@@ -203,8 +203,8 @@ fn a_message_beyond_the_limit_is_refused_by_its_header() {
     assert_eq!(outcome, Err(error));
     assert_eq!(
         error.to_string(),
-        "the message at offset 102 of the stream has 101 bytes, but the reader takes only 100: \
-         allow larger ones if it is meant to be there"
+        "the message at offset 102 of the stream has 101 bytes, more than the limit of 100; \
+         raise the limit if the message is valid"
     );
 
     let u64_max = [

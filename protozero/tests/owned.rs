@@ -116,7 +116,7 @@ fn nesting_beyond_the_limit_is_an_error_that_names_the_field() {
     assert!(
         error
             .to_string()
-            .starts_with("field 4 is a message inside of")
+            .starts_with("the message in field 4 is nested too deeply")
     );
 }
 

@@ -10,7 +10,7 @@ use tracezero::testing::{Trace, capture};
 use tracezero::{counter, span};
 
 const HINT: &str =
-    "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`";
+    "\nthreads not attached to a capture recorded events meanwhile; see `CaptureHandle`";
 
 /// Returns the message of the failure of `assertion`.
 fn message_of<R>(assertion: impl FnOnce() -> R) -> String {

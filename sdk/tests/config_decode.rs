@@ -139,26 +139,26 @@ fn of_several_ways_to_compress_the_best_wins() {
 fn unknown_fields_are_refused_with_the_message_and_their_number() {
     assert_eq!(
         error(&encoded(|out| out.append_uint32::<99>(1))),
-        "the configuration has the field number 99, which the schema does not have: leave it out"
+        "the configuration has field 99, which is not in the schema; leave it out"
     );
     assert_eq!(
         error(&encoded(|out| {
             out.append_bytes::<1>(b"");
             out.append_bytes::<1>(&encoded(|out| out.append_uint32::<2>(1)));
         })),
-        "buffers[1] has the field number 2, which the schema does not have: leave it out"
+        "buffers[1] has field 2, which is not in the schema; leave it out"
     );
     assert_eq!(
         error(&with_source(&encoded(|out| out.append_uint32::<99>(1)))),
-        "data_sources[0].config has the field number 99, which the schema does not have: \
+        "data_sources[0].config has field 99, which is not in the schema; \
          leave it out"
     );
     assert_eq!(
         error(&with_source(&encoded(|out| out.append_bytes::<113>(
             &encoded(|out| out.append_uint32::<11>(1))
         )))),
-        "data_sources[0].config.track_event_config has the field number 11, \
-         which the schema does not have: leave it out"
+        "data_sources[0].config.track_event_config has field 11, \
+         which is not in the schema; leave it out"
     );
 }
 
@@ -166,16 +166,16 @@ fn unknown_fields_are_refused_with_the_message_and_their_number() {
 fn unsupported_fields_are_refused_by_name() {
     assert_eq!(
         error(&encoded(|out| out.append_bytes::<33>(b""))),
-        "trace_filter is not supported: leave it out, and filter the finished trace"
+        "trace_filter is not supported; leave it out, and filter the finished trace"
     );
     assert_eq!(
         error(&with_source(&encoded(|out| out.append_bytes::<12>(b"")))),
-        "data_sources[0].config.protovm_config is not supported: \
-         leave it out; without it all packets stay in the trace"
+        "data_sources[0].config.protovm_config is not supported; \
+         leave it out (all packets then stay in the trace)"
     );
     assert_eq!(
         error(&with_source(&encoded(|out| out.append_bytes::<115>(b"")))),
-        "data_sources[0].config.interceptor_config is not supported: \
+        "data_sources[0].config.interceptor_config is not supported; \
          leave it out, and read the packets from the trace"
     );
 }
@@ -233,7 +233,7 @@ fn source_specific_fields_are_checked_like_other_fields() {
     assert_eq!(check(encoded(|out| out.append_uint32::<100>(1))), Ok(()));
     assert_eq!(
         check(encoded(|out| out.append_uint32::<99>(1))).unwrap_err(),
-        "data_sources[0].config has the field number 99, which the schema does not have: \
+        "data_sources[0].config has field 99, which is not in the schema; \
          leave it out"
     );
     assert_eq!(

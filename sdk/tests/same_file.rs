@@ -19,7 +19,7 @@ fn assert_in_use<T>(outcome: Result<T, Error>, path: &Path) {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot write the trace file {}: another session writes it; finish that first, or \
+            "cannot write the trace file {}: another session is writing it; finish that first, or \
              name another file",
             path.display()
         )

@@ -75,7 +75,8 @@ fn a_data_source_that_nobody_has_is_named() {
     );
     let printed = printed_warnings(&report);
     assert_eq!(printed.len(), 2);
-    let expected = "warning: no producer has the data source `com.example.knwon`, so nothing of it";
+    let expected =
+        "warning: no producer has the data source `com.example.knwon`, so it recorded nothing";
     assert!(printed[0].starts_with(expected), "{report}");
 }
 

@@ -55,7 +55,8 @@ const DEFAULT_BUFFER_LIMIT_KIB: u32 = 256 * 1024;
 /// let config = config.add_data_source(DataSourceConfig::new("com.example.gpu").target_index(2));
 /// assert_eq!(
 ///     config.check().unwrap_err().to_string(),
-///     "data_sources[2] (com.example.gpu) targets buffers[2], but the number of buffers is 2"
+///     "data_sources[2] (com.example.gpu) targets buffers[2], which does not exist; the number of \
+///      buffers is 2"
 /// );
 /// ```
 ///

@@ -30,15 +30,17 @@ fn invalid_targets_are_rejected_with_their_values() {
     let message = |data_source| target(data_source).unwrap_err().to_string();
     assert_eq!(
         message(x().target_index(2)),
-        "data_sources[0] (x) targets buffers[2], but the number of buffers is 2"
+        "data_sources[0] (x) targets buffers[2], which does not exist; the number of buffers is 2"
     );
     assert_eq!(
         message(x().target_name("c")),
-        "data_sources[0] (x) targets the buffer \"c\", which does not exist"
+        "data_sources[0] (x) targets the buffer \"c\", which does not exist; \
+         use the name of a buffer"
     );
     assert_eq!(
         message(x().target_name("b").target_index(0)),
-        "data_sources[0] (x) targets buffers[1] by name, but buffers[0] by index"
+        "data_sources[0] (x) targets buffers[1] by name, but buffers[0] by index; \
+         leave one of them out"
     );
 }
 
@@ -47,7 +49,7 @@ fn buffers_need_a_size_and_distinct_names() {
     let config = two_buffers().add_buffer(BufferConfig::ring(64).named("a"));
     assert_eq!(
         config.check().unwrap_err().to_string(),
-        "buffers[2] has the name \"a\" of buffers[0]"
+        "buffers[2] has the same name as buffers[0], \"a\"; rename one of them"
     );
     let config = two_buffers().add_buffer(BufferConfig::ring(0));
     assert_eq!(config.check(), Err(ConfigError::EmptyBuffer { index: 2 }));
@@ -128,7 +130,7 @@ fn fields_of_the_service_are_rejected_in_source_specific() {
     let config = two_buffers().add_data_source(DataSourceConfig::new("y").source_specific(&name));
     assert_eq!(
         config.check().unwrap_err().to_string(),
-        "data_sources[0].config.name: is not for the data source alone: the service sets it, \
-         or a method of its own"
+        "data_sources[0].config.name: is not specific to the data source; use the method for it, \
+         or leave it to the service"
     );
 }

@@ -53,7 +53,7 @@ impl FileNames {
         for (place, _) in &PLACES[1..] {
             if pattern.matches(place).count() != 1 {
                 return invalid(format!(
-                    "{pattern:?} does not contain {place} exactly once; add it, so that names differ"
+                    "{pattern:?} does not contain {place} exactly once; write it once"
                 ));
             }
         }
@@ -303,7 +303,7 @@ mod tests {
             ("{time}-{number}", "{pid}"),
             ("{time}-{pid}-{number}-{number}", "{number}"),
             ("sub/{time}-{pid}-{number}", "directory"),
-            ("{host}-{time}-{pid}-{number}", "none of"),
+            ("{host}-{time}-{pid}-{number}", "unknown placeholder"),
         ] {
             let error = FileNames::new(pattern).unwrap_err().to_string();
             assert!(error.contains(culprit), "{error}");

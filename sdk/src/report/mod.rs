@@ -197,7 +197,7 @@ impl Losses {
             (self.file_full, "beyond the file's limit"),
             (self.write_failed, "not written to the file"),
             (self.unfinished, "unfinished"),
-            (self.nested, "traced within tracing"),
+            (self.nested, "recorded inside the tracer"),
         ]
     }
 }
@@ -327,7 +327,7 @@ mod tests {
         report.path = None;
         assert_eq!(
             report.to_string(),
-            "1 event, 214 bytes, 12 lost (10 overwritten in a ring, 2 traced within tracing)"
+            "1 event, 214 bytes, 12 lost (10 overwritten in a ring, 2 recorded inside the tracer)"
         );
     }
 }

@@ -26,8 +26,8 @@ const NAMES_MAX: usize = 8;
 /// let (_, report) = config.record_in_memory()?.finish();
 /// assert_eq!(
 ///     report.warnings[0].to_string(),
-///     "no producer has the data source `track_events`, so nothing of it was recorded; correct the \
-///      name, or register the data source (known: `track_event`)"
+///     "no producer has the data source `track_events`, so it recorded nothing; correct the name, or \
+///      register the data source (known: `track_event`)"
 /// );
 /// # Ok::<(), tracezero::Error>(())
 /// ```

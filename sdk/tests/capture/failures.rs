@@ -33,7 +33,7 @@ fn message_of<R>(assertion: impl FnOnce() -> R) -> String {
     // Removes a hint about threads of other tests, which run meanwhile. `sdk/tests/capture_hint.rs`
     // tests it in a process of its own.
     message.replace(
-        "\nthreads that are attached to no capture traced meanwhile: see `CaptureHandle`",
+        "\nthreads not attached to a capture recorded events meanwhile; see `CaptureHandle`",
         "",
     )
 }
@@ -99,15 +99,17 @@ fn a_name_that_is_not_there_may_be_a_misspelling() {
     let message = message_of(|| trace.span("disk_raed").once());
     assert_eq!(
         message,
-        format!("expected exactly 1 span \"disk_raed\", found 0; is it \"disk_read\"?\n{TREE}")
+        format!(
+            "expected exactly 1 span \"disk_raed\", found 0; did you mean \"disk_read\"?\n{TREE}"
+        )
     );
     assert_eq!(
         first_line(message_of(|| trace.span("cached").once())),
-        "expected exactly 1 span \"cached\", found 0; there is an instant of this name"
+        "expected exactly 1 span \"cached\", found 0; there is an instant with this name"
     );
     assert_eq!(
         first_line(message_of(|| trace.instant("read").once())),
-        "expected exactly 1 instant \"read\", found 0; there is a span of this name"
+        "expected exactly 1 instant \"read\", found 0; there is a span with this name"
     );
     assert_eq!(
         first_line(message_of(|| trace.span("network").once())),
@@ -140,11 +142,11 @@ fn every_condition_says_what_is_there_instead() {
     );
     assert_eq!(
         objection(message_of(|| job().assert_directly_inside("read"))),
-        r#""job" directly inside "read", but it is inside of nothing"#
+        r#""job" directly inside "read", but it is not inside any span"#
     );
     assert_eq!(
         objection(message_of(|| disk_read().assert_at_top())),
-        r#""disk_read" inside of nothing, but it is inside "read""#
+        r#""disk_read" not inside any span, but it is inside "read""#
     );
     assert_eq!(
         objection(message_of(|| job().assert_has_arg("key"))),
@@ -176,19 +178,19 @@ fn every_condition_says_what_is_there_instead() {
     );
     assert_eq!(
         objection(message_of(|| job().assert_before("read"))),
-        r#""job" before "read", but it is not over by then"#
+        r#""job" before "read", but it does not end before "read""#
     );
     assert_eq!(
         objection(message_of(|| disk_read().assert_after("read"))),
-        r#""disk_read" after "read", but it begins earlier"#
+        r#""disk_read" after "read", but it does not begin after "read""#
     );
     assert_eq!(
         objection(message_of(|| job().assert_after("raed"))),
-        r#""job" after "raed", but there is no "raed"; is it "read"?"#
+        r#""job" after "raed", but there is no "raed"; did you mean "read"?"#
     );
     assert_eq!(
         objection(message_of(|| job().assert_flows_to("read"))),
-        r#""job" that flows to "read", but it is part of no flow"#
+        r#""job" that flows to "read", but it is not part of any flow"#
     );
 }
 
@@ -197,7 +199,7 @@ fn a_counter_that_is_not_there_lists_those_that_are() {
     let trace = reads();
     assert_eq!(
         message_of(|| trace.counter("queues")),
-        "expected counter \"queues\"; is it \"queue\"?\ncounters of the trace:\n    \"queue\""
+        "expected counter \"queues\"; did you mean \"queue\"?\ncounters of the trace:\n    \"queue\""
     );
     let empty = capture().finish();
     assert_eq!(
@@ -282,19 +284,19 @@ fn a_misspelled_name_is_recognized_wherever_it_stands() {
     };
     ends_with(
         message_of(|| trace.span("raed").once()),
-        "; is it \"read\"?",
+        "; did you mean \"read\"?",
     );
     ends_with(
         message_of(|| trace.span("cahced").once()),
-        "; is it the instant \"cached\"?",
+        "; did you mean the instant \"cached\"?",
     );
     ends_with(
         message_of(|| trace.polls("read").once()),
-        "; there is a span of this name",
+        "; there is a span with this name",
     );
     ends_with(
         message_of(|| trace.span("job").once().assert_after("raed")),
-        "there is no \"raed\"; is it \"read\"?",
+        "there is no \"raed\"; did you mean \"read\"?",
     );
     ends_with(
         message_of(|| trace.span("disk_read").times(2).assert_inside("raed")),

@@ -40,9 +40,12 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
         "file_name \"crash.pftrace\"",
     );
     refused(recorder().ring_kib(0), "ring_kib is 0");
-    refused(recorder().config(ring()), "config stands beside ring_kib");
+    refused(
+        recorder().config(ring()),
+        "config is set together with ring_kib",
+    );
     let discarding = ring().add_buffer(BufferConfig::discard(64));
-    refused(with_config(discarding), "buffers[1] is no ring");
+    refused(with_config(discarding), "buffers[1] is not a ring");
     let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
         .add_trigger(Trigger::new("t"));
     refused(
@@ -64,7 +67,10 @@ fn a_folder_that_cannot_be_made_is_named() {
     };
     assert_eq!(culprit, &path);
     let text = outcome.unwrap_err().to_string();
-    assert!(text.contains("below cannot be made"), "{text}");
+    assert!(
+        text.contains("cannot create or read the snapshot directory") && text.contains("below: "),
+        "{text}"
+    );
     let made = folder.file("made/here");
     let recorder = FlightRecorder::builder().directory(&made).start().unwrap();
     assert!(made.is_dir());

@@ -126,7 +126,10 @@ fn other_events_of_older_producers_are_skipped_with_their_kind() {
         skipped.reason,
         SkipReason::LegacyPhase { phase: 'b'.into() }
     );
-    assert_eq!(skipped.reason.to_string(), "a legacy event of phase 'b'");
+    assert_eq!(
+        skipped.reason.to_string(),
+        "legacy events of phase 'b' are not supported"
+    );
 }
 
 #[test]

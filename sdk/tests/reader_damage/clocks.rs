@@ -14,7 +14,7 @@ fn undefined_sequence_clock_is_found() {
     let packet = trace.event("ready");
     let start = trace.start(packet);
     trace.packets[start].remove(field::CLOCK_SNAPSHOT);
-    let words = "the packet is skipped: its time is on clock 64, which the trace does not explain";
+    let words = "the packet is skipped: its time is on clock 64, which no clock snapshot defines";
     assert_error(&trace, packet, Rule::Clock, words);
 }
 
@@ -29,7 +29,7 @@ fn sequence_clock_without_known_reference_is_found() {
     });
     // Uses another clock, so that no event lacks a time.
     trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(BOOTTIME));
-    let words = "clock 64 is tied to no clock that is known";
+    let words = "the snapshot defines clock 64, but has no clock whose time is known";
     assert_error(&trace, start, Rule::Clock, words);
 }
 
@@ -38,7 +38,7 @@ fn unknown_clock_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].set(field::TIMESTAMP_CLOCK_ID, Content::Varint(40));
-    let words = "the packet is skipped: its time is on clock 40, which the trace does not explain";
+    let words = "the packet is skipped: its time is on clock 40, which no clock snapshot defines";
     assert_error(&trace, packet, Rule::Clock, words);
 }
 
@@ -47,7 +47,7 @@ fn event_without_time_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].remove(field::TIMESTAMP);
-    let words = "the packet is skipped: an event without a time";
+    let words = "the packet is skipped: the event has no time";
     assert_error(&trace, packet, Rule::Event, words);
 }
 

@@ -13,7 +13,7 @@ fn event_without_type_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].edit(field::TRACK_EVENT, |event| event.remove(event::TYPE));
-    let words = "the packet is skipped: an event without a type";
+    let words = "the packet is skipped: the event has no type";
     assert_error(&trace, packet, Rule::Event, words);
 }
 
@@ -28,7 +28,7 @@ fn an_end_without_a_begin() {
     let defaults = defaults.and_then(|defaults| defaults.message(field::TRACK_EVENT));
     let track = defaults.and_then(|defaults| defaults.number(event::TRACK_UUID));
     let words = format!(
-        "an end on track \"short\" ({}) without a begin",
+        "an end on track \"short\" ({}) has no begin",
         track.expect("a track")
     );
     assert_error(&trace, packet, Rule::Nesting, &words);
@@ -99,7 +99,7 @@ fn flow_with_one_event_is_a_note() {
         assert!(event.has(event::TERMINATING_FLOW_IDS));
         event.remove(event::TERMINATING_FLOW_IDS);
     });
-    let words = format!("flow {} has this event only", flow.expect("a flow"));
+    let words = format!("flow {} has only this event", flow.expect("a flow"));
     assert_finding(&trace, packet, Level::Note, Rule::Flow, &words);
 }
 

@@ -136,7 +136,7 @@ fn files_of_other_formats_are_named() {
         let error = check(bytes, |_| {}).expect_err("it is no trace");
         let text = error.to_string();
         assert!(
-            text.starts_with(&format!("this is no Perfetto trace, but {words}")),
+            text.starts_with(&format!("this is not a Perfetto trace, but {words}")),
             "{text}"
         );
     }

@@ -73,7 +73,7 @@ fn interned_id_with_two_meanings_is_found() {
             .0
             .push((table::EVENT_NAMES, Content::Bytes(other.encode())));
     });
-    let words = format!("id {iid} of event_names gets another meaning");
+    let words = format!("id {iid} of event_names is defined again, with another value");
     assert_error(&trace, packet, Rule::Interning, &words);
 }
 
@@ -86,5 +86,5 @@ fn name_that_is_not_utf8_is_found() {
             name.set(2, Content::Bytes(vec![b'a', 0xff]));
         });
     });
-    assert_error(&trace, packet, Rule::Decoding, "a text is not UTF-8");
+    assert_error(&trace, packet, Rule::Decoding, "a string is not UTF-8");
 }

@@ -11,7 +11,7 @@ fn event_without_sequence_is_found() {
     let mut trace = Trace::good();
     let packet = trace.event("ready");
     trace.packets[packet].remove(field::SEQUENCE_ID);
-    let words = "the packet belongs to no sequence";
+    let words = "the packet has no sequence id";
     assert_error(&trace, packet, Rule::Sequence, words);
 }
 
@@ -23,7 +23,8 @@ fn second_first_packet_is_found() {
         (0..packet).filter(|before| trace.sequence_id(*before) == trace.sequence_id(packet));
     let before = before.count();
     trace.packets[packet].set(field::FIRST_PACKET, Content::Varint(1));
-    let words = format!("flagged as the first of its sequence, after {before} others");
+    let words =
+        format!("the packet is flagged as the first of its sequence, but {before} come before it");
     assert_error(&trace, packet, Rule::FirstPacket, &words);
 }
 
@@ -38,7 +39,7 @@ fn reused_writer_id_gives_a_second_first_packet_that_clears() {
     let before =
         (0..packet).filter(|before| trace.sequence_id(*before) == trace.sequence_id(packet));
     let words = format!(
-        "flagged as the first of its sequence, after {} others",
+        "the packet is flagged as the first of its sequence, but {} come before it",
         before.count()
     );
     assert_finding(&trace, packet, Level::Note, Rule::FirstPacket, &words);
@@ -69,7 +70,7 @@ fn loss_of_unknown_cause_is_found() {
     let packet = trace.event("ready");
     let bits = Content::Varint(1 | 1 << 20);
     trace.packets[packet].set(field::PREVIOUS_PACKET_DROPPED, bits);
-    let words = "a loss has causes that are not known: bits 0x100000";
+    let words = "a loss has unknown causes: bits 0x100000";
     assert_error(&trace, packet, Rule::Loss, words);
 }
 

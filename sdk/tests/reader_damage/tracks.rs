@@ -37,7 +37,7 @@ fn track_that_is_its_own_parent_is_found() {
     trace.packets[packet].edit(field::TRACK_DESCRIPTOR, |descriptor| {
         descriptor.set(PARENT_UUID, Content::Varint(lane));
     });
-    let words = format!("track \"lane\" ({lane}) is above itself");
+    let words = format!("track \"lane\" ({lane}) is its own ancestor");
     assert_error(&trace, packet, Rule::TrackTree, &words);
 }
 
@@ -57,9 +57,8 @@ fn too_deeply_nested_track_is_a_note() {
             descriptor.set(PARENT_UUID, Content::Varint(1000 + number as u64));
         });
     }
-    let words = format!(
-        "track \"lane\" ({lane}) is under 63 tracks or more, of which only those are looked at"
-    );
+    let words =
+        format!("track \"lane\" ({lane}) has 63 ancestors or more; only so many are checked");
     let found = findings(&trace.encode());
     assert!(
         found.iter().any(|finding| finding.text == words),
@@ -100,7 +99,7 @@ fn counter_value_on_other_track_is_found() {
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.set(event::TRACK_UUID, Content::Varint(lane));
     });
-    let words = format!("a value on track \"lane\" ({lane}), which is no counter");
+    let words = format!("a counter value is on track \"lane\" ({lane}), which is not a counter");
     assert_error(&trace, packet, Rule::Counter, &words);
 }
 
@@ -112,7 +111,8 @@ fn instant_on_counter_track_is_found() {
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.set(event::TRACK_UUID, Content::Varint(counter));
     });
-    let words = format!("a slice or an instant on track \"queue\" ({counter}), which is a counter");
+    let words =
+        format!("a slice or an instant is on track \"queue\" ({counter}), which is a counter");
     assert_error(&trace, packet, Rule::Counter, &words);
 }
 
@@ -123,6 +123,6 @@ fn a_counter_event_without_a_value() {
     trace.packets[packet].edit(field::TRACK_EVENT, |event| {
         event.remove(event::COUNTER_VALUE);
     });
-    let words = "the packet is skipped: a counter event without a value";
+    let words = "the packet is skipped: the counter event has no value";
     assert_error(&trace, packet, Rule::Counter, words);
 }

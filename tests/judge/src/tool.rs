@@ -245,7 +245,7 @@ impl Page {
             finished: events.checked_sub(instants + unfinished)?,
             unfinished,
             instants,
-            lone_ends: noted("ends of slices whose begin is not there"),
+            lone_ends: noted("ends of slices have no begin"),
             counter_values,
             undecodable: noted(&SkipReason::NeedsState.to_string()),
         })

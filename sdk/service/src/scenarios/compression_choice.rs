@@ -20,7 +20,7 @@ fn unsupported_compression_is_refused_by_name() {
             .check()
             .map_err(|error| error.to_string());
         let refused =
-            format!("compression is not supported: build tracezero with its feature `{name}`");
+            format!("compression is not supported; build tracezero with its feature `{name}`");
         assert_eq!(checked, if is_known { Ok(()) } else { Err(refused) });
     }
 }

@@ -263,7 +263,7 @@ fn a_file_is_cloned_into_a_file_and_only_while_it_is_written() {
     };
     assert_eq!(
         refused(None),
-        "cannot clone the session: it is written into a file, so its snapshot needs a file, too"
+        "cannot clone the session: it writes into a file; clone it into a file, too"
     );
     let waiting_file = TraceFile::new();
     let waiting = world.begin_clone_into(source(), 0, None, Some(waiting_file.output()));
@@ -274,7 +274,7 @@ fn a_file_is_cloned_into_a_file_and_only_while_it_is_written() {
     assert!(waiting_file.read().events().contains(&"buffer_cloned"));
     assert_eq!(
         refused(Some(TraceFile::new().output())),
-        "cannot clone the session: its file is complete; copy that"
+        "cannot clone the session: its trace file is complete; copy the file"
     );
 }
 

@@ -67,7 +67,7 @@ fn two_buffers_of_one_name_are_refused() {
     let config = buffers().add_buffer(BufferConfig::ring(128).named("first"));
     let message = world.try_session(config, 0).err().unwrap().to_string();
     assert!(
-        message.contains("buffers[3] has the name \"first\" of buffers[0]"),
+        message.contains("buffers[3] has the same name as buffers[0], \"first\""),
         "{message}"
     );
 }

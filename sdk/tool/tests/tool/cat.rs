@@ -79,15 +79,15 @@ fn error_for_missing_packets_says_which_exist() {
     for (options, message) in [
         (
             &["--sequence", "99"][..],
-            "no packet is of sequence 99: the sequences of the trace are 1, 2",
+            "the trace has no packet of sequence 99; its sequences are 1, 2",
         ),
         (
             &["--from-packet", "99999"],
-            "--from-packet 99999 is after the end: the packets of the trace are 0 to 13",
+            "--from-packet 99999 is after the end; the packets of the trace are 0 to 13",
         ),
         (
             &["--sequence", "1", "--from-packet", "14"],
-            "--from-packet 14 is after the end: the packets of the trace are 0 to 13",
+            "--from-packet 14 is after the end; the packets of the trace are 0 to 13",
         ),
         (
             &["--sequence", "1", "--from-packet", "13"],

@@ -23,7 +23,7 @@ fn faults_are_reported_with_their_place() {
     let run = run_on(&file, &["check", "FILE"]);
     let name = file.display();
     let expected = format!(
-        "{name}: error: packet 14, sequence 2, offset 331, nesting: an end on track \"main\" (101) without a begin\n\
+        "{name}: error: packet 14, sequence 2, offset 331, nesting: an end on track \"main\" (101) has no begin\n\
          {name}: error: packet 15, offset 348, framing: the trace ends inside a packet, 7 bytes are \
          missing; 10 bytes are left out\n\
          {name}: 15 packets, 10 events, 2 sequences: 2 errors, 0 notes\n"

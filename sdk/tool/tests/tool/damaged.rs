@@ -87,7 +87,7 @@ fn trace_without_packets_is_an_error() {
         ],
     ] {
         let file = files.write("empty.pftrace", bytes);
-        let message = format!("error: {}: there is no packet in it\n", file.display());
+        let message = format!("error: {}: the trace has no packets\n", file.display());
         let check = run_on(&file, &["check", "FILE"]);
         for run in run_all(&file).chain([check]) {
             assert_eq!((run.status, &run.stderr), (2, &message), "{run:?}");

@@ -61,7 +61,11 @@ fn other_tracks_are_drawn_only_if_asked_for() {
 
     let run = run_with_input(&["flamegraph", "-"], &slices(&[(1, "a")]));
     assert_eq!(run.status, 2);
-    assert!(run.stderr.contains("--all-tracks draws"), "{run:?}");
+    assert!(
+        run.stderr
+            .contains("draw those on other tracks with --all-tracks"),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -98,7 +102,8 @@ fn error_names_only_some_of_many_tracks() {
     let run = run_with_input(&["flamegraph", "--track", "nobody", "-"], &trace);
     assert_eq!(run.status, 2);
     assert!(
-        run.stderr.contains("these have: \"t00\", \"t01\", "),
+        run.stderr
+            .contains("tracks that have them: \"t00\", \"t01\", "),
         "{run:?}"
     );
     assert!(run.stderr.ends_with("\"t19\" and 10 more\n"), "{run:?}");
@@ -120,7 +125,7 @@ fn unknown_track_is_an_error_and_leaves_no_file() {
     let run = run_on(&file, &args);
     assert_eq!(run.status, 2);
     let message = format!(
-        "error: {}: no track called \"worker\" has spans that ended; these have: \"main\"\n",
+        "error: {}: no track named \"worker\" has spans that ended; tracks that have them: \"main\"\n",
         file.display()
     );
     assert_eq!(run.stderr, message);

@@ -103,9 +103,9 @@ fn notes_name_clocks_and_processes_that_disagree() {
     let (a, b) = (files.file("0.pftrace"), files.file("1.pftrace"));
     let (a, b) = (a.display(), b.display());
     let expected = format!(
-        "note: the clocks of {a} and {b} are 60.0 s apart: if they come from two machines, or the \
-         machine was started anew between them, their times do not compare\n\
-         note: {a} and {b} both have a process 10, and not the same one: it is shown as one\n\
+        "note: the clocks of {a} and {b} are 60.0 s apart; their times do not compare if they \
+         come from two machines, or if the machine was rebooted between them\n\
+         note: {a} and {b} have different processes with the pid 10; they are shown as one\n\
          27 packets of 2 files\n"
     );
     assert_eq!(run.stderr, expected);
@@ -121,7 +121,7 @@ fn standard_input_and_single_file_are_refused() {
     assert!(
         from_input
             .stderr
-            .contains("the standard input cannot be one")
+            .contains("the standard input does not allow")
     );
     assert_eq!(run(&["merge", path, "-o", "-"]).status, 2);
 }

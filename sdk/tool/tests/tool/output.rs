@@ -30,9 +30,8 @@ fn no_command_overwrites_the_trace_that_it_reads() {
         ] {
             let run = run_on(&file, command);
             assert_eq!(run.status, 2, "{run:?}");
-            let message = format!(
-                "error: {output} is the trace that is read: the output needs another name\n"
-            );
+            let message =
+                format!("error: {output} is an input, too; give the output another name\n");
             assert_eq!(run.stderr, message);
             assert!(files.read("shop.pftrace") == trace);
         }
@@ -45,7 +44,10 @@ fn page_does_not_replace_a_trace_named_html() {
     let file = files.write("shop.html", SHOP.trace());
     let run = run_on(&file, &["view", "FILE"]);
     assert_eq!(run.status, 2);
-    assert!(run.stderr.contains("needs another name"), "{run:?}");
+    assert!(
+        run.stderr.contains("give the output another name"),
+        "{run:?}"
+    );
 }
 
 #[test]

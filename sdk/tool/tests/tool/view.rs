@@ -41,8 +41,8 @@ fn default_page_replaces_only_pages() {
     let refused = run_on(&file, &["view", "FILE"]);
     assert_eq!((refused.status, refused.text()), (2, ""));
     let message = format!(
-        "error: {} is there and was not made by this command: name another page with -o PAGE, or \
-         that one to replace it\n",
+        "error: {} exists and was not written by this command; name another page with -o PAGE, or \
+         name that one to replace it\n",
         page.display()
     );
     assert_eq!(refused.stderr, message);
@@ -94,11 +94,11 @@ fn window_without_events_is_an_error_with_the_range() {
             &["--from", "5", "--to", "1"],
             "--from 5 is not before --to 1",
         ),
-        (&["--to", "0"], "nothing is before --to 0"),
+        (&["--to", "0"], "--to 0 is not after the begin"),
     ] {
         let run = view(&file, &page, options);
         assert_eq!(run.status, 2, "{run:?}");
-        let message = format!("error: {what}: the events of the trace are from 0 s to 0.00001 s\n");
+        let message = format!("error: {what}; the events of the trace are from 0 s to 0.00001 s\n");
         assert_eq!(run.stderr, message);
         assert!(!page.exists());
     }

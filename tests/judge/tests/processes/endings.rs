@@ -136,7 +136,7 @@ fn row_holds((mode, status, left, said): (&str, Status, FileContent, StderrTexts
             );
             assert_eq!(errors.len(), 1, "{mode}: {errors:?}");
             assert!(
-                errors[0].contains("the file could not be written"),
+                errors[0].contains("writing to the file failed"),
                 "{errors:?}"
             );
         }
