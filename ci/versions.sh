@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks a program with two versions of `tracezero` and two of `tracezero-events`: each session must
 # have the events of both libraries. The second version is a copy of the tree, in which all packages
-# have another version except `tracezero-events-core`: a registry would give both the same one.
+# have another version except `tracezero-events-core`: a registry would give both the same one. Then
+# checks a plugin: the host's session must have the events of a shared library that the host loads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,3 +69,97 @@ EOF
 rm -f "$folder/program/Cargo.lock"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 cargo run --offline --quiet --manifest-path "$folder/program/Cargo.toml"
+
+mkdir -p "$folder/plugin/src" "$folder/host/src"
+cat >"$folder/plugin/Cargo.toml" <<EOF
+[package]
+name = "plugin"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+tracezero-events = { path = "$root/sdk/events" }
+EOF
+cat >"$folder/plugin/src/lib.rs" <<'EOF'
+use tracezero_events::{ConnectError, Recorder, end, instant, span};
+
+#[unsafe(no_mangle)]
+pub fn plugin_connect(host: &'static dyn Recorder) -> Result<(), ConnectError> {
+    tracezero_events::connect(host)
+}
+
+#[unsafe(no_mangle)]
+pub fn plugin_run() {
+    let span = span!("plugin", "run_plugin", number = 7);
+    instant!("plugin", "inside_plugin", text = "x");
+    end!(span, result = true);
+}
+EOF
+cat >"$folder/host/Cargo.toml" <<EOF
+[package]
+name = "host"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+libc = "0.2"
+tracezero = { path = "$root/sdk" }
+tracezero-events = { path = "$root/sdk/events" }
+
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+EOF
+cat >"$folder/host/src/main.rs" <<'EOF'
+use std::ffi::CString;
+use std::mem::transmute;
+
+use tracezero_events::{ConnectError, Recorder};
+
+type Connect = fn(&'static dyn Recorder) -> Result<(), ConnectError>;
+
+fn main() {
+    let path = std::env::args().nth(1).expect("the plugin's path");
+    let path = CString::new(path).expect("a path");
+    // SAFETY: loading the plugin runs no code of it.
+    let plugin = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!plugin.is_null(), "the plugin cannot be loaded");
+    let look_up = |name: &std::ffi::CStr| {
+        // SAFETY: the plugin is loaded, and the name ends in NUL.
+        let function = unsafe { libc::dlsym(plugin, name.as_ptr()) };
+        assert!(!function.is_null(), "the plugin lacks {name:?}");
+        function
+    };
+    // SAFETY: the plugin defines the functions with these types, by the same compiler, and is never
+    // unloaded.
+    let (connect, run) = unsafe {
+        (
+            transmute::<*mut libc::c_void, Connect>(look_up(c"plugin_connect")),
+            transmute::<*mut libc::c_void, fn()>(look_up(c"plugin_run")),
+        )
+    };
+
+    let session = tracezero::InMemorySession::start().expect("a session");
+    run(); // not connected: records nothing
+    connect(tracezero::library_recorder()).expect("connected");
+    run();
+    let (trace, report) = session.finish();
+    println!("host: {report}");
+    assert_eq!(report.events, 3);
+    for name in ["run_plugin", "inside_plugin"] {
+        assert!(trace.windows(name.len()).any(|at| at == name.as_bytes()), "{name}");
+    }
+}
+EOF
+rm -f "$folder"/{plugin,host}/Cargo.lock
+cargo build --offline --quiet --manifest-path "$folder/plugin/Cargo.toml"
+cargo run --offline --quiet --manifest-path "$folder/host/Cargo.toml" -- "$CARGO_TARGET_DIR/debug/libplugin.so"

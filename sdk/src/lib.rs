@@ -47,6 +47,9 @@
 //! (`tracezero-service`), which copies it into a ring and frees it. A session ([`Session`],
 //! [`InMemorySession`]) reads whole packets from the ring and writes the trace.
 
+// docs.rs shows the feature that an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
@@ -129,7 +132,7 @@ pub use tracezero_track_event::{
     ARG_MAX_BYTES, ArgValue, AsyncSpan, Category, ChildOrder, CounterTrack, CounterValue, Dict,
     DictWriter, EndingSpan, Flow, OPEN_SPANS_MAX, Span, TraceFuture, Traced, TracedWithEnd, Track,
     TrackSpan, Unit, async_span, begin, categories, counter, debug, declare_event_schema, dict,
-    display, enabled, end, instant, span,
+    display, enabled, end, instant, library_recorder, span,
 };
 #[cfg(feature = "tracing")]
 pub use tracing_layer::{AsyncSpans, TracingLayer, layer};

@@ -25,14 +25,20 @@
 //! Two libraries may depend on different versions of this package. Events of both are recorded,
 //! because every version passes its events on to the one package `tracezero-events-core`.
 //!
+//! # Plugins
+//!
+//! A shared library that is loaded at run time has its own copy of this package, to which nothing
+//! is connected. The shared library passes the recorder of the host to [`connect`];
+//! `tracezero::library_recorder` returns that recorder and has an example.
+//!
 //! # What only the application's macros can do
 //!
 //! An application that depends on `tracezero` uses the macros of that package. They are faster,
 //! because they write events directly into the memory of the trace. They also support tracks,
 //! flows, timestamps, futures and typed fields of the trace schema.
 //!
-//! Arguments of those macros implement another trait, `tracezero::ArgValue`. If values of a
-//! library's type should be arguments of both kinds of macros, the library gives access to the
+//! Arguments of the macros of `tracezero` implement another trait, `tracezero::ArgValue`. If values
+//! of a library's type should be arguments of both kinds of macros, the library gives access to the
 //! parts of the type, or implements `Display`.
 //!
 //! To compile all trace points to nothing, build the program with `RUSTFLAGS="--cfg
@@ -42,7 +48,9 @@ mod macros; // the public macros
 mod span; // the guard that ends a span
 
 pub use span::Span;
-pub use tracezero_events_core::{Dict, List, Number, ToValue, Value};
+pub use tracezero_events_core::{
+    ConnectError, Dict, List, Number, Recorder, ToValue, Value, connect,
+};
 
 /// Items that the expansions of the macros name.
 #[doc(hidden)]

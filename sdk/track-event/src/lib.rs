@@ -68,7 +68,7 @@ pub use event::{Arg, EndOf, EventPart, EventParts, EventWriter, Fields, Through}
 pub use event_config::EventConfig;
 pub use flow::Flow;
 pub use future::{TraceFuture, Traced, TracedWithEnd};
-pub use library_events::connect_libraries;
+pub use library_events::{connect_libraries, library_recorder};
 pub use open_slices::OPEN_SPANS_MAX;
 pub use placement::Placement;
 pub use quantity::Unit;

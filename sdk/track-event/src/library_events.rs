@@ -33,6 +33,44 @@ pub fn connect_libraries() {
     });
 }
 
+/// Returns the recorder of library events, for plugins.
+///
+/// A shared library that is loaded at run time has its own copy of `tracezero-events`. Its events
+/// appear in the sessions of the host once it has connected the recorder of the host:
+///
+/// ```
+/// // In the plugin, a `cdylib` that depends on `tracezero-events`:
+/// # mod plugin {
+/// use tracezero_events::{ConnectError, Recorder, instant};
+///
+/// #[unsafe(no_mangle)]
+/// pub fn plugin_connect(host: &'static dyn Recorder) -> Result<(), ConnectError> {
+///     tracezero_events::connect(host)
+/// }
+///
+/// #[unsafe(no_mangle)]
+/// pub fn plugin_run() {
+///     instant!("plugin", "run");
+/// }
+/// # }
+/// # use plugin::{plugin_connect, plugin_run};
+///
+/// // In the host, with the functions that it has looked up in the plugin:
+/// plugin_connect(tracezero::library_recorder())?;
+/// # let session = tracezero::InMemorySession::start()?;
+/// plugin_run();
+/// # drop(session);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The host and the plugin must be built by the same compiler with the same version of
+/// `tracezero-events-core`, as for every Rust type that crosses this border. The host must never
+/// unload the plugin: its call sites stay registered.
+#[must_use]
+pub fn library_recorder() -> &'static dyn Recorder {
+    &LibraryEvents
+}
+
 struct LibraryEvents;
 
 impl Recorder for LibraryEvents {
