@@ -11,8 +11,8 @@ use tracezero::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Optional. Declared categories appear in lists of categories, and a tag chooses several of
-    // them at once.
+    // Declaring categories is optional. Declared categories appear in lists of categories, and a
+    // configuration can choose several of them at once by a tag.
     categories! {
         "server": "Requests, from their arrival to the answer";
         "cache": "Hits and misses";
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn start(events: &TrackEventConfig) -> Result<InMemorySession, tracezero::Error> {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024)) // KiB
         .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()

@@ -1,8 +1,8 @@
 //! The two clocks that events can use: the system's clock, and the processor's time-stamp counter,
 //! which is cheaper to read.
 //!
-//! `cargo run --release --example clock` writes `clock.pftrace`. It records with both clocks; all
-//! events are on one time line.
+//! `cargo run --release --example clock` writes `clock.pftrace`. It records with both clocks. In
+//! the trace, the events of both clocks are on one time line.
 
 use std::time::{Duration, Instant};
 

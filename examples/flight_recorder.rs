@@ -27,8 +27,8 @@ fn main() -> Result<(), FlightError> {
     for request in 0..300_u32 {
         let took_ms = serve(request);
         if took_ms > SLOW_MS {
-            // Saves the events from 10 s before now to 50 ms after now, in the background. Slow
-            // requests within one minute make one file at most.
+            // Saves the events from 10 s before now to 50 ms after now, in the background. At most
+            // one file per minute is written for slow requests.
             recorder
                 .around(
                     "slow request",

@@ -14,7 +14,7 @@ const THREADS: u32 = 4;
 const SPANS: u32 = 10_000;
 
 fn main() -> Result<(), tracezero::Error> {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024).grow_to(64 * 1024)) // KiB
         .record_all()
         .wait_limit(Duration::from_secs(1)) // `never_wait()`: drop packets at once

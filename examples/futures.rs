@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The slices of the futures that `crawl` awaits or spawns are drawn below its own.
+/// The slices of the futures that `crawl` awaits or spawns are drawn below the slice of `crawl`.
 #[trace("crawler")]
 async fn crawl() -> usize {
     let mut fetches = JoinSet::new();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracezero::{BufferConfig, SessionState, TraceConfig, counter, span};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024)) // KiB, room for the events of a few periods
         .record_all()
         .file_write_period(Duration::from_millis(100))

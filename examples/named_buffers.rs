@@ -13,7 +13,7 @@ struct Samples;
 data_source!(Samples, "com.example.samples");
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64).named("start-up")) // KiB
         .add_buffer(BufferConfig::ring(64).named("newest"))
         .add_data_source(DataSourceConfig::new("track_event").target_name("start-up"))

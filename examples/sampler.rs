@@ -29,7 +29,7 @@ struct Sampler {
 }
 
 struct SamplerThread {
-    /// The sender that keeps the thread running; the thread ends when it is dropped.
+    /// The sender that keeps the thread running; the thread ends when the sender is dropped.
     keep_going: Sender<()>,
     handle: JoinHandle<()>,
 }
@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sampler.set_period_ms(5);
     });
     let sampler = DataSourceConfig::new(Sampler::NAME).source_specific(&fields.to_vec());
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(sampler);
 

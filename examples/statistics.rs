@@ -9,7 +9,7 @@ use std::thread;
 use tracezero::{BufferConfig, TraceConfig, instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64)) // KiB: far too small for what follows
         .record_all()
         .record_in_memory()?;
@@ -40,6 +40,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (trace, report) = session.finish();
     std::fs::write("statistics.pftrace", trace)?;
-    println!("{report:#}"); // one line, and one for each sequence that lost something
+    println!("{report:#}"); // one line in all, and one per sequence with losses
     Ok(())
 }

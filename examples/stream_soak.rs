@@ -8,8 +8,8 @@
 //! cargo run --release --example stream_soak -- 10GiB /dev/null  # without a disk
 //! ```
 //!
-//! For comparison, it first writes the same number of bytes without a session. It removes the file
-//! at the end.
+//! For comparison, the program first writes the same number of bytes without a session. It removes
+//! the file at the end.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn stream(path: &Path, size_bytes: u64) -> Result<(Report, Duration), tracezero::Error> {
     let soak = DataSourceConfig::new("com.example.soak");
     let began = Instant::now();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(RING_KIB))
         .add_data_source(soak.exhausted_policy(BufferExhaustedPolicy::Stall))
         .record_to_file(path)?;

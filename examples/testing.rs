@@ -1,8 +1,8 @@
 //! Tests of what functions record: how often, inside of which span, with which arguments, on which
 //! thread.
 //!
-//! `cargo test --example testing` runs the tests at the end of the file.
-//! `cargo run --example testing` prints the outline of a trace, which one of them compares.
+//! `cargo test --example testing` runs the tests at the end of the file. `cargo run --example
+//! testing` prints the outline of a trace, which one of the tests compares.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

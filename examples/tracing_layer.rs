@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|number| tokio::spawn(handle(number)))
             .collect();
         for request in requests {
-            // `handle` cancels a `load` that takes too long; its span ends at that moment.
+            // `handle` cancels a `load` that takes too long; the span of `load` ends at that
+            // moment.
             let _ = request.await;
         }
     });

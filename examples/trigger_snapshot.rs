@@ -16,7 +16,7 @@ const SLOW_REQUEST: &str = "slow_request";
 fn main() -> Result<(), Box<dyn Error>> {
     let triggers = TriggerConfig::new(TriggerMode::CloneSnapshot, Duration::from_secs(3600))
         .add_trigger(Trigger::new(SLOW_REQUEST));
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256)) // KiB: the newest events
         .record_all()
         .triggers(triggers)

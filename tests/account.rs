@@ -176,7 +176,7 @@ fn check_account(trace: &[u8], report: &Report, packets: u64) -> BTreeMap<u32, W
 /// Starts a session that records into `buffer`, with 256 KiB of shared memory in pages of 4 KiB: 64
 /// chunks for all writers.
 fn record_into(buffer: BufferConfig) -> InMemorySession {
-    TraceConfig::new()
+    TraceConfig::empty()
         .shared_memory(256, 4)
         .add_buffer(buffer)
         .add_data_source(DataSourceConfig::new("com.example.numbered"))

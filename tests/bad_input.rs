@@ -87,7 +87,7 @@ fn buffers_without_a_size_or_none_at_all_are_refused() {
         "invalid trace config: buffers[1]: size_kb is 0; give at least 1",
     );
     assert_refused(
-        TraceConfig::new().record_all(),
+        TraceConfig::empty().record_all(),
         "invalid trace config: the configuration has data sources, but no buffers; add a buffer",
     );
 }
@@ -107,7 +107,7 @@ fn a_text_with_a_mistake_is_refused_with_its_line() {
 }
 
 fn one_buffer() -> TraceConfig {
-    TraceConfig::new().add_buffer(BufferConfig::ring(64).named("first"))
+    TraceConfig::empty().add_buffer(BufferConfig::ring(64).named("first"))
 }
 
 /// Checks that a session in memory and one with a file are rejected. A new file is not created, and

@@ -14,7 +14,7 @@ const THREADS: u64 = 40_000;
 
 #[test]
 fn more_threads_than_writer_ids_lose_no_event() {
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64 * 1024))
         .record_all();
     let session = config.record_in_memory().unwrap();

@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn config(policy: BufferExhaustedPolicy) -> TraceConfig {
     let data_source = DataSourceConfig::new("com.example.numbered").exhausted_policy(policy);
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(data_source)
         .file_write_period(Duration::from_millis(100))
@@ -373,7 +373,7 @@ fn record_before_reading(config: TraceConfig, record: impl FnOnce()) -> (Vec<u64
 }
 
 fn growing_to(limit_mib: u32) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256).grow_to(limit_mib * 1024))
         .add_data_source(DataSourceConfig::new("com.example.numbered"))
         .file_write_period(Duration::from_millis(100))
@@ -462,7 +462,7 @@ fn a_callback_does_not_wait_for_the_file() {
     Numbered::trace(|_| ());
     let folder = Folder::empty();
     let file = folder.file("callback");
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .record_all()
         .wait_limit(LONG)

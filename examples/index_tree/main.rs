@@ -99,7 +99,7 @@ fn index_tree(root: &Path, args: &Args) -> Result<Outcome, Failure> {
     let shared = Shared::new(root, progress_bar());
     thread::scope(|scope| {
         let mut outcome = Outcome::default();
-        // Closes the queue on every path, so the workers end.
+        // Closes the queue however this function returns, so the workers end.
         let closing = shared.queue.close_on_drop();
         let mut workers = Vec::new();
         for number in 1..=thread_count {

@@ -22,7 +22,7 @@ pub struct Outcome {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// How long indexing one file took.
+/// The time that indexing one file took.
 pub struct FileTime {
     pub path: String,
     pub bytes: u64,

@@ -8,7 +8,8 @@ use tracezero::span;
 
 use crate::report::Unreadable;
 
-/// Directories that tools create, and that hold nothing written by people.
+/// Directories that are not searched, because tools create them and they hold nothing written by
+/// people.
 const SKIPPED_DIRECTORIES: [&str; 2] = [".git", "target"];
 
 /// Iterates over the regular files below `root`, directory by directory, and over entries that

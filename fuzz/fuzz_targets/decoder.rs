@@ -33,7 +33,7 @@ fn compare(bytes: &[u8]) {
     if let Err(DecodeError::GroupsTooDeep { .. }) = fields {
         return;
     }
-    // This decoder checks and skips each field of a message without known fields. Its limit for
+    // `()` is a message type that knows no fields, so this decoder checks and skips every field. Its limit for
     // nested groups is lower.
     match <()>::decode(bytes) {
         Ok(()) => assert!(fields.is_ok(), "{fields:?}"),

@@ -44,7 +44,7 @@ enum Action {
 
 fuzz_target!(|input: Input| {
     let mut audited = AuditedBuffer::new(input.shape);
-    // Relaxed: one thread, and no other memory to order.
+    // Relaxed: there is only one thread, so there is no other memory to order.
     let shown = Arc::new(AtomicU64::new(0));
     if input.observes {
         let shown = Arc::clone(&shown);

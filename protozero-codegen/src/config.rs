@@ -82,9 +82,10 @@ impl Config {
     /// If the schema declares a default for a field, the struct has a method for it, such as
     /// `width_or_default`.
     ///
-    /// If an [`extern_path`](Config::extern_path) covers the message of a field, its struct must be
-    /// in a module `owned` there. For `.extern_path(".geo", "::geo::protos")`, the struct of
-    /// message `geo.Point` must be `::geo::protos::owned::Point`.
+    /// For a message that an [`extern_path`](Config::extern_path) covers, no struct is generated.
+    /// Its struct must already exist, in a module `owned` inside the Rust path. For
+    /// `.extern_path(".geo", "::geo::protos")`, the struct of message `geo.Point` must be
+    /// `::geo::protos::owned::Point`.
     #[must_use]
     pub fn owned(mut self, proto: impl Into<String>) -> Self {
         self.owned.push(proto.into());
@@ -92,9 +93,9 @@ impl Config {
     }
 
     /// Also writes the schema of each package, as a serialized `FileDescriptorSet` for
-    /// `protozero::include_descriptor_set!`. It contains the files of the package and their
+    /// `protozero::include_descriptor_set!`. The set contains the files of the package and their
     /// imports, except files that an [`extern_path`](Config::extern_path) covers. A program can
-    /// embed it for readers that do not know the schema.
+    /// embed the set for readers that do not know the schema.
     #[must_use]
     pub fn descriptor_sets(mut self) -> Self {
         self.descriptor_sets = true;
@@ -140,10 +141,11 @@ impl Config {
     /// buf build -o app.binpb
     /// ```
     ///
-    /// One file is generated for each package in the set that no
-    /// [`extern_path`](Config::extern_path) covers, because a set does not distinguish imports from
-    /// other files. The code is the same as from the `.proto` files. It has their comments if the
-    /// set contains source information. Include folders are ignored.
+    /// One file is generated for each package in the set, except packages that an
+    /// [`extern_path`](Config::extern_path) covers. Files are generated for imported packages too,
+    /// because a set does not tell imports from other files. The code is the same as from the
+    /// `.proto` files. It has their comments if the set contains source information. Include
+    /// folders are ignored.
     ///
     /// # Errors
     ///

@@ -26,7 +26,8 @@ pub(crate) fn descriptor_set(
 }
 
 /// Removes parts that readers of encoded messages do not need: comments, JSON names, and the syntax
-/// if it is the default. Perfetto's own schema of descriptors lacks the last two.
+/// if it is the default. Perfetto's own schema of descriptors has no fields for JSON names and
+/// syntax.
 fn strip(file: &mut FileDescriptorProto) {
     file.source_code_info.clear();
     if file.syntax() == "proto2" {
@@ -46,7 +47,7 @@ fn strip_message(message: &mut DescriptorProto) {
 }
 
 /// Returns the expression that `protozero::include_descriptor_set!` expands to for the set in the
-/// file `name`. If there is no set, it is a compile error that names the remedy.
+/// file `name`. If there is no set, the expression is a compile error that names the remedy.
 pub(crate) fn expression(name: &str, is_there: bool) -> String {
     if is_there {
         format!("include_bytes!({name:?})")

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 /// A place in a `.proto` file, printed as `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Location {
     /// The path of the file, below an include folder or as the build script named it.
     pub file: PathBuf,
@@ -22,8 +23,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// The reason why no code was generated. No file has been written, except possibly before
-/// [`Error::Write`].
+/// The reason why no code was generated. No file has been written either; only before an
+/// [`Error::Write`], some files may have been written.
 ///
 /// `Debug` prints the same text as `Display`, because Cargo shows the `Debug` text if the `main`
 /// function of a build script returns the error.
@@ -262,7 +263,8 @@ pub enum Error {
         /// The Rust path.
         rust: String,
     },
-    /// The name given to `owned` is not a message that is generated, or a package of such messages.
+    /// The name given to `owned` is neither a message for which code is generated, nor a package
+    /// that contains such a message.
     UnknownOwned {
         /// The name given to `owned`.
         proto: String,
@@ -555,7 +557,8 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Read { source, .. } | Error::Write { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Error::Read { source, .. } | Error::Write { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -60,7 +60,8 @@ fn check_extension<'d>(
 ) -> Result<(), Error> {
     let (name, number) = (extension.name(), extension.number());
     let extended = type_name(extension.extendee());
-    // Schemas that the parser contains are correct; they have no places.
+    // An extension without a place is in a schema that is built into the parser, and those schemas
+    // are correct.
     let Some(at) = places(scope, name) else {
         return Ok(());
     };

@@ -42,8 +42,8 @@ impl ExternPaths {
         checked.collect::<Result<_, _>>().map(ExternPaths)
     }
 
-    /// Finds the pair that covers `name`: its protobuf name is `name` or a scope around it. The
-    /// longest one counts.
+    /// Finds the pair that covers `name`: the protobuf name of the pair is `name`, or a scope
+    /// around `name`. If several pairs cover `name`, the longest protobuf name counts.
     pub(crate) fn find(&self, name: &str) -> Option<&ExternPath> {
         let covers = |path: &&ExternPath| {
             name.strip_prefix(&path.proto)
@@ -105,7 +105,8 @@ pub(crate) fn missing(
         .collect();
     // A malformed list is ignored, because it is not the fault of this build script.
     let listed = ExternPaths::new(&pairs).unwrap_or_default();
-    // A build script that compiles files of a listed schema directly generates it on purpose.
+    // Skip units whose own package is listed: this build script compiles files of the package
+    // directly, so it generates the package again on purpose.
     let importing = units
         .iter()
         .filter(|unit| listed.find(&unit.package).is_none());

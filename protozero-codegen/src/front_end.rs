@@ -77,7 +77,8 @@ pub(crate) fn load(roots: &[PathBuf], includes: &[PathBuf]) -> Result<Loaded, Er
     if let Err(error @ Error::Syntax { .. }) = parsed {
         return Err(error);
     }
-    // The parser accepts some of these errors, and reports the others without a place.
+    // Check the declarations here, because the parser accepts some of these errors, and reports the
+    // others without a place.
     let mut declared = Names::new();
     for source in &graph.sources {
         check_declarations(source, &mut declared)?;

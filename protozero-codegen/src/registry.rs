@@ -55,7 +55,8 @@ enum Declaration<'a> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct FieldNames {
-    /// The part of the names of the writer's methods behind the verb.
+    /// The part behind the verb in the names of the writer's methods, for instance `name` in
+    /// `set_name`.
     pub(crate) base: String,
     /// The name of the decoder's method.
     pub(crate) getter: String,

@@ -501,8 +501,8 @@ impl<'a> UnitBuilder<'a> {
 }
 
 impl Module {
-    /// Adds extensions. Merges those of the same message, because several files of a package may
-    /// extend it.
+    /// Adds extensions. Merges extensions of the same message, because several files of a package
+    /// may extend it.
     fn add_extensions(&mut self, extensions: Vec<Extension>) {
         for extension in extensions {
             let same = |other: &&mut Extension| other.extendee == extension.extendee;

@@ -46,7 +46,8 @@ pub(crate) struct Field {
     /// The comment in the schema, as lines of plain text.
     pub(crate) comment: String,
     pub(crate) number: u32,
-    /// The part of the names of the writer's methods behind the verb.
+    /// The part behind the verb in the names of the writer's methods, for instance `name` in
+    /// `set_name`.
     pub(crate) base: String,
     /// The name of the decoder's method.
     pub(crate) getter: String,

@@ -41,7 +41,7 @@ pub enum DecodeError {
     /// The message has 4 GiB or more, but [`IndexedMessage`](crate::IndexedMessage) stores offsets
     /// of 32 bits. Protobuf's own limit is 2 GiB.
     MessageTooLong,
-    /// The payload of a packed field does not divide into whole elements.
+    /// The payload of a packed field is not a whole number of elements.
     MalformedPacked {
         /// Number of the field.
         field: u32,

@@ -9,12 +9,12 @@ use crate::wire::{MAX_FIELD_NUMBER, MAX_GROUP_DEPTH};
 pub struct Field<'a> {
     /// Field number, 1 to 2^29-1.
     pub number: u32,
-    /// The value, as its wire type describes it.
+    /// The value, in the form that its wire type determines.
     pub value: Value<'a>,
 }
 
-/// The value of a field, by wire type. Its meaning depends on the schema: the markers in
-/// [`types`](crate::types) convert it.
+/// The value of a field, by wire type. The meaning of the value depends on the schema: the markers
+/// in [`types`](crate::types) convert the value to a Rust type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A varint.

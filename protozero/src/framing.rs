@@ -15,7 +15,8 @@ use crate::wire::WireType;
 /// The largest message that [`FrameReader::new`] accepts, in bytes: 64 MiB.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// The capacity in bytes that an emptied buffer keeps at most; memory above it is freed.
+/// The largest capacity in bytes that an emptied buffer keeps; memory beyond this capacity is
+/// freed.
 const KEPT_BUFFER_BYTES: usize = 128 * 1024;
 
 /// Splits a stream of bytes into messages.
@@ -23,7 +24,7 @@ const KEPT_BUFFER_BYTES: usize = 128 * 1024;
 /// [`FrameReader::append`] takes pieces of any size. A message that lies within one piece is
 /// borrowed from the piece; only a message that spans several pieces is copied.
 ///
-/// The first error is final, because the start of the next message cannot be found after it.
+/// The first error is final: after an error, the reader cannot find the start of the next message.
 ///
 /// ```
 /// use protozero::FrameReader;
@@ -61,7 +62,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-/// An iterator over the messages that became whole with a piece. It ends after an error. If it is
+/// An iterator over the messages that a piece completed. It ends after an error. If the iterator is
 /// dropped early, the remaining messages are lost.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
@@ -69,7 +70,7 @@ pub struct Frames<'a> {
     completed: &'a [u8],
     /// Whole frames within this piece.
     whole: &'a [u8],
-    /// The error behind these frames.
+    /// The error that was found behind the whole frames.
     failed: Option<FramingError>,
 }
 

@@ -29,8 +29,9 @@ use crate::types::FieldType;
 #[derive(Clone, Copy, Debug)]
 pub struct IndexedMessage<'a, const SLOTS: usize> {
     decoder: Decoder<'a>,
-    /// For each slot, the offset of its field plus 1, or 0 if the field is absent. A singular field
-    /// counts where it occurs last, a repeated field where it occurs first.
+    /// For each slot, the offset of its field plus 1, or 0 if the field is absent. If a field
+    /// occurs several times, a singular field has the offset of its last occurrence, and a repeated
+    /// field the offset of its first.
     places: [u32; SLOTS],
     /// The error that the scan found, if the message is malformed.
     error: Option<DecodeError>,
@@ -71,7 +72,7 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         }
     }
 
-    /// Returns the message without its index.
+    /// Returns a decoder of the message that does not use the index.
     #[inline]
     #[must_use]
     pub const fn decoder(&self) -> &Decoder<'a> {
@@ -118,7 +119,8 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
     #[must_use]
     pub fn repeated<T: FieldType>(&self, slot: usize, number: u32) -> Repeated<'a, T> {
         let all = self.decoder;
-        // Scan from the start, to yield the elements before the malformed bytes first.
+        // Scan the whole message, so that the iterator yields the elements before the malformed
+        // bytes, and then the error.
         if self.error.is_some() {
             return all.repeated(number);
         }
@@ -131,7 +133,7 @@ impl<'a, const SLOTS: usize> IndexedMessage<'a, SLOTS> {
         self.places.get(slot).copied().unwrap_or_default()
     }
 
-    /// Returns the message from the field at `place` on.
+    /// Returns the end of the message that begins with the field at `place`.
     #[inline]
     fn bytes_from(&self, place: u32) -> Option<&'a [u8]> {
         self.decoder.bytes().get(place.checked_sub(1)? as usize..)

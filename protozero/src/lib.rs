@@ -27,7 +27,7 @@
 //! # Ok::<(), protozero::DecodeError>(())
 //! ```
 //!
-//! Misuse that other runtimes detect late or never does not compile here:
+//! Some mistakes that other runtimes detect late, or never, do not compile with this crate:
 //!
 //! ```compile_fail
 //! # let mut buffer = protozero::HeapBuffered::<protozero::Message>::new();
@@ -36,6 +36,9 @@
 //! message.append_int32::<2>(42); // error: the parent is borrowed while its child is open
 //! nested.append_string::<1>("foo");
 //! ```
+
+// With this attribute, docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 
 #[cfg(feature = "alloc")]

@@ -1,8 +1,8 @@
 //! Messages that are being written: typed append methods, and nesting by borrowing.
 //!
-//! A nested message borrows its parent. Therefore it does not compile to write to the parent while
-//! the child is open, or to a message that has ended. `protozero/src/lib.rs` has a `compile_fail`
-//! example.
+//! A nested message borrows its parent. Therefore code does not compile if it writes to the parent
+//! while the child is open, or to a message that has ended. `protozero/src/lib.rs` has a
+//! `compile_fail` example.
 
 use crate::stream::{RangeSource, StreamWriter};
 use crate::wire::{Tag, WireType, zigzag32, zigzag64};
@@ -12,9 +12,9 @@ use crate::wire::{Tag, WireType, zigzag32, zigzag64};
 /// Generated writers wrap a `Message`. Use it directly to write fields by their numbers, without a
 /// schema.
 ///
-/// A nested message borrows its parent until it is dropped, and its drop ends it. If a nested
-/// message is leaked (`mem::forget`), fields that the parent writes next become part of the nested
-/// message, until the parent begins another message or ends. The stream stays well-formed.
+/// A nested message ends when it is dropped. Until then it borrows its parent. If a nested message
+/// is leaked (`mem::forget`), fields that the parent writes next become part of the nested message,
+/// until the parent begins another message or ends. The stream stays well-formed.
 ///
 /// Appending cannot fail. The [`RangeSource`] decides what happens when memory runs out. The format
 /// has two limits, [`MAX_DEPTH`](crate::MAX_DEPTH) and
@@ -137,8 +137,8 @@ impl<'w> Message<'w> {
         self.stream.append_raw(fields);
     }
 
-    /// Appends the first `len` bytes of `fields`, at most 8, which are already encoded. Use it for
-    /// short fields that were assembled in a register: unused bytes cost nothing.
+    /// Appends fields that are already encoded: the first `len` bytes of `fields`, at most 8. Use
+    /// it for short fields that were assembled in a register: unused bytes cost nothing.
     ///
     /// ```
     /// let mut message = protozero::HeapBuffered::<protozero::Message>::new();

@@ -74,7 +74,7 @@ impl Message<'_> {
     /// For an iterator that cannot be cloned, use [`Message::begin_packed`].
     ///
     /// If the iterator and its clone yield different elements, the field keeps the length that was
-    /// computed. It holds the leading elements that fit, padded with zero bytes.
+    /// computed. The field then holds the leading elements that fit, padded with zero bytes.
     ///
     /// ```
     /// use protozero::{HeapBuffered, Message, types};

@@ -105,8 +105,8 @@ impl FieldType for Bytes {
     }
 }
 
-/// Protobuf type `string`. A string that is not UTF-8 is an error; decode it as [`Bytes`] to read
-/// it nevertheless.
+/// Protobuf type `string`. A string that is not UTF-8 is an error. To read it nevertheless, decode
+/// the field as [`Bytes`].
 #[derive(Clone, Copy, Debug)]
 pub enum Str {}
 

@@ -70,7 +70,7 @@ pub fn split_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     split_long_varint(bytes)
 }
 
-/// Splits off a varint of any length, also one with fewer than 8 bytes up to the end of `bytes`.
+/// Splits off a varint of any length, even if `bytes` has fewer than 8 bytes in all.
 #[inline(never)]
 pub(crate) fn split_long_varint(mut bytes: &[u8]) -> Option<(u64, &[u8])> {
     let value = take_varint(&mut bytes, 0).ok()?;
@@ -98,7 +98,8 @@ pub(crate) fn take_varint(rest: &mut &[u8], offset: usize) -> Result<u64, Decode
 /// Encodes `length` as a varint padded to 4 bytes: the form in which a length is filled in late,
 /// into space that was reserved for it.
 ///
-/// The first byte is never 0. This distinguishes a filled slot from one that is still zeroed.
+/// The first byte is never 0. This distinguishes a filled length slot from a slot that still
+/// contains zeros.
 ///
 /// ```
 /// assert_eq!(protozero::redundant_varint(7), [0x87, 0x80, 0x80, 0x00]);

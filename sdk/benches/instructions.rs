@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     let values = black_box(Values::new());
     callgrind::main(SUBJECTS, |record| {
         let events = TrackEventConfig::new().disable("off");
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new(<Packets as DataSource>::NAME))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events));

@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     subscribed.expect("it is the first");
     callgrind::main(SUBJECTS, |record| {
         let events = TrackEventConfig::new().disable("off");
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
         let session = config.record_in_memory().expect("a session");

@@ -44,7 +44,7 @@ pub enum Error {
     SharedMemoryExists {
         /// The size of the existing memory.
         existing_size_bytes: usize,
-        /// The size of its pages.
+        /// The size of a page of the existing memory.
         existing_page_size_bytes: usize,
     },
     /// The configuration has no `output_path`. Set one, or pass a path to `record_to_file`.
@@ -109,12 +109,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // `Display` prints the text of the source, so the chain goes on with the source's own source.
         match self {
-            Self::Config(source) => Some(source),
-            Self::File { source, .. } | Self::Thread(source) => Some(source),
-            // `Display` prints the text of `source`, so `source` itself is left out of the chain.
-            Self::Session(source) => std::error::Error::source(source),
-            Self::SharedMemory(source) => Some(source),
+            Self::Config(source) => source.source(),
+            Self::File { source, .. } | Self::Thread(source) => source.source(),
+            Self::Session(source) => source.source(),
+            Self::SharedMemory(source) => source.source(),
             Self::FileInUse { .. }
             | Self::SharedMemoryExists { .. }
             | Self::NoOutputPath

@@ -14,7 +14,7 @@ use tracezero_producer as producer;
 /// use tracezero::{BufferConfig, Trigger, TriggerConfig, TriggerMode};
 /// use tracezero::{TraceConfig, activate_trigger, instant};
 ///
-/// let session = TraceConfig::new()
+/// let session = TraceConfig::empty()
 ///     .add_buffer(BufferConfig::ring(1024))
 ///     .record_all()
 ///     .triggers(

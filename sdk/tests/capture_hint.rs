@@ -58,7 +58,7 @@ fn message_hints_at_events_of_unattached_threads() {
     assert!(other.contains(HINT), "{other}");
     let counter = message_of(|| trace.counter("pulled").max());
     assert!(counter.contains(HINT), "{counter}");
-    // No hint if there are too many events.
+    // Expect no hint if there are too many events.
     let never = message_of(|| trace.span("push").never());
     assert!(!never.contains(HINT), "{never}");
     // No hint if the trace was read from bytes.

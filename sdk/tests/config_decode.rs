@@ -25,7 +25,7 @@ fn error(bytes: &[u8]) -> String {
 
 #[test]
 fn no_bytes_are_a_configuration_that_chooses_nothing() {
-    assert_eq!(TraceConfig::decode(b""), Ok(TraceConfig::new()));
+    assert_eq!(TraceConfig::decode(b""), Ok(TraceConfig::empty()));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn buffers_and_data_sources_are_read_in_order() {
             out.append_string::<7>("second");
         }));
     });
-    let expected = TraceConfig::new()
+    let expected = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64))
         .add_buffer(BufferConfig::ring(128).named("second"))
         .add_data_source(
@@ -71,7 +71,7 @@ fn a_message_in_several_pieces_is_read_as_one() {
         }));
     });
     assert_eq!(TraceConfig::decode(&bytes), TraceConfig::decode(&whole));
-    assert_ne!(TraceConfig::decode(&bytes), Ok(TraceConfig::new()));
+    assert_ne!(TraceConfig::decode(&bytes), Ok(TraceConfig::empty()));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn zero_means_the_same_as_no_value() {
             out.append_bool::<5>(false);
         }));
     });
-    assert_eq!(TraceConfig::decode(&triggers), Ok(TraceConfig::new()));
+    assert_eq!(TraceConfig::decode(&triggers), Ok(TraceConfig::empty()));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn unknown_messages_reach_the_data_source_unchanged() {
     let source = DataSourceConfig::new("linux.ftrace").source_specific(&unknown);
     assert_eq!(
         TraceConfig::decode(&with_source(&config)),
-        Ok(TraceConfig::new().add_data_source(source))
+        Ok(TraceConfig::empty().add_data_source(source))
     );
 }
 
@@ -114,14 +114,14 @@ fn config_cannot_set_fields_of_the_service() {
         out.append_int32::<8>(1);
         out.append_bool::<122>(true);
     });
-    let expected = TraceConfig::new().add_data_source(DataSourceConfig::new("x"));
+    let expected = TraceConfig::empty().add_data_source(DataSourceConfig::new("x"));
     assert_eq!(TraceConfig::decode(&with_source(&config)), Ok(expected));
 }
 
 #[test]
 fn of_several_ways_to_compress_the_best_wins() {
     let compression = |bytes: &[u8]| TraceConfig::decode(bytes).unwrap();
-    let chosen = |compression| TraceConfig::new().compression(compression);
+    let chosen = |compression| TraceConfig::empty().compression(compression);
     let by_older_field = encoded(|out| out.append_int32::<24>(1));
     assert_eq!(compression(&by_older_field), chosen(Compression::Deflate));
     let both = encoded(|out| {
@@ -132,7 +132,7 @@ fn of_several_ways_to_compress_the_best_wins() {
     });
     assert_eq!(compression(&both), chosen(Compression::Zstd { level: 1 }));
     let none = encoded(|out| out.append_bytes::<47>(b""));
-    assert_eq!(compression(&none), TraceConfig::new());
+    assert_eq!(compression(&none), TraceConfig::empty());
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn bytes_that_are_no_configuration_are_refused_with_their_place() {
 #[test]
 fn source_specific_fields_are_checked_like_other_fields() {
     let check = |fields: Vec<u8>| {
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(BufferConfig::ring(64))
             .add_data_source(DataSourceConfig::new("x").source_specific(&fields))
             .check()

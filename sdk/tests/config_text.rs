@@ -22,7 +22,7 @@ macro_rules! read {
 }
 
 fn ring(size_kb: u32) -> TraceConfig {
-    TraceConfig::new().add_buffer(BufferConfig::ring(size_kb))
+    TraceConfig::empty().add_buffer(BufferConfig::ring(size_kb))
 }
 
 fn track_event() -> DataSourceConfig {
@@ -64,7 +64,7 @@ fn triggers_start_stop_or_clone() {
         .add_trigger(
             Trigger::new("com.example.out-of-memory").stop_delay(Duration::from_millis(500)),
         );
-    let expected = TraceConfig::new()
+    let expected = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(524_288).transfer_on_clone())
         .add_data_source(DataSourceConfig::new("com.example.heap"))
         .add_data_source(DataSourceConfig::new("com.example.packages"))
@@ -78,14 +78,14 @@ fn a_part_of_a_configuration_is_read_but_not_started() {
     let text = include_str!("configs/one_data_source.txtpb");
     let config = TraceConfig::from_text(text).unwrap();
     let source = DataSourceConfig::new("com.example.power");
-    assert_eq!(config, TraceConfig::new().add_data_source(source));
+    assert_eq!(config, TraceConfig::empty().add_data_source(source));
     assert!(config.check().is_err());
     assert_eq!(config.add_buffer(BufferConfig::ring(64)).check(), Ok(()));
 }
 
 #[test]
 fn data_sources_of_other_producers_can_be_asked_for() {
-    let expected = TraceConfig::new()
+    let expected = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(63_488))
         .add_data_source(DataSourceConfig::new("linux.sysfs_power"))
         .add_data_source(DataSourceConfig::new("metatrace"))
@@ -96,7 +96,7 @@ fn data_sources_of_other_producers_can_be_asked_for() {
 
 #[test]
 fn buffers_are_targeted_by_name_by_index_or_by_both() {
-    let named = TraceConfig::new()
+    let named = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024).named("small"))
         .add_buffer(BufferConfig::ring(4096).named("frames"));
     let frames = || DataSourceConfig::new("com.example.frames");
@@ -191,7 +191,7 @@ fn every_field_that_is_supported_can_be_written() {
         .enable_extra_guardrails()
         .guardrail_max_buffers_kib(200_000)
         .lockdown_mode(LockdownMode::Clear);
-    let expected = TraceConfig::new()
+    let expected = TraceConfig::empty()
         .add_buffer(buffer)
         .add_data_source(source)
         // Field 1000, a string of 7 bytes.
@@ -235,7 +235,7 @@ fn every_notation_of_the_text_format_is_understood() {
         .add_trigger(trigger("b", 0.5))
         .add_trigger(trigger("c", 0.25))
         .add_trigger(trigger("d", 0.1));
-    let expected = TraceConfig::new()
+    let expected = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64).named("one"))
         .add_buffer(BufferConfig::ring(64))
         .add_buffer(BufferConfig::ring(64).named("two"))
@@ -250,10 +250,10 @@ fn every_notation_of_the_text_format_is_understood() {
         .android(AndroidConfig::new().bugreport_score(-7))
         .triggers(triggers);
     assert_eq!(read!("every_notation"), expected);
-    assert_eq!(TraceConfig::from_text(""), Ok(TraceConfig::new()));
+    assert_eq!(TraceConfig::from_text(""), Ok(TraceConfig::empty()));
     assert_eq!(
         TraceConfig::from_text("\u{feff}# nothing"),
-        Ok(TraceConfig::new())
+        Ok(TraceConfig::empty())
     );
 }
 

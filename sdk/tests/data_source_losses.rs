@@ -41,14 +41,14 @@ fn write(number: u64) -> u64 {
 
 #[test]
 fn incremental_state_is_cleared_after_a_counted_loss() -> Result<(), Error> {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .record_all()
         .shared_memory(4, 4)
         .record_in_memory()?;
 
     assert_eq!(write(0), 0);
-    // Gives the page back, so that another thread can take it.
+    // Gives the page of shared memory back, so that another thread can take the page.
     Numbers::trace(|cx| {
         cx.flush();
     });

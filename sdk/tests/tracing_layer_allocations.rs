@@ -76,7 +76,7 @@ fn spans_and_events_of_threads_allocate_nothing() {
     let _alone = alone();
     let subscriber = registry().with(tracezero::layer());
     tracing::subscriber::with_default(subscriber, || {
-        let config = TraceConfig::new().add_buffer(BufferConfig::ring(256));
+        let config = TraceConfig::empty().add_buffer(BufferConfig::ring(256));
         let session = config.record_all().record_in_memory().unwrap();
         for (form, record) in FORMS {
             (0..WARM_UP_ROUNDS * 4).for_each(record);
@@ -101,7 +101,7 @@ fn a_span_that_is_entered_again_allocates_once() {
     let _alone = alone();
     let subscriber = registry().with(tracezero::layer());
     tracing::subscriber::with_default(subscriber, || {
-        let config = TraceConfig::new().add_buffer(BufferConfig::ring(256));
+        let config = TraceConfig::empty().add_buffer(BufferConfig::ring(256));
         let session = config.record_all().record_in_memory().unwrap();
         (0..WARM_UP_ROUNDS).for_each(record);
         let allocations = allocations_of(|| (0..ROUNDS).for_each(record));

@@ -13,7 +13,7 @@ struct Known;
 data_source!(Known, "com.example.known");
 
 fn config() -> TraceConfig {
-    TraceConfig::new().add_buffer(BufferConfig::ring(1024))
+    TraceConfig::empty().add_buffer(BufferConfig::ring(1024))
 }
 
 fn record(config: TraceConfig) -> InMemorySession {

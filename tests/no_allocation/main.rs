@@ -114,7 +114,7 @@ fn allocations_while_recording(buffer: BufferConfig) -> u64 {
 }
 
 fn record_into(buffer: BufferConfig) -> InMemorySession {
-    let config = TraceConfig::new().add_buffer(buffer).record_all();
+    let config = TraceConfig::empty().add_buffer(buffer).record_all();
     let session = config.record_in_memory().unwrap();
     // A thread allocates when it first waits for a lock. That might happen at any time, so it is
     // done here.

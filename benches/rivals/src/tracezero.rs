@@ -13,7 +13,7 @@ pub struct Tracezero {
 impl Tracezero {
     /// Starts a session with this much memory between writers and service.
     pub fn start_with(shared_memory_kb: u32) -> Self {
-        let session = TraceConfig::new()
+        let session = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(RING_KB))
             .shared_memory(shared_memory_kb, 4)
             .record_all()

@@ -1,5 +1,5 @@
-//! Emits writers: setters, and two methods for each nested message, with a closure and with a
-//! guard.
+//! Emits writers: setters, and two methods for each nested message. One of the two takes a closure,
+//! the other returns a guard.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -154,7 +154,7 @@ impl FieldWriter<'_> {
         };
         let marker = format_ident!("{marker}");
         // `append_packed` needs an iterator that can be cloned, to write the length in its shortest
-        // form. There is no second setter without this bound: `Message::begin_packed` does that.
+        // form. For other iterators there is no second setter: users call `Message::begin_packed`.
         Method {
             doc: self.doc("Appends all elements of"),
             attributes: TokenStream::new(),

@@ -28,7 +28,8 @@ pub(crate) fn file(unit: &Unit) -> String {
     format!("{note}\n{WHY_ALLOWED}\n\n{}", prettyplease::unparse(&file))
 }
 
-/// Emits the items of a module. They compile without warnings in a file with any lints.
+/// Emits the items of a module. They compile without warnings, whatever lints are enabled in the
+/// file that includes them.
 fn items(module: &Module) -> TokenStream {
     let at = module.path.as_slice();
     let enums = module.enums.iter().map(|item| enums::open_enum(item, at));

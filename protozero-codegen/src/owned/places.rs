@@ -17,10 +17,10 @@ pub(super) struct Places<'a> {
 
 /// The place of one struct.
 pub(super) struct Place {
-    /// The path of the module of its package.
+    /// The path of the module of the package.
     package: Vec<String>,
-    /// The modules from there, with names and documentation: down to the struct's own module, and
-    /// last the module of types that its message declares.
+    /// The modules below the package's module, with names and documentation. The last but one is
+    /// the struct's own module; the last one is for types that the message declares.
     inside: Vec<(String, String)>,
 }
 

@@ -31,8 +31,8 @@ struct Paragraph {
 }
 
 impl Gap {
-    /// Assigns the comments between two tokens. At the beginning of a file `last` is `None`, at its
-    /// end `next` is.
+    /// Assigns the comments between two tokens. `last` is `None` at the beginning of a file, `next`
+    /// is `None` at its end.
     pub(super) fn between(
         last: Option<Token<'_>>,
         next: Option<Token<'_>>,
@@ -64,7 +64,8 @@ impl Gap {
             gap.leading = paragraph.text;
         }
         // The first paragraph is a trailing comment if it begins on the line of the statement
-        // before or on the next line. If both statements are on its line, it belongs to neither.
+        // before or on the next line. If both statements are on the line of the paragraph, the
+        // paragraph belongs to neither.
         if let (Some(line), Some(first)) = (last_line, paragraphs.first()) {
             let is_between = first.first_line == line && next_line == Some(first.last_line);
             if first.first_line <= line + 1 && !is_between {

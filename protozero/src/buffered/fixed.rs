@@ -82,7 +82,8 @@ impl<M: Writer> fmt::Debug for StaticBuffered<'_, M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overflow {
-    /// The size of the message in bytes, or up to 4 bytes more for each nested message.
+    /// A size in bytes that is enough for the message. It may exceed the size of the message, by at most 4
+    /// bytes for each nested message.
     pub needed_bytes: u64,
     /// The size of the slice in bytes.
     pub capacity_bytes: usize,

@@ -10,7 +10,7 @@ use crate::stream::{HeapSource, StreamWriter};
 /// The size of the first heap block of a [`HeapBuffered`], in bytes.
 const FIRST_BLOCK_BYTES: usize = 4096;
 
-/// A buffer on the heap that holds one message of type `M`, and grows with it.
+/// A buffer on the heap that holds one message of type `M`, and grows with the message.
 ///
 /// ```
 /// use protozero::{HeapBuffered, Message};

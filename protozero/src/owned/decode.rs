@@ -126,8 +126,8 @@ impl<'a> EncodedField<'a> {
         Ok(())
     }
 
-    /// Adds an entry to a map, and replaces an entry with the same key. A missing key or value is
-    /// zero or empty.
+    /// Adds an entry to a map, and replaces an entry with the same key. If the encoded entry lacks
+    /// the key or the value, this is zero or empty.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl<'a> EncodedField<'a> {
     ///
     /// # Errors
     ///
-    /// None. It returns a `Result` like the other methods, so that generated match arms agree.
+    /// Never fails. It returns a `Result` only because all arms of a generated `match` must have
+    /// the same type.
     pub fn keep(&self, unknown_fields: &mut UnknownFields) -> Result<(), DecodeError> {
         unknown_fields.push(self.encoded);
         Ok(())

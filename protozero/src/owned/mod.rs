@@ -80,8 +80,9 @@ pub trait OwnedMessage: Clone + fmt::Debug + Default + PartialEq {
 
     /// Decodes a whole message.
     ///
-    /// Limit the size of untrusted input: two bytes can encode an empty element of a repeated
-    /// message field, which takes the whole size of its struct in memory.
+    /// Limit the size of untrusted input, because a small input can take much memory: an empty
+    /// element of a repeated message field takes two bytes in the input, but the whole size of its
+    /// struct in memory.
     ///
     /// # Errors
     ///

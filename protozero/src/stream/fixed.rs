@@ -6,7 +6,7 @@ use super::StreamWriter;
 use super::source::{MAX_RANGE_BYTES, Outgoing, Range, RangeSource, SlotTarget};
 
 /// The source of a stream that writes to one slice of the caller. Bytes that do not fit are
-/// discarded; [`FixedSource::overflowed`] reports it.
+/// discarded; [`FixedSource::overflowed`] then returns true.
 #[derive(Debug)]
 pub struct FixedSource<'b> {
     overflowed: bool,

@@ -77,11 +77,11 @@ pub use source::{
 /// [`StreamWriter::dropped_fields`] counts it.
 pub const MAX_MESSAGE_BYTES: u64 = (1 << 28) - 1 - MAX_RANGE_BYTES as u64;
 
-/// The room in bytes that [`StreamWriter::append_delimited`] requires: the longest value of 127
-/// bytes, its length byte, and one byte that stays free.
+/// The room in bytes that [`StreamWriter::append_delimited`] requires: the longest value (127
+/// bytes), its length byte, and one byte that stays free.
 pub const DELIMITED_ROOM_BYTES: usize = 1 + MAX_COMPACT_BYTES + 1;
 
-/// The longest size in bytes of a field that is not length-delimited: a tag and a varint.
+/// The largest size in bytes of a field that is not length-delimited: a tag and a varint.
 const SHORT_FIELD_BYTES: usize = MAX_TAG_BYTES + MAX_VARINT_BYTES;
 
 /// The number of bytes by which a compact slot grows.
@@ -157,9 +157,9 @@ impl<S: RangeSource> StreamWriter<S> {
     ///
     /// Until [`release_range`](Self::release_range), every range that the source has handed out
     /// must stay valid as [`RangeSource`] promises. The caller must not replace the source, and
-    /// must not free, move or access a range. A stream has a range from its first write or
-    /// [`next_range`](Self::next_range) on; a stream of [`FixedSource::stream`] has one from the
-    /// start.
+    /// must not free, move or access a range. A new stream has no range. It gets its first range at
+    /// the first write or call of [`next_range`](Self::next_range). Only a stream of
+    /// [`FixedSource::stream`] has a range from the start.
     ///
     /// ```compile_fail,E0133
     /// use protozero::{HeapSource, StreamWriter};
@@ -365,8 +365,8 @@ impl<S: RangeSource + ?Sized> StreamWriter<S> {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if self.append_length(tag, len) {
             if len > MAX_COMPACT_BYTES {
-                // All open messages exceed 127 bytes now. Before the value is written, there is
-                // less to move.
+                // With this value, all open messages exceed 127 bytes, so their slots must grow.
+                // Growing them before the value is written moves fewer bytes.
                 self.grow_slots();
             }
             for piece in pieces {

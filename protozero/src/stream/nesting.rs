@@ -1,10 +1,10 @@
 //! Begin and end of nested messages: how their length slots are reserved, grow, and are filled in.
 //!
 //! Perfetto's own SDK reserves 4 bytes for each length, and moves a short message back over three
-//! of them. But most messages of a trace are short. So a slot here begins with one byte, and a
-//! message is moved only if it exceeds 127 bytes or its range ends. The resulting bytes are the
+//! of these bytes. But most messages of a trace are short. So a slot here begins with one byte, and
+//! a message is moved only if it exceeds 127 bytes or its range ends. The resulting bytes are the
 //! same. The change from 4 bytes to one was measured: a nested message takes 30 instructions
-//! instead of 59, but one of 200 bytes takes 18 ns instead of 13.
+//! instead of 59, but a nested message of 200 bytes takes 18 ns instead of 13.
 //!
 //! Perfetto's own SDK counts the bytes of each message while they are written. Here the length of a
 //! message is the difference of two stream positions, computed at its end, so fields cost nothing

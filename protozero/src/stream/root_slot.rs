@@ -16,7 +16,8 @@ pub(super) enum RootSlot {
 }
 
 impl<S: RangeSource> StreamWriter<S> {
-    /// Reserves the root slot: a length slot outside any message. There is one at a time.
+    /// Reserves the root slot: a length slot outside any message. A stream has at most one root
+    /// slot at a time.
     ///
     /// Fill in the slot with [`StreamWriter::close_slot`]. If the range is given up before that,
     /// the slot stays behind as 4 zero bytes in the old range, and the range's owner must fill it

@@ -50,8 +50,8 @@ pub(super) struct EarlierSlot {
 /// 2. Slots in the current range that have grown to 4 bytes. Only their payload address counts.
 /// 3. Slots in the current range that are compact, of one byte. Only their payload address counts.
 ///
-/// `repr(C)` keeps the order of the members, so that the members that begin and end of a message
-/// access share a cache line.
+/// `repr(C)` keeps the order of the members, so that the members that are accessed when a message
+/// begins or ends share a cache line.
 #[repr(C)]
 pub(super) struct OpenSlots {
     /// The address of each message's payload; the slot lies before it. An element is uninitialized
@@ -62,14 +62,14 @@ pub(super) struct OpenSlots {
     spilled_payloads: SpilledPayloads,
     /// The slots of part 1; at most `grown`.
     earlier: EarlierSlots,
-    /// The number of slots in parts 1 and 2: those that have 4 bytes. At most the number of open
+    /// The number of slots in parts 1 and 2, which have 4 bytes each. At most the number of open
     /// messages.
     grown: usize,
     /// The number of open messages while the stack is suspended.
     suspended_len: usize,
     /// The depth above which all slots are inline and compact: `grown`, or `usize::MAX` if there
     /// are slots from `INLINE_DEPTH` on. [`OpenSlots::note_compact`] updates it after each change
-    /// of the two.
+    /// of `grown` or of the number of slots.
     compact_above: usize,
     /// The number of open messages; at most `MAX_DEPTH`, or `usize::MAX` while suspended.
     len: usize,

@@ -20,16 +20,16 @@ pub struct Range {
 }
 
 impl Range {
-    /// The end of memory. The stream counts and discards what is written from now on. It calls the
-    /// source again only after it gave up this range, for instance by
+    /// The end of memory: the stream counts all further bytes and discards them. The stream calls
+    /// the source again only after it gave up this range, for instance by
     /// [`StreamWriter::release_range`](super::StreamWriter::release_range).
     pub const NOWHERE: Self = Self {
         begin: ptr::null_mut(),
         len: 0,
     };
 
-    /// Creates a range of `len` bytes from `begin`. Creating one promises nothing; to return it
-    /// from [`RangeSource::next_range`] promises that it is valid.
+    /// Creates a range of `len` bytes from `begin`. Creating a range promises nothing. Returning a
+    /// range from [`RangeSource::next_range`] promises that the range is valid.
     ///
     /// # Panics
     ///

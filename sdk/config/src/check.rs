@@ -14,9 +14,10 @@ const DURATION_MAX_MS: u32 = 7 * 24 * MS_PER_HOUR;
 /// The longest duration of a session with guardrails: Perfetto's limits for sessions on users'
 /// devices.
 const GUARDED_DURATION_MAX_MS: u32 = 24 * MS_PER_HOUR;
-/// The largest total size of the buffers of a session with guardrails. The session can raise it.
+/// The largest total size of the buffers of a session with guardrails. The session's configuration
+/// can raise this limit.
 const GUARDED_BUFFERS_MAX_KB: u32 = 128 * 1024;
-/// In a session with guardrails, the size of each buffer is a multiple of this.
+/// In a session with guardrails, the size of each buffer must be a multiple of this size.
 const GUARDED_PAGE_SIZE_KB: u32 = 4;
 
 impl SessionConfig {
@@ -54,8 +55,9 @@ impl SessionConfig {
                     .invalid("is missing; give the name of a data source"));
             }
         }
-        // Perfetto's own service writes plain packets if its build cannot compress. Then the user
-        // does not learn that the configuration was not followed.
+        // Refuse a compression that this build lacks. Perfetto's own service writes uncompressed
+        // packets in this case, but then the user does not learn that the configuration was not
+        // followed.
         if let Some(remedy) = self.compression.remedy() {
             return Err(Place::ROOT.field("compression").unsupported(remedy));
         }

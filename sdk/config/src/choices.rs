@@ -5,13 +5,13 @@
 pub enum FillPolicy {
     /// Newer chunks overwrite the oldest ones.
     Ring,
-    /// The buffer refuses the first chunk that does not fit and all later ones, even if it is read
-    /// meanwhile.
+    /// The buffer refuses the first chunk that does not fit and all later ones, even if the buffer
+    /// is read meanwhile.
     Discard,
 }
 
-/// The producers that the service accepts. The setting applies to the whole service, also after the
-/// session. The numbers are those of Perfetto's enum `LockdownModeOperation`.
+/// The producers that the service accepts. The setting applies to the whole service, and stays in
+/// effect after the session. The numbers are those of Perfetto's enum `LockdownModeOperation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum LockdownMode {
@@ -37,8 +37,8 @@ pub enum TriggerMode {
     CloneSnapshot = 4,
 }
 
-/// The writes into the file that are preceded by a flush of the data sources. The numbers are those
-/// of the schema's enum with the same name.
+/// The writes into the file before which the service flushes the data sources. The numbers are
+/// those of the schema's enum with the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum WriteFlushMode {

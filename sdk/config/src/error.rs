@@ -34,7 +34,7 @@ pub enum ConfigError {
     Malformed {
         /// The path of the wrong field or message; empty for the configuration itself.
         field: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A text is not in protobuf's text format.
@@ -51,9 +51,9 @@ pub enum ConfigError {
         /// The error at this position.
         source: Box<Self>,
     },
-    /// The sizes that `producers` asks for are not possible for a shared memory.
+    /// An entry of `producers` asks for sizes that a shared memory cannot have.
     SharedMemory {
-        /// The index in `producers`.
+        /// The index of the entry in `producers`.
         index: usize,
         /// The fault.
         reason: String,
@@ -76,7 +76,7 @@ pub enum ConfigError {
         name: String,
         /// The index of the first buffer with this name.
         first_index: usize,
-        /// The index of the second one.
+        /// The index of the second buffer with this name.
         index: usize,
     },
     /// The target buffer of a data source has a name that no buffer has.
@@ -94,9 +94,9 @@ pub enum ConfigError {
         data_source: String,
         /// The index of the data source.
         index: usize,
-        /// The index of the buffer with the given name.
+        /// The index of the buffer whose name the data source gives.
         named: usize,
-        /// The given index.
+        /// The index that the data source gives.
         indexed: usize,
     },
     /// The index of a data source's target buffer is too large.
@@ -213,7 +213,8 @@ fn named(path: &str) -> &str {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::InText { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Self::InText { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -71,7 +71,7 @@ fn decode_known_fields(bytes: &[u8]) -> Result<TraceConfig, ConfigError> {
 
 impl SessionConfig {
     /// Converts a message, and options that the message has no fields for. Checks each field by
-    /// itself; [`resolve`](Self::resolve) checks whether they contradict each other.
+    /// itself; [`resolve`](Self::resolve) checks whether fields contradict each other.
     ///
     /// # Errors
     ///
@@ -345,9 +345,9 @@ fn triggers(
     }))
 }
 
-/// Returns the best compression among those that the message names and this build supports. If it
-/// supports none of them, returns the best one, which a later check refuses. Readers of traces
-/// support all of them.
+/// Returns the best compression among those that the message names and this build supports. If this
+/// build supports none of them, returns the best one, which a later check refuses. Only the build
+/// matters here: every reader of traces supports all of them.
 fn compression(message: message::CompressionConfig, is_older_deflate: bool) -> Compression {
     let zstd = message.zstd.map(|zstd| Compression::Zstd {
         level: zstd.level.unwrap_or(DEFAULT_ZSTD_LEVEL),

@@ -14,8 +14,8 @@ use crate::unsupported::unsupported_number;
 
 /// The wire type of a tag that begins a group.
 const GROUP_START: u8 = 3;
-/// The number from which on fields of a `DataSourceConfig` are meant for the data source, not the
-/// service.
+/// The lowest number of a field in `DataSourceConfig` that is meant for the data source, not for
+/// the service.
 const SOURCE_SPECIFIC_FROM: u32 = 100;
 /// The only field above [`SOURCE_SPECIFIC_FROM`] that is meant for the service.
 const PREFER_SUSPEND_CLOCK: u32 = DataSourceConfig::PREFER_SUSPEND_CLOCK_FOR_DURATION_FIELD_NUMBER;
@@ -47,7 +47,7 @@ fn check_message(
     let mut fields = Decoder::new(bytes).fields();
     let mut count_by_number = HashMap::new();
     loop {
-        // The decoder would skip groups silently. The schema has none.
+        // Refuse groups: the schema has none, and the decoder would skip them silently.
         let tag = bytes.get(fields.offset());
         if tag.is_some_and(|tag| tag & 7 == GROUP_START) {
             return Err(at.malformed("groups are not supported"));
@@ -94,7 +94,7 @@ fn check_value(
         Kind::Double => types::Double::from_field(field).map(drop),
         Kind::String => types::Str::from_field(field).map(drop),
         Kind::Bytes => types::Bytes::from_field(field).map(drop),
-        // Most protobuf decoders would silently truncate a number to 32 bits.
+        // Refuse larger numbers, which most protobuf decoders would silently truncate to 32 bits.
         Kind::Uint32 => match types::Uint64::from_field(field) {
             Ok(value) if u32::try_from(value).is_err() => {
                 return Err(at.invalid(format!("{value} is more than {}", u32::MAX)));

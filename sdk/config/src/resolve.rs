@@ -13,7 +13,7 @@ const BUFFER_SIZE_MAX_KB: u32 = u32::MAX / 1024;
 
 impl SessionConfig {
     /// Checks limits and contradictions, and finds the index of each data source's target buffer.
-    /// Starting a session calls this.
+    /// The service calls this method when it starts a session.
     ///
     /// # Errors
     ///

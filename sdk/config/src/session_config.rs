@@ -64,7 +64,7 @@ pub struct SessionConfig {
     /// The longest time that data sources have to flush, unless the request for a flush has a
     /// limit.
     pub flush_timeout_ms: u32,
-    /// The writes into the file that are preceded by a flush.
+    /// The writes into the file before which the service flushes the data sources.
     pub write_flush_mode: WriteFlushMode,
     /// True if each write into the file is synced to disk before the next one.
     pub fflush_post_write: bool,
@@ -85,7 +85,7 @@ pub struct SessionConfig {
 /// The configuration of a trace buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// The size in KiB. The buffer only takes memory as far as it was ever filled.
+    /// The size in KiB. Only the part of the buffer that was ever filled takes memory.
     pub size_kb: u32,
     /// The size in KiB to which a ring buffer may grow while it is streamed into a file; `None` for
     /// a fixed size.
@@ -94,7 +94,7 @@ pub struct Buffer {
     pub fill_policy: FillPolicy,
     /// The name by which data sources can choose the buffer.
     pub name: Option<String>,
-    /// True if a clone of the session takes the content away, instead of copying it.
+    /// True if a clone of the session takes the content of the buffer away, instead of copying it.
     pub transfer_on_clone: bool,
     /// True if the buffer is cleared before a clone's flush, so that the clone has only the flushed
     /// packets.
@@ -128,19 +128,20 @@ pub struct DataSource {
 /// The packets that the service itself writes into the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltinDataSources {
-    /// True for no clock snapshots. Then readers cannot convert timestamps between clocks.
+    /// True if the service writes no clock snapshots. Readers then cannot convert timestamps
+    /// between clocks.
     pub disable_clock_snapshotting: bool,
-    /// True for no packet with the configuration.
+    /// True if the service writes no packet with the configuration.
     pub disable_trace_config: bool,
-    /// True for no packet that describes the system.
+    /// True if the service writes no packet that describes the system.
     pub disable_system_info: bool,
-    /// True for no events about the session, such as its start.
+    /// True if the service writes no events about the session, such as its start.
     pub disable_service_events: bool,
-    /// True for no histograms of chunk sizes in the statistics.
+    /// True if the statistics contain no histograms of chunk sizes.
     pub disable_chunk_usage_histograms: bool,
-    /// True for no packets with the schemas of data sources.
+    /// True if the service writes no packets with the schemas of data sources.
     pub disable_extension_descriptors: bool,
-    /// True for events when other sessions start or end meanwhile.
+    /// True if the service writes an event when another session starts or ends meanwhile.
     pub enable_concurrent_session_events: bool,
     /// The clock that readers show timestamps in; `None` for `CLOCK_BOOTTIME`.
     pub primary_trace_clock: Option<PrimaryTraceClock>,
@@ -203,7 +204,7 @@ pub struct Trigger {
     pub producer_name_regex: String,
     /// The time from the trigger to the end of the session, or to the clone.
     pub stop_delay_ms: u32,
-    /// How often the trigger may take effect within 24 hours; 0 for no limit.
+    /// The maximum number of times that the trigger takes effect within 24 hours; 0 for no limit.
     pub max_per_24_h: u32,
     /// The probability, from 0 to 1, that the trigger is ignored.
     pub skip_probability: f64,

@@ -1,5 +1,6 @@
-//! Commits, by which a producer hands complete chunks and late lengths (patches) to the service,
-//! and counters by which the service tells trace writers of losses.
+//! Commits, by which a producer hands complete chunks to the service, and patches: lengths that
+//! became known after their chunk was complete. Also counters by which the service tells trace
+//! writers of losses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,8 +79,8 @@ pub trait ServiceEndpoint: Send + Sync {
     /// that are not read yet. A writer that only asks, and does not need room yet, passes a timeout
     /// of zero. A writer that needs room now, but cannot wait, passes [`SHORTEST_WAIT`].
     ///
-    /// The default, for a service in another process, returns true: there, chunks without room
-    /// would stay in the shared memory instead.
+    /// The default returns true. It is for a service in another process, where a chunk would stay
+    /// in the shared memory while the buffer has no room for it.
     fn wait_for_room(&self, target_buffer: BufferId, timeout: Duration) -> bool {
         let _ = (target_buffer, timeout);
         true
@@ -103,16 +104,17 @@ pub trait ServiceEndpoint: Send + Sync {
 /// After a loss, packets that depend on a lost packet cannot be read. So a data source with
 /// incremental state clears that state when the count has changed.
 ///
-/// In Perfetto, a trace writer does not learn of packets that the service loses. There, the rest of
-/// the sequence is unreadable after such a loss, until the incremental state happens to be cleared.
+/// In Perfetto, a trace writer does not learn of packets that the service loses. After such a loss
+/// in Perfetto, the rest of the sequence is unreadable until the incremental state happens to be
+/// cleared.
 #[derive(Debug, Default)]
 pub struct LossCount(AtomicU64);
 
 impl LossCount {
     /// Counts a loss.
     pub fn add_one(&self) {
-        // Relaxed, as the load: the count only tells when to clear the incremental state. No other
-        // memory access depends on it.
+        // Relaxed, like the load: the count only tells when to clear the incremental state. No
+        // other memory access depends on it.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -148,12 +150,12 @@ impl RingProgress {
     /// The number of parts after which every trace writer writes its incremental state again.
     pub const QUARTER: u64 = Self::PARTS / 4;
 
-    /// Adds to the number of parts: so much was written into the ring, or trace writers should
-    /// behave as if it were.
+    /// Adds `parts` to the count, because so much was written into the ring, or because trace
+    /// writers should behave as if it were.
     #[inline]
     pub fn advance(&self, parts: u64) {
-        // Relaxed, as the load: a hint when to write the incremental state again. No other memory
-        // access depends on it.
+        // Relaxed, like the load: the count only hints when to write the incremental state again.
+        // No other memory access depends on it.
         self.0.fetch_add(parts, Ordering::Relaxed);
     }
 

@@ -113,11 +113,12 @@ pub struct DataSourceSetup {
     pub ordinal: usize,
     /// The trace buffer for its packets.
     pub target_buffer: BufferId,
-    /// The progress of that buffer.
+    /// The progress of the target buffer.
     pub progress: Arc<RingProgress>,
     /// The behaviour of its trace writers when there is no room.
     pub exhausted_policy: BufferExhaustedPolicy,
-    /// The longest time that its trace writers wait, if they do.
+    /// The longest time that its trace writers wait for room, if `exhausted_policy` makes them
+    /// wait.
     pub stall_limit: Duration,
     /// A serialized `DataSourceConfig`, including the fields that the service sets.
     pub config: Vec<u8>,
@@ -130,8 +131,8 @@ pub struct PacketCounts {
     pub packets_begun: u64,
     /// The number of packets without any field. Readers skip them.
     pub packets_empty: u64,
-    /// The number of packets of which no part reached a chunk: they were begun while the shared
-    /// memory was exhausted, or given up in their first fragment.
+    /// The number of packets that reached no chunk, not even in part: they were begun while the
+    /// shared memory was exhausted, or given up in their first fragment.
     pub packets_dropped: u64,
     /// The number of times that a writer ran out of shared memory.
     pub drop_episodes: u64,
@@ -171,8 +172,8 @@ pub trait Producer: Send + Sync {
     fn start_data_source(&self, instance: InstanceId);
 
     /// Changes the configuration of an instance while it records. `config` is a serialized
-    /// `DataSourceConfig` that only has fields with numbers from 100 on. They replace those fields
-    /// of the instance's setup.
+    /// `DataSourceConfig` that only has fields with numbers from 100 on. They replace the fields
+    /// with the same numbers in the instance's setup.
     fn change_data_source(&self, instance: InstanceId, config: &[u8]) {
         let _ = (instance, config);
     }
@@ -203,9 +204,9 @@ pub trait Producer: Send + Sync {
 /// [commits](crate::commit::ServiceEndpoint).
 pub trait ServiceControl: Send + Sync {
     /// Registers a data source. Before this returns, sessions that record this name have set up the
-    /// data source, and running sessions have started it. From inside of a call to the
-    /// [`Producer`], that happens only later. Several data sources may have the same name; each of
-    /// them is recorded.
+    /// data source, and running sessions have started it. If this is called from inside of a call
+    /// to the [`Producer`], sessions set the data source up and start it only later. Several data
+    /// sources may have the same name; each of them is recorded.
     ///
     /// # Errors
     ///
@@ -213,9 +214,9 @@ pub trait ServiceControl: Send + Sync {
     fn register_data_source(&self, descriptor: DataSourceDescriptor)
     -> Result<(), DataSourceError>;
 
-    /// Registers a data source and returns at once. Unlike after
-    /// [`ServiceControl::register_data_source`], sessions set it up and start it only by the next
-    /// [`ServiceControl::make_calls`].
+    /// Registers a data source and returns at once. Unlike
+    /// [`ServiceControl::register_data_source`], it does not wait until sessions have set up and
+    /// started the data source: the next [`ServiceControl::make_calls`] does that.
     ///
     /// # Errors
     ///

@@ -7,8 +7,9 @@ static ROUNDED: AtomicU64 = AtomicU64::new(0);
 
 /// The value of a counter: an integer or a float.
 ///
-/// An unsigned integer above `i64::MAX` becomes a float. If no float is equal to it, it is rounded
-/// to the nearest one, and the report of the session has a `Warning::RoundedCounters`.
+/// An unsigned integer above `i64::MAX` becomes a float. If no float has exactly this value, the
+/// value is rounded to the nearest float, and the report of the session has a
+/// `Warning::RoundedCounters`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CounterValue {
     /// An integer, in the trace's field `counter_value`.

@@ -34,7 +34,8 @@ pub fn is_disabled() -> bool {
 }
 
 /// A guard of a thread that uses objects which a forked child must not use. A child that is forked
-/// while a guard exists is quiet. Trace points of this thread are only counted.
+/// while a guard exists is quiet. As long as the guard exists, trace points of this thread record
+/// nothing and are only counted.
 #[derive(Debug)]
 #[must_use = "forked children are quiet only while this guard lives"]
 pub struct ForkGuard {
@@ -43,12 +44,12 @@ pub struct ForkGuard {
 }
 
 /// Creates a guard for this thread, before it uses locks or other objects that a forked child must
-/// not use. Returns `None` in a quiet child, which must not use them.
+/// not use. Returns `None` in a quiet child, which must not use these objects.
 pub fn enter() -> Option<ForkGuard> {
     // No thread goes on before the hook is set. No thread waits for another one here, since a child
-    // might wait for ever. So, if several threads come first, each sets the hook; calling the hook
-    // twice does no harm. Acquire pairs with the release below: a thread that sees true takes locks
-    // only after the hook is set.
+    // might wait for ever. So, if several threads call this at the same time before the hook is
+    // set, each sets it; calling the hook twice does no harm. Acquire pairs with the release below:
+    // a thread that sees true takes locks only after the hook is set.
     if !IS_WATCHED.load(Ordering::Acquire) {
         process_hooks::in_forked_child(go_quiet);
         IS_WATCHED.store(true, Ordering::Release);
@@ -85,7 +86,7 @@ impl Drop for ForkGuard {
 
 /// Makes a child quiet if there is a reason. The hook that runs in each child.
 extern "C" fn go_quiet() {
-    // Relaxed, as the store: the child has one thread.
+    // Relaxed, like the store: the child has one thread.
     if REASONS.load(Ordering::Relaxed) > 0 {
         IS_QUIET.store(true, Ordering::Relaxed);
     }

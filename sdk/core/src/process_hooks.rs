@@ -17,7 +17,7 @@ pub type SignalHandler = extern "C" fn(c_int);
 ///
 /// At the time of the fork, other threads of the parent may hold any lock. So `hook` may do no more
 /// than a signal handler: store to atomics. A child that is made without the C library's `fork`
-/// does not run it.
+/// does not run `hook`.
 pub fn in_forked_child(hook: extern "C" fn()) {
     // SAFETY: the hook has no arguments, and does not unwind since it is `extern "C"`. If this code
     // is unloaded, the C library removes its hooks.

@@ -1,8 +1,8 @@
 //! Detects trace points that a thread reaches while it runs code of the tracer.
 //!
-//! Such a thread may hold locks that the trace point would need. This happens if the application's
-//! allocator has trace points and the tracer allocates. These trace points are dropped and counted,
-//! like those inside of an open packet. They take no lock, as
+//! Such a thread may hold locks that the trace point would need. For example, the application's
+//! allocator may have trace points, and the tracer allocates. Trace points inside of the tracer are
+//! dropped and counted, like trace points inside of an open packet. They take no lock, as
 //! `tests/judge/tests/tracing_allocator.rs` checks.
 //!
 //! Callbacks of the application count as outside of the tracer: their trace points record.
@@ -37,8 +37,8 @@ impl Drop for TracerGuard {
     }
 }
 
-/// Runs a callback of the application, from inside of the tracer and with nothing locked. Its trace
-/// points record.
+/// Runs a callback of the application, from inside of the tracer and with nothing locked. Trace
+/// points of the callback record.
 pub fn outside<R>(call: impl FnOnce() -> R) -> R {
     struct Return {
         depth: u32,
@@ -60,8 +60,8 @@ pub fn outside<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Returns whether this thread runs a callback of the application, called by the tracer. Trace
-/// points there must not wait for a file to be written: the thread that writes it may be this one,
-/// or may wait for this one.
+/// points in a callback must not wait for a file to be written: the thread that writes it may be
+/// this one, or may wait for this one.
 #[must_use]
 pub fn is_in_callback() -> bool {
     IS_IN_CALLBACK.get()

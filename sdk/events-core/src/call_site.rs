@@ -24,7 +24,8 @@ pub struct CallSite {
     arg_names: &'static [&'static str],
     /// A bit mask of the recorders that have turned the call site on, and [`UNREGISTERED`].
     active: AtomicU32,
-    /// By the index of the recorder. Set before the recorder can turn the call site on.
+    /// The call site's `SiteRecorder`s, by the index of their recorder. Each is set before the
+    /// recorder can turn the call site on.
     recorders: [OnceLock<&'static dyn SiteRecorder>; RECORDERS_MAX],
     /// The call site that was registered before this one. Set while the registry is locked.
     pub(crate) previous: OnceLock<Option<&'static CallSite>>,
@@ -162,8 +163,8 @@ impl CallSite {
         recorder.copied()
     }
 
-    /// Asks a recorder for its `SiteRecorder` for this call site, unless that is there already.
-    /// Called with nothing locked. Returns whether there is one.
+    /// Asks a recorder for its `SiteRecorder` for this call site, unless the call site has it
+    /// already. Returns whether the call site now has it. The caller must hold no lock.
     pub(crate) fn introduce(
         &'static self,
         recorder_index: usize,
@@ -179,7 +180,7 @@ impl CallSite {
         };
         let site_recorder = recorder.recorder_of(self, switch);
         if let Some(site_recorder) = site_recorder {
-            // Another thread may have been first; then its answer is kept.
+            // Another thread may have been first; then the answer to the other thread is kept.
             let _ = place.set(site_recorder);
         }
         site_recorder.is_some()
@@ -230,10 +231,10 @@ pub struct OpenSpan {
 }
 
 impl OpenSpan {
-    /// Ends the slice with the arguments of `event`, whose names `site` has.
+    /// Ends the slice with the arguments of `event`. `site` has the names of these arguments.
     #[inline(never)]
     pub fn end_at(mut self, site: &'static CallSite, event: &Event<'_>) {
-        // No recorder turns the call site of an end on. The call serves to register it.
+        // Only registers the call site: no recorder ever turns on the call site of an `end!`.
         site.active();
         for index in 0..RECORDERS_MAX {
             // If a recorder does not know this call site yet, `drop` ends its slice, without

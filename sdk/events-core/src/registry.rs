@@ -59,8 +59,8 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 /// Connects a recorder for the rest of the process. Asks it for a
-/// [`SiteRecorder`](crate::SiteRecorder) for every call site: within this call for those that
-/// threads have reached already, later for the others.
+/// [`SiteRecorder`](crate::SiteRecorder) for every call site: within this call for the call sites
+/// that threads have reached already, later for the other call sites.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ impl CallSite {
 
 /// Locks the registry; `None` if that fails because the lock's owner is gone.
 fn lock() -> Option<MutexGuard<'static, Registry>> {
-    // Relaxed: a hint.
+    // Relaxed: the flag only decides how often to try.
     let attempts = if IS_STUCK.load(Ordering::Relaxed) {
         1
     } else {

@@ -36,7 +36,8 @@ macro_rules! span {
     };
 }
 
-/// Ends a span that [`span!`](crate::span) began, and adds arguments that are known only now.
+/// Ends a span that [`span!`](crate::span) began, and adds arguments that are known only at its
+/// end.
 ///
 /// ```
 /// use tracezero_events::{end, span};

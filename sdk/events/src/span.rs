@@ -15,7 +15,7 @@ use tracezero_events_core::{CallSite, Event, OpenSpan};
 /// std::thread::spawn(move || drop(span));
 /// ```
 ///
-/// [`end!`](crate::end) ends the span earlier, and adds arguments that are known only then.
+/// [`end!`](crate::end) ends the span earlier, and adds arguments that are known only at the end.
 #[derive(Debug)]
 #[must_use = "the span ends where this is dropped: bind it, as in `let _span = ..` (not `let _ = ..`, which drops it at once)"]
 pub struct Span {
@@ -67,7 +67,7 @@ impl Span {
         self.open.is_some()
     }
 
-    /// Ends the span with arguments, whose names `site` has.
+    /// Ends the span with the arguments of `event`. `site` has the names of these arguments.
     #[doc(hidden)]
     pub fn end_with(self, site: &'static CallSite, event: &Event<'_>) {
         #[cfg(tracezero_off)]

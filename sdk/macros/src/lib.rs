@@ -67,8 +67,8 @@ use crate::function::Function;
 /// | `"http.status" = expression` | a key that is not an identifier |
 ///
 /// The expressions are evaluated before the body runs, so they see the parameters, including
-/// `self`, as the caller passed them. They are evaluated only while a session records the category.
-/// While no session does, the attribute costs one relaxed atomic load per call.
+/// `self`, as the caller passed them. The expressions are evaluated only while a session records
+/// the category. While no session does, the attribute costs one relaxed atomic load per call.
 ///
 /// # Results
 ///
@@ -88,8 +88,8 @@ use crate::function::Function;
 ///
 /// An `async fn` returns a future that is traced as by `tracezero::TraceFuture`. One slice, on a
 /// track of its own, lasts from the first poll until the future is done or dropped. Each poll is a
-/// slice on the thread that ran it. Arrows connect these slices. Traced futures that it awaits are
-/// drawn below it.
+/// slice on the thread that ran it. Arrows connect these slices. Traced futures that the function
+/// awaits are drawn below its slice.
 ///
 /// The arguments are evaluated in the first poll. While a session records the category, creating
 /// the track allocates memory, and so do arguments.

@@ -16,8 +16,8 @@ use tracezero_core::ids::{BufferId, ChunkId, WriterId};
 ///
 /// Only the writer adds to them, so an addition is a load and a store. The writer counts a packet
 /// as begun before anything else, here or in a buffer, and [`WriterCounters::counts`] reads
-/// `packets_begun` last. So a reader on another thread may see a packet that is begun and nothing
-/// else yet, but never the reverse.
+/// `packets_begun` last. So a reader on another thread may see a packet that is only counted as
+/// begun yet, but never a packet that is counted elsewhere and not as begun.
 #[derive(Debug, Default)]
 pub(super) struct WriterCounters {
     pub(super) packets_begun: Counter,
@@ -68,7 +68,8 @@ type Key = (Option<WriterId>, BufferId);
 pub(super) struct Accounts {
     living: HashMap<AccountId, (Key, Arc<WriterCounters>)>,
     gone: HashMap<Key, DroppedWriters>,
-    /// For each id and buffer, the name of the last thread that had it, if that has a name.
+    /// For each writer id and buffer, the name of the last thread that had a writer with them, if
+    /// the thread has a name.
     thread_names: HashMap<Key, String>,
     next_id: u64,
 }
@@ -149,8 +150,8 @@ impl Accounts {
             .collect()
     }
 
-    /// Forgets the writers to `target_buffer`: the dropped ones, and the living ones, which would
-    /// leave their counts behind later.
+    /// Forgets the counts of all writers to `target_buffer`, dropped or living. Otherwise, living
+    /// writers would leave their counts here when they are dropped.
     pub(super) fn forget_buffer(&mut self, target_buffer: BufferId) {
         self.gone.retain(|(_, buffer), _| *buffer != target_buffer);
         self.thread_names

@@ -24,9 +24,9 @@ pub const CAPTURE_SLOT: usize = SLOTS;
 pub(super) const SLOTS_STRIDE: usize = 32;
 
 /// The bit of a mask that is set until the data source or call site is registered, and while
-/// sessions are still starting the data source. A thread that finds the bit waits until they have,
-/// so all of them record what it traces. After `START_WAIT_LIMIT` it goes on without.
-/// `sdk/tests/data_sources/threads.rs` checks this.
+/// sessions are still starting the data source. A thread that finds the bit set waits until the
+/// sessions have started the data source, so all of them record what the thread traces. It waits
+/// for at most `START_WAIT_LIMIT`. `sdk/tests/data_sources/threads.rs` checks this.
 pub(super) const UNREGISTERED: u32 = 1 << 31;
 
 /// The number of starts and stops of instances.

@@ -1,4 +1,5 @@
-//! Guards that callbacks of data sources get. Dropping one, now or later, answers the service.
+//! Guards that callbacks of data sources get. Dropping a guard, during the callback or later,
+//! answers the service.
 
 use crate::realm::Realm;
 use tracezero_core::coordination::{FlushFlags, FlushInitiator, FlushReason};

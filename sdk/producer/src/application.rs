@@ -9,8 +9,8 @@ pub(crate) fn call_application<R>(callback: impl FnOnce() -> R) -> Option<R> {
     contain(|| reentry::outside(callback))
 }
 
-/// Calls `callback`; returns `None` if it panicked. The application's state may be inconsistent
-/// then; it is still called again.
+/// Calls `callback`; returns `None` if it panicked. After a panic, the application's state may be
+/// inconsistent; the application is called again nevertheless.
 pub(crate) fn contain<R>(callback: impl FnOnce() -> R) -> Option<R> {
     panic::catch_unwind(AssertUnwindSafe(callback)).ok()
 }

@@ -13,21 +13,21 @@
 //!     |       frees chunks <------------------------------------------'
 //! ```
 //!
-//! One lock protects the state: free chunks, writer ids and counters. It is never held while a
-//! thread sleeps, calls the service or searches all pages.
+//! One lock protects the state: free chunks, writer ids and counters. The lock is never held while
+//! a thread sleeps, calls the service or searches all pages.
 //!
 //! If the service frees a chunk within its commit, the thread that returned the chunk notes that.
-//! If it frees a chunk later, a writer finds it: when the state has no free chunk, the writer reads
-//! the page words in the shared memory.
+//! If the service frees a chunk later, a writer finds that chunk: when the state has no free chunk,
+//! the writer reads the page words in the shared memory.
 //!
 //! The arbiter does not collect commits. A connection to another process can collect them in its
 //! send queue.
 //!
-//! The arbiter does not write late lengths into chunks that wait to be sent. It always sends them
-//! to the service as patches, and [`ChunkFlags::NEEDS_PATCHING`](tracezero_core::shm::ChunkFlags)
-//! stays set. Perfetto's own SDK may write them into such chunks. But in the same process no chunk
-//! waits; and because nobody changes a chunk after its return, it is easier to see that scraping is
-//! correct.
+//! If a length becomes known after its chunk was returned, the arbiter always sends the length to
+//! the service as a patch, and [`ChunkFlags::NEEDS_PATCHING`](tracezero_core::shm::ChunkFlags)
+//! stays set. Perfetto's own SDK may write the length into a chunk that still waits to be sent.
+//! Here no chunk waits, since the service is in the same process; and because nobody changes a
+//! chunk after its return, it is easier to see that scraping is correct.
 
 use std::sync::Arc;
 use std::thread;
@@ -68,8 +68,9 @@ impl Default for ArbiterConfig {
 /// The longest pause between two searches of a stalled writer.
 const STALL_PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// The number of pages that a writer notes at once after it found chunks that the service has freed
-/// by itself. A larger number means fewer searches, but holds the lock for longer.
+/// The number of pages that a writer notes under one lock, after it found chunks in them that the
+/// service has freed outside of commits. A larger number means fewer searches, but holds the lock
+/// for longer.
 const NOTED_PAGES_MAX: usize = 64;
 
 /// Lends chunks to writers and commits them.
@@ -88,7 +89,7 @@ struct State {
     is_shut_down: bool,
 }
 
-/// A writer id, and the id of the next chunk with it.
+/// A writer id, and the id of the next chunk with this writer id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
     pub(super) writer_id: WriterId,
@@ -121,7 +122,7 @@ pub(super) struct NewWriter {
     pub(super) numbering: Option<Numbering>,
     pub(super) account_id: AccountId,
     pub(super) counters: Arc<WriterCounters>,
-    /// The number of losses, which the service counts too.
+    /// The number of losses in the writer's sequence. The service adds to it, too.
     pub(super) losses: Arc<LossCount>,
 }
 
@@ -196,7 +197,8 @@ impl Arbiter {
     /// Unregisters a writer that has returned its chunks.
     pub(super) fn unregister_writer(&self, numbering: Option<Numbering>, account_id: AccountId) {
         if let Some(Numbering { writer_id, .. }) = numbering {
-            // Before the id is released, so that the next writer with this id registers afterwards.
+            // Unregister before the id is released, so that the next writer with this id registers
+            // afterwards.
             self.endpoint.unregister_writer(writer_id);
         }
         let mut state = self.state.lock();
@@ -207,8 +209,8 @@ impl Arbiter {
         }
     }
 
-    /// Returns a free chunk, or waits for one if the writer's policy is to stall. Its size may
-    /// differ from `size` if there is no such chunk.
+    /// Returns a free chunk, or waits for one if the writer's policy is to stall. If no chunk of
+    /// `size` is free, the returned chunk may have another size.
     pub(super) fn acquire_chunk(
         &self,
         header: NewChunk,
@@ -253,8 +255,8 @@ impl Arbiter {
         })
     }
 
-    /// Commits a chunk, with the late lengths that are known by now. `commit` is the writer's own
-    /// builder.
+    /// Commits a chunk, together with the patches for earlier chunks that are ready. `commit` is
+    /// the writer's own builder.
     pub(super) fn return_chunk(
         &self,
         chunk: WritableChunk,
@@ -270,7 +272,7 @@ impl Arbiter {
         self.note_page(&mut self.state.lock(), place.page_index);
     }
 
-    /// Commits only late lengths.
+    /// Commits only patches.
     pub(super) fn send_patches(
         &self,
         writer_id: WriterId,
@@ -290,7 +292,7 @@ impl Arbiter {
     }
 
     /// Takes a free chunk, if the state has one. Otherwise searches for chunks that the service has
-    /// freed by itself.
+    /// freed outside of commits.
     fn find_chunk(&self, request: ChunkRequest) -> Option<WritableChunk> {
         let known = self.take_known_chunk(&mut self.state.lock(), request);
         // The lock is released here.

@@ -44,7 +44,8 @@ pub(crate) fn registered(data_source: &'static DataSourceState) {
         }
         Arc::clone(&connected.service)
     };
-    // Needed even if another thread has offered it: that thread may not have made the calls yet.
+    // Make the calls even if another thread has offered the data source: that thread may not have
+    // made them yet.
     service.make_calls(START_WAIT_LIMIT);
 }
 

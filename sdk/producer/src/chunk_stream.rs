@@ -14,10 +14,10 @@ use crate::port::WriterPort;
 use tracezero_core::shm::{FRAGMENT_SIZE_BYTES, WritableChunk};
 
 /// The longest packet whose size takes one byte. 127 bytes would fit too; but Perfetto's own
-/// writers stop at 126, and our bytes must equal theirs.
+/// writers stop at 126, and our bytes must be equal to the bytes that they write.
 const COMPACT_MAX_BYTES: usize = 126;
-/// The size of the garbage buffer for dropped packets; a longer packet starts again at its begin.
-/// Most writers never drop a packet, so the buffer is allocated with the first drop.
+/// The size of the garbage buffer for dropped packets; a longer packet overwrites the buffer from
+/// its start. Most writers never drop a packet, so the buffer is allocated with the first drop.
 const GARBAGE_BYTES: usize = 1024;
 
 /// A byte stream whose ranges lie in the trace writer's chunks.
@@ -137,14 +137,15 @@ impl ChunkStream {
             }
             None => source.end_elsewhere(used_bytes),
         };
-        // In a full chunk, no next packet can be counted ahead, so scrapers would not see this one.
-        // Returning the chunk shows it at once.
+        // In a full chunk, no next packet can be counted ahead, so scrapers would not see the
+        // packet that ends now. Returning the chunk shows this packet at once.
         must_wait || source.is_chunk_full()
     }
 
     /// Writes a packet with its size at the stream's position, and shows it to scrapers. `append`
     /// appends the packet and returns its length, 1 to 126 bytes, or returns `None` and appends
-    /// nothing. Returns false if nothing was written: no chunk, no room, or `None`.
+    /// nothing. Returns false if nothing was written, because there is no chunk or no room, or
+    /// because `append` returned `None`.
     #[inline(always)]
     fn write_whole_packet(
         &mut self,
@@ -170,8 +171,8 @@ impl ChunkStream {
         true
     }
 
-    /// Writes a packet with these bytes, if they are 1 to 126 and fit into the current chunk.
-    /// Returns false otherwise.
+    /// Writes a packet with these bytes, if there are 1 to 126 of them and they fit into the
+    /// current chunk. Returns false otherwise.
     #[inline]
     pub(super) fn write_short_packet(&mut self, fields: &[u8]) -> bool {
         is_compact(fields.len())
@@ -249,9 +250,9 @@ impl ChunkSource {
         })
     }
 
-    /// Ends the open packet, if there is one, whose size is not in the stream's range: it continues
-    /// from an earlier chunk, or is dropped. Returns true if the next packet must wait for room,
-    /// which a writer does without a chunk.
+    /// Ends the open packet, if there is one. Its size is not in the stream's range, because it
+    /// continues from an earlier chunk or is dropped. Returns true if the chunk must be returned,
+    /// because the next packet must wait for room: a writer waits without a chunk.
     fn end_elsewhere(&mut self, used_bytes: usize) -> bool {
         let chunk = self.chunk.as_mut().filter(|chunk| chunk.is_open());
         let is_in_chunk = chunk.is_some();
@@ -259,7 +260,7 @@ impl ChunkSource {
             chunk.end_continuation(used_bytes);
             chunk.publish_finished();
         }
-        // Needed even for a packet that was dropped after its first chunks.
+        // Send patches even for a packet that was dropped after its first chunks.
         self.port.send_patches();
         is_in_chunk && !self.port.has_room()
     }

@@ -6,7 +6,7 @@ use tracezero_core::shm::ChunkPlace;
 
 use crate::patches::PatchList;
 
-/// The maximum number of patches that a service takes in one entry.
+/// The maximum number of patches that a service takes in one [`ChunkToPatch`].
 const PATCHES_PER_ENTRY_MAX: usize = 1024;
 
 /// Collects chunks and patches, and sends them as a commit. Its memory is used again, so it soon

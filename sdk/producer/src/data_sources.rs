@@ -18,9 +18,9 @@ use tracezero_core::process_hooks;
 
 /// The longest time that the first trace point of a data source waits for other threads that are
 /// starting data sources. The wait is limited because one of those threads may be waiting for this
-/// one; the sessions that it starts then record a little later. The limit is not shorter, because a
-/// busy machine sometimes suspends a thread for more than 100 ms, and packets that are written in
-/// that time would be lost.
+/// one; the sessions that the other thread starts then record a little later. The limit is not
+/// shorter, because a busy machine sometimes suspends a thread for more than 100 ms, and packets
+/// that are written in that time would be lost.
 pub(super) const START_WAIT_LIMIT: Duration = Duration::from_secs(1);
 
 impl DataSourceState {
@@ -54,8 +54,8 @@ fn register(data_source: &'static DataSourceState) {
         registry.service(Realm::PROCESS)
     };
     if let Some(service) = service {
-        // Sets up and starts it for sessions that record it. Needed even if another thread has
-        // added it.
+        // Sets up and starts the data source for the sessions that record it. This is needed even
+        // if another thread has added the data source.
         service.make_calls(START_WAIT_LIMIT);
     }
     let registry = REGISTRY.lock();
@@ -101,16 +101,17 @@ fn publish_declarations(service: &dyn ServiceControl, data_source: &DataSourceSt
             Ok(()),
             "the data source was offered when the service connected"
         );
-        // Loops if another thread has declared more in between: its newer descriptor may have
-        // arrived first.
+        // Publish again if another thread has declared more meanwhile: its newer descriptor may
+        // have arrived before this older one.
         if descriptor == data_source.descriptor() {
             return;
         }
     }
 }
 
-/// Connects a service. It learns of the data sources that are known now, and of each other one when
-/// that is registered. `first` is a data source of the SDK that every service knows.
+/// Connects a service. The service learns of all data sources that are known now, and of each later
+/// data source when that is registered. `first` is a data source of the SDK that every service
+/// knows.
 ///
 /// The caller must hold the guard of [`forked_child::enter`].
 pub fn connect(

@@ -23,7 +23,8 @@
 
 use tracezero_core::shm::{PageLayout, PageWord};
 
-/// Whole pages may take one in this many pages; pages in quarters as many again.
+/// The divisor that yields a share of all pages. Pages that are lent whole may take one share,
+/// pages divided into quarters another.
 const PAGES_PER_SHARE: u32 = 8;
 
 /// The size of chunk that a writer asks for.
@@ -52,7 +53,7 @@ pub(super) struct FreeChunks {
     with_room: [PageSet; LAYOUTS],
     /// For each layout, the number of pages with it.
     pages_of: [u32; LAYOUTS],
-    /// The number of pages that a layout may take, except for the last one to try.
+    /// The number of pages that a layout may take, except for the layout that is tried last.
     share_pages: u32,
     /// The layout of all pages, if they are not divided by demand.
     fixed: Option<PageLayout>,

@@ -23,8 +23,8 @@ mod commit_builder; // builds a writer's commits
 mod writer_ids; // allocates writer ids
 mod account; // counts what became of every packet
 // Data sources, and the sessions that record them.
-mod active_slots; // masks of the sessions that record something
-mod realm; // the identity of a service in this process
+mod active_slots; // bit masks of the sessions that record a data source
+mod realm; // identifies a service that runs in this process
 mod setup; // the session and configuration of an instance
 mod answers; // guards for starts, stops and flushes: answered when dropped
 mod instance; // a data source in one session; its writer and state on each thread

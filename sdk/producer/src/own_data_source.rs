@@ -1,5 +1,5 @@
-//! Data sources of the SDK itself. A thread reaches its state for one without checking the type,
-//! which would take a tenth of the time of an event.
+//! Data sources of the SDK itself. A thread reaches its state for a data source of the SDK without
+//! checking the type of that state. The check would take a tenth of the time of an event.
 #![allow(unsafe_code)] // A thread's state has the type that its data source declares.
 
 use std::any::Any;
@@ -34,7 +34,7 @@ pub trait OwnInstance: Send + Sync + 'static {
 pub struct OwnDataSource<I> {
     /// All its instances are of type `Own<I>`; [`OwnDataSource::new`] sees to that.
     state: DataSourceState,
-    /// Invariant in `I`, because `state` was created for this very type.
+    /// Makes this struct invariant in `I`, because `state` was created for this very type.
     instance: PhantomData<fn(I) -> I>,
 }
 
@@ -58,7 +58,8 @@ impl<I: OwnInstance> OwnDataSource<I> {
         &self.state
     }
 
-    /// Returns the slots that record this data source. It is registered before any slot does.
+    /// Returns the slots that record this data source. The data source is registered before any
+    /// slot records it.
     #[inline(always)]
     pub fn active_slots(&'static self) -> u32 {
         self.active_of(u32::MAX >> 1)

@@ -28,8 +28,8 @@ const PACKETS_PER_ASK: u32 = 64;
 /// Numbers a writer's chunks, acquires them from the arbiter, and returns them with the patches
 /// that are ready. Unregisters the writer when dropped.
 ///
-/// In a forked child it does not touch the arbiter. A packet that was open at the fork is lost
-/// there.
+/// In a forked child it does not touch the arbiter. A packet that was open at the fork is lost in
+/// the child.
 #[derive(Debug)]
 pub(super) struct WriterPort {
     arbiter: Arc<Arbiter>,
@@ -116,7 +116,7 @@ impl WriterPort {
     }
 
     /// Returns true if the writer can go on without waiting for the reader of the buffer. Writers
-    /// that never wait for it always can.
+    /// that never wait for the reader can always go on.
     pub(super) fn has_room(&self) -> bool {
         self.finds_room(RoomWait::Query)
     }
@@ -135,7 +135,7 @@ impl WriterPort {
     /// packets after a page becomes free, and costs other writers nothing until then. A full search
     /// under the arbiter's lock for every dropped packet would slow down the writers that do have
     /// chunks. Now and then it searches in any case: if there are many pages, looking at a few of
-    /// them may miss the free one for long.
+    /// them may miss the free page for long.
     ///
     /// Perfetto's own SDK goes on dropping until the memory to which it writes dropped packets is
     /// full.
@@ -156,8 +156,8 @@ impl WriterPort {
     }
 
     /// Acquires a chunk for the next packet, by `policy`. A writer whose own policy is to stall
-    /// must not overwrite unread packets. So it also needs room in the buffer if `policy` is not to
-    /// wait.
+    /// must not overwrite unread packets. So it needs room in the buffer even if `policy` says not
+    /// to wait.
     fn acquire_with_room(&mut self, policy: BufferExhaustedPolicy) -> Option<WritableChunk> {
         let patience = match policy {
             BufferExhaustedPolicy::Drop => RoomWait::NoWait,

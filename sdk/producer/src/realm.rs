@@ -1,7 +1,7 @@
 //! Realms: the services in this process.
 
-/// The identity of a service in this process, which has its own producer and memory. One realm is
-/// that of the process, which has all sessions; each capture of a test is another.
+/// The identity of a service in this process, which has its own producer and memory. The realm of
+/// the process has all sessions. Each capture of a test has its own realm.
 ///
 /// Data sources and trace points are the same for all realms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -112,8 +112,8 @@ impl Registry {
         let slot = if realm == Realm::PROCESS {
             let taken = self.slots.iter().position(|slot| *slot == Some(wanted));
             let free = || self.slots.iter().position(Option::is_none);
-            // Without a slot it would not be recorded. This does not happen: the service admits
-            // fewer sessions than there are slots.
+            // Without a slot, the instance would not record. This does not happen: the service
+            // admits fewer sessions than there are slots.
             taken.or_else(free)?
         } else {
             CAPTURE_SLOT
@@ -197,7 +197,7 @@ impl Registry {
         Recording::new(recording.map(|instance| (instance.slot, instance.instance.as_deref())))
     }
 
-    /// Returns the bit of captures, if there are any: every data source may be reached in one.
+    /// Returns the bit of captures if there is a capture: its threads may reach any data source.
     fn mask_of_captures(&self) -> u32 {
         let has_captures = self.realms.keys().any(|realm| *realm != Realm::PROCESS);
         u32::from(has_captures) << CAPTURE_SLOT
@@ -207,7 +207,8 @@ impl Registry {
     /// categories has changed.
     pub(super) fn update_masks(&self) {
         for data_source in &self.data_sources {
-            // Until all sessions have started it, other threads that reach it wait in `register`.
+            // Until all sessions have started the data source, other threads that reach it wait in
+            // `register`.
             let is_settled = data_source.is_settled.load(Ordering::Relaxed);
             let unsettled = if is_settled { 0 } else { UNREGISTERED };
             let recording = self.recording(data_source);

@@ -3,13 +3,15 @@
 //! Packets that build on earlier ones, for example on names that were defined once, are unreadable
 //! if the earlier ones are gone. So a sequence starts its state again after a loss. In a ring that
 //! overwrites old packets, it must also start again before the ring has overwritten the last start.
-//! The more often it does, the fewer packets at the old end of the ring are unreadable.
+//! The more often it starts its state again, the fewer packets at the old end of the ring are
+//! unreadable.
 //!
 //! In Perfetto, the user has to know the setting `clear_period_ms`; without it, a ring that has
 //! wrapped around shows nothing. Here the service counts how many parts of the ring were filled,
-//! 128 per lap (`RingProgress`). A sequence starts again in each part, in rings below 512 KiB in
-//! every second part; a sequence with few packets in each quarter of a lap. For rings of at least
-//! 256 KiB, measurements show that at most a fiftieth of the packets lack names.
+//! 128 per lap (`RingProgress`). A sequence starts its state again in each part or, in rings below
+//! 512 KiB, in every second part. A sequence with few packets does so only in each quarter of a
+//! lap. For rings of at least 256 KiB, measurements show that at most a fiftieth of the packets
+//! lack names.
 
 use crate::trace_writer::TraceWriter;
 use tracezero_core::commit::RingProgress;
@@ -30,7 +32,8 @@ pub struct StateStart {
 }
 
 impl StateStart {
-    /// Returns a start now, for the sequence of `writer`. `progress` is that of its buffer.
+    /// Returns a start now, for the sequence of `writer`. `progress` belongs to the buffer that the
+    /// writer writes to.
     pub fn now(writer: &TraceWriter, progress: &RingProgress) -> Self {
         Self {
             losses: writer.loss_mark(),

@@ -37,7 +37,8 @@ impl<'r> Recording<'r> {
         slots.fold(0, |all, slot| all | slot)
     }
 
-    /// Returns the slots whose instances, of type `I`, `chooses` accepts.
+    /// Returns the slots whose instances are of type `I` and are accepted by `chooses`, and always
+    /// the slot of captures.
     pub(super) fn slots<I: Any>(&self, chooses: impl Fn(&I) -> bool) -> u32 {
         self.instances
             .iter()

@@ -1,5 +1,5 @@
-//! Several threads write packets of all sizes into little memory. What arrives is what was written,
-//! in order, and everything that does not arrive was counted.
+//! Several threads write packets of all sizes into little memory. Packets arrive unchanged and in
+//! order, and every packet that does not arrive was counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -97,7 +97,8 @@ fn run(setup: Setup, policy: BufferExhaustedPolicy) -> (Arc<Arbiter>, Arc<FakeSe
                 service.take_commits();
             }));
         }
-        // ThreadSanitizer sees a join, but not how a scope waits.
+        // Join explicitly: ThreadSanitizer understands a join, but not how a scope waits for its
+        // threads.
         for thread in threads {
             thread.join().unwrap();
         }

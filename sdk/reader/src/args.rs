@@ -30,6 +30,7 @@ pub struct Args<'a> {
 
 /// An argument.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Arg<'a> {
     /// The name of the argument. Empty for items of an array.
     pub name: Cow<'a, str>,

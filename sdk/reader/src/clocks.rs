@@ -7,8 +7,8 @@ use protozero::{DecodeError, Decoder, Value, types};
 use crate::anomaly::Anomaly;
 use tracezero_core::protos::{ClockSnapshot, clock_snapshot};
 
-/// The id of the boot time clock. It is the trace clock unless a snapshot names another, and the
-/// clock of packets that name none.
+/// The id of the boot time clock. The boot time clock is the trace clock, unless a snapshot names
+/// another one. It is also the clock of packets that name no clock.
 pub const BOOTTIME_CLOCK_ID: u32 = 6;
 /// The ids of clocks that belong to one sequence.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
@@ -31,8 +31,8 @@ pub(super) struct GlobalClocks {
 #[derive(Clone, Debug, Default)]
 struct GlobalClock {
     unit_ns: u64,
-    /// Pairs of this clock's time and the trace clock's time, in nanoseconds. One is added whenever
-    /// the two clocks have drifted apart. In file order.
+    /// Pairs of this clock's time and the trace clock's time, in nanoseconds, in the order of the
+    /// file. A pair is added whenever the two clocks have drifted apart.
     readings: Vec<(i128, i128)>,
 }
 
@@ -215,7 +215,8 @@ struct SequenceClock {
     /// The reading that defined the clock, in units. Timestamps of an incremental clock do not
     /// change it.
     units: u64,
-    /// The time on the trace clock at `units`. Of an incremental clock: at its last timestamp.
+    /// The time on the trace clock when this clock showed `units`. For an incremental clock, the
+    /// time of its last timestamp.
     trace_ns: u64,
 }
 

@@ -6,9 +6,10 @@ use crate::place::PacketPlace;
 
 /// A range of bytes that is not a packet, or not a whole one. Reading goes on behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Damage {
-    /// The offset in the file of the first damaged byte. For damage inside compressed packets: of
-    /// the packet that holds them.
+    /// The offset in the file of the first damaged byte. For damage inside compressed packets, the
+    /// offset of the packet that holds them.
     pub offset: u64,
     /// The offset of the first damaged byte among the unpacked bytes, for damage inside compressed
     /// packets.
@@ -53,8 +54,8 @@ pub enum DamageKind {
 }
 
 impl Damage {
-    /// Returns true if the damage is inside compressed packets, so that they unpacked but hold
-    /// damaged bytes.
+    /// Returns true if the damage is inside compressed packets: they could be unpacked, but some of
+    /// the unpacked bytes are damaged.
     #[must_use]
     pub const fn is_inside_bundle(&self) -> bool {
         self.unpacked_offset.is_some()

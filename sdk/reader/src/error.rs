@@ -124,7 +124,8 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Open { source, .. } | Self::Io { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Self::Open { source, .. } | Self::Io { source, .. } => source.source(),
             _ => None,
         }
     }

@@ -16,6 +16,7 @@ use tracezero_core::protos::{LogMessageDecoder, SourceLocationDecoder, TrackEven
 
 /// The parts of an event that have a fixed size: copy it to keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct EventHead {
     /// The place of the event's packet.
     pub place: PacketPlace,
@@ -76,6 +77,7 @@ pub struct Event<'a> {
 
 /// A log line that an event carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine<'a> {
     /// The text of the line.
     pub body: &'a str,
@@ -85,7 +87,7 @@ pub struct LogLine<'a> {
     pub location: Option<Location<'a>>,
 }
 
-/// A correlation id. Events that belong together have the same one.
+/// A correlation id. Events that belong together have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correlation<'a> {
     /// An id that is a number.

@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-/// The maximum number of spans that are remembered. If more begin at once, the oldest are dropped.
+/// The maximum number of spans that are remembered. If more spans begin at about the same time, the
+/// oldest are dropped.
 const FRESH_MAX: usize = 64;
 
 /// The spans that began at the latest time or one nanosecond before, in the order of time.

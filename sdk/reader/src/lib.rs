@@ -1,4 +1,4 @@
-//! Reads traces: those of this SDK, and track events of any other producer.
+//! Reads traces of this SDK, and track events of any other producer.
 //!
 //! [`PacketReader`] splits a file into packets. [`TraceReader`] decodes them: it yields the events
 //! of a trace with names, tracks and times resolved, and reports losses and damage. [`InTimeOrder`]
@@ -34,6 +34,9 @@
 //! assert_eq!(value, tracezero::CounterValue::Int(7));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+// With this attribute, docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // `sdk/tests/reader_hostile.rs`, the fuzz target `reader` and `ci/tool.sh` check that reading
 // always ends and needs little memory.

@@ -9,6 +9,7 @@ const LOCATIONS_MAX: usize = 1 << 20;
 
 /// A place in the source code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Location<'a> {
     /// The path of the file. Empty if it is not known.
     pub file: &'a str,

@@ -59,6 +59,7 @@ pub(super) struct Span {
 
 /// The payload of a packet: its data field, such as a track event.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Payload<'a> {
     /// The number of the field in `TracePacket`.
     pub field: u32,

@@ -62,6 +62,7 @@ pub enum PacketItem<'a> {
 
 /// An encoded packet, as it is in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RawPacket<'a> {
     /// The place of the packet in the trace.
     pub place: PacketPlace,
@@ -96,7 +97,7 @@ impl PacketReader<File> {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         File::open(path)
@@ -144,8 +145,9 @@ impl<R> PacketReader<R> {
         }
     }
 
-    /// Returns the packet that was read last together with its tag and length, as it is in the file
-    /// or among the unpacked bytes. Empty if damage was read last.
+    /// Returns the frame of the packet that was read last: the tag, the length and the packet, as
+    /// they are in the file or among the unpacked bytes. Returns an empty slice if damage was read
+    /// last.
     #[must_use]
     pub fn last_frame(&self) -> &[u8] {
         if self.is_in_bundle {
@@ -169,7 +171,7 @@ impl<R> PacketReader<R> {
 
     /// Rejects the packet that was read last as malformed. The next call of [`next`](Self::next)
     /// reports its bytes as damage and searches them for packets. Call this if you decode packets
-    /// yourself and one does not decode.
+    /// yourself and the packet cannot be decoded.
     pub fn reject_last(&mut self, error: protozero::DecodeError) {
         let kind = DamageKind::MalformedPacket { error };
         let place = self.last.place;
@@ -192,7 +194,7 @@ impl<R: Read> PacketReader<R> {
     ///
     /// If the source fails, is not a trace, or is compressed in a format that this build cannot
     /// unpack.
-    // Not an `Iterator`: its items cannot borrow from it.
+    // This type is not an `Iterator`, because items of an iterator cannot borrow from the iterator.
     #[expect(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Result<Option<PacketItem<'_>>, ReadError> {

@@ -17,8 +17,8 @@ pub enum Record<'a> {
     Event(Event<'a>),
     /// A descriptor of a track that is new or has changed.
     Track(TrackRecord),
-    /// Packets of a sequence are missing. The content of the packet that says so is the next
-    /// record.
+    /// Packets of a sequence are missing. The next record is the content of the packet that reports
+    /// the loss.
     Loss(Loss),
     /// A packet with any other data.
     Packet(OtherPacket<'a>),
@@ -31,6 +31,7 @@ pub enum Record<'a> {
 /// A notice that a track has been described. The description is in the
 /// [`TrackTable`](crate::TrackTable).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrackRecord {
     /// The place of the descriptor's packet.
     pub place: PacketPlace,
@@ -45,7 +46,7 @@ pub struct TrackRecord {
 /// A loss: packets of a sequence are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The place of the first packet behind the loss.
+    /// The place of the first packet after the loss.
     pub place: PacketPlace,
     /// The sequence that lost packets.
     pub sequence_id: u32,
@@ -58,6 +59,7 @@ pub struct Loss {
 
 /// A packet that holds neither an event nor a track.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct OtherPacket<'a> {
     /// The place of the packet.
     pub place: PacketPlace,
@@ -69,6 +71,7 @@ pub struct OtherPacket<'a> {
 
 /// A packet that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skipped {
     /// The place of the packet.
     pub place: PacketPlace,

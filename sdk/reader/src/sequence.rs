@@ -113,8 +113,8 @@ pub(super) struct Sequences {
     by_id: HashMap<u32, u32, BuildHasherDefault<UuidHasher>>,
     /// The index of the sequence that was used last. Packets of a sequence come in runs.
     current: usize,
-    /// The memory of all states, without what the current one has grown by since the last
-    /// `update_size`.
+    /// The memory of all states. The growth of the current state since the last `update_size` is
+    /// not yet included.
     size_bytes: usize,
     forgotten: u64,
 }

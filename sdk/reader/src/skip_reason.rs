@@ -11,7 +11,7 @@ pub enum SkipReason {
         /// The id of the clock.
         clock_id: u32,
     },
-    /// The packet's time is before the trace clock's zero or above its maximum.
+    /// The packet's time is before the zero of the trace clock or above its maximum.
     TimeOutOfRange {
         /// The id of the clock.
         clock_id: u32,

@@ -12,8 +12,8 @@ pub const SLICES_MAX_DEPTH: usize = 4096;
 /// Further ones are counted as too deep.
 const OPEN_SLICES_MAX: usize = 1 << 20;
 
-/// The number of tracks whose stacks keep their memory while no slice is open. Later tracks are
-/// often of short operations, so they free it.
+/// The number of tracks whose stacks keep their memory while no slice is open. All other tracks
+/// free the memory, because they often belong to short operations.
 const KEPT_STACKS: usize = 4096;
 
 /// Pairs the begins and ends of slices on each track.
@@ -62,10 +62,12 @@ pub struct Slices<T = ()> {
 
 /// The numbers of events that did not become slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SliceCounts {
     /// Ends on a track without an open slice.
     pub unmatched_ends: u64,
-    /// Slices deeper than [`SLICES_MAX_DEPTH`], or beyond 1 Mi that are open at once.
+    /// Slices that were nested deeper than [`SLICES_MAX_DEPTH`], or began while 1 Mi (2^20) slices
+    /// were open.
     pub too_deep: u64,
     /// Slices whose end is earlier than their begin. Their duration is 0.
     pub backwards: u64,
@@ -73,16 +75,17 @@ pub struct SliceCounts {
 
 /// A slice that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Slice<T = ()> {
     /// The event that began the slice.
     pub begin: EventHead,
-    /// The name of the slice around it. [`NameId::NONE`] if there is none.
+    /// The name of the slice around this slice, or [`NameId::NONE`] if this slice is outermost.
     pub parent_name: NameId,
     /// The time from begin to end.
     pub duration_ns: u64,
-    /// The part of the duration that is in no slice inside.
+    /// The part of the duration that no nested slice covers.
     pub self_ns: u64,
-    /// The number of slices around it.
+    /// The number of slices around this slice.
     pub depth: usize,
     /// The value that the caller gave it.
     pub value: T,
@@ -97,7 +100,7 @@ pub struct OpenSlice<T = ()> {
     pub value: T,
     /// The total duration of the slices directly inside that have ended.
     children_ns: u64,
-    /// The time when it ends, if its begin says so.
+    /// The time when the slice ends, if the begin event says so.
     end_ns: Option<u64>,
 }
 
@@ -179,7 +182,8 @@ impl<T: Copy> Slices<T> {
         self.open = self.open + stack.open.len() - open_before;
     }
 
-    /// Ends the slices whose end is known. Call it after the last event.
+    /// Ends the open slices whose end time is known from their begin event. Call it after the last
+    /// event.
     pub fn finish(&mut self, mut ended: impl FnMut(Slice<T>)) {
         for stack in &mut self.stacks {
             let open_before = stack.open.len();

@@ -10,9 +10,9 @@ const WINDOW_EVENTS: usize = 512 * 1024;
 /// Sorts events by time.
 ///
 /// A thread's own events come in order, so they are delivered at once. Events of other tracks may
-/// come from several threads, in any order. They wait in a window. When it is full, the earliest
-/// event is delivered. [`finish`](Self::finish) delivers the rest. The window holds 512 Ki events,
-/// which take 40 MiB.
+/// come from several threads, in any order. They wait in a window. When the window is full, the
+/// earliest event in it is delivered. [`finish`](Self::finish) delivers the rest. The window holds
+/// 512 Ki events, which take 40 MiB.
 #[derive(Debug)]
 pub struct InTimeOrder {
     waiting: InOrder<EventHead>,

@@ -16,8 +16,8 @@ use crate::tracks::TrackTable;
 
 /// Reads the events of a trace in the order of the file.
 ///
-/// Memory is bounded, however long the trace is. Most of it is for tracks: each takes about 100
-/// bytes, and at most 4 Mi are stored.
+/// Memory is bounded, however long the trace is. Most of the memory is for tracks: each track takes
+/// about 100 bytes, and at most 4 Mi (2^22) tracks are stored.
 ///
 /// ```
 /// use tracezero::reader::{Record, TraceReader};
@@ -59,7 +59,7 @@ impl TraceReader<File> {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         PacketReader::open(path).map(Self::from_packets)
     }
@@ -93,7 +93,8 @@ impl<R> TraceReader<R> {
         &self.state.tracks
     }
 
-    /// Returns the id of the trace clock, which all times are on. Ids are those of `ClockSnapshot`.
+    /// Returns the id of the trace clock, which all times are on. Clocks have the same ids as in
+    /// `ClockSnapshot`.
     #[must_use]
     pub const fn trace_clock_id(&self) -> u32 {
         self.state.clocks.trace_clock_id()
@@ -117,8 +118,8 @@ impl<R> TraceReader<R> {
         self.packets.packets()
     }
 
-    /// Returns the number of sequences whose definitions were forgotten, because those of all
-    /// sequences would take more than 64 MiB. If a forgotten sequence goes on, its packets are
+    /// Returns the number of sequences whose definitions were forgotten, because the definitions of
+    /// all sequences would take more than 64 MiB. Further packets of a forgotten sequence are
     /// skipped until its producer defines everything again.
     #[must_use]
     pub const fn forgotten_sequences(&self) -> u64 {
@@ -126,8 +127,8 @@ impl<R> TraceReader<R> {
     }
 
     /// Returns how each recording in the trace ended. Call it after the trace has been read to its
-    /// end. Only this SDK marks the ends of recordings; recordings of other producers yield
-    /// nothing.
+    /// end. Only this SDK marks the ends of recordings; for recordings of other producers, the
+    /// iterator yields nothing.
     pub fn recording_ends(&self) -> impl Iterator<Item = RecordingEnd> {
         self.state.recordings.ends()
     }
@@ -150,7 +151,7 @@ impl<R: Read> TraceReader<R> {
     ///
     /// If the source fails, is not a trace, or is compressed in a format that this build cannot
     /// unpack.
-    // Not an `Iterator`: its items cannot borrow from it.
+    // This type is not an `Iterator`, because items of an iterator cannot borrow from the iterator.
     #[expect(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, ReadError> {

@@ -186,7 +186,7 @@ impl TraceState {
     fn other(&mut self, head: &PacketHead, packet: RawPacket<'_>) -> PacketContent {
         let payload = head.payload.of(packet.bytes);
         if head.payload_field == fields::CLOCK_SNAPSHOT {
-            // A snapshot's time is in its clocks.
+            // A clock snapshot has no timestamp of its own: its time is in its clocks.
             let sequence = self.sequences.get(head.sequence_id);
             let own = (head.sequence_id != 0).then_some(&mut sequence.clocks);
             self.clocks.add(payload, own, &mut self.anomalies);

@@ -13,7 +13,7 @@ use tracezero_core::protos::{
     TrackDescriptorDecoder, counter_descriptor, track_descriptor,
 };
 
-/// The maximum number of tracks, which take about 500 MiB. Events on further ones are skipped.
+/// The maximum number of tracks, which take about 500 MiB. Events on further tracks are skipped.
 const TRACKS_MAX: usize = 4 << 20;
 
 /// The id of a track in a [`TrackTable`].
@@ -22,8 +22,9 @@ pub struct TrackId(u32);
 
 /// A track of the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Track {
-    /// The uuid by which packets refer to the track. 0 for the track of events that name none.
+    /// The uuid by which packets refer to the track. 0 for the track of events that name no track.
     pub uuid: u64,
     /// The parent track.
     pub parent: Option<TrackId>,
@@ -69,6 +70,7 @@ pub enum TrackKind {
 
 /// The properties of a counter that say how to interpret its values.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Counter {
     /// The unit of the values.
     pub unit: counter_descriptor::Unit,
@@ -110,8 +112,8 @@ impl TrackId {
 }
 
 impl TrackTable {
-    /// The maximum number of tracks that [`ancestry`](Self::ancestry) yields. It ends cycles of
-    /// parents.
+    /// The maximum number of tracks that [`ancestry`](Self::ancestry) yields. The limit also ends
+    /// cycles of parents.
     pub const PARENTS_MAX: usize = 64;
 
     /// Returns a track.
@@ -148,8 +150,12 @@ impl TrackTable {
         self.by_uuid.get(&uuid).copied()
     }
 
-    /// Returns the name to show for a track: its own, or else that of its thread or process. Empty
-    /// if it has none.
+    /// Returns the name to show for a track: its own name, or else the name of its thread or
+    /// process. Empty if there is neither.
+    ///
+    /// # Panics
+    ///
+    /// If the id is from another table and too large for this one.
     #[must_use]
     pub fn title<'a>(&self, id: TrackId, names: &'a NameTable) -> &'a str {
         let track = self.track(id);
@@ -170,15 +176,23 @@ impl TrackTable {
         }
     }
 
-    /// Returns a track and the tracks above it, innermost first. At most
-    /// [`TrackTable::PARENTS_MAX`].
+    /// Returns a track and the tracks above it, innermost first. Returns at most
+    /// [`TrackTable::PARENTS_MAX`] tracks.
+    ///
+    /// # Panics
+    ///
+    /// If the id is from another table and too large for this one.
     pub fn ancestry(&self, id: TrackId) -> impl Iterator<Item = (TrackId, &Track)> {
         std::iter::successors(Some(id), |id| self.track(*id).parent)
             .take(Self::PARENTS_MAX)
             .map(|id| (id, self.track(id)))
     }
 
-    /// Returns the thread's track that this track is or is under.
+    /// Returns this track if it is a thread's track, or else the thread's track above it.
+    ///
+    /// # Panics
+    ///
+    /// If the id is from another table and too large for this one.
     #[must_use]
     pub fn thread_of(&self, id: TrackId) -> Option<TrackId> {
         self.ancestry(id)
@@ -186,8 +200,12 @@ impl TrackTable {
             .map(|(id, _)| id)
     }
 
-    /// Returns the id of the process that a track belongs to, if the descriptor of the track or of
-    /// one above says so.
+    /// Returns the id of the process that a track belongs to, if the descriptor of the track, or of
+    /// a track above it, contains the process id.
+    ///
+    /// # Panics
+    ///
+    /// If the id is from another table and too large for this one.
     #[must_use]
     pub fn pid_of(&self, id: TrackId) -> Option<i32> {
         self.ancestry(id).find_map(|(_, track)| match track.kind {

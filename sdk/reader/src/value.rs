@@ -84,8 +84,8 @@ impl PartialEq for Value {
     }
 }
 
-/// Returns the value at `path`. The first part of the path is the name of one of `entries`, which
-/// may contain dots.
+/// Returns the value at `path`. The first part of the path is the name of one of the `entries`;
+/// this name may contain dots.
 #[must_use]
 pub fn find<'v>(entries: &'v [(String, Value)], path: &str) -> Option<&'v Value> {
     entries.iter().find_map(|(name, value)| {

@@ -7,16 +7,17 @@
 //! calls. Perfetto's own service posts messages to the one thread that it runs on. Here the
 //! requesting thread does the work, under one lock.
 //!
-//! Two kinds of threads do not wait, but leave their calls to the thread that is making one: that
-//! thread itself, when it calls back, and a thread that answers a call, because the call may be
-//! waiting for the answer. A thread that reaches a data source for the first time waits for a
-//! limited time only, because a call may be waiting for that thread.
+//! Two kinds of threads do not wait for the thread that is making a call, but leave their own calls
+//! to it. One is that thread itself, when the callee calls the service back. The other is a thread
+//! that answers a call, because the call may be waiting for the answer. A thread that reaches a
+//! data source for the first time waits for a limited time only, because a call may be waiting for
+//! that thread.
 //!
 //! # Locks
 //!
 //! Locks are taken in this order: the reader of a session, the service's state (`control.rs`), the
-//! locks of a producer link, the contents of a buffer. A thread that waits here for calls holds
-//! none of them, and no other lock that a call may need.
+//! locks of a producer link, the contents of a buffer. A thread that waits in [`make_calls`] holds
+//! none of these locks, and no other lock that a call may need.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};

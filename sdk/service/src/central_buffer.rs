@@ -24,7 +24,7 @@ use tracezero_core::reentry;
 pub(super) type Writers = Vec<(ProducerId, WriterTotals)>;
 
 /// The size of a large chunk. Writers of a ring are told of each filled [part](RingProgress) if
-/// parts are at least that large, otherwise of every second one.
+/// parts are at least that large, otherwise of every second part.
 const PART_TOLD_MIN_BYTES: u64 = 4096;
 
 /// A central buffer, shared by the session that reads it and the producers that write to it.
@@ -61,11 +61,11 @@ struct Contents {
     loss_counts: HashMap<Writer, Arc<LossCount>>,
 }
 
-/// Packet counts of one sequence that the trace buffer itself does not have, or has in excess.
+/// Packet counts of one sequence that correct the counts of the trace buffer itself.
 #[derive(Clone, Copy, Default)]
 struct EarlierCounts {
-    /// The counts of earlier trace buffers that this one replaced, when a clone took them. Packets
-    /// that were unread then are in the clone.
+    /// The counts of earlier trace buffers, which this buffer replaced when a clone took them.
+    /// Packets that were unread at that time are in the clone.
     replaced: PacketCounts,
     /// The number of packets that were read from this buffer into another trace.
     read: u64,
@@ -86,7 +86,7 @@ pub(super) struct TakenBuffer {
     earlier: HashMap<Writer, EarlierCounts>,
 }
 
-/// How often a waiting writer wakes the reader again.
+/// The period after which a waiting writer wakes the reader again.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// How a buffer is read.
@@ -167,8 +167,8 @@ impl CentralBuffer {
 
     /// Calls `read` with the buffer locked. `read` returns whether more packets can be read.
     ///
-    /// Returns whether to call this again: false if nothing can be read, or only what came after
-    /// `end`.
+    /// Returns whether to call this again. Returns false if nothing can be read, or only packets
+    /// that came after `end`.
     pub(super) fn read(
         &self,
         end: Option<Mark>,
@@ -287,10 +287,10 @@ impl CentralBuffer {
     }
 
     /// Waits, for at most `timeout`, until the next commit overwrites no unread packet. Returns
-    /// whether that is so. The buffer is not locked while this waits.
+    /// whether the writer may write now. The buffer is not locked while this waits.
     ///
-    /// If an incomplete packet is still in the way at the end of that time, the packet is given up
-    /// and may be overwritten. Otherwise it would block all packets behind it.
+    /// If an incomplete packet is still in the way at the end of the timeout, the packet is given
+    /// up and may be overwritten. Otherwise it would block all packets behind it.
     pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
         let ReadMode::Streams(wake) = &self.read_mode else {
             return true;
@@ -409,8 +409,8 @@ impl CentralBuffer {
             ReadMode::Streams(wake) => wake,
             ReadMode::RingAtEnd => {
                 let part_bytes = stats.buffer_size / RingProgress::PARTS;
-                // A part of a small ring is smaller than a chunk. If writers were told of each,
-                // they would write little but definitions.
+                // A part of a small ring is smaller than a chunk. If writers were told of each
+                // part, they would write little but definitions.
                 let told_parts = if part_bytes < PART_TOLD_MIN_BYTES {
                     2
                 } else {

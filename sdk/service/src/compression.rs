@@ -23,8 +23,8 @@ pub(super) fn append_packed(compression: Compression, packets: &[u8], trace: &mu
             // Out of memory: append the packets without compression.
             Err(_) => trace.extend_from_slice(packets),
         },
-        // No compression. Configurations that ask for one that is not compiled in were refused
-        // earlier.
+        // No compression. Configurations that ask for a compression that is not compiled in were
+        // refused earlier.
         _ => trace.extend_from_slice(packets),
     }
 }

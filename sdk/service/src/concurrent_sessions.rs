@@ -19,7 +19,7 @@ impl Control {
         }
     }
 
-    /// Returns one event for each existing session, for a new session.
+    /// Returns the events that tell a new session of the existing sessions, one event for each.
     pub(super) fn describe_others(&self, new: SessionId) -> Vec<ConcurrentSessionEvent> {
         let timestamp_ns = self.environment.now_ns();
         self.sessions

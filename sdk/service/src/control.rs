@@ -50,7 +50,7 @@ pub(crate) struct Control {
     pub(super) triggers: TriggerHistory,
     pub(super) clones: SmallMap<CloneId, PendingClone>,
     pub(super) last_clone: u64,
-    /// The time when a session of each name last started, in nanoseconds on the trace clock.
+    /// For each session name, the time of the last start, in nanoseconds on the trace clock.
     pub(super) name_starts: SmallMap<String, u64>,
     pub(super) refused: Arc<RefusedCommits>,
     /// The only user whose producers take part; `None` admits all.

@@ -1,4 +1,4 @@
-//! Data sources that producers register, of which sessions set up instances.
+//! Data sources, which producers register and sessions record.
 
 use super::control::Control;
 use super::instance::RegisteredDataSource;

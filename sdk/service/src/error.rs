@@ -49,7 +49,8 @@ impl fmt::Display for SessionError {
 impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Buffer { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Self::Buffer { source, .. } => source.source(),
             Self::TooManySessions { .. } | Self::TooManyBuffers | Self::Refused(_) => None,
         }
     }
@@ -75,14 +76,16 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// An exclusive session is active whose priority is not below that of the refused one.
+    /// An exclusive session is active, and its priority is not below the priority of the refused
+    /// session.
     ExclusiveSession {
         /// The `exclusive_prio` of the active session.
         active: u32,
         /// The `exclusive_prio` of the session that was refused.
         requested: u32,
     },
-    /// Too many sessions hold a semaphore: more than one of them, or the new session, allows.
+    /// Too many sessions hold a semaphore: more than the new session, or one of the holders,
+    /// allows.
     SemaphoreHeld {
         /// The semaphore's name.
         name: String,

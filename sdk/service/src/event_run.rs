@@ -52,7 +52,7 @@ impl LastField {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppendedCounts {
     pub(super) events: u64,
-    /// The number of bytes of the run that these events were.
+    /// The number of bytes that these events take in the run.
     pub(super) bytes: usize,
 }
 

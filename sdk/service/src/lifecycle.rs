@@ -301,7 +301,7 @@ impl TracingSession {
     pub(super) fn disable_now(&mut self, context: &mut Context<'_>, mut end: End) {
         match &mut self.phase {
             Phase::Configured | Phase::Started { .. } => {}
-            // The reason to end it now wins over the one that it was stopped for.
+            // If `end` has a reason, it wins over the reason why the session began to stop.
             Phase::Stopping(known) => end.add(std::mem::take(known)),
             Phase::Disabled(_) | Phase::ClonedReadOnly(..) => return,
         }

@@ -2,7 +2,8 @@
 
 use tracezero_core::protos::{self, tracing_service_event};
 
-/// The number of events that are kept, of a kind of which several are kept.
+/// The maximum number of events that are kept of one kind, if the kind is not limited to the latest
+/// event.
 const KEPT_MAX: usize = 64;
 /// The maximum number of data sources that one event lists.
 const NAMES_MAX: usize = 32;

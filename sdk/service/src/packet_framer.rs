@@ -30,7 +30,8 @@ use tracezero_core::protos::{Trace, TracePacket, TracePacketDecoder};
 /// at most 10 bytes.
 const TRUSTED_FIELDS_MAX_BYTES: usize = 48;
 
-/// The approximate number of bytes that are taken while a buffer is locked. Writers wait that long.
+/// The approximate number of bytes that are taken while a buffer is locked. Writers wait while
+/// these bytes are copied.
 pub(super) const READ_BATCH_BYTES: usize = 64 * 1024;
 
 /// Takes packets out of buffers and frames them.
@@ -48,7 +49,8 @@ pub(super) struct PacketFramer {
     /// The kinds of the packets that were framed since the last [`PacketFramer::begin_batch`],
     /// run-length encoded.
     batch: Vec<(PacketKind, u64)>,
-    /// Writers of packets that were left out. Their next packets must not depend on those.
+    /// Writers of packets that were left out. The next packets of these writers must not depend on
+    /// packets that were left out.
     losing_writers: Vec<Writer>,
     pub(super) counts: ReadCounts,
 }
@@ -334,15 +336,15 @@ impl PacketFramer {
 
     /// Leaves out an invalid packet.
     ///
-    /// Perfetto's own service only counts it. Here the next packet of the sequence also reports a
-    /// loss, because it may depend on this one, and the account of the sequence counts invalid
-    /// packets.
+    /// Perfetto's own service only counts the packet. Here the next packet of the sequence also
+    /// reports a loss, because it may depend on the invalid packet, and the account of the sequence
+    /// counts invalid packets.
     #[cold]
     fn leave_out(&mut self, position: usize, taken: &mut TakenPackets) {
         self.counts.invalid_packets += 1;
         self.losing_writers.push(taken.writer());
-        // The next packet of the sequence reports this loss, and the one that this packet would
-        // have reported.
+        // The next packet of the sequence reports this loss, and the loss that the invalid packet
+        // would have reported.
         let sequence = &mut self.sequences[position];
         sequence.is_plain = false;
         sequence.pending_loss |= std::mem::take(&mut taken.loss) | LossMask::PRESENT;
@@ -450,7 +452,8 @@ fn trusted_fields(
     let mut buffer = StaticBuffered::<TracePacket<'_>>::new(memory);
     {
         let mut fields = buffer.message();
-        // All packets of a sequence have the same client, so one of them tells it.
+        // All packets of a sequence have the same client, so only one packet of the sequence states
+        // it.
         if let Some(client) = client {
             fields.set_trusted_uid(client.uid.map_or(-1, |uid| uid as i32));
             if let Some(pid) = client.pid {

@@ -1,5 +1,5 @@
-//! Checks packets of writers: they must consist of whole fields, and of none that only the service
-//! may write.
+//! Checks packets of writers: they must consist of whole fields, and must have no field that only
+//! the service may write.
 //!
 //! Every packet is inspected once, when it is framed. Payloads are skipped, so the cost depends
 //! only on the number of top-level fields, which is small.
@@ -34,7 +34,7 @@ pub(super) enum Content {
 }
 
 /// The maximum size of a message, and so of a packet. Perfetto has the same limit: the largest
-/// length of four varint bytes.
+/// length that fits into a varint of four bytes.
 const PACKET_MAX_BYTES: usize = 0x0fff_ffff;
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 
@@ -234,7 +234,7 @@ mod tests {
                 assert_eq!(inspect(&packet), None, "field {number}, type {wire_type}");
             }
         }
-        // Writers may write the fields next to them.
+        // Writers may write the fields next to the reserved fields.
         for tag in [[0x22, 0], [0x58, 1]] {
             assert!(inspect(&tag).is_some());
         }

@@ -6,15 +6,15 @@ use super::trigger_history::ReceivedTrigger;
 /// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is set up but not started.
+    /// The session is set up but not started.
     Configured,
-    /// It is recording.
+    /// The session is recording.
     Started,
-    /// It waits until its data sources have stopped.
+    /// The session waits until its data sources have stopped.
     Stopping,
-    /// It has ended. Its buffers can be read.
+    /// The session has ended. Its buffers can be read.
     Disabled,
-    /// It is a clone of another session.
+    /// The session is a clone of another session.
     ClonedReadOnly,
 }
 

@@ -127,7 +127,7 @@ impl ServiceControl for ProducerEndpoint {
     }
 
     fn update_data_source(&self, descriptor: DataSourceDescriptor) -> Result<(), DataSourceError> {
-        // No calls follow from it, so there is nothing to wait for.
+        // No calls follow from an update, so there is nothing to wait for.
         self.service
             .look(|control| control.update_data_source(self.id, descriptor))
     }

@@ -15,7 +15,8 @@ pub(super) struct ReaderLag {
     seen_bytes: u64,
     /// The value of `bytes_written` at which the oldest unread packet is overwritten.
     loss_at_bytes: u64,
-    /// True if writers waited in vain for the incomplete packets, so that these may be overwritten.
+    /// True if writers waited in vain for the incomplete packets. These packets may then be
+    /// overwritten.
     left_is_given_up: bool,
     /// True if the buffer has no reader any more.
     reader_is_gone: bool,
@@ -76,8 +77,8 @@ impl Thresholds {
                 scrape_period: 0,
             };
         }
-        // The memory grows with what is behind, so the reader is woken early. An incomplete packet
-        // keeps everything behind it in memory, so scraping starts early, too.
+        // The memory grows with the bytes that are behind, so the reader is woken early. An
+        // incomplete packet keeps everything behind it in memory, so scraping starts early, too.
         Self {
             wake_behind: SEGMENT_BYTES / 4,
             yield_behind: capacity_bytes / 2,

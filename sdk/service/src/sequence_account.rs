@@ -121,8 +121,8 @@ impl SequenceAccount {
 
     /// Moves packets that are of no use to readers of the trace from `read` to their own counts.
     fn leave_out(&mut self, left_out: LeftOutCounts, file_end: Option<FileEnd>) {
-        // A writer id may have been used for several buffers of the session. Count at most what was
-        // read here.
+        // A writer id may have been used for several buffers of the session. Count at most the
+        // packets that were read from this buffer.
         self.invalid = left_out.invalid.min(self.read);
         self.read -= self.invalid;
         let beyond_end = left_out.beyond_end.min(self.read);
@@ -133,6 +133,7 @@ impl SequenceAccount {
     }
 
     /// Counts more packets that are not in the file because it ended early.
+    #[doc(hidden)]
     pub fn count_beyond_end(&mut self, packets: u64, file_end: Option<FileEnd>) {
         match file_end {
             Some(FileEnd::Failed) => self.write_failed += packets,
@@ -225,7 +226,7 @@ impl Control {
     pub(super) fn sequence_accounts(&self, reader: &mut TraceReader) -> Vec<SequenceAccount> {
         let mut accounts = Vec::new();
         for index in 0..reader.buffers().len() {
-            // Buffers before writers: see the head of this file.
+            // Read the counts of buffers before the counts of writers: see the head of this file.
             let mut counts = reader.buffers()[index].counts();
             let writers = self.writers_of(&reader.buffers()[index]);
             let known: HashSet<Writer> = counts.iter().map(|&(writer, _)| writer).collect();

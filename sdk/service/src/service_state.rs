@@ -39,13 +39,13 @@ pub struct ProducerState {
 /// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It waits for `SessionControl::start` or for a trigger.
+    /// The session waits for `SessionControl::start` or for a trigger.
     Configured,
-    /// It is recording.
+    /// The session is recording.
     Started,
-    /// It waits until its data sources have stopped.
+    /// The session waits until its data sources have stopped.
     Stopping,
-    /// It has ended: it was stopped, its time is up, its file is full, or writing failed.
+    /// The session has ended: it was stopped, its time is up, its file is full, or writing failed.
     Ended,
 }
 

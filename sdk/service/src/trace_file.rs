@@ -16,8 +16,8 @@ impl TraceFile {
     ///
     /// # Errors
     ///
-    /// Returns [`TryLockError::WouldBlock`] if another writer writes a trace into the file. Its
-    /// file is not changed.
+    /// Returns [`TryLockError::WouldBlock`] if another writer writes a trace into the file. The
+    /// file is then not changed.
     pub fn create(path: &Path) -> Result<Self, TryLockError> {
         // Empty the file only after it is locked.
         let mut options = File::options();

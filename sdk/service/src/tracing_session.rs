@@ -120,10 +120,10 @@ pub(crate) struct TracingSession {
     /// The buffers in the order of the configuration.
     pub(super) buffers: Vec<Arc<CentralBuffer>>,
     pub(super) instances: Vec<Instance>,
-    /// Configurations that were changed later, by the name of the data source. They replace those
-    /// of the session's configuration.
+    /// Configurations that were changed later, by the name of the data source. They replace the
+    /// configurations of these data sources in the session's configuration.
     pub(super) changed_configs: SmallMap<String, Arc<[u8]>>,
-    /// The number of instances that there ever were.
+    /// The number of instances that the session ever had.
     pub(super) instances_ever: u64,
     pub(super) flushes: SmallMap<FlushId, PendingFlush>,
     pub(super) flush_counts: FlushCounts,
@@ -192,8 +192,8 @@ impl TracingSession {
     /// Returns how long to wait for an answer of data sources. `configured_ms` is the configured
     /// time.
     pub(super) fn answer_timeout_ms(&self, configured_ms: u32) -> u32 {
-        /// A process waits two seconds for its files. A flush and a stop of this time each leave
-        /// time to write.
+        /// A process that ends waits two seconds for its trace files. If a flush and a stop take
+        /// this time each, enough time is left to write the files.
         const LAST_TIMEOUT_MS: u32 = 600;
         if self.ends_with_process {
             configured_ms.min(LAST_TIMEOUT_MS)
@@ -313,7 +313,8 @@ impl TracingSession {
 }
 
 /// The longest write period that counts as short. If a file is written at longer periods, data
-/// sources flush before each write. Otherwise they flush once in this time, whatever is written.
+/// sources flush before each write. If it is written at shorter periods, data sources flush only
+/// once in this time.
 const WRITE_PERIOD_LONG_MS: u32 = 5000;
 
 impl ClockSnapshot {

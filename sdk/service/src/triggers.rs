@@ -12,8 +12,8 @@ use tracezero_config::TriggerMode;
 use tracezero_core::ids::ProducerId;
 
 impl Control {
-    /// Handles triggers that a producer has hit. Each session whose configuration names one takes
-    /// it.
+    /// Handles triggers that a producer has hit. A session takes a trigger only if its
+    /// configuration names it.
     pub(super) fn activate_triggers(&mut self, producer: ProducerId, names: &[&str]) {
         for name in names {
             let now_ns = self.environment.now_ns();

@@ -1,5 +1,5 @@
-//! The implementation of handles and guards for builds in which tests capture. `noop.rs` is the one
-//! for all other builds.
+//! The implementation of handles and guards for builds in which tests capture. `noop.rs` has the
+//! implementation for all other builds.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

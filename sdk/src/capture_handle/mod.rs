@@ -67,9 +67,9 @@ use tracezero_producer::Realm;
 /// builder.on_thread_start(move || std::mem::forget(capture.map(CaptureHandle::attach)));
 /// ```
 ///
-/// A test that builds the runtime calls `handle.attach()` there instead. A forgotten guard keeps
-/// its thread attached until the thread ends. If tests share a runtime, wrap each task with
-/// [`wrap_future`](Self::wrap_future) instead.
+/// A test that builds the runtime itself calls `attach` of its own handle in that function. A
+/// forgotten guard keeps its thread attached until the thread ends. If several tests use the same
+/// runtime, do not attach its threads; wrap each task with [`wrap_future`](Self::wrap_future).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureHandle {
     target: Target,
@@ -100,8 +100,8 @@ impl CaptureHandle {
         }
     }
 
-    /// Wraps a closure so that it is captured, whichever thread calls it. This is meant for thread
-    /// pools.
+    /// Wraps a closure so that its events go to this capture, whichever thread calls the closure.
+    /// This is meant for thread pools.
     #[inline]
     pub fn wrap<R>(self, work: impl FnOnce() -> R) -> impl FnOnce() -> R {
         move || {
@@ -110,7 +110,7 @@ impl CaptureHandle {
         }
     }
 
-    /// Wraps a future so that it is captured, whichever threads poll it.
+    /// Wraps a future so that its events go to this capture, whichever threads poll the future.
     ///
     /// ```
     /// # mod runtime { pub fn spawn<F: Future>(_: F) {} }

@@ -1,6 +1,5 @@
 //! The implementation of handles and guards for builds in which nothing is captured: types of size
-//! 0. For users it does not differ from `attached.rs`: types implement the same traits, auto traits
-//! included.
+//! 0. The types implement the same traits, auto traits included, as those in `attached.rs`.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -58,8 +57,8 @@ pin_project! {
     }
 
     impl<F> PinnedDrop for CapturedFuture<F> {
-        // A destructor, as in `attached.rs`, makes the borrow checker treat the future the same in
-        // both.
+        // `attached.rs` has a destructor, too. So the borrow checker treats the future in the same
+        // way in both builds.
         fn drop(_this: Pin<&mut Self>) {}
     }
 }

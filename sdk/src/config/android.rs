@@ -45,8 +45,9 @@ impl AndroidConfig {
         self
     }
 
-    /// Applies the limits for devices of users: a session lasts at most 24 hours, its buffers have whole pages of 4 KiB
-    /// and 128 MiB together, it starts at once, and its name is not used twice in 5 minutes.
+    /// Applies the limits for devices of users: a session lasts at most 24 hours and starts at once; the size of each
+    /// buffer is a multiple of 4 KiB; all buffers together have at most 128 MiB; and two sessions with the same name
+    /// start at least 5 minutes apart.
     #[must_use]
     pub fn enable_extra_guardrails(mut self) -> Self {
         self.message.enable_extra_guardrails = Some(true);
@@ -62,7 +63,8 @@ impl AndroidConfig {
         self
     }
 
-    /// Sets whose producers the service accepts once the session has started.
+    /// Sets which producers the service accepts from the start of the session on: those of every user, or those of
+    /// the user that the service runs as.
     #[must_use]
     pub fn lockdown_mode(mut self, mode: LockdownMode) -> Self {
         self.message.lockdown_mode = Some(LockdownModeOperation(mode as i32));

@@ -41,8 +41,8 @@ impl BufferConfig {
     }
 
     /// Lets the ring grow while the file that it is streamed into lags behind, up to `limit_kib`
-    /// KiB. Usually it needs some MiB. This has no effect on a session in memory, whose ring keeps
-    /// its size.
+    /// KiB. Usually some MiB are enough. In a session in memory, this setting has no effect: the
+    /// ring keeps its size.
     #[must_use]
     pub fn grow_to(mut self, limit_kib: u32) -> Self {
         self.limit_kib = Some(limit_kib);
@@ -50,7 +50,7 @@ impl BufferConfig {
     }
 
     /// Sets the name by which data sources can target the buffer. It must be unique in the
-    /// configuration. An empty name counts as none.
+    /// configuration. An empty name counts as no name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.message.name = Some(name.into());
@@ -65,8 +65,8 @@ impl BufferConfig {
         self
     }
 
-    /// Empties the buffer before the session is cloned. The clone then holds only what the flush
-    /// for the clone brings.
+    /// Empties the buffer before the session is cloned. The clone's buffer then holds only what
+    /// data sources flush for the clone.
     #[must_use]
     pub fn clear_before_clone(mut self) -> Self {
         self.message.clear_before_clone = Some(true);

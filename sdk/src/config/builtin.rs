@@ -78,7 +78,7 @@ impl BuiltinDataSources {
         self
     }
 
-    /// Sets how often the service adds a snapshot of the clocks, in milliseconds, rounded up. Zero
+    /// Sets how often the service adds a snapshot of the clocks, rounded up to milliseconds. Zero
     /// stands for the default of 10 s.
     #[must_use]
     pub fn snapshot_interval(mut self, interval: Duration) -> Self {

@@ -16,7 +16,8 @@ pub struct DataSourceConfig {
 
 impl DataSourceConfig {
     /// Creates a configuration for the data source with this name. The macros write to the data
-    /// source `track_event`. The target is the first buffer unless another one is set.
+    /// source `track_event`. The data source writes to the first buffer, unless a method below sets
+    /// another target.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let config = owned::DataSourceConfig {
@@ -44,7 +45,7 @@ impl DataSourceConfig {
         self
     }
 
-    /// Targets the buffer with this name. An empty name counts as none.
+    /// Targets the buffer with this name. An empty name counts as no name.
     #[must_use]
     pub fn target_name(mut self, name: impl Into<String>) -> Self {
         self.config().target_buffer_name = Some(name.into());
@@ -52,8 +53,8 @@ impl DataSourceConfig {
     }
 
     /// Sets what a trace writer does when the shared memory has no free chunk, or when the buffer
-    /// is streamed into a file and the file lags too far behind. By default it waits if the buffer
-    /// is streamed into a file, and drops the packet otherwise.
+    /// is streamed into a file and the file lags too far behind. By default the writer waits if the
+    /// buffer is streamed into a file, and drops the packet otherwise.
     #[must_use]
     pub fn exhausted_policy(mut self, policy: BufferExhaustedPolicy) -> Self {
         self.config().buffer_exhausted_policy = Some(match policy {
@@ -64,24 +65,25 @@ impl DataSourceConfig {
         self
     }
 
-    /// Sets how long a trace writer waits when it stalls. After that the packet is dropped and
-    /// counted. The default is [`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit).
+    /// Sets how long a trace writer waits at most, if [`exhausted_policy`](Self::exhausted_policy)
+    /// lets it wait. After that time the packet is dropped and counted. The default is
+    /// [`TraceConfig::wait_limit`](crate::TraceConfig::wait_limit).
     #[must_use]
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.stall_limit = Some(limit);
         self
     }
 
-    /// Records the data source only of the producer with this name. Each call, and each call of
-    /// [`producer_name_regex`](Self::producer_name_regex), adds producers. Without any such call,
-    /// all producers are recorded.
+    /// Records the data source only in the producer with this name. Each call of this method or of
+    /// [`producer_name_regex`](Self::producer_name_regex) adds producers. Without a call of either
+    /// method, the data source is recorded in all producers.
     #[must_use]
     pub fn producer_name(mut self, name: impl Into<String>) -> Self {
         self.message.producer_name_filter.push(name.into());
         self
     }
 
-    /// Records the data source only of producers whose whole name matches this regular expression.
+    /// Records the data source only in producers whose whole name matches this regular expression.
     /// Each call adds producers, as with [`producer_name`](Self::producer_name).
     #[must_use]
     pub fn producer_name_regex(mut self, regex: impl Into<String>) -> Self {
@@ -89,9 +91,9 @@ impl DataSourceConfig {
         self
     }
 
-    /// Adds encoded fields of `DataSourceConfig` that are handed to the data source: messages of
-    /// its own, with field numbers from 100 on. [`TraceConfig::check`](crate::TraceConfig::check)
-    /// checks the field numbers.
+    /// Adds encoded fields of `DataSourceConfig` that are handed to the data source as they are.
+    /// They contain the messages that only this data source knows, whose field numbers are 100 or
+    /// higher. [`TraceConfig::check`](crate::TraceConfig::check) checks the field numbers.
     #[must_use]
     pub fn source_specific(mut self, fields: &[u8]) -> Self {
         let unknown_fields = &mut self.config().unknown_fields;

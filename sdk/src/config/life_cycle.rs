@@ -14,7 +14,7 @@ pub struct SessionSemaphore {
 
 impl SessionSemaphore {
     /// Creates a semaphore. Beside this session, at most `max_other_session_count` others may run
-    /// with the semaphore `name`. If sessions give different counts, the lowest one holds.
+    /// with the semaphore `name`. If the sessions give different counts, the lowest count holds.
     #[must_use]
     pub fn new(name: impl Into<String>, max_other_session_count: u64) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl TraceConfig {
         self
     }
 
-    /// Ends the session after this time, in milliseconds, rounded up. Zero means that no time limit
+    /// Ends the session after this time, rounded up to milliseconds. Zero means that no time limit
     /// is set.
     #[must_use]
     pub fn duration(mut self, duration: Duration) -> Self {
@@ -51,8 +51,8 @@ impl TraceConfig {
         self
     }
 
-    /// Sets how long data sources may take to stop, in milliseconds, rounded up. Zero stands for
-    /// the default of 5 s.
+    /// Sets how long data sources may take to stop, rounded up to milliseconds. Zero stands for the
+    /// default of 5 s.
     #[must_use]
     pub fn data_source_stop_timeout(mut self, timeout: Duration) -> Self {
         self.message.data_source_stop_timeout_ms = Some(whole_ms(timeout));
@@ -82,7 +82,7 @@ impl TraceConfig {
     }
 
     /// Makes the session exclusive: it ends all other sessions when it starts, and while it runs,
-    /// only a session with a higher priority can start. 0 stands for a session that is not
+    /// only a session with a higher priority can start. With a priority of 0, the session is not
     /// exclusive.
     #[must_use]
     pub fn exclusive_prio(mut self, priority: u32) -> Self {

@@ -36,8 +36,8 @@ use tracezero_service::Recording;
 
 /// The size of the buffer of [`TraceConfig::default`], in KiB.
 const DEFAULT_BUFFER_SIZE_KIB: u32 = 32 * 1024;
-/// The size to which that buffer grows, in KiB, while its session streams into a file that lags
-/// behind.
+/// The size to which the buffer of [`TraceConfig::default`] grows, in KiB, while its session
+/// streams into a file that lags behind.
 const DEFAULT_BUFFER_LIMIT_KIB: u32 = 256 * 1024;
 
 /// The configuration of a session: what it records, and how.
@@ -45,7 +45,7 @@ const DEFAULT_BUFFER_LIMIT_KIB: u32 = 256 * 1024;
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 ///
-/// let config = TraceConfig::new()
+/// let config = TraceConfig::empty()
 ///     .add_buffer(BufferConfig::ring(16 * 1024).named("events"))
 ///     .add_buffer(BufferConfig::discard(1024).named("start-up"))
 ///     .add_data_source(DataSourceConfig::new("track_event").target_name("events"))
@@ -72,7 +72,7 @@ impl Default for TraceConfig {
     /// memory has a ring of 32 MiB. In a session that streams into a file, the ring grows while the
     /// file lags behind, up to 256 MiB.
     fn default() -> Self {
-        Self::new()
+        Self::empty()
             .add_buffer(
                 BufferConfig::ring(DEFAULT_BUFFER_SIZE_KIB).grow_to(DEFAULT_BUFFER_LIMIT_KIB),
             )
@@ -84,16 +84,18 @@ impl PartialEq for TraceConfig {
     fn eq(&self, other: &Self) -> bool {
         match (self.session_config(), other.session_config()) {
             (Ok(one), Ok(other)) => one == other,
-            // Configurations that the service rejects are equal if their fields are.
+            // The service would reject at least one of the two configurations, so their fields are
+            // compared.
             _ => self.message == other.message && self.local == other.local,
         }
     }
 }
 
 impl TraceConfig {
-    /// Creates a configuration without buffers and data sources.
+    /// Creates a configuration without buffers and data sources. [`default`](Self::default) records
+    /// everything.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self {
             message: owned::TraceConfig::default(),
             local: LocalChoices::default(),
@@ -133,8 +135,8 @@ impl TraceConfig {
     /// Parses a configuration in protobuf's text format, which the `perfetto` command takes as
     /// well.
     ///
-    /// Fields are accepted and rejected as in [`decode`](Self::decode), and the configuration is
-    /// not checked yet either. The configuration of a data source can contain a
+    /// This accepts and rejects the same fields as [`decode`](Self::decode). Like `decode`, it does
+    /// not check the configuration yet. The configuration of a data source can contain a
     /// `track_event_config` and a `legacy_config`. Other source-specific messages are rejected:
     /// this crate does not have their schema.
     ///
@@ -161,7 +163,7 @@ impl TraceConfig {
     /// # Errors
     ///
     /// If the text is not well-formed, or names something that the schema or this crate does not
-    /// have. The error gives line and column, the field and the value.
+    /// have. The error states the line and column, the field and the value.
     #[cfg(feature = "text-config")]
     pub fn from_text(text: &str) -> Result<Self, ConfigError> {
         Ok(Self {
@@ -231,8 +233,8 @@ impl TraceConfig {
         self
     }
 
-    /// Sets how long a trace writer waits at most when a buffer is full because the file that it is
-    /// streamed into lags behind. After that, packets are dropped and counted until there is room.
+    /// Sets how long a trace writer waits at most when a buffer is full because its file lags
+    /// behind. After that time, packets are dropped and counted until the buffer has room again.
     /// The default is 10 s.
     #[must_use]
     pub fn wait_limit(mut self, limit: Duration) -> Self {
@@ -253,9 +255,10 @@ impl TraceConfig {
         self
     }
 
-    /// Sets how often every data source clears its incremental state, in milliseconds, rounded up.
-    /// After that, it writes interned names and the like again. Zero means never. A ring of this
-    /// crate needs no period: sequences clear their state by themselves as the ring moves on.
+    /// Sets how often every data source clears its incremental state, rounded up to milliseconds.
+    /// After clearing it, the data source writes interned names and the like again. Zero means
+    /// never. A ring of this crate needs no period: sequences clear their state by themselves as
+    /// the ring moves on.
     #[must_use]
     pub fn incremental_state_clear_period(mut self, period: Duration) -> Self {
         let config = self
@@ -268,7 +271,7 @@ impl TraceConfig {
 }
 
 /// Returns the duration in milliseconds, rounded up, so that a short time does not become 0, which
-/// means none. Durations above 49 days become 49 days.
+/// means that no time is set. Durations above 49 days become 49 days.
 fn whole_ms(duration: Duration) -> u32 {
     let ms = duration.as_nanos().div_ceil(1_000_000);
     u32::try_from(ms).unwrap_or(u32::MAX)

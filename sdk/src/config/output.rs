@@ -39,15 +39,15 @@ impl TraceConfig {
         self
     }
 
-    /// Sets the file to stream into, which must not exist yet. An empty path counts as none. It is
-    /// used together with [`write_into_file`](Self::write_into_file).
+    /// Sets the file to stream into, which must not exist yet. An empty path counts as no path.
+    /// This setting is used together with [`write_into_file`](Self::write_into_file).
     #[must_use]
     pub fn output_path(mut self, path: impl Into<String>) -> Self {
         self.message.output_path = Some(path.into());
         self
     }
 
-    /// Sets how often the file is written, in milliseconds, rounded up. Zero stands for the default
+    /// Sets how often the file is written, rounded up to milliseconds. Zero stands for the default
     /// of 200 ms; a value below 100 ms counts as 100 ms. A process that is killed loses what it
     /// recorded since the last write.
     #[must_use]
@@ -63,7 +63,7 @@ impl TraceConfig {
         self
     }
 
-    /// Sets how often data sources are asked to flush, in milliseconds, rounded up. Zero means
+    /// Sets how often data sources are asked to flush, rounded up to milliseconds. Zero means
     /// never.
     #[must_use]
     pub fn flush_period(mut self, period: Duration) -> Self {
@@ -71,7 +71,7 @@ impl TraceConfig {
         self
     }
 
-    /// Sets how long data sources may take to flush, in milliseconds, rounded up. Zero stands for
+    /// Sets how long data sources may take to flush, rounded up to milliseconds. Zero stands for
     /// the default of 5 s.
     #[must_use]
     pub fn flush_timeout(mut self, timeout: Duration) -> Self {
@@ -79,7 +79,7 @@ impl TraceConfig {
         self
     }
 
-    /// Sets before which writes to the file data sources are flushed.
+    /// Sets whether the service flushes data sources before it writes to the file.
     #[must_use]
     pub fn write_flush_mode(mut self, mode: WriteFlushMode) -> Self {
         self.message.write_flush_mode = Some(schema::WriteFlushMode(mode as i32));
@@ -114,8 +114,8 @@ impl TraceConfig {
         self
     }
 
-    /// Sets the UUID of the trace, by its most and least significant half. If both are 0, it is
-    /// random.
+    /// Sets the UUID of the trace: its most significant and its least significant 64 bits. If both
+    /// are 0, the UUID is random.
     #[must_use]
     pub fn trace_uuid(mut self, msb: i64, lsb: i64) -> Self {
         self.message.trace_uuid_msb = Some(msb);

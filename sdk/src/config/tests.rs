@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{BufferConfig, ConfigError, DataSourceConfig, TraceConfig};
 
 fn two_buffers() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64).named("a"))
         .add_buffer(BufferConfig::discard(64).named("b"))
 }
@@ -53,7 +53,7 @@ fn buffers_need_a_size_and_distinct_names() {
     );
     let config = two_buffers().add_buffer(BufferConfig::ring(0));
     assert_eq!(config.check(), Err(ConfigError::EmptyBuffer { index: 2 }));
-    let config = (0..129).fold(TraceConfig::new(), |config, _| {
+    let config = (0..129).fold(TraceConfig::empty(), |config, _| {
         config.add_buffer(BufferConfig::ring(4))
     });
     assert_eq!(
@@ -76,9 +76,9 @@ fn shared_memory_consists_of_whole_pages_of_a_legal_size() {
 
 #[test]
 fn recording_something_needs_a_buffer() {
-    assert_eq!(TraceConfig::new().check(), Ok(()));
+    assert_eq!(TraceConfig::empty().check(), Ok(()));
     assert_eq!(
-        TraceConfig::new().record_all().check(),
+        TraceConfig::empty().record_all().check(),
         Err(ConfigError::NoBuffers)
     );
 }
@@ -121,7 +121,7 @@ fn last_choice_of_shared_memory_wins() {
 
 #[test]
 fn empty_configuration_encodes_to_nothing() {
-    assert_eq!(TraceConfig::new().encode(), b"");
+    assert_eq!(TraceConfig::empty().encode(), b"");
 }
 
 #[test]

@@ -16,17 +16,18 @@ use super::{ConfigError, DataSourceConfig};
 /// matches is recorded.
 ///
 /// Patterns for tags apply to categories that were [declared](crate::categories) with a matching
-/// tag. Among patterns of the same kind, those for categories decide before those for tags, and
-/// among those for tags a disabling one wins. A configuration without any pattern for tags disables
-/// the tags `slow` and `debug`.
+/// tag. Among patterns of the same kind, patterns for categories decide before patterns for tags.
+/// Among patterns for tags, a disabling pattern wins over an enabling one. A configuration without
+/// any pattern for tags disables the tags `slow` and `debug`.
 ///
-/// An event with several categories, like `"io,network"`, is recorded if one of them is.
+/// An event with several categories, like `"io,network"`, is recorded if at least one of its
+/// categories is recorded.
 ///
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig, TrackEventConfig};
 ///
 /// let events = TrackEventConfig::new().disable("*").enable("rendering");
-/// let config = TraceConfig::new()
+/// let config = TraceConfig::empty()
 ///     .add_buffer(BufferConfig::ring(4096))
 ///     .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
 /// assert!(config.check().is_ok());
@@ -71,14 +72,16 @@ impl TrackEventConfig {
         self
     }
 
-    /// Writes each timestamp as an absolute value, not as the difference to the one before.
+    /// Writes each timestamp as an absolute value, not as the difference from the previous
+    /// timestamp.
     #[must_use]
     pub fn disable_incremental_timestamps(mut self) -> Self {
         self.message.disable_incremental_timestamps = Some(true);
         self
     }
 
-    /// Sets the unit of timestamps, in whole nanoseconds; one nanosecond by default, and for zero.
+    /// Sets the unit of timestamps, a whole number of nanoseconds. The default is one nanosecond;
+    /// zero stands for the default.
     #[must_use]
     pub fn timestamp_unit(mut self, unit: Duration) -> Self {
         self.message.timestamp_unit_multiplier = Some(whole_ns(unit));
@@ -109,8 +112,8 @@ impl TrackEventConfig {
         self
     }
 
-    /// Encodes the choice as a `DataSourceConfig`. Returns an error if a whole configuration with
-    /// it would be rejected.
+    /// Encodes the choice as a `DataSourceConfig`. Returns an error if the service would reject a
+    /// [`TraceConfig`](crate::TraceConfig) that contains the choice.
     pub(crate) fn to_checked_config(&self) -> Result<Vec<u8>, ConfigError> {
         let config = self.to_config();
         tracezero_config::check_source_specific(&config)?;
@@ -126,14 +129,16 @@ impl TrackEventConfig {
 }
 
 impl DataSourceConfig {
-    /// Sets which track events to record. A second call adds to the first.
+    /// Sets which track events to record. A second call adds its patterns to those of the first
+    /// call.
     #[must_use]
     pub fn track_event(self, config: &TrackEventConfig) -> Self {
         self.source_specific(&config.to_config().encode_to_vec())
     }
 }
 
-/// Returns the nanoseconds of a duration; 584 years if there are more.
+/// Returns the nanoseconds of a duration. A duration above 584 years, which `u64` cannot hold,
+/// counts as 584 years.
 fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -14,8 +14,9 @@ pub struct TriggerConfig {
 }
 
 impl TriggerConfig {
-    /// Creates a configuration without triggers. A session without any trigger ends after
-    /// `trigger_timeout`, in milliseconds, rounded up.
+    /// Creates a configuration without triggers. If no trigger arrives within `trigger_timeout`,
+    /// rounded up to milliseconds, the session ends. In the mode [`TriggerMode::CloneSnapshot`], it
+    /// ends at that time even if triggers have arrived.
     #[must_use]
     pub fn new(mode: TriggerMode, trigger_timeout: Duration) -> Self {
         Self {
@@ -68,8 +69,8 @@ impl Trigger {
         self
     }
 
-    /// Sets the time from the trigger until the session is ended or cloned, in milliseconds,
-    /// rounded up.
+    /// Sets the time from the trigger until the session is ended or cloned, rounded up to
+    /// milliseconds.
     #[must_use]
     pub fn stop_delay(mut self, delay: Duration) -> Self {
         self.message.stop_delay_ms = Some(whole_ms(delay));

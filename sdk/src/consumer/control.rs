@@ -77,8 +77,9 @@ impl SessionControl {
         self.runtime.here().ok()?.service().end_reason(self.id)
     }
 
-    /// Waits until the session is over, at most for `timeout`, and returns whether it is. A session
-    /// is over when its duration has passed, a trigger ended it, or somebody stopped it.
+    /// Waits until the session is over, at most for `timeout`, and returns whether the session is
+    /// over. A session is over when its duration has passed, a trigger ended it, or somebody
+    /// stopped it.
     #[must_use = "the result tells whether the session is over"]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.runtime.here().map_or(true, |runtime| {
@@ -117,8 +118,9 @@ impl SessionControl {
     ///
     /// # Errors
     ///
-    /// If the session has finished, or there is no memory for a copy of its buffers. If the session
-    /// streams into a file; use [`save_snapshot`](Self::save_snapshot) for that.
+    /// If the session has finished, if there is no memory for a copy of its buffers, or if the
+    /// session streams into a file. For a session with a file, use
+    /// [`save_snapshot`](Self::save_snapshot).
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         Snapshot::of(self.runtime.here()?, self.id, None)
     }
@@ -135,8 +137,8 @@ impl SessionControl {
         write_snapshot(self.runtime.here()?, self.id, path.as_ref())
     }
 
-    /// Calls `save` with a snapshot whenever a trigger asks for one, on a thread of its own. The
-    /// configuration names the triggers: see
+    /// Calls `save` with a snapshot whenever a trigger asks for a snapshot. Each call runs on a
+    /// thread of its own. The configuration names the triggers: see
     /// [`TriggerMode::CloneSnapshot`](crate::TriggerMode::CloneSnapshot).
     pub fn on_trigger(&self, save: impl Fn(Result<Snapshot, Error>) + Send + Sync + 'static) {
         if self.runtime.here().is_ok() {
@@ -210,8 +212,8 @@ impl SessionControl {
         let service = runtime.service();
         service.read_part(self.id, &mut trace);
         for buffer in service.buffers(self.id) {
-            // Sequences soon clear their incremental state, so that the next part can be read
-            // without this one.
+            // Makes sequences clear their incremental state soon. The next part can then be read
+            // without this part.
             buffer.progress.advance(RingProgress::QUARTER);
         }
         trace

@@ -19,8 +19,8 @@ use tracezero_core::ids::SessionId;
 use tracezero_core::own_thread;
 use tracezero_service::{FileProgress, State};
 
-/// How long the end of the process waits at least for the application's error function, even if the
-/// files took up all other time.
+/// How long the end of the process waits at least for the application's error function, even if
+/// finishing the files took all the time that was allowed.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Files of sessions whose owners have not finished them.
@@ -225,7 +225,8 @@ fn begin_finishing(deadline: Instant) -> bool {
     true
 }
 
-/// Waits until all files are finished, at most until `deadline`. Returns whether all of them are.
+/// Waits until all files are finished, at most until `deadline`. Returns whether all files are
+/// finished.
 fn all_finished(deadline: Instant) -> bool {
     let Some(mut files) = FILES.try_lock_until(deadline) else {
         return false;
@@ -238,7 +239,7 @@ fn all_finished(deadline: Instant) -> bool {
     true
 }
 
-/// Reports files that could not be written to the application, because the process ends before the
+/// Tells the application which files could not be written, because the process ends before the
 /// owners of the sessions see the errors. Waits for the application at most until `deadline`, or
 /// for [`REPORT_TIMEOUT`] if that is later.
 fn report_failures(deadline: Instant) {
@@ -258,8 +259,8 @@ fn report_failures(deadline: Instant) {
         failures.iter().for_each(on_error::report);
         sender.send(());
     };
-    // A thread of its own: the application's function may be slow, and so may standard error that
-    // nobody reads.
+    // The report is made on a thread of its own, because it may take long: the application's
+    // function may be slow, or nobody may read standard error.
     if own_thread::spawn("tracezero-errors", work).is_ok() {
         let patience = deadline.saturating_duration_since(Instant::now());
         let _ = receiver.wait_for(patience.max(REPORT_TIMEOUT));

@@ -28,10 +28,10 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 
 /// A session that streams its trace into a file.
 ///
-/// The session finishes when it is dropped, also during a panic. [`Session::finish`] reports how it
-/// went. A thread of the session moves packets from the buffers, which are rings, into the file. If
-/// the file lags behind, the buffers grow, by default up to 256 MiB. Beyond that, writers wait for
-/// up to 10 s, and only then are packets lost. The report says how far the buffers grew and how
+/// The session finishes when it is dropped, also during a panic. [`Session::finish`] also returns a
+/// report. A thread of the session moves packets from the buffers, which are rings, into the file.
+/// If the file lags behind, the buffers grow, by default up to 256 MiB. Beyond that, writers wait
+/// for up to 10 s, and only then are packets lost. The report says how far the buffers grew and how
 /// long writers waited. [`BufferConfig::grow_to`](crate::BufferConfig::grow_to),
 /// [`TraceConfig::wait_limit`] and [`TraceConfig::never_wait`] change these limits.
 ///
@@ -39,9 +39,9 @@ const FILE_WRITE_PERIOD_MS: u32 = 200;
 ///
 /// The file is also finished when the process exits, by [`std::process::exit`] or a return from
 /// `main`, while the session is in a `static` or leaked. `SIGINT` and `SIGTERM` finish the file
-/// too, if they have their default action when the session starts. Then they end the process as
-/// they would without a session, and its parent sees that. The process waits at most 2 s for a file
-/// on a disk that is stuck. A second signal ends it at once.
+/// too, if they have their default action when the session starts. After that, the signal ends the
+/// process as it would without a session, and the parent process sees that signal as the cause. The
+/// process waits at most 2 s for a file on a disk that is stuck. A second signal ends it at once.
 ///
 /// A signal that the application handles or ignores is left alone. After
 /// [`leave_signals_alone`](crate::leave_signals_alone), all signals are. A signal handler of the
@@ -91,8 +91,8 @@ impl Session {
     /// # Errors
     ///
     /// If the file cannot be created, there is no memory for another session, or the limit on
-    /// sessions is reached. No file is left behind. If a session of any process writes to that
-    /// file: [`Error::FileInUse`]. That file is left as it is.
+    /// sessions is reached. No file is left behind. If a session of any process already writes to
+    /// that file, the error is [`Error::FileInUse`], and the file is left as it is.
     pub fn record_to_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         TraceConfig::default().record_to_file(path)
     }
@@ -109,9 +109,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If writing to the file failed, now or before: [`Error::File`]. The error contains the
-    /// report. The file is a valid trace of everything that was written before the failure. If this
-    /// is a forked child.
+    /// [`Error::File`] if writing to the file failed, now or before. This error contains the
+    /// report. The file is a valid trace of everything that was written before the failure.
+    /// [`Error::ForkedChild`] if this is a forked child.
     ///
     /// ```
     /// use tracezero::{Session, instant};
@@ -163,7 +163,7 @@ impl Session {
 /// The outcome of a session.
 struct SessionEnd {
     outcome: Result<Report, Error>,
-    /// True if the application knows of the error, or if there is none.
+    /// True if the application knows of the error, or if there is no error.
     is_reported: bool,
 }
 
@@ -265,7 +265,7 @@ impl TraceConfig {
     /// If the configuration contradicts itself, the file cannot be created, there is no memory for
     /// another session, or the limit on sessions is reached. No file is left behind. If the
     /// configuration is invalid, an existing file is left as it is. If another session writes to
-    /// that file: [`Error::FileInUse`].
+    /// that file, the error is [`Error::FileInUse`].
     pub fn record_to_file(self, path: impl AsRef<Path>) -> Result<Session, Error> {
         self.record_into(path.as_ref(), TraceFile::create)
     }
@@ -358,7 +358,8 @@ impl SessionOwner for Owner {
     }
 
     fn disabled(&self, _reason: Option<&str>) {
-        // The thread must write what is left.
+        // The session has ended. Wake the thread that writes the file, because it must write what
+        // is left.
         self.write_into_file();
     }
 
@@ -423,8 +424,8 @@ impl SessionCore {
         runtime.forget(&self.buffers);
     }
 
-    /// Ends a session that was read, and returns its report. `file_end` says why the file ends
-    /// before the trace does, if so.
+    /// Ends a session that was read, and returns its report. If the file ends before the trace
+    /// does, `file_end` says why.
     fn close(&self, bytes: u64, file_end: Option<FileEnd>) -> Report {
         let (runtime, id) = (self.control.runtime(), self.control.id());
         let counts = runtime.service().read_counts(id);

@@ -33,7 +33,7 @@ pub struct Snapshot {
     trigger: Option<String>,
 }
 
-/// Receives the service's callbacks for a snapshot: a snapshot needs none.
+/// Receives the service's callbacks for a snapshot, and ignores all of them.
 struct SnapshotOwner;
 
 impl SessionOwner for SnapshotOwner {}
@@ -53,14 +53,14 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// If no session has this name, or there is no memory for a copy of its buffers. If the session
-    /// streams into a file; use
-    /// [`SessionControl::save_snapshot`](crate::SessionControl::save_snapshot) for that.
+    /// If no session has this name, if there is no memory for a copy of the session's buffers, or
+    /// if the session streams into a file. For a session with a file, use
+    /// [`SessionControl::save_snapshot`](crate::SessionControl::save_snapshot).
     ///
     /// ```
     /// use tracezero::{BufferConfig, Snapshot, TraceConfig, instant};
     ///
-    /// let session = TraceConfig::new()
+    /// let session = TraceConfig::empty()
     ///     .add_buffer(BufferConfig::ring(1024))
     ///     .record_all()
     ///     .unique_session_name("flight recorder")
@@ -113,7 +113,7 @@ impl Snapshot {
         self.events
     }
 
-    /// Returns the name of the trigger that asked for the snapshot, if one did.
+    /// Returns the name of the trigger that asked for the snapshot, if a trigger did.
     #[must_use]
     pub fn trigger(&self) -> Option<&str> {
         self.trigger.as_deref()
@@ -123,7 +123,8 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// If writing fails, or a session writes to that file: [`Error::FileInUse`].
+    /// If writing fails, or if a session writes to that file (the error is then
+    /// [`Error::FileInUse`]).
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let written = TraceFile::create(path)

@@ -33,7 +33,8 @@ const DEFAULT_SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest time that a caller can ask for. An `Instant` plus this time does not overflow.
 const SAVE_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often threads clear their incremental state. A snapshot can begin only at such a place.
+/// How often threads clear their incremental state. A thread's part of a snapshot can begin only
+/// where the thread has cleared this state.
 const START_ANEW_PERIOD_MS: u32 = 1_000;
 
 /// The settings of a [`FlightRecorder`]. Each has a default.
@@ -49,7 +50,7 @@ const START_ANEW_PERIOD_MS: u32 = 1_000;
 ///     .events(&TrackEventConfig::new().disable("noise"))
 ///     .directory(&folder)
 ///     .max_files(5)
-///     .min_interval(Duration::from_secs(60)) // a second one of a name before that makes no file
+///     .min_interval(Duration::from_secs(60)) // at most one file a minute for each name
 ///     .snapshot_on_panic()
 ///     .add_trigger("slow_request")
 ///     .start()?;
@@ -101,21 +102,22 @@ impl FlightRecorderBuilder {
     /// the newest events, whatever time they cover.
     ///
     /// Packets that a snapshot has saved stay in memory for later snapshots until the ring was
-    /// filled once more. After one snapshot that is at most the size of the ring. It is at most
-    /// three times that size while a snapshot waits for events after its request, or if there are
-    /// many snapshots. Snapshots that wait for a slow disk need memory in addition.
+    /// filled once more. After one snapshot, these packets take at most as much memory as the ring.
+    /// They take at most three times as much while a snapshot waits for events after its request,
+    /// or if there are many snapshots. Snapshots that wait for a slow disk need memory in addition.
     pub fn ring_kib(mut self, ring_kib: u32) -> Self {
         self.ring_kib = Some(ring_kib);
         self
     }
 
-    /// Sets how far snapshots go back, unless [`before`](crate::SnapshotRequest::before) sets it
-    /// for one. A snapshot holds up to about a second more. It holds less if the ring is too small
-    /// for that time. By default a snapshot holds everything in memory.
+    /// Sets how far snapshots go back, unless [`before`](crate::SnapshotRequest::before) sets this
+    /// time for one of them. A snapshot holds up to about a second more. It holds less if the ring
+    /// is too small for that time. By default a snapshot holds everything in memory.
     ///
     /// The exact begin differs by thread, because packets depend on earlier ones: each thread's
     /// part begins where the thread cleared its incremental state, which happens once a second.
-    /// Most custom data sources never do that, so their packets are not cut.
+    /// Most custom data sources never clear an incremental state, so all of their packets that are
+    /// in memory are in the snapshot.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
         self
@@ -144,9 +146,9 @@ impl FlightRecorderBuilder {
 
     /// Sets the pattern for names of files: `flight-{name}-{time}-{pid}-{number}.pftrace` by
     /// default. `{name}` is the name of the snapshot, `{time}` the time at which it was written, in
-    /// UTC, and `{number}` counts the files of the process. The last three are required: they
-    /// distinguish files of recorders, which are removed when there are too many, from all other
-    /// files.
+    /// UTC, and `{number}` counts the files of the process. The last three are required. By them,
+    /// the recorder recognizes files of recorders, which it removes when there are too many; it
+    /// removes no other files.
     pub fn file_name(mut self, pattern: impl Into<String>) -> Self {
         self.file_name = pattern.into();
         self
@@ -159,9 +161,10 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Sets the shortest time between two snapshots of the same name, whether they could be written
-    /// or not; 10 s by default. Requests before that fail with [`FlightError::TooSoon`] and are
-    /// counted. After 64 names, all further ones share one interval.
+    /// Sets the shortest time between two snapshots of the same name; 10 s by default. A snapshot
+    /// that could not be written counts, too. Requests that come sooner fail with
+    /// [`FlightError::TooSoon`] and are counted. After 64 names, all further names share one
+    /// interval.
     pub const fn min_interval(mut self, interval: Duration) -> Self {
         self.min_interval = interval;
         self
@@ -170,8 +173,8 @@ impl FlightRecorderBuilder {
     /// Takes a snapshot with the name `panic` when a thread panics. It contains an event with the
     /// panic's message and location. The thread waits until the snapshot is saved, at most for
     /// [`save_timeout`](Self::save_timeout), and then continues as usual. So the file is there even
-    /// if panics abort the process, whatever the thread was doing. A panic that is caught counts as
-    /// well.
+    /// if panics abort the process, whatever the thread was doing. A panic that is caught also
+    /// takes a snapshot.
     ///
     /// The first recorder of the process with this setting installs a panic hook, which then calls
     /// the hook that was installed before.
@@ -180,9 +183,9 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Takes a snapshot with the name `signal USR2`, or that of the other signal, when the process
-    /// receives the signal. The process continues. After the recorder has ended, the signal does
-    /// nothing: its earlier action is not restored.
+    /// Takes a snapshot when the process receives the signal. The name of the snapshot contains
+    /// that of the signal: `signal USR2`, for example. The process continues. After the recorder
+    /// has ended, the signal does nothing: its earlier action is not restored.
     #[cfg(feature = "signals")]
     pub fn snapshot_on_signal(mut self, signal: Signal) -> Self {
         self.signals.push(signal);
@@ -233,8 +236,8 @@ impl FlightRecorderBuilder {
         self
     }
 
-    /// Calls `call` after each snapshot, on the thread that writes them, with the snapshot's name,
-    /// and its file or the error.
+    /// Calls `call` after each snapshot, on the thread that writes snapshots. The arguments are the
+    /// snapshot's name, and the path of its file or the error.
     pub fn on_saved(
         mut self,
         call: impl Fn(&str, &Result<PathBuf, FlightError>) + Send + Sync + 'static,
@@ -321,7 +324,7 @@ impl FlightRecorderBuilder {
                 return Err(FlightError::invalid("ring_kib", reason));
             }
             let events = self.events.take().unwrap_or_default();
-            let config = TraceConfig::new()
+            let config = TraceConfig::empty()
                 .add_buffer(BufferConfig::ring(ring_kib))
                 .add_data_source(DataSourceConfig::new("track_event").track_event(&events))
                 .record_all();

@@ -30,14 +30,14 @@ const FORGET_PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct SaveJob {
     pub(super) request: Request,
     pub(super) parts: Vec<Arc<Part>>,
-    /// The time at which it begins, on the trace clock.
+    /// The time at which the snapshot begins, on the trace clock.
     pub(super) from_ns: Option<u64>,
 }
 
 pub(super) struct Collector {
     pub(super) queue: Arc<RequestQueue>,
     pub(super) history: History,
-    /// Requests that wait for the time after them.
+    /// Requests whose snapshots are taken some time after the request. That time has not come yet.
     pub(super) windows: Vec<Request>,
     pub(super) saves: SyncSender<SaveJob>,
 }
@@ -55,8 +55,9 @@ impl Collector {
         loop {
             let work = self.queue.work(self.next_deadline(), is_ending);
             is_ending = work.is_ending;
-            // Before serving: a snapshot must not contain parts that the ring has replaced. After
-            // serving: the snapshot may have been the last that needed a part.
+            // Drop parts before serving, because a snapshot must not contain parts that the ring
+            // has replaced. Drop parts again after serving, because the snapshot may have been the
+            // last that needed a part.
             self.forget();
             self.serve(work.requests, is_ending || work.has_stopped);
             self.forget();
@@ -90,9 +91,11 @@ impl Collector {
         if due.is_empty() && others.is_empty() {
             return;
         }
-        // Must come first: a later request may ask for events that this snapshot does not contain.
+        // Close the requests before anything is read: a later request may ask for events that this
+        // snapshot does not contain.
         due.iter().for_each(|request| self.queue.close(request));
-        // Also for requests that wait: the events before them are safe then.
+        // Take a part even if all requests still wait. Later events then cannot overwrite the
+        // events before the requests.
         self.history.take();
         for request in others {
             if self.windows.len() < WINDOWS_MAX {

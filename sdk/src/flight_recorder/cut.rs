@@ -115,7 +115,7 @@ struct SequenceCut {
     /// True if a wanted event was found. The sequence then begins at `started_at`.
     is_wanted: bool,
     clock: SequenceClock,
-    /// True if the incremental state that its packets need was written.
+    /// True if the incremental state that the sequence's packets need was written.
     is_readable: bool,
     /// Facts from packets that were left out, to be added to the next packet that is written.
     pending: SequenceFacts,
@@ -202,7 +202,7 @@ impl Cuts {
     }
 }
 
-/// Facts that a sequence states only once, or about the packets before.
+/// Facts that a sequence states only once, and facts about earlier packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SequenceFacts {
     uid: Option<i32>,
@@ -294,7 +294,7 @@ impl SequenceClock {
             id: Some(id),
             ..Self::unknown()
         };
-        // Needs no definition.
+        // This clock needs no definition.
         if id == BUILTIN_CLOCK_BOOTTIME {
             return clock;
         }

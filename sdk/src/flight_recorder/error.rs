@@ -12,8 +12,8 @@ use crate::error::Error;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum FlightError {
-    /// The settings of the builder contradict each other, or do not make a flight recorder. Nothing
-    /// was started.
+    /// The settings of the builder contradict each other, or no flight recorder can work with them.
+    /// Nothing was started.
     Invalid {
         /// The setting at fault, by the name of the builder's method.
         setting: String,
@@ -36,8 +36,8 @@ pub enum FlightError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A session or another recorder is writing a trace into the file. Name another file. That file
-    /// was left as it is.
+    /// A session or another recorder is writing a trace into the file, so the file was left as it
+    /// is. Name another file.
     FileInUse {
         /// The path of the file.
         path: PathBuf,
@@ -118,12 +118,13 @@ impl fmt::Display for FlightError {
 
 impl std::error::Error for FlightError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // `Display` prints the text of the source, so the chain goes on with the source's own source.
         match self {
-            Self::Session(source) => Some(&**source),
+            Self::Session(source) => source.source(),
             Self::Directory { source, .. }
             | Self::File { source, .. }
             | Self::Thread(source)
-            | Self::Signal { source, .. } => Some(&**source),
+            | Self::Signal { source, .. } => source.source(),
             Self::Invalid { .. }
             | Self::FileInUse { .. }
             | Self::TooSoon { .. }

@@ -79,11 +79,11 @@ impl FileNames {
     fn next(&self, snapshot: &str) -> String {
         // Relaxed: the numbers only have to differ.
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-        // Last, so that text in the snapshot's name is not taken for a placeholder.
         self.pattern
             .replace("{time}", &utc_now())
             .replace("{pid}", &process::id().to_string())
             .replace("{number}", &number.to_string())
+            // Replaced last, so that text in the snapshot's name is not taken for a placeholder.
             .replace("{name}", &letters_of(snapshot))
     }
 

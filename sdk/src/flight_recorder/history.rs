@@ -9,10 +9,10 @@
 //!                    a snapshot was taken at each line
 //! ```
 //!
-//! A snapshot reads the packets recorded since the last one. They become another part, and the
-//! snapshot is a list of parts. So nothing is copied while writers wait, no event is in two parts,
-//! and events after a request cannot overwrite those before it. Parts are kept for later snapshots
-//! until as many bytes were recorded as the buffers hold.
+//! A snapshot reads the packets recorded since the last one. These packets become another part, and
+//! the snapshot is a list of parts. So nothing is copied while writers wait, no event is in two
+//! parts, and events after a request cannot overwrite those before it. Parts are kept for later
+//! snapshots until as many bytes were recorded as the buffers hold.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,14 +56,15 @@ impl History {
         }));
     }
 
-    /// Returns the parts from the one that contains `from_ns` on, or all parts.
+    /// Returns the part that contains the time `from_ns`, and all later parts. Returns all parts
+    /// for `None`.
     pub(super) fn parts_from(&self, from_ns: Option<u64>) -> Vec<Arc<Part>> {
         let is_wanted = |part: &&Arc<Part>| part.taken_at_ns >= from_ns.unwrap_or(0);
         self.parts.iter().filter(is_wanted).cloned().collect()
     }
 
-    /// Returns the time on the trace clock at which a snapshot begins that was requested at `at_ns`
-    /// and does not say how far back it goes.
+    /// Returns the time at which a snapshot begins, on the trace clock, if its request does not say
+    /// how far back it goes. `at_ns` is the time of the request.
     pub(super) fn kept_from_ns(&self, at_ns: u64) -> Option<u64> {
         self.keep.map(|keep| long_before(at_ns, keep))
     }

@@ -25,7 +25,7 @@ pub(super) struct Limiter {
 struct LastSnapshot {
     at: Instant,
     saving: SavingSnapshot,
-    /// True if the snapshot was not taken yet, so that it will contain everything up to now.
+    /// True if the snapshot was not taken yet. It will then contain everything up to now.
     is_open: bool,
 }
 

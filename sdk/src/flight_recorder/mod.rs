@@ -1,9 +1,9 @@
 //! Flight recorders: they always record, and write a file only when something goes wrong.
 //!
-//! In Perfetto a session becomes a flight recorder by a configuration with triggers and clones.
-//! Here a type does only this. It limits how many files a storm of requests makes (`limiter.rs`).
-//! It takes parts out of the ring early enough that the times before and after an event can be
-//! longer than the ring covers (`history.rs`).
+//! In Perfetto, a flight recorder is a session whose configuration has triggers that clone it.
+//! Here, it is a type of its own. It limits the number of files if there are very many requests
+//! (`limiter.rs`). It takes parts out of the ring early, so the times before and after an event can
+//! be longer together than the ring covers (`history.rs`).
 
 mod builder; // settings, and the start
 mod error; // errors
@@ -42,8 +42,8 @@ use request_queue::Request;
 use running::RunningRecorder;
 use tracezero_core::forked_child;
 
-/// Records into a ring all the time, and writes a file when something goes wrong. That is when the
-/// application asks for a [snapshot](Self::snapshot) or activates a
+/// Records into a ring all the time, and writes a file when something goes wrong. It writes a file
+/// when the application asks for a [snapshot](Self::snapshot) or activates a
 /// [trigger](FlightRecorderBuilder::add_trigger) and, if configured, when a thread
 /// [panics](FlightRecorderBuilder::snapshot_on_panic) or a signal arrives. The file contains what
 /// led up to the event and, if wanted, what came [after it](Self::around). Recording continues
@@ -55,12 +55,12 @@ use tracezero_core::forked_child;
 /// Each file is a complete trace by itself, and gets its name only when it is complete. An instant
 /// of the category `flight_recorder` shows when the snapshot was requested, and by which thread.
 /// Many requests do not make many files ([`min_interval`](FlightRecorderBuilder::min_interval)),
-/// and many files do not fill the disk ([`max_files`](FlightRecorderBuilder::max_files)). Slices
-/// that began before the file does have no begin in it.
+/// and many files do not fill the disk ([`max_files`](FlightRecorderBuilder::max_files)). If a
+/// slice began before the first event of the file, its begin is missing.
 ///
 /// No thread that records waits for a disk: one thread of the recorder reads the ring, another one
-/// writes files. If the disk is slow, up to four snapshots wait for it. Further ones fail and are
-/// counted.
+/// writes files. If the disk is slow, up to four snapshots wait until they can be written. Further
+/// snapshots fail and are counted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +75,7 @@ use tracezero_core::forked_child;
 ///
 /// instant!("app", "something slow");
 /// let saving = recorder.snapshot("slow request").save_in_background();
-/// // .. goes on, and if it wants to know:
+/// // The application goes on. If it wants to know the file:
 /// println!("{}", saving.wait()?.display()); // ../flight-slow_request-20260131T235959Z-77-1.pftrace
 /// # drop(recorder);
 /// # std::fs::remove_dir_all(&folder).expect("removed");
@@ -90,7 +90,7 @@ pub struct FlightRecorder {
     running: Arc<RunningRecorder>,
     /// `None` after the recorder has ended.
     session: Option<InMemorySession>,
-    /// The collector, then the saver.
+    /// The thread of the collector, then the thread of the saver.
     threads: Vec<JoinHandle<()>>,
     #[cfg(feature = "signals")]
     signals: Option<signals::SignalThread>,
@@ -120,12 +120,12 @@ impl FlightRecorder {
     }
 
     /// Creates a request for a snapshot of the time `before` this moment, and of the time `after`
-    /// it. Until the snapshot is taken, further requests with the same name join it: one file has
-    /// the events of all.
+    /// it. Until the snapshot is taken, further requests with the same name join it: one file then
+    /// has the events for all these requests.
     ///
-    /// The events before are put aside at once, so later ones cannot overwrite them. If more is
-    /// recorded afterwards than the ring holds, the file contains the newest of it, and the trace
-    /// shows the loss.
+    /// The events before this moment are put aside at once, so later events cannot overwrite them.
+    /// If more is recorded after this moment than the ring holds, the file contains only the newest
+    /// of these events, and the trace shows the loss.
     ///
     /// ```
     /// use std::time::Duration;

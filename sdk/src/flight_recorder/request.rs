@@ -39,9 +39,10 @@ impl<'r> SnapshotRequest<'r> {
     }
 
     /// Sets the path of the file, which is created, or replaced if it exists. By default the file
-    /// is in the recorder's directory. A pipe or a device is written to. The interval between
-    /// snapshots and the limit on files do not apply. A file to which a session writes is left as
-    /// it is, and saving fails with [`FlightError::FileInUse`](crate::FlightError::FileInUse).
+    /// is in the recorder's directory. If the path is that of a pipe or a device, the snapshot is
+    /// written to it. The interval between snapshots and the limit on files do not apply to this
+    /// snapshot. A file to which a session writes is left as it is, and saving fails with
+    /// [`FlightError::FileInUse`](crate::FlightError::FileInUse).
     pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.request.path = Some(path.as_ref().to_owned());
         self

@@ -1,5 +1,5 @@
-//! The queue of requests for snapshots. Any thread can submit one, also one that panics. The
-//! collector takes them out.
+//! The queue of requests for snapshots. Any thread can submit a request, even while it panics. The
+//! collector takes the requests out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The name of snapshots of panics.
 pub(super) const PANIC: &str = "panic";
-/// The name of snapshots at the end.
+/// The name of snapshots at the end of a recorder or of the process.
 pub(super) const EXIT: &str = "exit";
 
 /// Statistics of a flight recorder.
@@ -126,7 +126,8 @@ struct QueueState {
     limiter: Limiter,
     /// The number of requests that were accepted and are not finished.
     unfinished: usize,
-    /// True if requests that wait for the time after them are to be served at once.
+    /// True if all requests are to be served at once, even if their snapshots should be taken
+    /// later.
     is_ending: bool,
     has_stopped: bool,
     stats: FlightStats,
@@ -210,8 +211,8 @@ impl RequestQueue {
         }
     }
 
-    /// Notes that the snapshot is about to be taken. Later requests with its name get a snapshot of
-    /// their own.
+    /// Notes that the snapshot of this request is about to be taken. Later requests with its name
+    /// get a snapshot of their own.
     pub(super) fn close(&self, request: &Request) {
         self.state.lock().limiter.close(&request.saving);
     }
@@ -240,8 +241,8 @@ impl RequestQueue {
         self.state.lock().stats.clone()
     }
 
-    /// Notes that the process ends: all requests are served at once, without waiting for the time
-    /// after them.
+    /// Notes that the process ends: all requests are served at once, even if their snapshots should
+    /// be taken later.
     pub(super) fn begin_ending(&self) {
         if let Some(mut state) = self.state.try_lock_for(LOCK_TIMEOUT) {
             state.is_ending = true;
@@ -249,7 +250,8 @@ impl RequestQueue {
         }
     }
 
-    /// Waits until all requests are finished, at most until `deadline`. Returns whether they are.
+    /// Waits until all requests are finished, at most until `deadline`. Returns whether all are
+    /// finished.
     pub(super) fn wait_for_all(&self, deadline: Instant) -> bool {
         let Some(mut state) = self.state.try_lock_until(deadline) else {
             return false;
@@ -262,7 +264,8 @@ impl RequestQueue {
         true
     }
 
-    /// Notes that the collector has ended. If it panicked, requests that it had not seen fail.
+    /// Notes that the collector has ended. If the collector panicked, this fails the requests that
+    /// it has not taken out of the queue.
     pub(super) fn collector_has_ended(&self) {
         let unseen = {
             let mut state = self.state.lock();

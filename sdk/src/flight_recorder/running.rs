@@ -1,8 +1,9 @@
 //! The list of running flight recorders of this process, for events that concern all of them:
 //! panics, triggers, the exit.
 //!
-//! A thread that panics or exits may hold any lock, and so may other threads. So it takes only
-//! locks of recorders, with a limit, and the recorders' threads do the work.
+//! A thread that panics or exits may hold any lock, and so may other threads. So a thread that
+//! panics or exits takes only locks of recorders, and waits for each of them only a limited time.
+//! The recorders' threads do the work.
 
 use std::cell::Cell;
 use std::panic::{self, PanicHookInfo};
@@ -31,7 +32,7 @@ pub(crate) struct RunningRecorder {
     pub(super) queue: Arc<RequestQueue>,
     pub(super) on_panic: bool,
     pub(super) on_exit: bool,
-    /// How long a panic and an exit wait until snapshots are saved.
+    /// How long a thread that panics, and a process that exits, wait until snapshots are saved.
     pub(super) save_timeout: Duration,
     pub(super) triggers: Vec<TriggerWindow>,
 }
@@ -60,7 +61,8 @@ pub(super) fn add(running: &Arc<RunningRecorder>) {
         AT_PANICS.call_once(|| {
             let previous = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
-                // First, because the previous hook may end the process.
+                // Save snapshots before calling the previous hook, because that hook may end the
+                // process.
                 save_panic(info);
                 previous(info);
             }));
@@ -135,7 +137,7 @@ pub(super) static FINISHER: Finisher = Finisher {
         let recorders = begin_finishing();
         Box::new(move |ending| all_saved(&recorders, ending))
     },
-    // The threads of the recorders report failures themselves.
+    // Nothing to do here: the threads of the recorders report failures themselves.
     report: |_| {},
 };
 

@@ -37,7 +37,7 @@ impl Saver {
                     .folder
                     .write(&request.name, |out| write_trace(&parts, from_ns, out)),
             };
-            // Now the collector can free them.
+            // Drop these references early, so that the collector can free the parts.
             drop(parts);
             if let Ok(newest) = &outcome
                 && request.path.is_none()

@@ -58,7 +58,7 @@ impl SavingSnapshot {
     /// # Errors
     ///
     /// If the file cannot be written, if there was a snapshot with this name a moment ago, if too
-    /// many snapshots wait to be written, or if the recorder has stopped. If this is a forked
+    /// many snapshots wait to be written, if the recorder has stopped, or if this is a forked
     /// child.
     pub fn wait(&self) -> Result<PathBuf, FlightError> {
         if forked_child::is_disabled() {

@@ -1,9 +1,9 @@
 //! Finishes recordings at the end of the process: at `exit`, a return from `main`, or a signal.
 //!
-//! The thread that exits or receives the signal may hold any lock, and so may other threads. It
-//! takes no lock and only sends a request. A thread of this module then finishes files and flight
-//! recorders, and waits for each of them with a limit. The tests are in
-//! `tests/judge/tests/processes/signals.rs`.
+//! The thread that exits or receives the signal may hold any lock, and so may other threads. So the
+//! thread that exits or receives the signal takes no lock and only sends a request. A thread of
+//! this module then finishes files and flight recorders, and waits for each of them with a limit.
+//! The tests are in `tests/judge/tests/processes/signals.rs`.
 
 mod requests; // requests to the thread that finishes recordings
 mod signals; // SIGINT and SIGTERM
@@ -32,7 +32,8 @@ pub(crate) struct Finisher {
     pub(crate) report: fn(&Ending),
 }
 
-/// Waits until the recordings are finished, as long as `Ending` allows. Returns whether they are.
+/// Waits until the recordings are finished, as long as `Ending` allows. Returns whether they are
+/// finished.
 pub(crate) type WaitUntilFinished = Box<dyn FnOnce(&Ending) -> bool>;
 
 /// An end of the process.
@@ -79,15 +80,17 @@ pub(crate) fn watch(finisher: &'static Finisher) -> Result<(), io::Error> {
     if !finishers.iter().any(|known| ptr::eq(*known, finisher)) {
         finishers.push(finisher);
     }
-    // Each time: the application may have restored a default action meanwhile.
+    // Install the handlers at every call: the application may have restored a default action
+    // meanwhile.
     signals::install();
     Ok(())
 }
 
 /// Finishes everything that the end of the process would finish: the files of all sessions that
-/// stream into one, and snapshots of flight recorders. These are the snapshots that were requested,
-/// and those of [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit). Waits for at
-/// most 2 s. Returns whether everything was finished in time. Errors of files are reported to
+/// stream into one, and snapshots of flight recorders. These snapshots are the requested ones, and
+/// those that recorders take because of
+/// [`snapshot_on_exit`](crate::FlightRecorderBuilder::snapshot_on_exit). Waits for at most 2 s.
+/// Returns whether everything was finished in time. Errors of files are reported to
 /// [`on_error`](crate::on_error).
 ///
 /// The sessions have ended when this returns. Their `finish` still returns the report.

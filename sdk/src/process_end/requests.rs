@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-/// True if the thread runs.
+/// True if the thread that finishes recordings runs.
 static HAS_THREAD: AtomicBool = AtomicBool::new(false);
 
 /// True if the process exits.
@@ -24,7 +24,7 @@ static ANSWERED: AtomicU32 = AtomicU32::new(0);
 /// The last reply: true if everything was finished.
 static IS_FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the thread runs.
+/// Notes that the thread that finishes recordings runs.
 pub(super) fn note_thread() {
     // Relaxed: no data is published. A thread that does not see the store yet made its request
     // before the first recording.
@@ -43,7 +43,7 @@ pub(super) fn is_exit() -> bool {
 }
 
 /// Sends a request and waits for the reply, at most for `limit`. Returns true if everything was
-/// finished, or if no thread runs, because then there is no recording. Async-signal-safe.
+/// finished, or if that thread does not run, because then there is no recording. Async-signal-safe.
 pub(super) fn request_and_wait(limit: Option<Duration>) -> bool {
     if !HAS_THREAD.load(Ordering::Relaxed) {
         return true;
@@ -72,8 +72,8 @@ pub(super) fn request() -> u32 {
     number
 }
 
-/// Waits until there are more than `served` requests. Returns how many there are. Called by the
-/// thread.
+/// Waits until there are more than `served` requests. Returns the number of requests. Called by the
+/// thread that finishes recordings.
 pub(super) fn wait_for_request(served: u32) -> u32 {
     loop {
         // Acquire pairs with the release in `request`.
@@ -85,7 +85,7 @@ pub(super) fn wait_for_request(served: u32) -> u32 {
     }
 }
 
-/// Answers all requests up to `number`. Called by the thread.
+/// Answers all requests up to `number`. Called by the thread that finishes recordings.
 pub(super) fn answer(number: u32, is_finished: bool) {
     IS_FINISHED.store(is_finished, Ordering::Relaxed);
     // Release pairs with the acquire in `request_and_wait`, which then sees `IS_FINISHED`.

@@ -16,7 +16,7 @@ use super::requests;
 use tracezero_core::forked_child;
 use tracezero_core::process_hooks;
 
-/// Signals that end a process by default, and that people and supervisors send for that.
+/// Signals that end a process by default. People and supervisors send them to end a process.
 const SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// A signal that arrives this soon after the first one counts as the same request. `timeout` sends
@@ -25,14 +25,14 @@ const ECHO: Duration = Duration::from_millis(50);
 
 static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// The id of the process that has the thread. A child that was not made by the C library's `fork`
-/// is recognized by its different id.
+/// The id of the process that has the thread that finishes recordings. A child that was not made by
+/// the C library's `fork` is recognized by its different id.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// The signal that is to end the process; 0 if none has arrived.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// The time at which that signal arrived, on the monotonic clock.
+/// The time at which the signal in [`RECEIVED`] arrived, on the monotonic clock.
 static RECEIVED_AT_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Leaves `SIGINT` and `SIGTERM` alone from now on, in the whole process. Without this call,

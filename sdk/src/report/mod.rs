@@ -22,13 +22,14 @@ pub struct Report {
     pub events: u64,
     /// The number of packets of data sources in the trace.
     pub data_packets: u64,
-    /// The size of the whole trace.
+    /// The size of the whole trace, in bytes.
     pub bytes: u64,
     /// The number of packets that trace writers of this process began.
     pub packets_begun: u64,
-    /// The number of these packets that are in the trace.
+    /// The number of packets of trace writers of this process that are in the trace.
     pub packets_read: u64,
-    /// The number of these packets that snapshots moved out of the buffers.
+    /// The number of packets of trace writers of this process that snapshots moved out of the
+    /// buffers.
     pub packets_removed: u64,
     /// The number of packets that are in no trace, by cause.
     pub losses: Losses,
@@ -137,7 +138,7 @@ impl Report {
 }
 
 impl Losses {
-    /// Sums up the losses of all sequences. `nested` packets belong to no sequence.
+    /// Sums up the losses of all sequences. The `nested` packets belong to no sequence.
     fn of(sequences: &[SequenceAccount], nested: u64) -> Self {
         let mut losses = Self {
             nested,

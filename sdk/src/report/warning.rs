@@ -20,7 +20,7 @@ const NAMES_MAX: usize = 8;
 /// ```
 /// use tracezero::{BufferConfig, DataSourceConfig, TraceConfig};
 ///
-/// let config = TraceConfig::new()
+/// let config = TraceConfig::empty()
 ///     .add_buffer(BufferConfig::ring(1024))
 ///     .add_data_source(DataSourceConfig::new("track_events"));
 /// let (_, report) = config.record_in_memory()?.finish();
@@ -38,8 +38,8 @@ pub enum Warning {
     BuiltWithOff,
     /// The configuration lists no data source.
     NoDataSource,
-    /// No producer has a data source that the configuration names, or the entry's filters exclude
-    /// every producer that has it.
+    /// No producer has a data source that the configuration names, or the configuration's producer
+    /// filters exclude all producers that have it.
     UnknownDataSource {
         /// The name in the configuration.
         name: String,
@@ -56,19 +56,19 @@ pub enum Warning {
     /// Arguments were larger than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES). Only their beginnings
     /// are in the trace. The count covers this process while the session recorded.
     CutArguments {
-        /// The number of them.
+        /// The number of arguments that were cut.
         count: u64,
     },
     /// Values of counters were outside the range of `i64`, and no float is equal to them. The
     /// nearest floats are in the trace. The count covers this process while the session recorded.
     RoundedCounters {
-        /// The number of them.
+        /// The number of values that were rounded.
         count: u64,
     },
     /// Spans began inside [`OPEN_SPANS_MAX`](crate::OPEN_SPANS_MAX) open spans of their thread, and
     /// are not in the trace. The count covers this process while the session recorded.
     TooDeepSpans {
-        /// The number of them.
+        /// The number of spans that are missing.
         count: u64,
     },
     /// No category that the program reached or declared has a tag that matches a pattern of the

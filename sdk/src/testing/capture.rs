@@ -31,8 +31,8 @@ pub fn capture() -> Capture {
 /// use tracezero::testing::capture_with;
 /// use tracezero::{BufferConfig, TraceConfig, instant};
 ///
-/// // Also data sources that it does not list.
-/// let config = TraceConfig::new().add_buffer(BufferConfig::discard(64)).record_all();
+/// // `record_all`: the configuration lists no data source, but all of them are captured.
+/// let config = TraceConfig::empty().add_buffer(BufferConfig::discard(64)).record_all();
 /// let capture = capture_with(config);
 /// instant!("app", "captured");
 /// capture.finish().instant("captured").once();
@@ -79,9 +79,9 @@ impl Capture {
 
     /// Ends the capture and returns what was recorded.
     ///
-    /// Attached threads need not have ended, nor need their guards: the trace contains what they
-    /// have written so far, and nothing that they write later. In a forked child the trace is
-    /// empty.
+    /// Attached threads may still run, and their guards may still exist: the trace contains what
+    /// the threads have written so far, and nothing that they write later. In a forked child the
+    /// trace is empty.
     ///
     /// # Panics
     ///

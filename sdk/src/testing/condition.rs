@@ -50,7 +50,7 @@ impl Condition {
                 }
             }
             Self::After(name) => {
-                // No time is after a span that has not ended.
+                // A span that has not ended ends at the latest possible time: no event is after it.
                 let last = others(event, name)
                     .map(|it| it.end_ns().unwrap_or(u64::MAX))
                     .max();

@@ -54,8 +54,8 @@ impl Contents {
                             .push((payload.field, payload.bytes.to_owned()));
                     }
                 }
-                // The mark of the first packet of a sequence: only packets before the trace's begin
-                // are missing.
+                // The first packet of each sequence has this mark. It means only that packets from
+                // before the trace's begin are missing, so it is no loss.
                 Record::Loss(loss) if loss.is_at_start && loss.bits == 1 => {}
                 Record::Loss(loss) => {
                     let causes: Vec<&str> = loss.causes().collect();

@@ -19,7 +19,7 @@ pub(super) struct EventData {
     pub(super) kind: Kind,
     pub(super) name: String,
     pub(super) categories: Vec<String>,
-    /// The arguments. Those of a span's end come last.
+    /// The arguments. The arguments of a span's end come last.
     pub(super) args: Vec<(String, Value)>,
     /// The index of its track.
     pub(super) track: usize,
@@ -112,8 +112,8 @@ impl<'t> Event<'t> {
     ///
     /// For most events this is the span around it on the same track. For a poll, and for events
     /// directly inside a poll, it is the span of the future. For the span of a future, it is the
-    /// span around it on a parent track or, if there is none, the span around its first poll. A
-    /// span counts here only if the future's span also ends inside it.
+    /// span around it on a parent track or, if there is none, the span around its first poll.
+    /// Either of them counts only if the future's span also ends inside it.
     #[must_use]
     pub fn parent(self) -> Option<Self> {
         Some(self.at(self.data().parent?))
@@ -130,7 +130,7 @@ impl<'t> Event<'t> {
         children.map(move |&index| self.at(index))
     }
 
-    /// Returns the polls of a future, in order; none for other spans.
+    /// If this is the span of a future, returns its polls in order. Other events have none.
     pub fn polls(self) -> impl Iterator<Item = Self> {
         let polls = self.data().polls.iter();
         polls.map(move |&index| self.at(index))

@@ -20,7 +20,7 @@ use tracezero_reader::{FreshSpans, TrackKind, TrackTable};
 /// Slices that may turn out to be spans of futures.
 #[derive(Debug, Default)]
 pub(super) struct FutureSpans {
-    /// The newest slice of each flow that began with one.
+    /// The newest slice at which each flow began.
     by_flow: HashMap<u64, usize>,
     fresh: FreshSpans<usize>,
 }
@@ -35,13 +35,15 @@ impl FutureSpans {
         }
     }
 
-    /// Returns the slices of which a slice on a thread may be a poll.
+    /// Returns the slices that may be the span of a future. `begin` begins a slice on a thread,
+    /// which may be a poll of this future.
     pub(super) fn of_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
         let flows = begin.flows.iter();
         flows.filter_map(|flow| self.by_flow.get(flow).copied())
     }
 
-    /// Returns the slices of which a slice on a thread may be the first poll, which has no flow.
+    /// Returns the slices that may be the span of a future. `begin` begins a slice on a thread
+    /// without a flow, which may be the first poll of this future.
     pub(super) fn of_first_poll(&self, begin: &RawEvent) -> impl Iterator<Item = usize> {
         let fresh = self.fresh.right_before(begin.timestamp_ns);
         fresh.filter(|_| begin.flows.is_empty())
@@ -49,8 +51,8 @@ impl FutureSpans {
 }
 
 impl Contents {
-    /// Sets the parents of spans of futures: the span around them on a parent track, or else the
-    /// span around their first poll.
+    /// Sets the parents of spans of futures: the parent is the span around it on a parent track or,
+    /// if there is none, the span around the first poll.
     pub(super) fn nest_future_spans(&mut self, tracks: &TrackTable) {
         // The spans of each track, in the order of their begins.
         let mut spans: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
@@ -99,7 +101,7 @@ impl Contents {
         (around < future_span && self.is_over_in(future_span, around)).then_some(around)
     }
 
-    /// Returns whether the future's span ends before `span` does, or with it.
+    /// Returns whether the future's span ends before `span`, or at the same time.
     fn is_over_in(&self, future_span: usize, span: usize) -> bool {
         let end_ns = |index: usize| self.events[index].end_ns.unwrap_or(u64::MAX);
         end_ns(future_span) <= end_ns(span)

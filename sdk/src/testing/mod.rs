@@ -39,7 +39,7 @@
 //!     * hit
 //! counter "entries": 1
 //! "#;
-//!     assert_eq!(trace.outline(), expected); // or a snapshot, by a crate for that
+//!     assert_eq!(trace.outline(), expected); // or use a crate for snapshot tests
 //! }
 //! # the_second_read_hits_the_cache();
 //! ```
@@ -103,9 +103,10 @@
 //! # pages_are_read_on_threads_of_their_own();
 //! ```
 //!
-//! A capture that starts inside another capture replaces it until it ends. A span ends in the
-//! capture in which it began, wherever its guard is dropped. The same holds for the span of a
-//! future, while each poll is captured where it runs.
+//! A capture that starts inside another capture replaces the outer capture until the inner one
+//! ends. A span ends in the capture in which it began, wherever its guard is dropped. The span of a
+//! future also ends in the capture in which it began, but each poll goes to the capture of the
+//! thread that runs it.
 //!
 //! A capture ends by [`Capture::finish`], by a drop, or by a panic of the test. It waits for no
 //! thread: the trace contains what attached threads have written so far, and nothing that they

@@ -9,8 +9,8 @@ use super::failure;
 use super::trace::Trace;
 use tracezero_reader::Value;
 
-/// A query for the spans, polls or instants with a name that meet conditions. [`Trace::span`],
-/// [`Trace::polls`] and [`Trace::instant`] create it.
+/// A query for spans, polls or instants: it finds those that have a given name and meet conditions.
+/// [`Trace::span`], [`Trace::polls`] and [`Trace::instant`] create it.
 ///
 /// Methods with conditions narrow the query down. Then a method such as [`once`](Self::once)
 /// asserts the count:
@@ -34,8 +34,8 @@ pub struct Query<'t> {
     conditions: Vec<Condition>,
 }
 
-/// The events that a [`Query`] found. Each condition on them is an assertion, which all events must
-/// meet.
+/// The events that a [`Query`] found. Each `assert_..` method panics unless all of these events
+/// meet the method's condition.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -89,12 +89,12 @@ conditions! {
     directly_inside, assert_directly_inside(name: &str) => Condition::DirectlyInside(name.to_owned());
     /// it is not inside any span.
     at_top, assert_at_top() => Condition::AtTop;
-    /// it has this argument with this value. The path is that of [`Event::arg`]; numbers are equal if
-    /// their values are, whatever their types.
+    /// it has this argument with this value. The path is that of [`Event::arg`]. Two numbers are
+    /// equal if they have the same value, even if they have different types.
     arg, assert_arg(path: &str, value: impl Into<Value>) => Condition::Arg(path.to_owned(), value.into());
     /// it has an argument at this path, with any value.
     has_arg, assert_has_arg(path: &str) => Condition::HasArg(path.to_owned());
-    /// it has this category, and maybe more.
+    /// it has this category, perhaps among others.
     category, assert_category(category: &str) => Condition::Category(category.to_owned());
     /// it is on the track of a thread with this name. The thread that captures is also called
     /// "this thread".
@@ -129,7 +129,7 @@ impl<'t> Query<'t> {
     ///
     /// # Panics
     ///
-    /// If there is none, or there are several.
+    /// If no event meets the conditions, or several events do.
     #[track_caller]
     #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn once(self) -> Found<'t> {
@@ -140,7 +140,7 @@ impl<'t> Query<'t> {
     ///
     /// # Panics
     ///
-    /// If there are fewer or more.
+    /// If fewer or more events meet the conditions.
     #[track_caller]
     #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn times(self, count: usize) -> Found<'t> {
@@ -151,7 +151,7 @@ impl<'t> Query<'t> {
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If fewer events meet the conditions.
     #[track_caller]
     #[expect(clippy::must_use_candidate, reason = "it is called for the panic")]
     pub fn at_least(self, count: usize) -> Found<'t> {
@@ -162,7 +162,7 @@ impl<'t> Query<'t> {
     ///
     /// # Panics
     ///
-    /// If there is one.
+    /// If any event meets the conditions.
     #[track_caller]
     pub fn never(self) {
         self.count_is(|found| found == 0, "no", 1);
@@ -204,7 +204,8 @@ impl<'t> Query<'t> {
                 let similar = failure::similar_name(self.trace, self.kind, &self.name);
                 message.push_str(&similar);
             } else if !is_right(marked.len()) && self.conditions.is_empty() {
-                // The count says enough.
+                // Events were found, but not the right number of them. The message states that
+                // number, and needs no more.
             } else {
                 self.write_objections(&marked, &mut message);
             }
@@ -219,7 +220,7 @@ impl<'t> Query<'t> {
         }
     }
 
-    /// Writes why events with the name are not among those found.
+    /// Writes, for events with the name, why the query has not found them.
     fn write_objections(&self, candidates: &[Event<'t>], message: &mut String) {
         for event in candidates.iter().take(failure::EVENTS_MAX) {
             let failed = self.conditions.iter().find(|it| !it.holds(*event));

@@ -43,7 +43,8 @@ impl CaptureSession {
         let realm = Realm::of_new_capture();
         let (runtime, control) =
             Runtime::new(realm, Some(geometry)).map_err(Error::SharedMemory)?;
-        // A child that is forked after this has copies of the runtime's locks.
+        // From here on, tracing must stay off in forked children, because they have copies of the
+        // runtime's locks.
         inside.make_permanent();
         producer::connect(realm, &control, runtime.arbiter(), TRACK_EVENT.state());
         let runtime = Arc::new(runtime);
@@ -84,7 +85,8 @@ impl CaptureSession {
         service.read(self.id, &mut trace);
         let counts = service.read_counts(self.id);
         let stats = service.stats(self.id).unwrap_or_default();
-        // The count of nested trace points covers the whole process, so it is left out.
+        // The number of nested trace points is left out (0), because it is known only for the whole
+        // process.
         let report = Report::new(
             counts,
             trace.len() as u64,
@@ -152,7 +154,7 @@ impl Drop for ConnectedRuntime {
     }
 }
 
-/// Receives the service's callbacks for the session: a capture needs none.
+/// Receives the service's callbacks for the session, and ignores all of them.
 struct Owner;
 
 impl SessionOwner for Owner {}

@@ -159,8 +159,8 @@ impl Trace {
     }
 
     /// Returns the content of the field with this number of `TracePacket`, for all packets that
-    /// have the field, in the order of the trace. For data sources with a schema of their own:
-    /// generated decoders read the content.
+    /// have the field, in the order of the trace. This is meant for data sources with a schema of
+    /// their own, whose generated decoders read the content.
     #[must_use]
     pub fn packets_with(&self, field: u32) -> Vec<&[u8]> {
         let packets = self.contents.packets.iter();

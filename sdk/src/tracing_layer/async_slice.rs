@@ -71,8 +71,8 @@ impl TracingLayer {
     }
 }
 
-/// Begins the slice of an asynchronous span on a track of its own, which is a child of `parent`. It
-/// begins in those sessions of `slots` that have not seen it begin.
+/// Begins the slice of an asynchronous span on a track of its own, which is a child of `parent`.
+/// The slice begins in the sessions of `slots` that have not seen its begin.
 #[inline]
 pub(super) fn begin_async_slice(
     slot: &Slot,
@@ -111,7 +111,8 @@ pub(super) fn begin_async_slice(
     let mut seen_by = async_slice.begun.and_then(BeginSessions::still_recording);
     let placement = placement.on(&async_slice.track);
     let flows = [flow];
-    // Values that were recorded later are in the slice's end.
+    // Take only the arguments that the slice's begin had. Values that were recorded later are in
+    // the slice's end.
     let args = span.args.get(..async_slice.args_len).unwrap_or_default();
     let parts = Encoded::new(args, &flows);
     TRACK_EVENT.trace(slots, |instance| {

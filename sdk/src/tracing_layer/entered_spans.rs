@@ -82,7 +82,7 @@ fn exit_around(
 }
 
 impl EnteredSpan {
-    /// Ends the slice. `args` are those that were recorded since its begin.
+    /// Ends the slice. `args` are the arguments that were recorded since the begin of the slice.
     #[inline]
     pub(super) fn end(&self, time: EventTime, args: &[u8]) {
         let parts = Encoded::new(args, &[]);

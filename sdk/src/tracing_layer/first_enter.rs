@@ -85,7 +85,7 @@ impl FirstEnter {
     }
 
     /// Stores this enter as the first one. Callers have claimed it, or hold the span's lock and
-    /// have found that it is `KNOWN`.
+    /// have found that a first enter is stored (`KNOWN`).
     #[inline]
     pub(super) fn set(&self, enter: Enter) {
         let timestamp_ns = enter.timestamp_ns;

@@ -58,7 +58,8 @@ pub struct TracingLayer {
     name_fields: Vec<String>,
 }
 
-/// The way in which spans appear that are entered more than once, like those of futures.
+/// The way in which a span that is entered more than once, like the span of a future, appears in
+/// the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsyncSpans {
@@ -71,7 +72,7 @@ pub enum AsyncSpans {
 }
 
 impl TracingLayer {
-    /// Sets how spans appear that are entered more than once.
+    /// Sets how spans that are entered more than once appear in the trace.
     #[must_use]
     pub fn async_spans(mut self, async_spans: AsyncSpans) -> Self {
         self.async_spans = async_spans;
@@ -242,8 +243,8 @@ impl TracingLayer {
                 site.note(Pattern::Followed);
             }
             if slot.first_enter.is_claimed() && cause.flow.is_none() {
-                // The recorded slice of the other span has no flow. Slices of later spans of its
-                // call site will have one.
+                // The slice of the other span was already recorded without a flow. Later spans of
+                // the same call site get one.
                 return;
             }
             *cause.flow.get_or_insert_with(Flow::new)

@@ -13,7 +13,8 @@ use tracing_core::{Event, Level};
 use super::growing_table::GrowingTable;
 use super::site::Site;
 
-/// The number of source locations that get call sites of their own. All further ones share one.
+/// The number of source locations that get call sites of their own. Records of all further
+/// locations use the call site of their level.
 const SITES_MAX: usize = 16 * 1024;
 /// The number of call sites in a bucket.
 const BUCKET_SITES: usize = 4;

@@ -46,9 +46,9 @@ pub(super) struct Site {
 pub(super) enum Pattern {
     /// Each span was entered at most once.
     Unknown,
-    /// Another span followed from one of them.
+    /// Another span followed from a span of this call site.
     Followed,
-    /// One of them was entered more than once.
+    /// A span of this call site was entered more than once.
     Asynchronous,
 }
 
@@ -204,8 +204,8 @@ impl Site {
         }
     }
 
-    /// Returns the call site and the placement for a name, or those of the call site's own name if
-    /// it is empty.
+    /// Returns the call site and the placement of an event with this name. If the name is empty,
+    /// the event has the call site's own name.
     #[inline]
     pub(super) fn named<'a>(&'static self, name: &'a str) -> (&'static CallSite, Placement<'a>) {
         if name.is_empty() {

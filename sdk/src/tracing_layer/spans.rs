@@ -73,8 +73,8 @@ pub(super) struct SpanState {
     pub(super) name: String,
     /// The encoded arguments.
     pub(super) args: Vec<u8>,
-    /// The flow that joins the slices of the span. The first slice may lack it, if it was not known
-    /// then that there would be more.
+    /// The flow that joins the slices of the span. The first slice lacks the flow if nobody knew,
+    /// when it began, that there would be more slices.
     pub(super) flow: Option<Flow>,
     /// The flows of spans that this one follows from, until it is entered.
     pub(super) causes: Vec<Flow>,
@@ -136,7 +136,8 @@ impl Spans {
         Some(slot)
     }
 
-    /// Adds a span that was created before recording began, unless another thread does.
+    /// Adds a span that was created before recording began, unless another thread has added it
+    /// meanwhile.
     #[cold]
     pub(super) fn add_late(&self, id: u64, site: &'static Site) -> Option<(SlotIndex, &Slot)> {
         let _late = self.late.lock();
@@ -284,7 +285,7 @@ impl SpanState {
         }
     }
 
-    /// Returns the arguments behind the first `len` bytes.
+    /// Returns the arguments after the first `len` bytes.
     pub(super) fn args_after(&self, len: usize) -> &[u8] {
         self.args.get(len..).unwrap_or_default()
     }

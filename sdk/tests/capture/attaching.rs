@@ -192,7 +192,7 @@ fn a_span_of_a_future_ends_in_the_capture_that_it_began_in() {
     trace.span("whole").once().assert_has_ended();
     trace.polls("whole").times(2).assert_has_ended();
 
-    // Ends one capture, so that a later one takes its slot.
+    // Ends one capture, so that a later capture takes its slot.
     let first = self::capture();
     let later = std::future::poll_fn(|_| Poll::<()>::Pending);
     let mut future = Box::pin(later.traced(async_span!("task", "goes on")));

@@ -212,7 +212,7 @@ fn a_capture_may_have_a_configuration() {
         let mut fields = HeapBuffered::<protos::DataSourceConfig<'_>>::new();
         fields.message().set_legacy_config(text);
         let source = DataSourceConfig::new(Configured::NAME).source_specific(&fields.to_vec());
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(64))
             .add_data_source(source);
         let capture = capture_with(config);
@@ -239,7 +239,7 @@ fn a_configuration_that_makes_no_capture_is_refused_by_name() {
         assert!(message.contains(text), "{message}");
         assert_eq!(CaptureHandle::current(), None);
     };
-    let nothing = || TraceConfig::new().add_buffer(BufferConfig::ring(64));
+    let nothing = || TraceConfig::empty().add_buffer(BufferConfig::ring(64));
     refused(nothing(), "data_sources: is empty");
     let triggers = TriggerConfig::new(TriggerMode::Stop, Duration::from_secs(1))
         .add_trigger(Trigger::new("t"));

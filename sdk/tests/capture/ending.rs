@@ -72,7 +72,7 @@ fn a_capture_that_is_dropped_is_over() {
     assert_eq!(CaptureHandle::current(), None);
     let _attached = handle.attach();
     instant!("test", "nowhere");
-    // The dropped capture does not affect a new one.
+    // The dropped capture does not affect a new capture.
     let capture = capture();
     instant!("test", "here");
     let trace = capture.finish();

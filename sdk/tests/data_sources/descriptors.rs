@@ -49,7 +49,7 @@ fn outline(trace: &[u8]) -> Vec<String> {
 }
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(DataSourceConfig::new(NAME))
         .add_data_source(DataSourceConfig::new("com.example.sibling"))

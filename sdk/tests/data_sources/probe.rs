@@ -164,7 +164,7 @@ impl Drop for Probe {
 pub fn recording(label: &str) -> TraceConfig {
     let mut config = HeapBuffered::<ConfigMessage<'_>>::new();
     config.message().set_legacy_config(label);
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .add_data_source(DataSourceConfig::new(Probe::NAME).source_specific(&config.to_vec()))
 }

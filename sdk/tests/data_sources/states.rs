@@ -68,7 +68,7 @@ fn state_that_panics_in_drop_harms_no_later_session() -> Result<(), Error> {
     let config = || {
         let buffer = BufferConfig::ring(64);
         let source = DataSourceConfig::new("com.example.rude");
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(buffer)
             .add_data_source(source)
     };
@@ -185,7 +185,7 @@ fn incremental_state_is_new_after_service_clears_it() -> Result<(), Error> {
 fn lapped_ring_is_readable_except_oldest_quarter() -> Result<(), Error> {
     const PACKETS: u64 = 20_000;
     let _alone = alone();
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(DataSourceConfig::new(Probe::NAME));
     let session = config.record_in_memory()?;

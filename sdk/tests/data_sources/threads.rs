@@ -137,8 +137,8 @@ impl DataSource for Raced {
         // Relaxed: one thread calls all starts.
         if !HAS_STARTED.swap(true, Ordering::Relaxed) {
             FIRST_START.wait();
-            // Leaves the other thread time to trace. If it waits for all starts, it waits for this
-            // one, too.
+            // Gives the other thread time to trace. If tracing had to wait until every data source
+            // has started, it would wait for this one, and the test would fail.
             thread::sleep(Duration::from_millis(20));
         }
         drop(starting);
@@ -159,7 +159,7 @@ fn write(number: u64) {
 fn packets_during_start_on_another_thread_reach_all_sessions() -> Result<(), Error> {
     let _alone = alone();
     let config = || {
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(BufferConfig::ring(256))
             .add_data_source(DataSourceConfig::new(Raced::NAME))
     };
@@ -190,7 +190,7 @@ fn packets_during_start_on_another_thread_reach_all_sessions() -> Result<(), Err
 /// Records one session. Returns the number of its packets.
 fn record_one_session() -> Result<u64, Error> {
     // Enough room for the other threads' packets while this thread is delayed.
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(8 * 1024))
         .add_data_source(DataSourceConfig::new(Busy::NAME));
     let session = config.record_in_memory()?;

@@ -47,7 +47,7 @@ fn next_snapshot_repeats_events_of_the_last_one() {
 fn recorder_goes_on_after_destructive_snapshot_of_session() {
     let folder = Folder::alone();
     let ring = BufferConfig::ring(256).transfer_on_clone();
-    let config = TraceConfig::new().add_buffer(ring).record_all();
+    let config = TraceConfig::empty().add_buffer(ring).record_all();
     let recorder = FlightRecorder::builder()
         .config(config)
         .min_interval(Duration::ZERO)
@@ -231,7 +231,7 @@ const HALF: Duration = Duration::from_millis(1_500);
 fn events_older_than_asked_are_left_out_to_the_second() {
     let folder = Folder::alone();
     let recorder = folder.recorder().keep(HALF).start().unwrap();
-    // One thread that ends, and one that continues.
+    // One thread ends, and another thread continues.
     thread::spawn(|| record(1)).join().unwrap();
     record(2);
     thread::sleep(2 * HALF);

@@ -11,7 +11,7 @@ use tracezero::{
 use crate::trace::Folder;
 
 fn ring() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .record_all()
 }
@@ -52,7 +52,7 @@ fn settings_that_make_no_recorder_are_refused_by_name() {
         with_config(ring().triggers(triggers)),
         "trigger_config is not",
     );
-    refused(with_config(TraceConfig::new().record_all()), "buffer");
+    refused(with_config(TraceConfig::empty().record_all()), "buffer");
 }
 
 #[test]

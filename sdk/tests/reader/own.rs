@@ -256,7 +256,7 @@ fn flows_join_threads_and_slices_pair_up() {
 
 #[test]
 fn losses_are_reported_in_their_place() {
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .record_all();
     let trace = record(config, || {

@@ -9,14 +9,18 @@ use crate::verdict::findings;
 fn assert_damage(bytes: &[u8], packet: usize, offset: usize, words: &str) {
     let mut found = findings(bytes);
     found.retain(|finding| finding.level == Level::Error);
-    let expected = Finding {
-        rule: Rule::Framing,
-        level: Level::Error,
-        packet: Some(packet as u64),
-        sequence_id: None,
-        offset: Some(offset as u64),
-        text: words.to_owned(),
+    let facts = |it: &Finding| {
+        (
+            it.rule,
+            it.packet,
+            it.sequence_id,
+            it.offset,
+            it.text.clone(),
+        )
     };
+    let found: Vec<_> = found.iter().map(facts).collect();
+    let (packet, offset) = (Some(packet as u64), Some(offset as u64));
+    let expected = (Rule::Framing, packet, None, offset, words.to_owned());
     assert_eq!(found, [expected]);
 }
 

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .unwrap_or_else(|| "many_spans.pftrace".to_owned());
     let began = Instant::now();
     let events = DataSourceConfig::new("track_event");
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(RING_KIB))
         .add_data_source(events.exhausted_policy(BufferExhaustedPolicy::Stall))
         .record_to_file(&path)?;

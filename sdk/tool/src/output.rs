@@ -62,8 +62,8 @@ impl FileId {
     }
 }
 
-/// A file that gets its name when it is finished. So a command that fails leaves an older file of
-/// that name untouched.
+/// A file that gets its name when it is finished. So a command that fails does not touch an older
+/// file with the same name.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     out: BufWriter<Target>,
@@ -155,7 +155,7 @@ impl Write for Target {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // The file is gone already if it was finished.
+        // Ignore the error: a finished file was renamed, so there is nothing to remove.
         let _ = fs::remove_file(&self.0);
     }
 }

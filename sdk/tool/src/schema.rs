@@ -1,6 +1,7 @@
 //! Names of messages and fields: from the SDK's own schema, and from extension schemas in a trace.
 //!
-//! Descriptors from a trace are untrusted. A faulty descriptor only costs names.
+//! Descriptors from a trace are untrusted. If a descriptor is faulty, only names are missing in the
+//! output.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ pub(crate) const UNKNOWN: MessageId = MessageId(0);
 const PACKET: &str = ".perfetto.protos.TracePacket";
 /// The maximum depth of nested declarations. Deeper ones are ignored.
 const MAX_DEPTH: u32 = 32;
-/// The maximum number of fields that all schemas together may declare; likewise of enum values, and
-/// of types. Further ones have no name.
+/// The maximum number of fields that all schemas together may declare. The same limit holds for
+/// enum values, and for types. Beyond the limit, they have no name.
 const MAX_FIELDS: usize = 1 << 18;
 /// The maximum length of a name. A longer one is ignored.
 const MAX_NAME_BYTES: usize = 512;
@@ -78,7 +79,7 @@ impl Schema {
             values: HashMap::new(),
         };
         let set = protozero::include_descriptor_set!("tracezero.sequences");
-        // A test checks that it is complete.
+        // The error is ignored here: a test checks that the whole schema can be added.
         let _ = schema.add(set);
         schema
     }
@@ -103,7 +104,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// If it is malformed. The names before the fault are added.
+    /// If the set is malformed. The names before the fault are added.
     fn add(&mut self, set: &[u8]) -> Result<(), DecodeError> {
         const FILE: u32 = 1;
         for file in Decoder::new(set).repeated::<types::Bytes>(FILE) {
@@ -208,7 +209,8 @@ impl Schema {
         let number = field.last::<types::Int32>(NUMBER)?.unwrap_or_default();
         let kind = field.last::<types::Int32>(TYPE)?.unwrap_or_default();
         let type_name = field.last::<types::Str>(TYPE_NAME)?.unwrap_or_default();
-        // Fields of `UNKNOWN` would apply to all messages that no schema describes.
+        // Fields of `UNKNOWN` are left out, because they would apply to all messages that no schema
+        // describes.
         if message == UNKNOWN || !is_name(&name) || self.fields.len() >= MAX_FIELDS {
             return Ok(());
         }

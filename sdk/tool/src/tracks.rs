@@ -43,9 +43,9 @@ pub(crate) struct TrackPaths<'t> {
 /// The path of a track.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TrackPath {
-    /// The name and id of its process; empty if it has none.
+    /// The name and id of the process that the track belongs to; empty if it belongs to none.
     pub(crate) process: String,
-    /// The names of the tracks above it, below the process, and its own.
+    /// The names of the tracks between the process and this track, and the name of this track.
     pub(crate) track: String,
 }
 

@@ -19,10 +19,10 @@ const STRING_VALUE: u32 = DebugAnnotation::STRING_VALUE_FIELD_NUMBER;
 
 /// A value that an argument of an event can have.
 ///
-/// It is implemented for numbers, booleans, characters, strings, paths, raw pointers, durations (as
-/// nanoseconds), options, and for slices and maps of all these. A type that implements only
-/// [`fmt::Display`] or [`fmt::Debug`] can be written as text, with [`display`] and [`debug`]; in
-/// the macros, with `%` and `?` before the value.
+/// The trait is implemented for numbers, booleans, characters, strings, paths, raw pointers,
+/// durations (as nanoseconds), options, and for slices and maps of all these. A type that
+/// implements only [`fmt::Display`] or [`fmt::Debug`] can be written as text, with [`display`] and
+/// [`debug`]; in the macros, with `%` and `?` before the value.
 ///
 /// Values longer than [`ARG_MAX_BYTES`](crate::ARG_MAX_BYTES) are cut.
 ///
@@ -85,8 +85,8 @@ pub(super) fn write_arg(
     }
 }
 
-/// Not inlined: most scalars are short, and this code would be repeated at every call site with
-/// one.
+/// Not inlined: most scalars are short, and this code would be repeated at every call site with a
+/// scalar argument.
 #[cold]
 #[inline(never)]
 fn write_long_scalar(value: &(impl ArgValue + ?Sized), name_iid: u32, event: &mut TrackEvent<'_>) {

@@ -41,8 +41,8 @@ impl Budget {
 
 /// Calls `write`, which writes one argument, with a full budget.
 pub(super) fn with_budget<R>(write: impl FnOnce() -> R) -> R {
-    /// Restores the budget of the outer argument, whose formatting has made this one; also after a
-    /// panic.
+    /// Restores the budget of the outer argument, whose formatting writes this argument; also after
+    /// a panic.
     struct OuterBudget(Budget);
 
     impl Drop for OuterBudget {
@@ -57,7 +57,7 @@ pub(super) fn with_budget<R>(write: impl FnOnce() -> R) -> R {
     write()
 }
 
-/// Takes `bytes` from the budget. Returns false if there is less left; the argument is then cut
+/// Takes `bytes` from the budget. Returns false if fewer bytes are left; the argument is then cut
 /// here.
 pub(super) fn take(bytes: usize) -> bool {
     let budget = BUDGET.get();

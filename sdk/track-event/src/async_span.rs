@@ -77,8 +77,8 @@ pub struct EndingSpan<'a> {
     state: &'a mut SpanState,
 }
 
-/// How a future ended. For the last two, every call site has an argument name, at the end of its
-/// names.
+/// How a future ended. The last two are recorded as arguments, whose names stand at the end of the
+/// argument names of every call site.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Completed,
@@ -125,8 +125,8 @@ impl AsyncSpan {
         span
     }
 
-    /// Polls the future. When it is done, calls `end` if a session that has seen the begin still
-    /// records.
+    /// Polls the future. When the future is done, calls `end` if a session that has seen the span's
+    /// begin still records.
     #[inline(always)]
     pub(super) fn around<T>(
         &mut self,
@@ -136,8 +136,8 @@ impl AsyncSpan {
         let Some(state) = self.state.as_mut() else {
             return poll();
         };
-        // Set even if no session records this poll: sessions that have seen the begin also get the
-        // end.
+        // This is set even if no session records this poll, because sessions that have seen the
+        // begin also get the end.
         state.is_in_poll = true;
         let result = {
             let _poll_guard = match state.site.active_slots() {
@@ -148,7 +148,7 @@ impl AsyncSpan {
         };
         if let Poll::Ready(output) = &result {
             if state.is_recorded() {
-                // If this panics, the future counts as panicked.
+                // If `end` panics, the future counts as panicked.
                 end(output, EndingSpan { state });
             }
             state.end(End::Completed);

@@ -22,8 +22,8 @@ pub struct BeginSessions {
     /// thread wrote to, if a capture may have seen the begin. With two words in all, a guard is
     /// passed in registers.
     slots_and_realm: NonZeroU64,
-    /// The generation at the begin. Instances with a later generation are of other sessions, even
-    /// in the same slots.
+    /// The generation at the begin. Instances with a later generation belong to other sessions,
+    /// even if they are in the same slots.
     generation: u64,
 }
 
@@ -96,9 +96,10 @@ impl BeginSessions {
         Some(Self::new(slot, instance.generation))
     }
 
-    /// Returns the union of both. All sessions in both must still be recording: if one had ended,
-    /// its slot together with the newer generation could mean the next session in that slot. If
-    /// both name a capture, `other`'s wins.
+    /// Returns the sessions that are in `one`, in `other` or in both. All these sessions must still
+    /// be recording: if a session had ended, its slot together with the newer generation could mean
+    /// the next session in that slot. If both values name a capture, the result names that of
+    /// `other`.
     #[must_use]
     pub fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -118,7 +119,7 @@ impl BeginSessions {
         }
     }
 
-    /// Removes the session of `instance`; `None` if no other is left.
+    /// Removes the session of `instance`; `None` if no other session is left.
     pub(super) fn without(self, instance: &EventThread) -> Option<Self> {
         let is_last = self.slots() == 1 << instance.slot;
         let slots_and_realm = self.slots_and_realm.get() & !(1 << instance.slot);
@@ -128,7 +129,7 @@ impl BeginSessions {
         })
     }
 
-    /// Returns the sessions that still record.
+    /// Returns those of these sessions that still record.
     #[must_use]
     pub fn still_recording(self) -> Option<Self> {
         let mut still = None;
@@ -138,7 +139,7 @@ impl BeginSessions {
         still
     }
 
-    /// Returns true if the session of `instance` is one of these.
+    /// Returns true if the session of `instance` is one of these sessions.
     #[inline]
     #[must_use]
     pub fn includes(self, instance: &EventThread) -> bool {
@@ -162,15 +163,15 @@ impl BeginSessions {
         self.includes(instance)
     }
 
-    /// Returns true if a capture may have seen the begin.
+    /// Returns true if a capture may have recorded the begin of the slice.
     #[inline(always)]
     #[must_use]
     pub fn is_captured(self) -> bool {
         producer::CAPTURES && self.capture() != Realm::PROCESS
     }
 
-    /// Returns true if a capture has seen the begin, but none had seen the `earlier` one, or that
-    /// capture is over.
+    /// Returns true if a capture has seen this begin, and another capture, or none, had seen the
+    /// `earlier` begin. Returns false while that other capture still runs.
     #[inline(always)]
     #[must_use]
     pub fn is_new_to_capture(self, earlier: Self) -> bool {

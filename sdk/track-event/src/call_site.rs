@@ -93,8 +93,8 @@ impl CallSite {
         self.active.load(|| self.register(None))
     }
 
-    /// Registers the call site. `library` is the switch of the library's call site that this one
-    /// stands for; it is on while this one is.
+    /// Registers the call site. If this call site stands for a call site of a library, `library` is
+    /// the switch of the library's call site. That switch is on while this call site is on.
     #[cold]
     pub(super) fn register(&'static self, library: Option<tracezero_events_core::Switch>) {
         let switch = Switch {

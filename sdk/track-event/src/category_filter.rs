@@ -68,7 +68,8 @@ impl CategoryFilter {
         true
     }
 
-    /// Returns true if the configuration neither enables a category by name nor a tag of its own.
+    /// Returns true if the configuration enables neither a category by name or prefix, nor a tag
+    /// other than `slow` and `debug`.
     #[must_use]
     pub fn has_no_patterns(&self) -> bool {
         self.unmatched_categories(&[]).next().is_none() && self.unmatched_tags(&[]).next().is_none()
@@ -108,8 +109,8 @@ impl Patterns {
             })
     }
 
-    /// Returns the patterns that match none of the names. `*` is left out: it is right even if
-    /// there are no names.
+    /// Returns the patterns that match none of the names. The pattern `*` is left out: it makes
+    /// sense even if there are no names.
     fn unmatched(&self, names: &[&str]) -> impl Iterator<Item = &str> {
         let patterns = self.0.iter().map(String::as_str);
         patterns.filter(move |&pattern| {

@@ -22,7 +22,7 @@ use crate::track::{Subject, Track};
 /// # assert_eq!(session.finish().1.events, 1);
 /// # Ok::<(), tracezero::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterTrack(Track);
 
 impl CounterTrack {

@@ -30,7 +30,8 @@ pub(super) struct Switch {
     /// Tags in addition to those that were declared for the category.
     pub(super) tags: &'static [&'static str],
     pub(super) active: &'static ActiveSlots,
-    /// The switch of the library's call site that this one stands for; on while this one is.
+    /// If this switch stands for a call site of a library: the switch of that call site, which is
+    /// on while this switch is on.
     pub(super) library: Option<tracezero_events_core::Switch>,
 }
 

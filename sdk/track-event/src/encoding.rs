@@ -83,8 +83,8 @@ impl EventBody {
     }
 }
 
-/// Returns the timestamp field in front of the body, and its length. Returns `None` from 268 ms on:
-/// so rare a distance is written by the generated writers.
+/// Returns the timestamp field in front of the body, and its length. Returns `None` for a distance
+/// of 268 ms or more: that is rare, and the generated writers then write the event.
 #[inline]
 pub(super) fn timestamp(distance_ns: u64) -> Option<([u8; HEAD_BYTES], usize)> {
     let group = |index: u32| (distance_ns >> (7 * index) & 0x7f) << (8 * index);

@@ -113,12 +113,12 @@ macro_rules! __record {
             else $crate::Span::none())
     };
     (span $category:literal $name:tt $names:tt $parts:tt [$track:expr] $at:tt) => {{
-        $crate::__record!(@site CALL_SITE $category $name $names);
-        match CALL_SITE.active_slots() {
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category $name $names);
+        match __TRACEZERO_CALL_SITE.active_slots() {
             0 => $crate::TrackSpan::none(),
             slots => match ($track, $crate::__placement!($name [] $at), &$parts) {
                 (track, placement, parts) => {
-                    CALL_SITE.span_on_track(slots, track, &placement, parts)
+                    __TRACEZERO_CALL_SITE.span_on_track(slots, track, &placement, parts)
                 }
             },
         }
@@ -137,11 +137,11 @@ macro_rules! __record {
     };
     // The guard knows which sessions have seen the begin, so the call site's mask is not read.
     (end_span $category:literal [$span:expr] $names:tt $parts:tt [] $at:tt) => {{
-        $crate::__record!(@site CALL_SITE $category [] $names);
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [] $names);
         let span = $span;
         if span.is_recorded() {
             match ($crate::__placement!([literal] [] $at), &$parts) {
-                (placement, parts) => span.end_with(&CALL_SITE, &placement, parts),
+                (placement, parts) => span.end_with(&__TRACEZERO_CALL_SITE, &placement, parts),
             }
         }
     }};
@@ -153,32 +153,32 @@ macro_rules! __record {
 
     // The last two argument names are added for `End` in `async_span.rs`.
     (async_span $category:literal [literal $name:literal] [$($names:tt)*] $parts:tt $track:tt []) => {{
-        $crate::__record!(@site CALL_SITE $category [literal $name]
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [literal $name]
             [$($names)* "cancelled", "panicked"]);
-        match CALL_SITE.active_slots() {
-            0 => $crate::AsyncSpan::new(&CALL_SITE),
+        match __TRACEZERO_CALL_SITE.active_slots() {
+            0 => $crate::AsyncSpan::new(&__TRACEZERO_CALL_SITE),
             _ => match ($crate::__placement!([literal $name] $track []), &$parts) {
                 (placement, parts) => {
-                    $crate::AsyncSpan::recorded(&CALL_SITE, &placement, parts)
+                    $crate::AsyncSpan::recorded(&__TRACEZERO_CALL_SITE, &placement, parts)
                 }
             },
         }
     }};
     (async_span $category:literal [dynamic $name:expr] [$($names:tt)*] $parts:tt $track:tt []) => {{
-        $crate::__record!(@site CALL_SITE $category [dynamic]
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [dynamic]
             [$($names)* "cancelled", "panicked"]);
         // For a session that starts later: the name expression is not evaluated again, so its
         // source text is the name.
-        static LATER: $crate::CallSite = $crate::CallSite::new(
+        static __TRACEZERO_LATER: $crate::CallSite = $crate::CallSite::new(
             $category,
             ::core::stringify!($name),
             &["cancelled", "panicked"],
         );
-        match CALL_SITE.active_slots() {
-            0 => $crate::AsyncSpan::new(&LATER),
+        match __TRACEZERO_CALL_SITE.active_slots() {
+            0 => $crate::AsyncSpan::new(&__TRACEZERO_LATER),
             _ => match ($crate::__placement!([dynamic $name] $track []), &$parts) {
                 (placement, parts) => {
-                    $crate::AsyncSpan::recorded(&CALL_SITE, &placement, parts)
+                    $crate::AsyncSpan::recorded(&__TRACEZERO_CALL_SITE, &placement, parts)
                 }
             },
         }
@@ -191,11 +191,11 @@ macro_rules! __record {
 
     (@usual $method:ident $category:literal [literal $name:literal] $names:tt $parts:tt
         else $idle:expr) => {{
-        $crate::__record!(@site CALL_SITE $category [literal $name] $names);
-        match ::core::num::NonZeroU32::new(CALL_SITE.active_slots()) {
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [literal $name] $names);
+        match ::core::num::NonZeroU32::new(__TRACEZERO_CALL_SITE.active_slots()) {
             ::core::option::Option::None => $idle,
             ::core::option::Option::Some(slots) => match &$parts {
-                parts => CALL_SITE.$method(slots, parts),
+                parts => __TRACEZERO_CALL_SITE.$method(slots, parts),
             },
         }
     }};
@@ -207,11 +207,11 @@ macro_rules! __record {
     };
     (@placed $method:ident $category:literal $name:tt $names:tt $parts:tt $track:tt $at:tt
         else $idle:expr) => {{
-        $crate::__record!(@site CALL_SITE $category $name $names);
-        match CALL_SITE.active_slots() {
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category $name $names);
+        match __TRACEZERO_CALL_SITE.active_slots() {
             0 => $idle,
             slots => match ($crate::__placement!($name $track $at), &$parts) {
-                (placement, parts) => CALL_SITE.$method(slots, &placement, parts),
+                (placement, parts) => __TRACEZERO_CALL_SITE.$method(slots, &placement, parts),
             },
         }
     }};

@@ -119,9 +119,9 @@ macro_rules! instant {
 /// Begins a slice that [`end!`](crate::end) ends, for work that is not a scope. Takes what
 /// [`span!`](crate::span) takes.
 ///
-/// `end!` ends the innermost slice on the track that `begin!` began. If spans inside of that slice
-/// are still open, they are cut there and go on as further slices. Where the work is a scope,
-/// prefer `span!`: its guard ends the span on every way out.
+/// `end!` ends the innermost of the slices on the track that were begun by `begin!`. If spans
+/// inside of this slice are still open, they are cut at its end and go on as further slices. Where
+/// the work is a scope, prefer `span!`: its guard ends the span on every way out.
 ///
 /// ```
 /// use tracezero::{begin, end};
@@ -156,17 +156,19 @@ macro_rules! begin {
     };
 }
 
-/// Ends a slice, and adds arguments that are known only now, such as a result.
+/// Ends a slice, and adds arguments that are known only at its end, such as a result.
 ///
 /// The first argument is one of:
 ///
 /// - The guard of a [`span!`](crate::span). Ends this span, as dropping the guard does.
 /// - The span that [`Traced::end_with`](crate::Traced::end_with) passes when a future is done. Ends
 ///   the span of the future.
-/// - A category. Ends the innermost slice on the track that [`begin!`](crate::begin) began. On the
-///   current thread's track, each session ends the innermost slice of which it has seen the begin.
+/// - A category. Ends the innermost of the slices on the track that were begun by
+///   [`begin!`](crate::begin). On the current thread's track, each session ends the innermost of
+///   these slices whose begin it has seen.
 ///
-/// Spans inside of the slice that are still open are cut there and go on as further slices.
+/// If spans inside of the slice are still open, they are cut at its end and go on as further
+/// slices.
 ///
 /// The arguments of [`span!`](crate::span) may follow; `track:` only after a category. If the first
 /// argument is a span, the others are evaluated only while a session that has seen the span's begin
@@ -213,8 +215,8 @@ macro_rules! end {
     };
 }
 
-/// Records a value of a counter. The counter is a name, which stands for a counter of the process,
-/// or a [`CounterTrack`](crate::CounterTrack). `at: timestamp_ns` may follow, as in
+/// Records a value of a counter. The counter is given as a name, which stands for a counter of the
+/// process, or as a [`CounterTrack`](crate::CounterTrack). `at: timestamp_ns` may follow, as in
 /// [`span!`](crate::span).
 ///
 /// Integers up to `i64::MAX` and floats are written exactly, and one counter may mix them. Larger
@@ -233,21 +235,21 @@ macro_rules! end {
 #[macro_export]
 macro_rules! counter {
     ($category:literal, $name:literal, $value:expr $(, at: $at:expr)? $(,)?) => {{
-        $crate::__record!(@site CALL_SITE $category [literal $name] []);
-        match CALL_SITE.active_slots() {
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [literal $name] []);
+        match __TRACEZERO_CALL_SITE.active_slots() {
             0 => {}
             slots => {
-                CALL_SITE.counter(slots, &$crate::__placement!([literal] [] [$($at)?]), $value);
+                __TRACEZERO_CALL_SITE.counter(slots, &$crate::__placement!([literal] [] [$($at)?]), $value);
             }
         }
     }};
     ($category:literal, $track:expr, $value:expr $(, at: $at:expr)? $(,)?) => {{
-        $crate::__record!(@site CALL_SITE $category [dynamic] []);
-        match CALL_SITE.active_slots() {
+        $crate::__record!(@site __TRACEZERO_CALL_SITE $category [dynamic] []);
+        match __TRACEZERO_CALL_SITE.active_slots() {
             0 => {}
             slots => {
                 let placement = $crate::__placement!([literal] [] [$($at)?]);
-                CALL_SITE.counter_on(slots, $track, &placement, $value);
+                __TRACEZERO_CALL_SITE.counter_on(slots, $track, &placement, $value);
             }
         }
     }};

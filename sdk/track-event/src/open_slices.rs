@@ -1,7 +1,8 @@
 //! The stack of open slices on each thread's own track, the outermost first.
 //!
-//! In a trace, an end belongs to the innermost slice of its track. So a guard that is dropped while
-//! slices inside of its own are open must first end those; this stack knows them.
+//! In a trace, an end belongs to the innermost slice of its track. So if a guard is dropped while
+//! slices inside of its slice are still open, it must first end these inner slices. This stack
+//! knows them.
 //!
 //! The usual push and pop touch no lock, no heap and no destructor. Removing a slice from the
 //! middle leaves a gap, so the other guards keep their positions. `pop` is only valid for the top
@@ -12,8 +13,9 @@
 //!  a b c     a is dropped:   _ b c _     c is dropped:   _ b _     b is dropped: empty
 //! ```
 //!
-//! Spans that overlap in a chain, each begun before the one before it is dropped, would pile up
-//! gaps. So a slice that would need the heap takes a gap instead, if there is one.
+//! Spans that overlap in a chain, each of which begins before the guard of the previous span is
+//! dropped, would pile up gaps. So a slice that would need the heap takes a gap instead, if there
+//! is one.
 //!
 //! Slices nest in the order of their *ranks*. The rank of a slice is its position, with two
 //! exceptions: slices that went on in reverse order after an outer slice ended, and slices that
@@ -116,14 +118,14 @@ impl BeginStamp {
     }
 }
 
-/// The data of a slice that most slices do not need.
+/// Data of a slice. Most slices need none.
 #[derive(Clone, Debug, Default)]
 struct Details {
     /// [`Piece::name`].
     name: String,
     /// [`Piece::flow`].
     flow: Option<Flow>,
-    /// The rank, if it is not the position.
+    /// The rank of the slice, if it differs from its position.
     rank: Option<u32>,
 }
 
@@ -552,7 +554,8 @@ impl OpenSlices {
         self.each(|position, slice| {
             let rank = rank(position, &slice);
             in_place += u32::from(rank == position.0.get());
-            // Later slices must be inside of all these.
+            // Positions of later slices must be higher than all ranks, because later slices must be
+            // inside of these slices.
             len = len.max(rank).max(position.0.get());
         });
         self.len.set(len);

@@ -253,7 +253,8 @@ impl EventSequence {
         let EventTime::Now(now_ns) = time else {
             return None;
         };
-        // `None` if an argument of this event has written an event, which is later.
+        // `None` if an argument of this event has written another event meanwhile, whose time is
+        // later.
         let distance_ns = now_ns.checked_sub(self.last_timestamp_ns)?;
         self.last_timestamp_ns = now_ns;
         Some(distance_ns)

@@ -12,8 +12,8 @@ use crate::placement::{EventTime, Placement};
 use crate::track::Track;
 use tracezero_core::protos::track_event::Type;
 
-/// Ends a slice on the thread's track that may have others inside. `end` writes its end into one
-/// session; it is called for each session that has seen the begin.
+/// Ends a slice on the thread's track that may have other slices inside. `end` writes its end into
+/// one session; it is called for each session that has seen the begin.
 #[cold]
 #[inline(never)]
 pub(super) fn end_around(

@@ -41,8 +41,8 @@ pub struct Span {
     not_send: PhantomData<dyn SpanEndsOnItsThread__use_traced_async_span_or_track>,
 }
 
-/// A guard that ends its span, on another track than the thread's, when it is dropped by any
-/// thread. [`span!`](crate::span) creates it if `track:` is given.
+/// A guard of a span on another track than the thread's. Any thread may drop the guard, which ends
+/// the span. [`span!`](crate::span) creates it if `track:` is given.
 ///
 /// [`end!`](crate::end) ends the span earlier and adds arguments. [`end_at`](Self::end_at) ends it
 /// with a given time.

@@ -1,6 +1,7 @@
 //! Tracks: the timelines of a trace, on which events are drawn.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -39,8 +40,8 @@ use tracezero_core::reentry;
 /// ```
 ///
 /// The same name under the same parent means the same track in the whole process. A session shows
-/// the properties that the track had when a thread first used it there. Tracks nest at most 64
-/// deep; a deeper one becomes a sibling of its parent.
+/// the properties that the track had when a thread first used it in this session. Tracks nest at
+/// most 64 deep; a deeper track becomes a sibling of its parent.
 #[derive(Clone, Debug)]
 pub struct Track(Arc<TrackData>);
 
@@ -102,6 +103,21 @@ enum Merge {
 
 static PROCESS_TRACK: LazyLock<Track> =
     LazyLock::new(|| Track::with_subject(identity::process(), None, "".into(), Subject::Process));
+
+impl PartialEq for Track {
+    /// Compares the uuids: readers merge tracks with the same uuid.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.uuid == other.0.uuid
+    }
+}
+
+impl Eq for Track {}
+
+impl Hash for Track {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.uuid.hash(state);
+    }
+}
 
 impl Track {
     pub(super) fn with_subject(
@@ -203,7 +219,7 @@ impl Track {
     }
 
     /// Returns the counter of the processor time that this thread has used, in units of `unit_ns`.
-    /// Its values are differences.
+    /// Each value is the increase since the previous value.
     pub(super) fn thread_time(&self, unit_ns: u64) -> Self {
         let name = "thread_time";
         let uuid = identity::derived(self.uuid(), Kind::ThreadTime, identity::hash(name));
@@ -223,8 +239,8 @@ impl Track {
         self
     }
 
-    /// Sets the place among its siblings, if their parent has [`ChildOrder::Explicit`]. Lower ranks
-    /// come first.
+    /// Sets the track's place among its siblings, if their parent has [`ChildOrder::Explicit`].
+    /// Lower ranks come first.
     #[must_use]
     pub fn rank(mut self, rank: i32) -> Self {
         self.data_mut().rank = Some(rank);

@@ -118,8 +118,8 @@ pub(super) fn remove(
 }
 
 /// Removes the innermost slice that [`begin!`](crate::begin) began. Returns the time of its end,
-/// and the slices inside of it. If the slice is not in the list, it began before all guards, so all
-/// of their slices are inside.
+/// and the slices inside of it. If the slice is not in the list, it began before the slices of all
+/// guards, so all of these are inside of it.
 pub(super) fn remove_by_macro(track: &Track, placement: &Placement<'_>) -> (EventTime, Pieces) {
     let Some(mut open) = lock_if_guarded(track) else {
         return (placement.time(), Pieces::default());

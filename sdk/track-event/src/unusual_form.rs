@@ -196,7 +196,7 @@ impl Timestamps {
                             )
                         }
                     }
-                    // An argument of this event has written the last event.
+                    // The last event is later: an argument of this event has written it.
                     None => (now_ns, BUILTIN_CLOCK_BOOTTIME),
                 }
             }

@@ -15,7 +15,7 @@ use tracezero::{
 
 fn session() -> (MutexGuard<'static, ()>, InMemorySession) {
     let alone = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(8192))
         .add_data_source(DataSourceConfig::new("track_event"))
         .record_in_memory()

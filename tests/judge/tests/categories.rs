@@ -199,7 +199,7 @@ fn slices_stay_balanced_while_categories_change() {
 fn a_session_that_starts_later_starts_with_what_was_chosen_last() {
     let _guard = alone();
     let events = DataSourceConfig::new("track_event").track_event(&TrackEventConfig::new());
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .add_data_source(events)
         .deferred_start()
@@ -232,7 +232,7 @@ fn a_pattern_with_a_star_inside_is_refused_and_changes_nothing() {
     let _guard = alone();
     let wrong = TrackEventConfig::new().disable_tag("a*b").disable("*");
     let source = DataSourceConfig::new("track_event").track_event(&wrong);
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(source);
     let error = config.check().unwrap_err().to_string();
@@ -254,7 +254,7 @@ fn a_pattern_with_a_star_inside_is_refused_and_changes_nothing() {
 }
 
 fn session(events: &TrackEventConfig) -> InMemorySession {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(8192))
         .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()

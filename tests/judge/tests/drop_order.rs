@@ -17,7 +17,7 @@ use tracezero::{
 };
 
 fn session_of(events: &TrackEventConfig) -> InMemorySession {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(8192))
         .add_data_source(DataSourceConfig::new("track_event").track_event(events))
         .record_in_memory()
@@ -145,7 +145,7 @@ fn every_span_lasts_as_long_as_its_guard() {
 fn consecutive_spans_in_one_variable_leave_nothing_behind() {
     const SPANS: u64 = 100_000;
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .record_in_memory()

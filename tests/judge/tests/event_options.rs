@@ -215,7 +215,7 @@ fn sessions_at_the_same_time_have_a_form_each_and_keep_it() {
 }
 
 fn config(events: &TrackEventConfig, size_kb: u32) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(size_kb))
         .add_data_source(DataSourceConfig::new("track_event").track_event(events))
 }

@@ -29,7 +29,7 @@ fn traces_contain_event_schema_once_it_is_declared() -> Result<(), Error> {
 
 /// Records one event in a session without other data sources.
 fn trace_of_an_event() -> Result<Verdict, Error> {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(DataSourceConfig::new("track_event"))
         .record_in_memory()?;

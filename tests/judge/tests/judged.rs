@@ -338,12 +338,12 @@ fn trace_round(round: u32) {
 #[test]
 fn sessions_at_the_same_time_record_what_each_is_configured_for() {
     let _guard = alone();
-    let for_events = TraceConfig::new()
+    let for_events = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256).named("events"))
         .add_data_source(DataSourceConfig::new("track_event").target_name("events"))
         .record_in_memory()
         .unwrap();
-    let for_frames = TraceConfig::new()
+    let for_frames = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64))
         .add_buffer(BufferConfig::ring(1024).named("frames"))
         .add_data_source(DataSourceConfig::new("com.example.frames").target_index(1))

@@ -10,7 +10,7 @@ use tracezero::{BufferConfig, TraceConfig, instant, span};
 /// There is one page of shared memory. While one thread holds it, the other threads drop packets.
 #[test]
 fn events_after_a_drop_are_readable_and_drops_are_counted() {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .shared_memory(4, 4)

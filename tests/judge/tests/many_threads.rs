@@ -83,7 +83,7 @@ fn all_at_once_in_four_mib() {
 }
 
 fn in_four_mib(threads: usize, at_once: usize) {
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(16 * 1024))
         .add_data_source(DataSourceConfig::new("track_event"))
         .shared_memory(4 * 1024, 4)

@@ -32,7 +32,7 @@ const UNREADABLE_MAX: u64 = 1_000;
 fn events_behind_an_overrun_of_a_streamed_ring_are_readable() {
     let _guard = alone();
     let source = DataSourceConfig::new("track_event").exhausted_policy(BufferExhaustedPolicy::Drop);
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(source);
     let (verdict, report) = recorded_while_the_file_stands_still(config);
@@ -109,7 +109,7 @@ fn packets_after_an_invalid_one_restart_incremental_state() {
 fn rings_make_at_most_two_percent_of_events_unreadable() {
     let _guard = alone();
     for (size_kb, threads) in [(256, 1), (256, 4), (1024, 8)] {
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(size_kb))
             .record_all();
         let session = config.record_in_memory().unwrap();
@@ -135,7 +135,7 @@ fn rings_make_at_most_two_percent_of_events_unreadable() {
 
 /// Returns a configuration with a buffer that grows to 4 MiB.
 fn streaming() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256).grow_to(4096))
         .record_all()
 }

@@ -214,7 +214,7 @@ impl<'v> Tracks<'v> {
 /// Records into rings of these sizes, each of which gets all events and laps, and judges the rest.
 fn recorded(sizes_kb: &[u32], record: impl FnOnce()) -> (Verdict, Report) {
     let _guard = alone();
-    let mut config = TraceConfig::new();
+    let mut config = TraceConfig::empty();
     for size_kb in sizes_kb {
         let name = format!("{size_kb} KiB");
         config = config

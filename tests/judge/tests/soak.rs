@@ -130,7 +130,7 @@ fn round(sum: &mut Totals) {
                 accounts.iter().any(|account| account.discarded > 0)
             };
             while goes_on() {
-                // Copies a locked buffer: writers wait, as for a slow service.
+                // The snapshot locks the buffer while it copies it, so writers wait as for a slow service.
                 check_snapshot(ring_control);
                 snapshots.fetch_add(1, Ordering::Relaxed);
                 if was_full() {
@@ -191,7 +191,7 @@ fn brief_session() {
 }
 
 fn config() -> TraceConfig {
-    TraceConfig::new().shared_memory(SHARED_MEMORY_KB, 4)
+    TraceConfig::empty().shared_memory(SHARED_MEMORY_KB, 4)
 }
 
 fn write_in_generations(begun: &PacketsBegun) {

@@ -104,7 +104,7 @@ pub(crate) fn protobuf(packages: &Packages, out_dir: &Path) -> Result<Schema> {
     }
     Ok(Schema {
         name: "protobuf",
-        // Uses the well-known types of the same version, not those that a parser contains.
+        // Takes the well-known types from the same package, because those inside of the parser have another version.
         includes: vec![folder, package.join("src")],
         files,
     })

@@ -13,7 +13,7 @@ const SPANS: u32 = 100_000;
 const TEXT: &str = "sixteen bytes ..";
 
 fn main() {
-    // A process can record once with each SDK, so an argument chooses the form of the spans.
+    // A process can record only once with each SDK: an argument chooses spans with or without arguments.
     let with_arguments = std::env::args().nth(1).as_deref() == Some("args");
     size::<Tracezero>(with_arguments);
     size::<PerfettoSdk>(with_arguments);

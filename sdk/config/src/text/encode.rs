@@ -173,8 +173,8 @@ fn field_type(
     })))
 }
 
-/// Finds a field with this name in the messages inside of this one, and returns its path. Of
-/// several, returns the first in the order of the schema.
+/// Finds a field with this name in the messages inside this message, and returns its path. If
+/// several messages have the field, returns the first path in the order of the schema.
 fn path_within(message_type: &MessageType, name: &str) -> Option<String> {
     message_type.fields.iter().find_map(|field| {
         let Kind::Message(inner) = field.kind else {
@@ -284,7 +284,7 @@ fn double(value: &Value) -> Option<f64> {
     let number = digits.strip_suffix(['f', 'F']).unwrap_or(digits);
     let number = match number.bytes().next()? {
         b'0'..=b'9' | b'.' => number,
-        // `inf` ends with an f, too.
+        // Keep the `f` of `inf`, which is no suffix.
         _ => digits,
     };
     let magnitude = f64::from_str(number).ok()?;

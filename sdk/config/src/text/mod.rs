@@ -2,7 +2,7 @@
 //!
 //! Reading has three stages: a parser turns the text into a tree of names and values; the encoder
 //! looks up the names in the schema and writes an encoded `TraceConfig`; `decode` decodes and
-//! checks it like any other. Errors of all stages have a line and a column.
+//! checks the encoded message like any other. Errors of all stages have a line and a column.
 
 mod encode; // the tree to an encoded configuration
 mod lexer; // characters to tokens

@@ -80,7 +80,8 @@ impl Parser<'_> {
         at.syntax_error(format!("expected {wanted}, found {token}"))
     }
 
-    /// Parses fields up to the end of a message; with `None`, to the end of the text.
+    /// Parses fields up to the closing brace that matches `open`. If `open` is `None`, parses up to
+    /// the end of the text.
     fn message(&mut self, open: Option<OpenBrace>, depth: usize) -> Result<Message, ConfigError> {
         let mut message = Message::default();
         loop {
@@ -191,7 +192,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns whether the name means a number without digits. No value of an enum has such a name.
+/// Returns true if the name means a floating-point number, such as `inf`. No value of an enum has
+/// such a name.
 fn is_float_name(name: &str) -> bool {
     ["inf", "infinity", "nan"]
         .iter()

@@ -55,9 +55,10 @@ pub enum Clock {
     ///
     /// Timestamps differ from the trace clock by less than 10 µs, even on a busy machine; on a
     /// quiet machine, they are a fraction of a microsecond behind. Time does not go back on any
-    /// thread. Both hold if the counter has at least 1 GHz, and the pace of the trace clock changes
-    /// by at most 500 ppm (the kernel's limit for following NTP). Both may fail for half a second
-    /// after the machine was suspended, or after the virtual machine was moved to another host.
+    /// thread. These promises hold if the counter runs at 1 GHz or more, and the pace of the trace
+    /// clock changes by at most 500 ppm (the kernel's limit for following NTP). They may be broken
+    /// for half a second after the machine was suspended, or after the virtual machine was moved to
+    /// another host.
     Tsc,
 }
 
@@ -130,7 +131,8 @@ impl fmt::Display for TscError {
 impl std::error::Error for TscError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::SystemClocks(source) => Some(source),
+            // `Display` prints the text of the source.
+            Self::SystemClocks(source) => source.source(),
             Self::NotInvariant | Self::NotTrusted { .. } | Self::Unsteady => None,
         }
     }
@@ -141,8 +143,8 @@ impl std::error::Error for TscError {
 #[must_use]
 pub fn event_now_ns() -> u64 {
     if tsc::is_used() {
-        // The path is not rare where the counter is used. Marking it cold keeps the default path
-        // short.
+        // If the counter is used, this path is not rare. It is marked cold nevertheless, to keep
+        // the default path short.
         cold_path();
         tsc::counter_ns()
     } else {

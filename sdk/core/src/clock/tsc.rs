@@ -1,5 +1,5 @@
 //! Converts the processor's time-stamp counter to nanoseconds on the trace clock. This takes a
-//! fifth of the time of a system clock's read.
+//! fifth of the time that reading the system's clock takes.
 //!
 //! Ticks are converted by a *line*: a base, which is a reading of both clocks, and a *pace*, the
 //! nanoseconds per tick. About every millisecond, a line ends. The next thread that needs the time
@@ -33,14 +33,14 @@
 //! not used. If every reading is too wide, the thread uses the system's clock. A thread that wakes
 //! up after an hour finds that the line has ended, and begins a new one.
 //!
-//! The bound does not hold for half a second of events after one of these accidents: the machine
-//! was suspended and its counter stood still; a virtual machine was moved to a host with another
-//! counter; the trace clock changed its pace by more than 500 ppm. Until two measurements agree,
-//! lines keep the old pace.
+//! After one of these accidents, the bound does not hold for the first half second in which events
+//! are recorded: the machine was suspended and its counter stood still; a virtual machine was moved
+//! to a host with another counter; the trace clock changed its pace by more than 500 ppm. Until two
+//! measurements agree, lines keep the old pace.
 //!
 //! Time does not go back on any thread, nor between two events of which one happens before the
 //! other. There is one exception: if the counter's time turns out to be ahead by more than a
-//! millisecond, time steps back once. That takes one of the accidents above.
+//! millisecond, time steps back once. Only one of the accidents above can cause that.
 #![allow(unsafe_code)] // Reading the counter is an intrinsic.
 
 mod counter; // ticks to nanoseconds

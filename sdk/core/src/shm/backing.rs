@@ -1,7 +1,7 @@
 //! The bytes of the shared memory: one anonymous mapping, accessed by offsets.
 //!
-//! This module turns offsets into addresses. Its callers prove that they may access the bytes at
-//! that time. `backing_loom.rs` replaces it in model tests.
+//! This module turns offsets into addresses. For each access, its callers prove that they may
+//! access the bytes at that moment. `backing_loom.rs` replaces it in model tests.
 #![allow(unsafe_code)] // Shared memory needs raw addresses.
 
 use std::io;
@@ -35,7 +35,7 @@ impl Backing {
     ///
     /// # Safety
     ///
-    /// A page starts there.
+    /// A page starts at `offset_bytes`.
     pub(super) unsafe fn page_word(&self, offset_bytes: usize) -> &AtomicU32 {
         // SAFETY: a page starts there, so the offset is inside the mapping.
         let word = unsafe { self.address(offset_bytes) };
@@ -48,8 +48,8 @@ impl Backing {
     ///
     /// # Safety
     ///
-    /// A chunk starts there in the present layout of its page. The page keeps this layout as long
-    /// as the header is accessed.
+    /// A chunk starts at `offset_bytes` in the present layout of its page. The page keeps this
+    /// layout as long as the header is accessed.
     pub(super) unsafe fn chunk_header(&self, offset_bytes: usize) -> &ChunkHeader {
         // SAFETY: a chunk starts there, so the offset is inside the mapping.
         let header = unsafe { self.address(offset_bytes) };

@@ -1,9 +1,9 @@
-//! Handles of chunks: [`WritableChunk`] of a chunk that is being written, [`ReadableChunk`] of one
-//! that is being read.
+//! Handles of chunks: a [`WritableChunk`] for a chunk that is being written, a [`ReadableChunk`]
+//! for a chunk that is being read.
 //!
-//! A state transition consumes the handle: [`WritableChunk::complete`] that of the trace writer,
-//! [`ReadableChunk::free`] that of the service. Between the two, the chunk has no handle. A
-//! [`ChunkPlace`] identifies it then.
+//! Each handle ends with a state transition: [`WritableChunk::complete`] consumes the trace
+//! writer's handle, [`ReadableChunk::free`] the service's handle. A chunk that is complete and not
+//! yet being read has no handle. A [`ChunkPlace`] identifies it.
 //!
 //! ```text
 //!  0         4          6         8                                 finished_bytes
@@ -13,10 +13,10 @@
 //!                                 |<------ finished, not written again ----->|<--- writable range
 //! ```
 //!
-//! The handle keeps track of where the finished fragments end. A scraper finds the same end by the
-//! sizes in front of the fragments. The packet count covers finished fragments and at most one
-//! more, which the scraper leaves out. So a scraper never reads bytes that may still change, no
-//! matter what a trace writer writes.
+//! The trace writer's handle keeps track of where the finished fragments end. A scraper finds this
+//! place by the sizes in front of the fragments. The packet count covers finished fragments and at
+//! most one more, which the scraper leaves out. So a scraper never reads bytes that may still
+//! change, no matter what a trace writer writes.
 #![allow(unsafe_code)] // Payload is raw memory; `backing.rs` makes the addresses.
 
 use std::mem::ManuallyDrop;
@@ -62,8 +62,8 @@ pub struct WritableRange {
 /// - (W1) The chunk is BeingWritten and this is its only handle.
 /// - (W2) `packets` is equal to the header's packets word, since only this handle stores there.
 /// - (W3) `finished_bytes` is at most the payload's size. The payload before it consists of
-///   finished fragments: walking along their sizes ends exactly at `finished_bytes`. It is not
-///   written again; callers get [`WritableRange`]s only on this condition.
+///   finished fragments: walking along their sizes ends exactly at `finished_bytes`. These bytes
+///   are not written again; callers get [`WritableRange`]s only on this condition.
 /// - (W4) The count covers the finished fragments and at most one more, which `next` describes.
 #[derive(Debug)]
 #[must_use = "a chunk that is not completed stays in use for ever"]
@@ -77,15 +77,15 @@ pub struct WritableChunk {
     next: NextFragment,
 }
 
-/// The state of the fragment behind the finished ones.
+/// The state of the fragment that follows the finished fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextFragment {
     /// No fragment has begun.
     Uncounted,
-    /// No fragment has begun, but the count covers one. There is only room for an empty packet, so
-    /// no packet may begin.
+    /// No fragment has begun, but the count already covers the next one. There is only room for an
+    /// empty packet, so no packet may begin.
     CountedLast,
-    /// No fragment has begun, but the count covers one. A packet may begin.
+    /// No fragment has begun, but the count already covers the next one. A packet may begin.
     Counted,
     /// A fragment is open, and the count covers it. Its size will be at `finished_bytes`.
     Open,
@@ -178,8 +178,8 @@ impl WritableChunk {
         }
     }
 
-    /// Returns whether a packet may begin behind the finished fragments, if the count covers no
-    /// more than these.
+    /// Returns whether a packet may begin behind the finished fragments, if the count covers only
+    /// the finished fragments.
     #[inline]
     fn fits_packet(&self) -> bool {
         self.free_bytes() >= PACKET_ROOM_MIN_BYTES && self.packets.count() < PACKETS_PER_CHUNK_MAX
@@ -287,14 +287,15 @@ impl WritableChunk {
         }
     }
 
-    /// Sets the flag that the last packet of the chunk has lengths that patches fill later.
+    /// Sets the flag which says that the last packet of the chunk has lengths that later patches
+    /// fill.
     pub fn set_needs_patching(&mut self) {
         self.set_flag(ChunkFlags::NEEDS_PATCHING);
     }
 
     /// Makes the last finished packet visible to a scraper. A scraper skips the last counted
-    /// fragment, so this counts one fragment ahead. That is the next fragment, or an empty one when
-    /// the chunk is completed.
+    /// fragment, so this counts one fragment ahead. The fragment that is counted ahead is the next
+    /// fragment or, if the chunk is completed first, an empty one.
     ///
     /// Does nothing while a fragment is open, or if no byte is free.
     #[inline]
@@ -556,11 +557,12 @@ impl<'m> ReadableChunk<'m> {
     /// Zeroes the headers in the chunk and frees it. Called once, before the handle is gone.
     fn hand_back(&mut self) -> Result<(), MoveError> {
         let mapping = self.mapping;
-        // These stores establish M4 for the chunk. The move below releases them to the next trace
-        // writer of this chunk, or of a chunk in another layout that begins in its payload.
+        // These stores establish invariant M4 of `Mapping` for the chunk. The move below releases
+        // them to the next trace writer of this chunk, or of a chunk in another layout that begins
+        // in its payload.
         // SAFETY: the chunk is in use until the move below.
         let header = unsafe { mapping.chunk_header(self.extent) };
-        // Relaxed and release pair as in `WritableChunk::new`.
+        // These relaxed stores and the release store pair as those in `WritableChunk::new` do.
         header.writer_id.store(0, Ordering::Relaxed);
         header.chunk_id.store(0, Ordering::Relaxed);
         header.packets.store(0, Ordering::Release);

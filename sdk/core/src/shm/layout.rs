@@ -45,7 +45,7 @@ const _: () = {
     assert!(std::mem::offset_of!(ChunkHeader, packets) == 6);
 };
 
-/// Loom's atomics cannot be made from raw memory, so headers are created by this.
+/// In model tests, this creates the headers: loom's atomics cannot be made from raw memory.
 #[cfg(loom)]
 impl ChunkHeader {
     pub(super) fn zeroed() -> Self {
@@ -230,7 +230,7 @@ impl ChunkFlags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns the flags that are set in either.
+    /// Returns the flags that are set in `self` or in `other`.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

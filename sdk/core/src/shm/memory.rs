@@ -76,7 +76,8 @@ impl std::fmt::Display for MemoryError {
 impl std::error::Error for MemoryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Map { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Self::Map { source, .. } => source.source(),
             _ => None,
         }
     }
@@ -98,7 +99,8 @@ impl Geometry {
     /// chunk for each of the [`WriterId::MAX`](crate::ids::WriterId::MAX) possible trace writers,
     /// and more for packets that span chunks. Pages that are never used take no memory.
     pub const DEFAULT_SIZE_BYTES: usize = 16 << 20;
-    /// The size of its pages, unless the first session asks for another size.
+    /// The size of the pages of a process's shared memory, unless the first session asks for
+    /// another size.
     pub const DEFAULT_PAGE_SIZE_BYTES: usize = 4096;
 
     /// Checks the sizes for a buffer of `size_bytes` with pages of `page_size_bytes`.
@@ -220,16 +222,16 @@ pub(super) struct Mapping {
     geometry: Geometry,
     /// The distances from the start of a page to each place where a chunk may begin, in any layout.
     chunk_offsets: Vec<usize>,
-    /// The number of pages from the first one on of which chunks may have been taken. The service
-    /// need not look at the other pages; reading a page that was never written would cost a page
-    /// fault.
+    /// The number of pages, counted from the first page, that chunks may have been taken from. The
+    /// service need not look at the other pages; reading a page that was never written would cost a
+    /// page fault.
     lent_pages: AtomicU32,
 }
 
 impl Mapping {
     pub(super) fn page_word(&self, page_index: u32) -> Option<&AtomicU32> {
         let offset_bytes = self.geometry.page_offset_bytes(page_index)?;
-        // SAFETY: a page starts there (M1).
+        // SAFETY: a page starts at the offset, by invariant M1.
         Some(unsafe { self.backing.page_word(offset_bytes) })
     }
 
@@ -371,8 +373,8 @@ impl ServiceMemory {
         self.mapping.geometry
     }
 
-    /// Returns the number of pages from the first one on that may have been used. All other pages
-    /// are free.
+    /// Returns the number of pages, counted from the first page, that may have been used. All other
+    /// pages are free.
     ///
     /// The result covers the pages used by a thread only if the caller has synchronized with that
     /// thread.

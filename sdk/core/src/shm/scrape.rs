@@ -5,12 +5,12 @@
 //! 1. The scraper only reads bytes of finished fragments. A trace writer raises the packet count,
 //!    with a release store, when it opens the fragment after a finished one. The scraper loads the
 //!    count with acquire, and leaves out the last fragment that the count covers. So all writes to
-//!    the bytes of the other fragments happened before.
+//!    the bytes of the other fragments happened before the load.
 //! 2. These bytes are not written again while the chunk is in use. Patches change the service's
 //!    copy, not the chunk.
 //! 3. The chunk stays in use during the scrape. Only the service frees chunks, through
 //!    [`ReadableChunk`](super::ReadableChunk)s that borrow the [`ServiceMemory`]. The scraper
-//!    borrows that mutably, so no other code frees a chunk meanwhile.
+//!    borrows the `ServiceMemory` mutably, so no other code frees a chunk meanwhile.
 //!
 //! The scraper finds the fragments by walking along their sizes, which are bytes of finished
 //! fragments, too. If a size leads out of the payload, the walk ends.
@@ -46,7 +46,7 @@ pub struct ScrapedChunk {
 
 impl ServiceMemory {
     /// Copies fragments of a chunk to `payload`: the finished ones if the chunk is being written,
-    /// or all if it is complete. Replaces the content of `payload`. Its length becomes that of the
+    /// or all if it is complete. Replaces the content of `payload`, which becomes as long as the
     /// chunk's payload; bytes behind the copied fragments are zero. The chunk's state does not
     /// change.
     ///
@@ -127,7 +127,8 @@ impl ServiceMemory {
         }
         let start_bytes = extent.payload_offset_bytes() + offset_bytes;
         // SAFETY: the bytes lie in the payload, as just checked, in a finished fragment. By items 1
-        // to 3 above, all writes to them happened before, and there are no later ones.
+        // to 3 above, all writes to these bytes happened before this read, and no later write
+        // follows.
         Some(unsafe { self.mapping.backing.read(start_bytes, len) })
     }
 }

@@ -10,7 +10,8 @@ use super::sync::{AtomicU32, Ordering};
 
 /// The number of attempts to exchange a page word. An attempt fails if another thread moved a chunk
 /// of the same page meanwhile. Fourteen trace writers of one page, each on a processor of its own,
-/// may fail many times in a row, but never so often. The limit protects against hostile producers.
+/// may fail many times in a row, but never this often. The limit protects against hostile
+/// producers.
 const ATTEMPTS_MAX: u32 = 4096;
 
 /// The state of a chunk. The discriminants are the two bits in the page word.
@@ -38,8 +39,8 @@ impl ChunkState {
     }
 }
 
-/// A move of a chunk from one state to the next. The move from Free to BeingWritten is not one of
-/// these, but [`PageWord::with_first_free_taken`].
+/// A move of a chunk from one state to the next. The move from Free to BeingWritten has no variant
+/// here: [`PageWord::with_first_free_taken`] makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkMove {
     /// BeingWritten to Complete, by the chunk's trace writer.

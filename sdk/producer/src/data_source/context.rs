@@ -38,7 +38,7 @@ impl<'t, D: DataSource> TraceContext<'t, D> {
     /// The state is your record of what readers know from these packets. It starts with its default
     /// value. When earlier packets may be missing, it starts again with its default: after a loss,
     /// when a ring buffer has overwritten enough, and when the service asks for it. The packet's
-    /// `sequence_flags` tell readers.
+    /// `sequence_flags` tell readers where the state starts.
     ///
     /// ```
     /// use tracezero::{DataSource, InMemorySession, Setup};

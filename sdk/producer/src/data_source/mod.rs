@@ -22,8 +22,8 @@ use local::LocalState;
 ///
 /// Call [`DataSource::trace`] wherever there is something to record. A session names the data
 /// source by its [`DataSource::NAME`]. For a data source that only writes packets, use
-/// [`data_source!`](crate::data_source), which implements this trait for a unit struct. For one
-/// that must know about sessions, implement the trait by hand, with
+/// [`data_source!`](crate::data_source), which implements this trait for a unit struct. For a data
+/// source that must know about sessions, implement the trait by hand, with
 /// [`data_source_state!`](crate::data_source_state) among the items:
 ///
 /// ```
@@ -141,8 +141,8 @@ pub trait DataSource: Sized + Send + Sync + 'static {
         Self::state().active_slots() != 0
     }
 
-    /// Calls `trace` once for each session that records this data source. While there is none, it
-    /// costs one relaxed load.
+    /// Calls `trace` once for each session that records this data source. While no session records
+    /// it, a call costs one relaxed load.
     #[inline]
     fn trace(mut trace: impl FnMut(&mut TraceContext<'_, Self>)) {
         let mask = Self::state().active_slots();

@@ -1,8 +1,8 @@
 //! The capture that a thread writes to.
 //!
 //! A guard attaches a thread to a capture; the newest living guard decides. The thread's writers
-//! and states for other captures are stored, and used again when the thread comes back. So a slice,
-//! or names that were defined, continue, for example in a task that is polled now and then.
+//! and states for other captures are stored, and used again when the thread comes back. So slices
+//! go on and names stay defined, for example in a task that is polled now and then.
 //!
 //! A thread writes to its capture and to all sessions of the process. A slice ends in the capture
 //! in which it began, even if its thread is attached to another one by then.
@@ -31,7 +31,7 @@ thread_local! {
 /// True in builds that can capture.
 pub const CAPTURES: bool = true;
 
-/// The number of events on threads that were attached to no capture, while there was one.
+/// The number of events on threads that were attached to no capture, while a capture existed.
 static UNATTACHED: AtomicU64 = AtomicU64::new(0);
 
 /// A thread's guards, and its instances of captures that it is not attached to now.
@@ -90,8 +90,8 @@ pub fn current_capture() -> Option<Realm> {
     (realm != Realm::PROCESS).then_some(realm)
 }
 
-/// Returns the capture that this thread writes to, if it has no writer of `data_source` there. Also
-/// returns `None` inside of a trace point.
+/// Returns the capture that this thread writes to, if the thread has no writer of `data_source` for
+/// that capture. Also returns `None` inside of a trace point.
 pub(crate) fn capture_without_instance(data_source: &'static DataSourceState) -> Option<Realm> {
     let realm = current_capture()?;
     let index = data_source.instance_index(CAPTURE_SLOT);
@@ -127,14 +127,15 @@ pub fn is_in_other_capture(slots: u32, capture: Realm) -> bool {
     has_capture(slots) && CURRENT.get() != capture
 }
 
-/// Counts an event on a thread that is attached to no capture, while there is one.
+/// Counts an event on a thread that is attached to no capture, while a capture exists.
 #[cold]
 pub(super) fn note_unattached() {
     // Relaxed: this is only a count, and orders no other memory.
     UNATTACHED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the number of events on threads that were attached to no capture, while there was one.
+/// Returns the number of events on threads that were attached to no capture, while a capture
+/// existed.
 pub fn unattached_count() -> u64 {
     // Relaxed: as in `note_unattached`.
     UNATTACHED.load(Ordering::Relaxed)
@@ -223,7 +224,7 @@ impl ThreadWriters {
                 });
             }
         }
-        // Otherwise, instances of captures that have ended would stay until the thread traces
+        // Drop ended captures now. Otherwise, their instances would stay until the thread traces
         // again.
         self.drop_ended();
         for kept in self

@@ -523,7 +523,7 @@ fn garbage_of_any_size_is_dropped_while_memory_stays_exhausted() {
     assert!(service.chunks(id_of(&writer)).is_empty());
 }
 
-/// The chunks are the same for packets of all sizes, including some that span chunks.
+/// Compares the chunks of both ways for packets of all sizes, including some that span chunks.
 #[test]
 fn write_packet_leaves_the_same_chunks_as_single_fields() {
     for layout in [PageLayout::One, PageLayout::Fourteen] {

@@ -31,6 +31,7 @@ const SERVICE: u32 = 1;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckSummary {
     /// The number of packets of the trace.
     pub packets: u64,
@@ -115,7 +116,7 @@ impl<F: FnMut(&Finding)> Reporter<F> {
 struct Checker<F> {
     report: Reporter<F>,
     sequences: SequenceStates,
-    /// True if packets of any sequence are missing so far, or the beginning of one.
+    /// True if packets of any sequence, or the beginning of a sequence, are missing so far.
     has_losses: bool,
     tracks: TrackUses,
     nesting: Nesting,
@@ -236,7 +237,7 @@ impl<F: FnMut(&Finding)> Checker<F> {
                 return self.add_finding(at, level, Rule::FirstPacket, text);
             }
             Anomaly::DefinitionWithoutState => {
-                // Behind a loss, the packet that cleared the state may be among the lost ones.
+                // Behind a loss, the packet that cleared the state may be among the lost packets.
                 let level = self.level_behind_loss(at);
                 let text = "interned data comes before the sequence's state is cleared".to_owned();
                 return self.add_finding(at, level, Rule::IncrementalState, text);
@@ -324,8 +325,8 @@ impl<F: FnMut(&Finding)> Checker<F> {
         self.add_finding(at, Level::Error, rule, text);
     }
 
-    /// Checks that a packet which depends on earlier ones says so. Otherwise a reader that missed
-    /// some of them would decode it wrongly.
+    /// Checks that a packet which depends on earlier packets says so in its flags. Otherwise a
+    /// reader that missed some of the earlier packets would decode it wrongly.
     fn dependence(
         &mut self,
         at: PacketRef,

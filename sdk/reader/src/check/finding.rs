@@ -56,6 +56,7 @@ pub enum Level {
 
 /// A violation of a rule, found in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,

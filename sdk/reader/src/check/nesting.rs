@@ -13,7 +13,7 @@ use crate::tracks::{TrackKind, TrackTable};
 pub(super) struct Nesting {
     order: InTimeOrder,
     slices: Slices<()>,
-    /// The sequence that wrote to each track last, and the time of that event.
+    /// For each track, the sequence that wrote its last event, and the time of that event.
     last: Vec<(u32, u64)>,
     /// The number of ends without a begin that losses explain.
     lost_begins: u64,

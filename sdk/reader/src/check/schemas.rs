@@ -58,7 +58,8 @@ fn walk(descriptor: &[u8]) -> Result<Option<String>, DecodeError> {
     Ok(None)
 }
 
-/// Returns true if a field has a name and a number, and an extendee if it is an extension.
+/// Returns true if a field descriptor has a name and a number, and an extendee if it is an
+/// extension.
 fn is_field(field: &[u8], is_extension: bool) -> Result<bool, DecodeError> {
     let field = Decoder::new(field);
     let has_number = field.last::<types::Int32>(FIELD_NUMBER)?.is_some();

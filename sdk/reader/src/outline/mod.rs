@@ -78,9 +78,9 @@ const FIRST_COUNTED_FIELD: u32 = 900;
 /// The span of a future contains what happened in its polls; the polls themselves are left out. The
 /// span is printed inside its parent: the future that awaited or spawned it, or else the span in
 /// which it was polled first. If it has no parent or outlives it, it is printed on its own track.
-/// Futures that were polled by another future are in the order in which they ended. Others are
-/// tasks, which run concurrently: they come last in the span that spawned them, and are sorted, so
-/// that the text does not depend on which was faster.
+/// Futures that were polled by another future are in the order in which they ended. All other
+/// futures are tasks, which run concurrently: they come last in the span that spawned them, and are
+/// sorted, so that the text does not depend on which task was faster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     text: String,
@@ -108,8 +108,8 @@ impl Outline {
         Self::read_all(reader, None, report)
     }
 
-    /// Like [`read`](Self::read), but calls the thread with this id "this thread", whatever its
-    /// name.
+    /// Like [`read`](Self::read), but the text calls the thread with this id "this thread" instead
+    /// of using its name.
     #[doc(hidden)]
     pub fn with_thread<R: Read>(
         reader: &mut TraceReader<R>,

@@ -23,7 +23,7 @@ fn only(accounts: Vec<SequenceAccount>) -> SequenceAccount {
 }
 
 fn config(buffer: BufferConfig) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(buffer)
         .add_data_source(DataSourceConfig::new(SOURCE))
 }
@@ -166,7 +166,7 @@ fn a_producer_is_told_how_long_writers_wait_before_they_drop() {
     producer.register(SOURCE);
     let limit = Duration::from_millis(7);
     let source = DataSourceConfig::new(SOURCE).exhausted_policy(BufferExhaustedPolicy::Stall);
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(source);
     let message = tracezero_config::decode(&config.encode()).unwrap();

@@ -16,7 +16,7 @@ use tracezero_core::shm::{Geometry, shared_memory};
 use super::harness::{Call, TestSession, World, recording};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(4))
         .add_data_source(DataSourceConfig::new("ds"))
 }

@@ -11,7 +11,7 @@ use super::harness::{Call, ReadTrace, TestProducer, TestSession, World, write};
 use super::trace_file::TraceFile;
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
 }
@@ -132,7 +132,7 @@ fn clone_refused_for_lack_of_memory_changes_no_buffer() {
         let world = World::new();
         let producer = producer(&world);
         producer.register("second");
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(buffer.clone())
             .add_data_source(DataSourceConfig::new("ds"));
         let session = world.session(with_second(config, "second", buffer));
@@ -158,7 +158,7 @@ fn a_chunk_that_its_writer_still_fills_is_in_no_clone_twice() {
     let producer = producer(&world);
     let moved = BufferConfig::ring(128).transfer_on_clone();
     let session = world.session(
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(moved)
             .add_data_source(DataSourceConfig::new("ds")),
     );
@@ -178,7 +178,7 @@ fn buffer_cleared_before_a_clone_holds_flushed_packets() {
     let producer = producer(&world);
     let buffer = BufferConfig::ring(128).clear_before_clone();
     let session = world.session(
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(buffer)
             .add_data_source(DataSourceConfig::new("ds")),
     );

@@ -6,7 +6,7 @@ use crate::{CloneSource, FileEnd};
 use tracezero::{BufferConfig, Compression, DataSourceConfig, TraceConfig};
 
 fn config(compression: Compression) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(512))
         .add_data_source(DataSourceConfig::new("ds"))
         .compression(compression)

@@ -15,7 +15,7 @@ fn unsupported_compression_is_refused_by_name() {
             cfg!(feature = "zstd"),
         ),
     ] {
-        let checked = TraceConfig::new()
+        let checked = TraceConfig::empty()
             .compression(way)
             .check()
             .map_err(|error| error.to_string());

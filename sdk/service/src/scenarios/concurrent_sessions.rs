@@ -7,7 +7,7 @@ use tracezero_core::protos::trace_packet::Data;
 use super::harness::{TestSession, World};
 
 fn config(name: &str) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
         .unique_session_name(name)

@@ -11,7 +11,7 @@ use tracezero_core::ids::ProducerId;
 use super::harness::{Call, TestProducer, TestSession, World, calls, recording, write};
 
 fn config(data_source: DataSourceConfig) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(data_source)
 }

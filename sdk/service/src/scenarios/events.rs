@@ -7,7 +7,7 @@ use tracezero_core::protos::tracing_service_event::EventType;
 use super::harness::{Call, ReadTrace, TestProducer, World};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
 }
@@ -161,7 +161,7 @@ fn clone_has_one_event_for_each_of_its_buffers() {
     slow.register("slow");
     slow.ignore_flushes(true);
     let session = world.session(
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(BufferConfig::ring(128).transfer_on_clone())
             .add_buffer(BufferConfig::ring(128))
             .add_data_source(DataSourceConfig::new("fast").target_index(0))

@@ -14,7 +14,7 @@ use tracezero_core::protos::trace_packet::Data;
 use tracezero_core::protos::trace_stats::FinalFlushOutcome;
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(512))
         .add_data_source(DataSourceConfig::new("ds"))
         .write_into_file()
@@ -325,7 +325,7 @@ fn busy_buffer_does_not_starve_the_next_one() {
     let producer = world.producer("p");
     producer.register("busy");
     producer.register("quiet");
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .add_buffer(BufferConfig::ring(64))
         .add_data_source(DataSourceConfig::new("busy"))

@@ -8,7 +8,7 @@ use tracezero_core::ids::FlushId;
 use super::harness::{Call, TestProducer, World, write};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
 }

@@ -9,7 +9,7 @@ use tracezero_core::coordination::DataSourceDescriptor;
 use super::harness::{Call, OwnerCall, World, calls, write};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
 }
@@ -129,7 +129,7 @@ fn incremental_state_is_cleared_periodically_on_request() {
         clears_incremental_state: true,
         ..DataSourceDescriptor::default()
     });
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("a"))
         .add_data_source(DataSourceConfig::new("b"))

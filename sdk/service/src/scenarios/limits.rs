@@ -10,7 +10,7 @@ use tracezero::{BufferConfig, DataSourceConfig, SessionSemaphore, TraceConfig};
 use super::harness::{OwnerCall, SERVICE_UID, TestSession, World, calls};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
 }

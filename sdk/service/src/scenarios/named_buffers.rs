@@ -7,7 +7,7 @@ use super::harness::{World, write};
 
 /// Creates a configuration with two named buffers and one without a name.
 fn buffers() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128).named("first"))
         .add_buffer(BufferConfig::ring(128).named("second"))
         .add_buffer(BufferConfig::ring(128))

@@ -8,7 +8,7 @@ use tracezero_core::protos::tracing_service_event::EventType;
 use super::harness::{OwnerCall, ReadTrace, TestProducer, TestSession, World};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
         .add_data_source(DataSourceConfig::new("ds2"))

@@ -20,7 +20,7 @@ use tracezero_core::shm::{
 use super::harness::{TestSession, World, write};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(4096))
         .add_data_source(DataSourceConfig::new("ds"))
 }

@@ -9,7 +9,7 @@ use tracezero_core::coordination::{DataSourceDescriptor, ServiceControl};
 use super::harness::{OwnerCall, TestProducer, World, calls, write};
 
 fn config() -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("slow"))
         .add_data_source(DataSourceConfig::new("quick"))

@@ -239,7 +239,7 @@ impl Arena {
     }
 
     fn begin_session(&self, random: &mut Random) {
-        let mut config = TraceConfig::new()
+        let mut config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(64))
             .add_buffer(BufferConfig::ring(16).transfer_on_clone())
             .add_data_source(DataSourceConfig::new("a").target_index(0))

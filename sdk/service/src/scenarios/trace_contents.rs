@@ -11,7 +11,7 @@ fn three_buffers() -> TraceConfig {
     ["a", "b", "c"]
         .iter()
         .enumerate()
-        .fold(TraceConfig::new(), |config, (index, name)| {
+        .fold(TraceConfig::empty(), |config, (index, name)| {
             let data_source = DataSourceConfig::new(*name).target_index(index);
             config
                 .add_buffer(BufferConfig::ring(128))

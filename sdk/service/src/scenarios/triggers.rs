@@ -17,7 +17,7 @@ fn config(mode: TriggerMode, triggers: impl IntoIterator<Item = Trigger>) -> Tra
         TriggerConfig::new(mode, Duration::from_millis(TIMEOUT_MS.into())),
         TriggerConfig::add_trigger,
     );
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(128))
         .add_data_source(DataSourceConfig::new("ds"))
         .triggers(triggers)

@@ -15,9 +15,9 @@ pub(super) struct Account {
     pub(super) histogram: ChunkPayloadHistogram,
 }
 
-/// The part that both committing and evicting a chunk use, in one cache line. With many sequences,
-/// the committed and the evicted chunk belong to different ones, and neither account is in the
-/// cache.
+/// The part of an account that both committing and evicting a chunk use, in one cache line. With
+/// many sequences, the committed chunk and the evicted chunk belong to different sequences, and
+/// neither account is in the cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct HotAccount {

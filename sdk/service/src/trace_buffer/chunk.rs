@@ -20,7 +20,7 @@ pub struct ClientIdentity {
 pub struct UntrustedChunk<'a> {
     /// The producer that the chunk came from.
     pub producer_id: ProducerId,
-    /// The identity of the producer. A sequence keeps the one that came with its first chunk.
+    /// The identity of the producer. A sequence keeps the identity that came with its first chunk.
     pub client: ClientIdentity,
     /// The writer that wrote the chunk.
     pub writer_id: WriterId,

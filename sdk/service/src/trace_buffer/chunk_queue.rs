@@ -1,4 +1,5 @@
-//! A queue of chunks sorted by id. Inserting stays cheap in whatever order they come.
+//! A queue of chunks sorted by id. Inserting stays cheap, whatever the order in which the chunks
+//! come.
 
 use std::collections::VecDeque;
 
@@ -29,9 +30,9 @@ const MOVES_MAX: usize = 1024;
 /// The chunks of one sequence, sorted by id, without duplicates.
 ///
 /// A chunk that belongs far from both ends goes into a second, much smaller queue, so that it moves
-/// only few others. When the length of the second queue reaches the square root of that of the
-/// first, the two are merged. So the number of moves per chunk grows at most with that square root.
-/// A scrape disturbs the order only near the end, and needs only the first queue.
+/// only few others. When the length of the second queue reaches the square root of the first
+/// queue's length, the two queues are merged. So the number of moves per chunk grows at most with
+/// this square root. A scrape disturbs the order only near the end, and needs only the first queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChunkQueue {
     chunks: VecDeque<QueuedChunk>,

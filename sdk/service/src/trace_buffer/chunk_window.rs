@@ -17,8 +17,8 @@ pub(super) struct ChunkWindow {
     newest: u32,
     /// Bit `n` is set if the chunk `newest - n` was noted.
     noted: u128,
-    /// The chunk that was noted while incomplete, and how many of its payload bytes were. A writer
-    /// has one incomplete chunk at a time.
+    /// The chunk that was noted while incomplete, and how many of its payload bytes were noted. A
+    /// writer has one incomplete chunk at a time.
     unfinished: Option<(ChunkId, u16)>,
 }
 
@@ -45,8 +45,8 @@ impl ChunkWindow {
         }
     }
 
-    /// Returns the newest chunk that was noted, and how much of it was. A complete chunk was noted
-    /// as a whole.
+    /// Returns the newest chunk that was noted, and how much of the chunk was noted. A complete
+    /// chunk was noted as a whole.
     pub(super) fn newest(&self) -> Option<ConsumedChunk> {
         let id = ChunkId(self.newest);
         let unfinished = self.unfinished.filter(|(unfinished, _)| *unfinished == id);
@@ -57,8 +57,8 @@ impl ChunkWindow {
         })
     }
 
-    /// Returns the offset in a chunk from which on its packets were not counted yet; `None` if all
-    /// were.
+    /// Returns the offset in a chunk where the packets begin that were not counted yet; `None` if
+    /// all packets were counted.
     pub(super) fn first_uncounted(&self, id: ChunkId) -> Option<u16> {
         if let Some((unfinished, payload_bytes)) = self.unfinished
             && unfinished == id

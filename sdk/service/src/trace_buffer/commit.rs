@@ -173,8 +173,8 @@ impl TraceBuffer {
             id,
             sequence,
             payload,
-            // Both fit: the payload is at most as long as what is reserved for it, and each packet
-            // that begins has at least one byte.
+            // Both numbers fit into 16 bits: the payload is at most as long as what is reserved for
+            // it, and each packet that begins has at least one byte.
             payload_bytes: scan.len_bytes as u16,
             last_fragment_bytes: scan.last_bytes as u16,
             reserved_bytes,
@@ -220,7 +220,7 @@ impl TraceBuffer {
         {
             let is_last = chunk.id == last.id && last.was_incomplete;
             if is_last && last.payload_bytes < chunk.payload_bytes {
-                // What had come then was consumed. The rest is new.
+                // The bytes that came with the earlier copy were consumed. The rest is new.
                 consumed_bytes = last.payload_bytes;
             } else {
                 if is_last && chunk.is_complete && chunk.is_aborted {
@@ -268,7 +268,8 @@ impl TraceBuffer {
             && let Some(front) = front.filter(|front| front.slot == present)
         {
             self.stats.chunks_relocated += 1;
-            // An empty copy may be released here before the losses in front of it were handled.
+            // Handle the losses in front of the chunk first: an empty copy may be released here
+            // before a read has handled them.
             self.reach_front(chunk.sequence, front);
             self.release(chunk.sequence, present);
             return Admission::Store {

@@ -54,8 +54,8 @@ fn size_header_at(payload: &[u8], offset: usize) -> Option<(u64, usize)> {
         let head = u32::from_le_bytes(*head);
         let ends = !head & 0x8080_8080;
         // The next fragment starts behind this one, so the next step waits for this one. Do not
-        // branch between one byte and two, because the two alternate at random if packets have
-        // about 128 bytes.
+        // branch between sizes of one byte and of two bytes, because they alternate at random if
+        // packets have about 128 bytes.
         if ends & 0x8080 != 0 {
             let is_short = head & 0x80 == 0;
             let both = (head & 0x7f) | (head & 0x7f00) >> 1;
@@ -111,8 +111,9 @@ pub(super) enum FragmentKind {
 }
 
 impl FragmentKind {
-    /// Returns the kind of a fragment by its position. `is_first` means offset 0 of the payload. So
-    /// a reader that resumes inside a chunk never takes a later fragment for a continuation.
+    /// Returns the kind of a fragment by its position. `is_first` is true only at offset 0 of the
+    /// payload. So a reader that resumes inside a chunk never takes a later fragment for a
+    /// continuation.
     #[inline]
     pub(super) fn of(flags: ChunkFlags, is_first: bool, is_last: bool) -> Self {
         let continues = is_first && flags.contains(ChunkFlags::FIRST_PACKET_CONTINUES);
@@ -126,7 +127,7 @@ impl FragmentKind {
     }
 
     /// Returns true if a fragment of this kind and size counts as a packet. A whole packet without
-    /// bytes does not: writers put such fillers at the end of a chunk.
+    /// bytes does not count: writers put these fillers at the end of a chunk.
     #[inline]
     pub(super) fn counts_as_packet(self, size_bytes: usize) -> bool {
         match self {
@@ -180,7 +181,8 @@ impl Scan {
         Self::walk(payload, offset, declared, are_short)
     }
 
-    /// Scans fragments. `are_short` selects the faster of two ways with the same result.
+    /// Scans fragments. There are two ways with the same result. `are_short` selects the way that
+    /// is faster for short fragments.
     #[inline]
     fn walk(payload: &[u8], offset: usize, declared: usize, are_short: bool) -> Self {
         let mut scan = Self {

@@ -94,7 +94,7 @@ use sequence::{ConsumedChunk, Sequence, SequenceIndex};
 use sequence_table::SequenceTable;
 use stats::StorageCounts;
 
-/// The granule of buffer sizes: each is a multiple of this.
+/// The granule of buffer sizes: each size is a multiple of it.
 const SIZE_GRANULE_BYTES: u64 = 4096;
 
 /// The size of the segments by which a growing ring grows.
@@ -151,7 +151,8 @@ impl std::error::Error for BufferError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::TooLarge { .. } => None,
-            Self::OutOfMemory { source, .. } => Some(source),
+            // `Display` prints the text of the source.
+            Self::OutOfMemory { source, .. } => source.source(),
         }
     }
 }
@@ -276,8 +277,8 @@ impl TraceBuffer {
     /// them.
     ///
     /// The copy holds the packets that are unread here. Its statistics of reading start at zero.
-    /// Its packet counts continue those of this buffer, so packets that were read here count as
-    /// read there.
+    /// Its packet counts start with the counts of this buffer, so packets that were read here count
+    /// as read in the copy, too.
     ///
     /// # Errors
     ///
@@ -325,9 +326,9 @@ impl TraceBuffer {
         }
     }
 
-    /// Makes this empty buffer the successor of `earlier`, so that it repeats none of its packets.
-    /// If `earlier` holds a copy of an unfinished chunk, only the rest of that chunk is stored here
-    /// when it comes again.
+    /// Makes this empty buffer the successor of `earlier`, so that no packet of `earlier` is read
+    /// again. If `earlier` holds a copy of an unfinished chunk, only the rest of that chunk is
+    /// stored here when it comes again.
     pub fn continue_after(&mut self, earlier: &Self) {
         if self.can_ever_grow() {
             self.ring.note_peak(earlier.peak_bytes());
@@ -341,7 +342,8 @@ impl TraceBuffer {
                     was_incomplete: slot.is_incomplete,
                 }
             });
-            // Packets that were refused count as lost there, so they must not be stored here.
+            // Packets that `earlier` refused count as lost in `earlier`, so they must not be stored
+            // here.
             let accounted = account.hot.accounted.newest();
             let reached = [sequence.last_consumed, newest, accounted]
                 .into_iter()
@@ -594,8 +596,8 @@ impl TraceBuffer {
     }
 
     /// Returns roughly how many bytes can be written before an unread chunk is overwritten that was
-    /// in the buffer at `mark`; `None` if there is none. Looks at each chunk up to the first unread
-    /// one.
+    /// in the buffer at `mark`; `None` if there is no such chunk. Looks at each chunk up to the
+    /// first unread one.
     pub(crate) fn bytes_before_loss(&self, mark: Mark) -> Option<u64> {
         let mut id = self.ring.first();
         while id != self.ring.end() && !mark.is_before(id) {
@@ -608,8 +610,8 @@ impl TraceBuffer {
         None
     }
 
-    /// Returns how much of the memory was ever written. It shrinks only when a ring that had grown
-    /// does. The memory behind it is untouched.
+    /// Returns how much of the memory was ever written. The rest of the memory is untouched. The
+    /// result shrinks only when a ring that had grown shrinks.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         u64::from(self.ring.used_bytes())

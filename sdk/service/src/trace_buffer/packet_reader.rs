@@ -142,7 +142,7 @@ impl TraceBuffer {
         }
     }
 
-    /// Returns the present moment.
+    /// Returns a mark of the present moment.
     pub(crate) fn mark(&self) -> Mark {
         Mark {
             slot: self.ring.end(),

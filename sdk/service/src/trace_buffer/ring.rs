@@ -12,8 +12,9 @@
 //! file. Here it grows with the lag of the file, up to a limit, and frees segments that were read
 //! (`evict.rs`). Near the limit, writers first wait and only then drop packets (`reader_lag.rs`).
 //! All segments belong to one trace buffer. With a buffer for each segment, packets, patches and
-//! accounts would be split at its end. The reader maps the memory of the next segment in advance,
-//! so that writers need not. A writer that needs it earlier maps it itself.
+//! accounts would be split at the end of each segment. The reader maps the memory of the next
+//! segment in advance, so that writers need not. A writer that needs this memory earlier maps it
+//! itself.
 
 use std::collections::VecDeque;
 
@@ -138,8 +139,8 @@ pub(super) struct Ring {
     memory: Vec<Option<MmapMut>>,
     /// The size of each segment. If the ring can grow, it is 2^`segment_shift`.
     segment_bytes: u32,
-    /// The number of lower bits in an offset. It is 32 if there is a single segment, so that the
-    /// offset is the position in that.
+    /// The number of lower bits in an offset. If there is a single segment, it is 32: the offset is
+    /// then the position in that segment.
     segment_shift: u32,
     /// The maximum number of segments at a time: 1, or less than 2^(32 - `segment_shift`).
     segments_max: usize,

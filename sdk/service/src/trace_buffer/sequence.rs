@@ -94,8 +94,8 @@ pub(super) struct Sequence {
     /// The oldest and the newest chunk in the buffer; valid as `ends` says.
     oldest: QueuedChunk,
     newest: QueuedChunk,
-    /// The chunks between them. It is allocated when there is one, and is empty unless `ends` is
-    /// `Two`.
+    /// The chunks between the oldest and the newest. The queue is allocated when there is such a
+    /// chunk, and is empty unless `ends` is `Two`.
     between: Option<Box<ChunkQueue>>,
     /// The newest chunk that was consumed. It stays the same if an older chunk is read later.
     pub(super) last_consumed: Option<ConsumedChunk>,
@@ -149,7 +149,8 @@ impl Sequence {
         self.between.as_ref()?.find(id)
     }
 
-    /// Inserts a chunk at its place in the order. Returns whether newer ones are there already.
+    /// Inserts a chunk at its place in the order. Returns whether the sequence already has newer
+    /// chunks.
     #[inline]
     pub(super) fn insert(&mut self, chunk: QueuedChunk) -> bool {
         match self.ends {
@@ -203,7 +204,7 @@ impl Sequence {
                 && is_newer(consumed.id, incoming)
                 && is_newer(incoming, last.id.next())
             {
-                // After this, the predecessor of the chunk to come is no longer known.
+                // After this removal, the predecessor of the incoming chunk is no longer known.
                 self.add_loss(incoming, LossMask::READ_GAP);
             }
         }
@@ -229,7 +230,7 @@ impl Sequence {
     #[inline]
     pub(super) fn check_gap(&mut self, id: ChunkId) {
         let last = self.last_consumed.map(|last| last.id);
-        // The chunk that is about to be stored may belong between the two.
+        // The chunk that is about to be stored may belong between `last` and `id`.
         let incoming = self.incoming.filter(|&incoming| {
             is_newer(id, incoming) && last.is_none_or(|last| is_newer(incoming, last))
         });

@@ -92,7 +92,7 @@ impl SequenceTable {
         }
     }
 
-    /// Inserts a chunk into its sequence. Returns whether newer ones are there already.
+    /// Inserts a chunk into its sequence. Returns whether the sequence already has newer chunks.
     #[inline]
     pub(super) fn insert(&mut self, index: SequenceIndex, chunk: QueuedChunk) -> bool {
         if self[index].front().is_none() {
@@ -115,7 +115,7 @@ impl SequenceTable {
         }
     }
 
-    /// Adds a sequence of another table, which had consumed or stored chunks up to `reached` there.
+    /// Adds a sequence of another table, where it had consumed or stored chunks up to `reached`.
     /// `unreported` are the losses that it had not reported.
     pub(super) fn continue_after(
         &mut self,
@@ -138,7 +138,7 @@ impl SequenceTable {
         hot.accounted
             .note(reached.id, reached.payload_bytes, !reached.was_incomplete);
         if account.counts.discarded > 0 {
-            // The earlier buffer was full and has no later packet that could report this.
+            // The earlier buffer was full and has no later packet that could report the gap.
             self[index].add_loss(reached.id, LossMask::READ_GAP);
         }
     }

@@ -1,17 +1,19 @@
 //! A slot: the place of a chunk in the memory of the buffer, and the state of that chunk.
 //!
 //! The size of a slot is that of its chunk plus that of a header, rounded up. Perfetto's own buffer
-//! stores the chunk's header there. Here these bytes are unused: descriptors are in a separate
-//! [table](super::slot_table), so that walking, evicting and patching do not load payload into the
-//! cache. The header stays part of the size for two reasons: statistics report these sizes, and
-//! what remains of a slot that is overwritten in part is always large enough to be a slot.
+//! stores the chunk's header in the slot. Here the bytes of the header are unused: descriptors are
+//! in a separate [table](super::slot_table), so that walking, evicting and patching do not load
+//! payload into the cache. The header stays part of the size for two reasons: statistics report
+//! these sizes, and what remains of a slot that is overwritten in part is always large enough to be
+//! a slot.
 
 use tracezero_core::ids::ChunkId;
 use tracezero_core::shm::layout::ChunkFlags;
 
 use super::sequence::SequenceIndex;
 
-/// The alignment of slots. So a remainder is never too small to be a slot.
+/// The alignment of slots. If a slot is overwritten in part, the rest of it is at least this long,
+/// so it is large enough to be a slot.
 const SLOT_ALIGN_BYTES: u32 = 16;
 
 /// The number of bytes that a slot has besides the payload of its chunk.

@@ -157,7 +157,7 @@ fn successor_reports_packets_that_a_full_buffer_refused() {
         complete: false,
         ..whole
     });
-    // Two packets of the chunk that filled the buffer, and one of this.
+    // Two packets of the chunk that filled the buffer, and one packet of the incomplete chunk.
     assert_eq!(counts(&buffer).discarded, 3);
 
     let mut successor = successor(&buffer);
@@ -363,7 +363,7 @@ fn observer_gets_whole_packets_in_order() {
     let mut buffer = TraceBuffer::new(4096, FillPolicy::Ring).unwrap();
     let shown = observe(&mut buffer);
     // Chunk 1 comes last, but its packets belong in the middle. One packet spans chunks 1 and 2.
-    // One was read.
+    // The first packet of chunk 0 is read before chunk 1 comes.
     buffer.commit_chunk(&whole_packets(0, b"\x01r\x01a"));
     buffer.commit_chunk(&UntrustedChunk {
         flags: first,

@@ -19,7 +19,7 @@ use crate::packets::DamageLog;
 
 /// The maximum number of tracks that an error message lists.
 const MAX_NAMED_TRACKS: usize = 20;
-/// The maximum size of a name in that message. Longer names are cut.
+/// The maximum size of a name in the error message that lists tracks. Longer names are cut.
 const MAX_TITLE_BYTES: usize = 100;
 
 /// Draws a flame graph of the spans
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, ToolError> {
     let mut damages = DamageLog::new(&args.file);
     let mut order = InTimeOrder::new();
     let mut slices = Slices::<NodeId>::new();
-    // Both closures below change them.
+    // A `RefCell`, because both closures below change the stacks.
     let stacks = RefCell::new(Stacks::default());
     let mut add = |event: &EventHead, tracks: &TrackTable| {
         slices.add(

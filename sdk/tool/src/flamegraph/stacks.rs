@@ -7,9 +7,10 @@ use tracezero_reader::{EventHead, NameId, NameTable, TrackId, TrackKind, TrackTa
 use crate::table::printable;
 use crate::tracks::{SpanPlace, TrackPath, TrackPaths};
 
-/// The maximum number of different stacks. Spans of further ones count as the stack around them.
+/// The maximum number of different stacks. The time of spans in further stacks counts for the stack
+/// around them.
 const MAX_NODES: usize = 1 << 17;
-/// The maximum depth of a stack. Deeper spans count as the stack around them.
+/// The maximum depth of a stack. The time of deeper spans counts for the stack around them.
 const MAX_DEPTH: u32 = 256;
 /// The maximum size of a name. Longer names are cut.
 const MAX_FRAME_BYTES: usize = 256;
@@ -22,7 +23,7 @@ pub(super) struct Stacks {
     nodes: Vec<Node>,
     children: HashMap<(NodeId, NameId), NodeId>,
     roots: HashMap<RootKey, NodeId>,
-    /// The number of spans that count as the stack around them.
+    /// The number of spans whose time counts for the stack around them, because of a limit.
     pub(super) left_out: u64,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct NodeId(u32);
 struct Node {
     frame: Frame,
     self_ns: u64,
-    /// The number of spans around it.
+    /// The number of spans around the innermost span of this stack.
     depth: u32,
 }
 
@@ -70,7 +71,7 @@ enum Frame {
 }
 
 /// The key of a tree. Threads, processes and unnamed tracks each have their own tree. Other tracks
-/// share one with those of the same name and parent, since there may be one track for each of very
+/// of the same name and parent share a tree, because a program may use a new track for each of very
 /// many operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RootKey {

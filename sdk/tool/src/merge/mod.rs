@@ -101,7 +101,7 @@ struct MergedFile {
     rewriter: Rewriter,
     /// The clock snapshot that comes next in the file; empty at the start.
     snapshot: Vec<u8>,
-    /// The time of that snapshot.
+    /// The time of `snapshot`.
     time_ns: u64,
     is_at_end: bool,
 }
@@ -126,7 +126,8 @@ impl MergedFile {
             if let Some(time_ns) = snapshot_time_ns(packet.bytes) {
                 self.snapshot.clear();
                 self.snapshot.extend_from_slice(packet.bytes);
-                // Never goes back, so that each file keeps its order even if its clock goes back.
+                // This time never goes back, so that each file keeps its order even if its clock
+                // goes back.
                 self.time_ns = self.time_ns.max(time_ns);
                 return Ok(());
             }

@@ -73,8 +73,8 @@ impl SequenceIds {
 pub(super) struct Renumbering {
     /// True for the first file: it keeps its sequence ids, and describes the recording.
     pub(super) is_first: bool,
-    /// True if the services of all files share one sequence. Their packets do not depend on each
-    /// other.
+    /// True if the packets of the services of all files are put on one sequence. They can be,
+    /// because they do not depend on each other.
     pub(super) shares_service: bool,
     pub(super) tracks: HashMap<u64, u64>,
 }

@@ -17,8 +17,8 @@ use crate::packets::Packets;
 /// The maximum difference between clocks of one machine. They may differ a little, because the time
 /// of day may be set while the machine runs.
 const CLOCKS_AGREE_WITHIN_NS: i128 = 1_000_000_000;
-/// The maximum number of tracks of all files together, and of sequences of each file. They take
-/// about 1 GB.
+/// The maximum number of tracks of all files together, and of sequences of each file. The tracks
+/// and sequences together take about 1 GB.
 const MAX_TRACKS: usize = 4 << 20;
 const MAX_SEQUENCES: usize = 4 << 20;
 /// The maximum number of a track's ancestors that are considered.
@@ -33,8 +33,8 @@ pub(super) struct Tracks(HashMap<u64, Identity>);
 pub(super) struct Survey {
     path: PathBuf,
     pub(super) sequences: HashSet<u32>,
-    /// True if the sequence with the service's id belongs to an ordinary writer: not every producer
-    /// has a service.
+    /// True if the sequence with the service's id belongs to an ordinary writer. That happens in
+    /// traces that were written without a service.
     pub(super) service_id_is_a_writers: bool,
     /// The new uuids of tracks whose own uuid belongs to another track of an earlier file.
     pub(super) renumbered_tracks: HashMap<u64, u64>,
@@ -182,7 +182,8 @@ impl Survey {
     }
 }
 
-/// Returns true if a packet depends on others of its sequence, or others on it.
+/// Returns true if a packet depends on other packets of its sequence, or if other packets depend on
+/// it.
 fn has_state(packet: &Packet<'_>) -> bool {
     packet.sequence_flags != 0
         || packet.payload_field == TracePacket::TRACK_EVENT_FIELD_NUMBER
@@ -191,7 +192,7 @@ fn has_state(packet: &Packet<'_>) -> bool {
 }
 
 impl Identity {
-    /// Returns true if this cannot be the same track as `other`.
+    /// Returns true if this track cannot be the same track as `other`.
     fn contradicts(&self, other: &Self) -> bool {
         fn differ<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             matches!((a, b), (Some(a), Some(b)) if a != b)

@@ -8,7 +8,7 @@ const PARTS_BITS: u32 = PARTS.trailing_zeros();
 /// Counts values by their size. Takes at most 15 KiB, for any number of values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
-    /// The count of each [`bucket`]. The first one is bucket `start`.
+    /// The count of each [`bucket`]. The first count is that of bucket `start`.
     counts: Vec<u64>,
     start: usize,
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn values_are_found_by_their_rank() {
         let mut histogram = Histogram::default();
-        // Downwards, so that the histogram grows at its front too.
+        // Add the values downwards, so that the histogram grows at its front too.
         for value in (1..=10_000).rev() {
             histogram.add(value);
         }

@@ -21,8 +21,8 @@ const LOST: [(u32, &str); 9] = [
     (17, "not written"),
 ];
 
-/// The maximum number of sequences whose losses are listed. Those of further ones are counted
-/// together.
+/// The maximum number of sequences whose losses are listed. The losses of further sequences are
+/// counted together.
 const MAX_SEQUENCES: usize = 100_000;
 /// The maximum number of buffers whose losses are listed.
 const MAX_BUFFERS: usize = 1000;
@@ -33,7 +33,7 @@ pub(super) struct Losses {
     sequences: BTreeMap<u32, SequenceLosses>,
     /// The number of gaps in sequences for which there was no room.
     pub(super) further_gaps: u64,
-    /// The number of packets that those sequences lost, by their accounts.
+    /// The number of packets that these sequences lost, by their accounts.
     further_packets: u64,
     /// The losses of each buffer, from the buffers' statistics.
     pub(super) buffers: Vec<BufferLosses>,

@@ -39,7 +39,7 @@ const MAX_SKIP_REASONS: usize = 50;
 /// The maximum number of different payload fields. Packets with further ones count as
 /// [`OTHER_FIELDS`].
 const MAX_PACKET_KINDS: usize = 1000;
-/// Stands for all further fields. No field has this number.
+/// Stands for all further fields. 0 is not the number of any field.
 const OTHER_FIELDS: u32 = 0;
 /// The maximum number of sequences that are counted.
 const MAX_SEQUENCES: usize = 8 << 20;
@@ -123,7 +123,7 @@ struct Summary {
 struct TrackCounts {
     events: u64,
     spans: u64,
-    /// The time that the track was inside a span.
+    /// The time during which a span was open on the track.
     busy_ns: u64,
 }
 
@@ -298,7 +298,7 @@ impl Summary {
         let kind = self.packet_kinds.entry(field).or_default();
         kind.packets += 1;
         kind.bytes += payload.bytes.len() as u64;
-        // Malformed statistics are ignored; `check` reports them.
+        // Errors are ignored here: the command `check` reports malformed statistics.
         let _ = match payload.field {
             TracePacket::TRACE_STATS_FIELD_NUMBER => self.losses.set_stats(payload.bytes),
             SEQUENCE_ACCOUNTS => self.losses.set_accounts(payload.bytes),

@@ -43,7 +43,7 @@ pub(super) struct OpenRow<'r> {
 }
 
 impl<'r> Report<'r> {
-    /// Returns all tracks with events, those with the most events first.
+    /// Returns all tracks with events. The tracks with the most events come first.
     pub(super) fn sorted_tracks(&self) -> Vec<(TrackId, &'r TrackCounts)> {
         let tracks = self.tracks.iter().zip(&self.summary.tracks);
         let mut rows: Vec<_> = tracks

@@ -6,8 +6,8 @@ use tracezero_reader::NameId;
 
 use super::histogram::Histogram;
 
-/// The maximum number of rows in a table. Names that are generated for each event would fill any
-/// memory.
+/// The maximum number of rows in a table. The limit is needed because a program that generates a
+/// new name for each event would fill any memory.
 const MAX_ROWS: usize = 50_000;
 /// Stands for no row.
 const NONE: u32 = u32::MAX;
@@ -18,7 +18,7 @@ pub(super) struct ByName<T> {
     rows: Vec<Row<T>>,
     /// The first row of each name, by the name's index. Most names have only one row.
     first: Vec<u32>,
-    /// The other rows of names that have several, by name and category.
+    /// The other rows of names that have several rows, by name and category.
     further: HashMap<(NameId, NameId), u32>,
     /// The value shared by all names beyond the limit.
     others: T,
@@ -37,7 +37,7 @@ pub(super) struct Row<T> {
 pub(super) struct Durations {
     pub(super) count: u64,
     pub(super) total_ns: u64,
-    /// The total time without the spans inside them.
+    /// The total self time: the time in the spans without the spans inside them.
     pub(super) self_ns: u64,
     pub(super) min_ns: u64,
     pub(super) max_ns: u64,
@@ -126,8 +126,8 @@ impl Durations {
         self.total_ns.checked_div(self.count).unwrap_or(0)
     }
 
-    /// Returns the duration that the fraction `quantile` of all spans does not exceed. It is exact
-    /// if it is the smallest or the largest, else within 1.6 %.
+    /// Returns the duration that the fraction `quantile` of all spans does not exceed. The result
+    /// is exact if it is the smallest or the largest duration, and else within 1.6 %.
     pub(super) fn quantile_ns(&self, quantile: f64) -> u64 {
         let rank = (self.count as f64 * quantile).ceil() as u64;
         match rank {

@@ -23,7 +23,7 @@ use protozero::append_varint;
 use super::columns::zigzag;
 use super::strings::StringId;
 
-/// The maximum size of all sets together. Further ones are left out.
+/// The maximum size of all sets together. Further sets are left out.
 const TABLE_MAX_BYTES: usize = 256 << 20;
 
 /// The number of a set in the table, counted from 1. 0 stands for no arguments.

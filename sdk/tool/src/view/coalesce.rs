@@ -1,6 +1,6 @@
-//! Lets tracks with the same name and parent share lines while they do not overlap in time. For ten
-//! thousand requests with a track each, that needs only as many lines as there were requests at a
-//! time.
+//! Lets tracks with the same name and parent share lines while they do not overlap in time. If each
+//! of ten thousand requests has a track, the page then needs only as many lines as the largest
+//! number of requests that were open at the same time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -82,7 +82,8 @@ fn extents(timeline: &Timeline, rows: &[Row], order: &[usize]) -> Vec<Extent> {
 fn places(timeline: &Timeline, extents: &[Extent], order: &[usize]) -> Vec<u32> {
     let mut places: Vec<u32> = (0..).take(timeline.tracks.len()).collect();
     let mut level = order;
-    // Go level by level, from the roots down: a level changes the parents of the next one.
+    // Go level by level, from the roots down, because each level changes the parents of the next
+    // level.
     while let Some(&first) = level.first() {
         let height = height_of(timeline, first);
         let length = level.partition_point(|&index| height_of(timeline, index) == height);

@@ -227,7 +227,8 @@ impl Encoder {
         for row in &self.rows {
             let mut end_before_ns = 0;
             for event in &row.events {
-                // If a time was out of bounds, the rest of the row may overlap; move it behind.
+                // Events of a row may overlap if a time was out of bounds. Then move this event
+                // behind the event before it.
                 let start_ns = self.since_start(event.start_ns).max(end_before_ns);
                 write_varint(out, start_ns - end_before_ns)?;
                 end_before_ns = self.end_of(event, start_ns);

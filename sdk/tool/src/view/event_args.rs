@@ -43,9 +43,10 @@ impl ArgsReader {
         table.add(&self.writer)
     }
 
-    /// Adds every argument. None may be left out, because a list is preceded by its length.
+    /// Adds every argument. No argument may be left out, because the length of a list is written
+    /// before its arguments.
     fn list(&mut self, args: Args<'_>, strings: &mut StringTable) {
-        for Arg { name, value } in args {
+        for Arg { name, value, .. } in args {
             match value {
                 ArgValue::None => self.put_text(&name, "", strings),
                 ArgValue::Bool(value) => self.scalar(&name, Scalar::Bool(value), strings),
@@ -76,7 +77,7 @@ impl ArgsReader {
         self.list(args, strings);
     }
 
-    /// Adds a field of a producer's own schema. Its name is not known here.
+    /// Adds a field of a producer's own schema. The name of the field is not known here.
     fn field(&mut self, field: protozero::Field<'_>, strings: &mut StringTable) {
         let name = format!("field {}", field.number);
         match field.value {

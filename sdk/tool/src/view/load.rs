@@ -38,7 +38,7 @@ pub(crate) struct Loader {
     skipped: BTreeMap<String, u64>,
 }
 
-/// Returns the first and the last time of a trace's events; `None` if it has none.
+/// Returns the first and the last time of a trace's events; `None` if the trace has no events.
 ///
 /// # Errors
 ///
@@ -61,7 +61,8 @@ pub(crate) fn time_range(source: impl Read) -> Result<Option<RangeInclusive<u64>
 }
 
 impl Loader {
-    /// Creates a loader that fills `timeline`; with a window, only from that part of the trace.
+    /// Creates a loader that fills `timeline`; if there is a window, the loader reads only this
+    /// part of the trace.
     pub(crate) fn new(timeline: Timeline, window: Option<Window>) -> Self {
         Self {
             timeline,

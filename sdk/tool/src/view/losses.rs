@@ -1,5 +1,5 @@
-//! Finds the times in which data was lost: from the last known event of a sequence before a loss to
-//! its first event after it, on the tracks that the sequence writes to.
+//! Finds the times in which data was lost: from the last known event of a sequence before the loss
+//! to the first event of the sequence after the loss, on the tracks that the sequence writes to.
 
 use std::collections::HashMap;
 
@@ -9,15 +9,15 @@ use super::timeline::{Loss, Timeline, TrackIndex};
 const LOSSES_MAX: usize = 10_000;
 /// The maximum number of tracks per sequence on which a band is drawn.
 const TRACKS_MAX: usize = 16;
-/// The maximum number of sequences whose times are stored. For further ones, losses reach back to
-/// the trace's begin.
+/// The maximum number of sequences whose times are stored. The losses of further sequences are
+/// drawn from the begin of the trace.
 const SEQUENCES_MAX: usize = 1 << 20;
 
 /// Notes the events and losses of each sequence of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct LossTracker {
     sequences: HashMap<u32, SequenceState>,
-    /// The losses of sequences that have had no event since.
+    /// The losses of sequences that have had no event since the loss.
     pending: HashMap<u32, Pending>,
     finished: Vec<Loss>,
     beyond_limit: u64,

@@ -56,7 +56,7 @@ pub(crate) fn run_with_input<A: AsRef<OsStr>>(args: &[A], input: &[u8]) -> Run {
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Fails if the command does not read its input and closes it.
+            // Fails if the command closes its input without reading it.
             let _ = stdin.write_all(input);
         });
         child.wait_with_output().unwrap()

@@ -180,7 +180,7 @@ fn counts_agree_on_all_timestamp_forms_and_thread_times() {
     ];
     let _guard = alone();
     for (number, form) in forms.iter().enumerate() {
-        let session = TraceConfig::new()
+        let session = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new("track_event").track_event(form))
             .record_in_memory()

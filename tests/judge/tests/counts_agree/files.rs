@@ -32,7 +32,7 @@ fn counts_agree_on_traces_compressed_by_the_service() {
         ("deflate", Compression::Deflate),
         ("zstd", Compression::Zstd { level: 3 }),
     ] {
-        let config = TraceConfig::new()
+        let config = TraceConfig::empty()
             .add_buffer(BufferConfig::ring(1024))
             .record_all()
             .compression(compression);
@@ -74,7 +74,7 @@ fn counts_agree_on_traces_compressed_by_the_command() {
 fn counts_agree_on_file_at_its_size_limit() {
     let _guard = alone();
     let file = scratch("full.pftrace");
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .file_write_period(Duration::from_millis(10))
@@ -119,7 +119,7 @@ fn process_whose_disk_is_full() {
         ..unlimited
     };
     setrlimit(Resource::Fsize, limited).unwrap();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(1024))
         .record_all()
         .file_write_period(Duration::from_millis(10))
@@ -152,7 +152,7 @@ fn counts_agree_on_file_cut_off_inside_a_packet() {
 fn counts_agree_on_copy_of_growing_file() {
     let _guard = alone();
     let (file, copy) = (scratch("written.pftrace"), scratch("copy.pftrace"));
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .record_all()
         .file_write_period(Duration::from_millis(1))
@@ -173,7 +173,7 @@ fn counts_agree_on_copy_of_growing_file() {
 #[test]
 fn counts_agree_on_merged_traces() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(16))
         .record_all()
         .record_in_memory()

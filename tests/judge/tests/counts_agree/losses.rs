@@ -58,7 +58,7 @@ fn record(number: i64) {
 }
 
 fn ring(size_kb: u32) -> TraceConfig {
-    TraceConfig::new()
+    TraceConfig::empty()
         .add_buffer(BufferConfig::ring(size_kb))
         .record_all()
 }
@@ -66,7 +66,7 @@ fn ring(size_kb: u32) -> TraceConfig {
 #[test]
 fn counts_agree_on_full_discard_buffer() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64))
         .record_all()
         .record_in_memory()
@@ -83,7 +83,7 @@ fn counts_agree_on_streamed_ring_without_waiting_writers() {
     for (name, config) in [
         (
             "overwritten",
-            TraceConfig::new()
+            TraceConfig::empty()
                 .add_buffer(BufferConfig::ring(64))
                 .add_data_source(
                     DataSourceConfig::new("track_event")
@@ -92,7 +92,7 @@ fn counts_agree_on_streamed_ring_without_waiting_writers() {
         ),
         (
             "refused",
-            TraceConfig::new()
+            TraceConfig::empty()
                 .add_buffer(BufferConfig::ring(64).grow_to(256))
                 .record_all()
                 .never_wait(),

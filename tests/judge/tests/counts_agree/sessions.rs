@@ -35,7 +35,7 @@ fn counts_agree_on_two_sessions_with_different_filters() {
     let _guard = alone();
     let of_category = |category: &str| {
         let events = TrackEventConfig::new().disable("*").enable(category);
-        TraceConfig::new()
+        TraceConfig::empty()
             .add_buffer(BufferConfig::ring(1024))
             .add_data_source(DataSourceConfig::new("track_event").track_event(&events))
             .record_in_memory()
@@ -61,7 +61,7 @@ fn counts_agree_on_two_sessions_with_different_filters() {
 #[test]
 fn counts_agree_on_several_named_buffers() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::discard(64).named("start-up"))
         .add_buffer(BufferConfig::ring(16).named("newest"))
         .add_buffer(BufferConfig::ring(1024).named("packets"))
@@ -83,7 +83,7 @@ fn counts_agree_on_several_named_buffers() {
 #[test]
 fn counts_agree_on_snapshots_and_their_session() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(32))
         .record_all()
         .record_in_memory()
@@ -103,7 +103,7 @@ fn counts_agree_on_snapshots_and_their_session() {
 #[test]
 fn counts_agree_on_destructive_snapshots() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256).transfer_on_clone())
         .record_all()
         .record_in_memory()

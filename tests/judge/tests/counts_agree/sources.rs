@@ -60,7 +60,7 @@ fn counts_agree_on_packets_with_incremental_state() {
 #[test]
 fn counts_agree_on_lapped_incremental_state() {
     let _guard = alone();
-    let session = TraceConfig::new()
+    let session = TraceConfig::empty()
         .add_buffer(tracezero::BufferConfig::ring(16))
         .record_all()
         .incremental_state_clear_period(Duration::from_millis(1))
@@ -138,7 +138,7 @@ fn counts_agree_on_events_with_other_content() {
 fn counts_agree_on_source_in_two_sessions() {
     let _guard = alone();
     let both = InMemorySession::start().unwrap();
-    let numbers = TraceConfig::new()
+    let numbers = TraceConfig::empty()
         .add_buffer(tracezero::BufferConfig::ring(256))
         .add_data_source(tracezero::DataSourceConfig::new("com.example.numbers"))
         .record_in_memory()

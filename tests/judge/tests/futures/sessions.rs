@@ -15,7 +15,7 @@ use crate::executor::{Task, pause};
 use crate::recording::verdict;
 
 fn session(events: &TrackEventConfig) -> InMemorySession {
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(DataSourceConfig::new("track_event").track_event(events));
     config.record_in_memory().unwrap()

@@ -21,7 +21,7 @@ fn names(verdict: &Verdict) -> Vec<&str> {
 
 fn recorded_with(events: &TrackEventConfig, record: impl FnOnce()) -> Verdict {
     let _guard = alone();
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(DataSourceConfig::new("track_event").track_event(events));
     let session = config.record_in_memory().unwrap();

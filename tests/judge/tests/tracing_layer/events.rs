@@ -145,7 +145,7 @@ fn session_can_omit_arguments_and_dynamic_names() {
     let events = TrackEventConfig::new()
         .filter_debug_annotations()
         .filter_dynamic_event_names();
-    let config = TraceConfig::new()
+    let config = TraceConfig::empty()
         .add_buffer(BufferConfig::ring(256))
         .add_data_source(DataSourceConfig::new("track_event").track_event(&events));
     let session = config.record_in_memory().unwrap();

@@ -28,11 +28,12 @@ pub(super) const LINE_TICKS: u64 = 1 << 22;
 /// them, it uses the system's clock, and the next event tries again.
 pub(super) const ANCHOR_ATTEMPTS: usize = 3;
 
-/// The largest time by which a line may be ahead of the trace clock. If it is ahead by more, the
-/// machine was moved or its counter was set, and time steps back.
+/// The largest time by which a line may be ahead of the trace clock. If a line is ahead by more,
+/// the machine was moved or its counter was set, and time steps back.
 pub(super) const AHEAD_MAX_NS: u64 = 1_000_000;
 
-/// The value of `base_ticks` while there is no line. Any ticks count as after the end of this line.
+/// The value of `base_ticks` while there is no line. Any value of the counter then counts as one
+/// after the end of the line.
 const NO_LINE: u64 = u64::MAX;
 
 /// The state of the conversion. All fields before `pace` share one cache line, which all threads
@@ -40,9 +41,9 @@ const NO_LINE: u64 = u64::MAX;
 #[repr(align(64))]
 pub(super) struct Counter {
     is_used: AtomicBool,
-    /// The line's base in ticks, or [`NO_LINE`] while there is no line or the line changes.
-    /// Different for each line, so it tells whether `base_ns` and `multiplier` belong to the same
-    /// line.
+    /// The line's base in ticks, or [`NO_LINE`] while there is no line or the line changes. The
+    /// value is different for each line. So a thread that reads the same value twice knows that the
+    /// `base_ns` and `multiplier` that it read in between belong to this line.
     base_ticks: AtomicU64,
     /// The line's base on the trace clock.
     base_ns: AtomicU64,
@@ -50,8 +51,8 @@ pub(super) struct Counter {
     multiplier: AtomicU64,
     /// The earliest time that a conversion may still return.
     floor_ns: AtomicU64,
-    /// The pace, and the lock of the thread that anchors. Threads that record only use `try_lock`.
-    /// `None` until the counter is used for the first time.
+    /// The pace. The thread that anchors holds the lock. Threads that record events never wait for
+    /// the lock: they only use `try_lock`. `None` until the counter is used for the first time.
     pace: Mutex<Option<Pace>>,
 }
 
@@ -94,9 +95,9 @@ impl Counter {
         if pace.is_none() {
             *pace = Some(calibrate()?);
         }
-        // Remove the old line, so that the first event anchors. Then its time is not before times
-        // that threads have read from the trace clock so far. Relaxed: the release below publishes
-        // the store.
+        // Remove the old line, so that the first event anchors. The time of that event is then not
+        // before any time that threads have read from the trace clock so far. Relaxed: the release
+        // below publishes the store.
         self.base_ticks.store(NO_LINE, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Release);
         Ok(())
@@ -119,7 +120,8 @@ impl Counter {
         }
     }
 
-    /// Returns the line, or `None` if it changed meanwhile. May return the line of [`NO_LINE`].
+    /// Returns the line, or `None` if it changed meanwhile. The base of the returned line may be
+    /// [`NO_LINE`].
     #[inline(always)]
     fn line(&self) -> Option<Line> {
         // Acquire pairs with the release in `publish`: `base_ns` and `multiplier` are those of this
@@ -234,9 +236,9 @@ impl Line {
         self.base_ns + ((passed_ticks * self.multiplier) >> 32)
     }
 
-    /// Returns a line that begins `ahead_ns` ahead of this one, and is slower, so that it meets
-    /// this one at its end. Its pace is at least half of this one's, even if it then does not meet
-    /// this one.
+    /// Returns a slower line that begins `ahead_ns` ahead of this line and meets this line at its
+    /// end. The pace of the slower line is at least half of this line's pace, even if the two lines
+    /// then do not meet.
     fn ahead_by(self, ahead_ns: u64) -> Self {
         let slower = (ahead_ns << 32) / LINE_TICKS;
         Self {

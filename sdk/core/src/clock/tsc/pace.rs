@@ -37,9 +37,9 @@ pub(super) const MEASUREMENT_TICKS: u64 = 1 << 28;
 /// stays behind the trace clock even if the trace clock becomes a little slower.
 pub(super) const SLOWNESS_PPM: u64 = 20;
 
-/// The largest difference between two measurements, in parts per million. The kernel changes the
-/// pace of its clock by as much, to follow NTP. If two measurements differ by more, the machine was
-/// suspended or moved. Then the pace stays the same until two measurements agree.
+/// The largest difference between two measurements, in parts per million. To follow NTP, the kernel
+/// changes the pace of its clock by no more than this. If two measurements differ by more, the
+/// machine was suspended or moved. Then the pace stays the same until two measurements agree.
 pub(super) const CHANGE_MAX_PPM: u64 = 500;
 
 /// The limit of multipliers. Below it, the product with the ticks of a line fits into 64 bits.
@@ -81,7 +81,8 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Pace {
     multiplier: u64,
-    /// The last measured multiplier, also if `multiplier` did not follow it.
+    /// The last measured multiplier. If it differed too much from the one measured before,
+    /// `multiplier` has another value.
     measured: u64,
     /// The reading at which the next measurement begins.
     since: Reading,
