@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Location {
-    /// The path of the file, below an include folder or as the build script named it.
+    /// The path of the file, as an include folder leads to it or as the build script gave it.
     pub file: PathBuf,
     /// The line, starting at 1.
     pub line: u32,

@@ -60,7 +60,8 @@ fn no_form_of_event_allocates() {
     let _guard = alone();
     let session = record_into(ring());
     for (form, record) in FORMS {
-        // Fills the ring with packets of this form only, so queues reach their largest size.
+        // First fills the whole ring with packets of this form: the service's queues then have their largest size for
+        // this form, and do not grow below.
         (0..ROUNDS * 2).for_each(record);
         let allocations = allocations_of(|| (0..ROUNDS).for_each(record));
         assert_eq!(allocations, 0, "{form}");

@@ -149,7 +149,7 @@ impl Collector {
 }
 
 fn due_at(request: &Request) -> Instant {
-    // A time beyond the range of `Instant` is replaced by a day.
+    // If `after` is too long for an `Instant`, the request is due one day later.
     let a_day = Duration::from_secs(24 * 60 * 60);
     let after = request.at.checked_add(request.after);
     after.unwrap_or_else(|| request.at + a_day)

@@ -158,9 +158,9 @@ impl Trace {
         names
     }
 
-    /// Returns the content of the field with this number of `TracePacket`, for all packets that
-    /// have the field, in the order of the trace. This is meant for data sources with a schema of
-    /// their own, whose generated decoders read the content.
+    /// Returns the content of one field of `TracePacket`, once for each packet that has the field,
+    /// in the order of the trace. `field` is the number of the field. Use this for data sources
+    /// with their own schema, and read the content with their generated decoders.
     #[must_use]
     pub fn packets_with(&self, field: u32) -> Vec<&[u8]> {
         let packets = self.contents.packets.iter();

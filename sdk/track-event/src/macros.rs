@@ -163,15 +163,15 @@ macro_rules! begin {
 /// - The guard of a [`span!`](crate::span). Ends this span, as dropping the guard does.
 /// - The span that [`Traced::end_with`](crate::Traced::end_with) passes when a future is done. Ends
 ///   the span of the future.
-/// - A category. Ends the innermost of the slices on the track that were begun by
-///   [`begin!`](crate::begin). On the current thread's track, each session ends the innermost of
-///   these slices whose begin it has seen.
+/// - A category. Ends the innermost open slice that [`begin!`](crate::begin) began on the track. On
+///   the track of the current thread, each session ends the innermost slice that it saw begin,
+///   because a session may have started between two begins.
 ///
 /// If spans inside of the slice are still open, they are cut at its end and go on as further
 /// slices.
 ///
 /// The arguments of [`span!`](crate::span) may follow; `track:` only after a category. If the first
-/// argument is a span, the others are evaluated only while a session that has seen the span's begin
+/// argument is a span, the other arguments are evaluated only if a session saw the span begin and
 /// still records.
 ///
 /// For a function with the attribute `trace`, use the attribute's options `result` and `error`

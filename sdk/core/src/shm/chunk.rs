@@ -196,8 +196,8 @@ impl WritableChunk {
         };
         let start_bytes = self.start_bytes() + skipped_bytes;
         WritableRange {
-            // SAFETY: `finished_bytes` is within the payload (W3), and an open fragment has room
-            // for its size.
+            // SAFETY: `finished_bytes` is within the payload (W3). If a fragment is open, its size
+            // field fits behind that, so `start_bytes` is within the payload, too.
             start: unsafe { self.mapping.backing.address(start_bytes) },
             len: self.free_bytes() - skipped_bytes,
         }

@@ -202,7 +202,7 @@ impl Model {
                 // Rule: the next fragment may be the one that an incomplete chunk does not show
                 // yet.
                 None if chunk.incomplete => return Outcome::NotYet,
-                // Rule: a packet that its writer gave up at this place does not continue.
+                // Rule: if the writer gave up its packet in this chunk, the packet has no continuation.
                 None if chunk.aborted => return Outcome::Aborted,
                 None => {}
             }
