@@ -104,6 +104,12 @@ macro_rules! counter {
             }
         }
     }};
+    ($($wrong:tt)*) => {
+        ::core::compile_error!(
+            "tracezero: `counter!` takes a category and a name as literals, and a value, as in \
+             `counter!(\"mylib\", \"open_files\", 7)`"
+        )
+    };
 }
 
 /// Returns whether anything records a category. Use it to skip work that only serves an event.
