@@ -55,7 +55,9 @@ pub use tracezero_events_core::{
 /// Items that the expansions of the macros name.
 #[doc(hidden)]
 pub mod __private {
-    pub use tracezero_events_core::{CallSite, Event, Kind, Number, OpenSpan, ToValue, Value};
+    pub use tracezero_events_core::{
+        __wrong_event, CallSite, Event, Kind, Number, OpenSpan, ToValue, Value,
+    };
 
     /// False if the program is built without trace points (`--cfg tracezero_off`).
     pub const ENABLED: bool = !cfg!(tracezero_off);

@@ -32,7 +32,7 @@ macro_rules! span {
         $crate::__parse!(span $category [dynamic $name] [] [] [$($($rest)*)?,])
     };
     ($($wrong:tt)*) => {
-        $crate::__wrong_event!(span $($wrong)*)
+        $crate::__private::__wrong_event!(span $($wrong)*)
     };
 }
 
@@ -70,7 +70,7 @@ macro_rules! instant {
         $crate::__parse!(instant $category [dynamic $name] [] [] [$($($rest)*)?,])
     };
     ($($wrong:tt)*) => {
-        $crate::__wrong_event!(instant $($wrong)*)
+        $crate::__private::__wrong_event!(instant $($wrong)*)
     };
 }
 
@@ -246,42 +246,5 @@ macro_rules! __record {
     };
     (@event [dynamic $name:expr] [$($values:tt)*]) => {
         $crate::__private::Event::new(&[$($values)*]).named(&$name)
-    };
-}
-
-/// Expands to an error that says what stands in the wrong place before the arguments of an event.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __wrong_event {
-    ($macro:ident $name:literal $(,)?) => {
-        ::core::compile_error!(::core::concat!(
-            "tracezero: `",
-            ::core::stringify!($macro),
-            "!` takes a category and a name; if ",
-            ::core::stringify!($name),
-            " is the name, put a category before it, such as `",
-            ::core::stringify!($macro),
-            "!(\"app\", ",
-            ::core::stringify!($name),
-            ")`"
-        ))
-    };
-    ($macro:ident $category:expr, $($rest:tt)*) => {
-        ::core::compile_error!(::core::concat!(
-            "tracezero: the category `",
-            ::core::stringify!($category),
-            "` is not a literal; write it in place, as in `",
-            ::core::stringify!($macro),
-            "!(\"io\", ..)`: only the name may be an expression"
-        ))
-    };
-    ($macro:ident $($rest:tt)*) => {
-        ::core::compile_error!(::core::concat!(
-            "tracezero: `",
-            ::core::stringify!($macro),
-            "!` takes a category as a literal, a name, and then arguments, as in `",
-            ::core::stringify!($macro),
-            "!(\"io\", \"read\", bytes = 512)`"
-        ))
     };
 }

@@ -82,6 +82,9 @@ pub use {
     placement::EventTime,
 };
 
+#[doc(hidden)]
+pub use tracezero_events_core::__wrong_event;
+
 /// Functions that the expansion of the attribute `trace` calls.
 #[doc(hidden)]
 pub mod __private {
