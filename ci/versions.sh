@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 folder=$root/target/versions
 rm -rf "$folder/other"
-mkdir -p "$folder/other" "$folder/program/src"
+mkdir -p "$folder/other"
 # Keeps file times, so that a second run builds nothing again.
 git ls-files -z -- Cargo.toml build.rs examples protozero protozero-codegen sdk benches tests |
     tar --create --null --files-from=- | tar --extract --directory "$folder/other"
@@ -21,19 +21,15 @@ grep -q '^version = "1\.' "$folder/other/sdk/events-core/Cargo.toml" || {
     exit 1
 }
 
-cat >"$folder/program/Cargo.toml" <<EOF
+manifest() { # manifest <package> <the rest of its Cargo.toml>
+    mkdir -p "$folder/$1/src"
+    cat >"$folder/$1/Cargo.toml" <<EOF
 [package]
-name = "versions"
+name = "$1"
 version = "0.0.0"
 edition = "2024"
 
 [workspace]
-
-[dependencies]
-one = { package = "tracezero", path = "$root/sdk" }
-one-events = { package = "tracezero-events", path = "$root/sdk/events" }
-other = { package = "tracezero", path = "../other/sdk" }
-other-events = { package = "tracezero-events", path = "../other/sdk/events" }
 
 # The profile of the workspace, so that common dependencies are built once.
 [profile.dev]
@@ -41,7 +37,18 @@ debug = "line-tables-only"
 
 [profile.dev.package."*"]
 debug = false
+
+$2
 EOF
+    # The packages downloaded for the workspace are sufficient.
+    rm -f "$folder/$1/Cargo.lock"
+}
+
+manifest program "[dependencies]
+one = { package = \"tracezero\", path = \"$root/sdk\" }
+one-events = { package = \"tracezero-events\", path = \"$root/sdk/events\" }
+other = { package = \"tracezero\", path = \"../other/sdk\" }
+other-events = { package = \"tracezero-events\", path = \"../other/sdk/events\" }"
 cat >"$folder/program/src/main.rs" <<'EOF'
 fn main() {
     let one = one::InMemorySession::start().expect("a session");
@@ -65,26 +72,14 @@ fn has(trace: &[u8], name: &str) -> bool {
     trace.windows(name.len()).any(|at| at == name.as_bytes())
 }
 EOF
-# The packages downloaded for the workspace are sufficient.
-rm -f "$folder/program/Cargo.lock"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 cargo run --offline --quiet --manifest-path "$folder/program/Cargo.toml"
 
-mkdir -p "$folder/plugin/src" "$folder/host/src"
-cat >"$folder/plugin/Cargo.toml" <<EOF
-[package]
-name = "plugin"
-version = "0.0.0"
-edition = "2024"
-
-[workspace]
-
-[lib]
-crate-type = ["cdylib"]
+manifest plugin "[lib]
+crate-type = [\"cdylib\"]
 
 [dependencies]
-tracezero-events = { path = "$root/sdk/events" }
-EOF
+tracezero-events = { path = \"$root/sdk/events\" }"
 cat >"$folder/plugin/src/lib.rs" <<'EOF'
 use tracezero_events::{ConnectError, Recorder, end, instant, span};
 
@@ -100,25 +95,10 @@ pub fn plugin_run() {
     end!(span, result = true);
 }
 EOF
-cat >"$folder/host/Cargo.toml" <<EOF
-[package]
-name = "host"
-version = "0.0.0"
-edition = "2024"
-
-[workspace]
-
-[dependencies]
-libc = "0.2"
-tracezero = { path = "$root/sdk" }
-tracezero-events = { path = "$root/sdk/events" }
-
-[profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package."*"]
-debug = false
-EOF
+manifest host "[dependencies]
+libc = \"0.2\"
+tracezero = { path = \"$root/sdk\" }
+tracezero-events = { path = \"$root/sdk/events\" }"
 cat >"$folder/host/src/main.rs" <<'EOF'
 use std::ffi::CString;
 use std::mem::transmute;
@@ -160,6 +140,5 @@ fn main() {
     }
 }
 EOF
-rm -f "$folder"/{plugin,host}/Cargo.lock
 cargo build --offline --quiet --manifest-path "$folder/plugin/Cargo.toml"
 cargo run --offline --quiet --manifest-path "$folder/host/Cargo.toml" -- "$CARGO_TARGET_DIR/debug/libplugin.so"
